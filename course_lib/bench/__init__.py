@@ -1,0 +1,29 @@
+"""``course bench NAME``: measurements that the course claims, each paired with its rivals in one run."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+__all__ = ["BENCHES", "main"]
+
+BENCHES = {"launch": "how long ranks take to start and to answer, beside torch's own launchers"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one benchmark by name; the exit code is 0 when it ran to the end."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("course bench NAME [options]\n")
+        for name, about in BENCHES.items():
+            print(f"  {name:12} {about}")
+        return 0
+    name = arguments[0]
+    if name not in BENCHES:
+        near = difflib.get_close_matches(name, BENCHES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(BENCHES)}."
+        print(f"course bench: no benchmark is called {name!r}; {hint}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"course_lib.bench.{name}")
+    return module.main(list(arguments[1:]))

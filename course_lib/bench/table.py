@@ -1,0 +1,96 @@
+"""A benchmark's result: rows of samples, told as medians, kept as JSON with the machine that made them."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from course_lib.devices import machine
+
+__all__ = ["Row", "Table"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Samples of one quantity. ``target`` is the most that the project promises, in the same unit."""
+
+    what: str
+    samples: tuple[float, ...]
+    unit: str  # "s", "ms", "MB"
+    target: float | None = None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def meets_target(self) -> bool | None:
+        return None if self.target is None else self.median <= self.target
+
+
+@dataclass
+class Table:
+    """``command`` is what a reader types to see these numbers on their own machine."""
+
+    command: str
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, what: str, samples: Sequence[float], unit: str, *, target: float | None = None) -> None:
+        self.rows.append(Row(what, tuple(samples), unit, target))
+        print(self._line(self.rows[-1]), flush=True)
+
+    def print_head(self) -> None:
+        here = machine()
+        print(f"{self.command}   ({here.cores} cores, {here.cpu_name}, torch {here.torch_version})\n")
+        print(f"{'':62}{'median':>10} {'min':>10} {'max':>10}  target")
+
+    def print_foot(self) -> None:
+        judged = [row for row in self.rows if row.target is not None]
+        short = [row.what for row in judged if not row.meets_target]
+        print(
+            f"\n{len(judged) - len(short)} of {len(judged)} targets met"
+            + (f"; short: {', '.join(short)}" if short else "")
+        )
+
+    def save(self, path: Path) -> None:
+        """Write the table as JSON: machine, versions, command, date, and every sample."""
+        here = machine()
+        record: dict[str, Any] = {
+            "command": self.command,
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": {
+                "cores": here.cores,
+                "cpu": here.cpu_name,
+                "memory_bytes": here.memory_bytes,
+                "gpus": [device.name for device in here.devices],
+            },
+            "versions": {"python": platform.python_version(), "torch": here.torch_version},
+            "rows": [
+                {
+                    "what": row.what,
+                    "unit": row.unit,
+                    "median": row.median,
+                    "samples": row.samples,
+                    "target": row.target,
+                }
+                for row in self.rows
+            ],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"kept in {path}", file=sys.stderr)
+
+    @staticmethod
+    def _line(row: Row) -> str:
+        verdict = (
+            "" if row.target is None else f"{'<=' if row.meets_target else '> '} {row.target:g} {row.unit}"
+        )
+        numbers = "".join(f"{value:>10.3g} " for value in (row.median, min(row.samples), max(row.samples)))
+        return f"{f'{row.what} [{row.unit}]':62}{numbers} {verdict}".rstrip()

@@ -1,0 +1,41 @@
+"""N ranks that work: start them, run functions and cells on them, learn what happened when they fail."""
+
+from course_lib.cluster.arguments import CrowdedWarning
+from course_lib.cluster.cluster import Cluster
+from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout
+from course_lib.cluster.rank import Rank
+from course_lib.cluster.run import Run
+from course_lib.cluster.shared import shared_cluster
+from course_lib.cluster.wire import NotSendable
+
+__all__ = [
+    "Cluster",
+    "CrowdedWarning",
+    "NotSendable",
+    "Rank",
+    "RankError",
+    "RankFailed",
+    "RankInterrupted",
+    "RankTimeout",
+    "Run",
+    "shared_cluster",
+]
+
+
+def _prepare_notebook() -> None:
+    """In a notebook: give it ``%%ranks``, and have the fork server import torch while the learner reads."""
+    import sys
+
+    if "IPython" not in sys.modules:
+        return
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is not None:
+        from course_lib.cluster import magic, processes
+
+        magic.register(shell)
+        processes.warm()
+
+
+_prepare_notebook()

@@ -1,0 +1,270 @@
+"""``Cluster``: N ranks that work. Call functions on all of them; get results, text and honest failures."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from course_lib.cluster import processes
+from course_lib.cluster.arguments import (
+    checked_ranks,
+    checked_timeout,
+    pack_call,
+    refuse_inside_a_rank,
+    warn_if_crowded,
+    whole,
+)
+from course_lib.cluster.backends import seats
+from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
+from course_lib.cluster.report import failed_story, interrupted_story, stuck_story
+from course_lib.cluster.run import Run, in_rank_order
+from course_lib.cluster.store import meeting_point
+from course_lib.cluster.supervisor import Outcome
+from course_lib.cluster.team import Team
+from course_lib.cluster.wire import Parcel, pack, unpack
+from course_lib.devices import machine
+
+__all__ = ["Cluster"]
+
+_UNSET: Any = object()
+
+
+class Cluster:
+    """``world_size`` processes that form one process group and stay up between calls.
+
+    ::
+
+        def hello(me: Rank, greeting):
+            return f"{greeting} from rank {me.rank}"
+
+        with Cluster(4) as cluster:
+            run = cluster.run(hello, "good morning")
+        run[2]          # what rank 2 returned
+        run.text[2]     # what rank 2 printed
+
+    ``timeout_s`` ends a call that hangs (None: never). ``backend`` is "auto", "gloo", "nccl" or "nccl-shared"
+    (several ranks on one GPU, an experiment). ``env`` adds environment variables. ``debug`` turns on PyTorch's
+    check that all ranks call the same collective. With ``process_group=False`` the function makes the group
+    itself, as a script under torchrun does: ``init_process_group("gloo")``. After a failure the next call works
+    again; the error says so where variables of ``%%ranks`` cells were lost.
+    """
+
+    def __init__(
+        self,
+        world_size: int,
+        *,
+        timeout_s: float | None = 60.0,
+        backend: str = "auto",
+        env: Mapping[str, object] | None = None,
+        num_threads: int = 1,
+        debug: bool = False,
+        process_group: bool = True,
+    ) -> None:
+        refuse_inside_a_rank()
+        self.world_size = whole(world_size, "world_size")
+        self.timeout_s = checked_timeout(timeout_s)
+        self._seats = seats(self.world_size, backend=backend, num_gpus=len(machine().devices))
+        self._settings = {
+            "num_threads": whole(num_threads, "num_threads"),
+            "debug": debug,
+            "process_group": process_group,
+            "env": {key: str(value) for key, value in (env or {}).items()},
+        }
+        self._team: Team | None = None
+        self._end_team: weakref.finalize | None = None
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self._num_cells = 0
+        self.made_with: Mapping[str, Any] = {}  # what a shared cluster was asked to be
+        warn_if_crowded(self.world_size)
+        processes.warm()
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Run:
+        """Call ``function(me, *args, **kwargs)`` on every rank, where ``me`` is the ``Rank``.
+
+        Prints what the ranks printed, in rank order. Raises ``RankFailed`` or ``RankTimeout`` (both ``RankError``)
+        with the story of what happened, and ``NotSendable`` for an argument that cannot travel.
+        """
+        return self.call(function, args, kwargs)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float | None = _UNSET,
+        show: bool = True,
+    ) -> Run:
+        """``run`` with options of this one call: its deadline, and whether the ranks' text is printed."""
+        if not callable(function):
+            raise TypeError(
+                f"run takes a function first, called as function(me, ...) on each rank; got {function!r}"
+            )
+        limit_s = self.timeout_s if timeout_s is _UNSET else checked_timeout(timeout_s)
+        with self._lock, contextlib.ExitStack() as stack:
+            team = self._ready_team()
+            parcel = pack_call(function, tuple(args), dict(kwargs or {}), team.folder)
+            stack.callback(parcel.discard)
+            env = None
+            if not self._settings["process_group"]:
+                _store, env = meeting_point(self.world_size)  # the store lives until the call is over
+            return self._ask(
+                range(self.world_size), "run", parcel, team.new_context(), env, timeout_s=limit_s, show=show
+            )
+
+    def cell(
+        self,
+        source: str,
+        *,
+        only: Sequence[int] | None = None,
+        timeout_s: float | None = _UNSET,
+        show: bool = True,
+    ) -> Run:
+        """Run the text of a cell on every rank (or ``only`` some) in a namespace that lasts from cell to cell.
+
+        ``run[rank]`` is the ``repr`` of the last expression there, or None.
+        """
+        limit_s = self.timeout_s if timeout_s is _UNSET else checked_timeout(timeout_s)
+        with self._lock:
+            team = self._ready_team()
+            team.keeps_variables = True
+            self._num_cells += 1
+            request = ("cell", source, self._num_cells, team.new_context())
+            return self._ask(checked_ranks(only, self.world_size), *request, timeout_s=limit_s, show=show)
+
+    def push(self, **variables: Any) -> None:
+        """Put variables into the namespace of the cells, on every rank."""
+        with self._lock, contextlib.ExitStack() as stack:
+            team = self._ready_team()
+            team.keeps_variables = True
+            for name, value in variables.items():  # one by one, so that an error names its variable
+                pack(value, folder=team.folder, what=f"variable {name!r}").discard()
+            parcel = pack(variables, folder=team.folder, what="the variables")
+            stack.callback(parcel.discard)
+            self._ask(range(self.world_size), "push", parcel, team.new_context(), timeout_s=self.timeout_s)
+
+    def pull(self, name: str) -> Run:
+        """The value of a variable of the cells, from every rank."""
+        with self._lock:
+            self._ready_team()
+            return self._ask(range(self.world_size), "pull", name, timeout_s=self.timeout_s)
+
+    def close(self) -> None:
+        """End the ranks. Safe to repeat."""
+        with self._lock:
+            self._is_closed = True
+            self._drop_team(gently=True)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "up" if self._team else "not started yet"
+        devices = sorted({seat.device for seat in self._seats})
+        return f"Cluster({self.world_size}) on {', '.join(devices)} by {self._seats[0].backend}: {state}"
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _ready_team(self) -> Team:
+        if self._is_closed:
+            raise RuntimeError(f"this Cluster({self.world_size}) is closed; make a new one to go on")
+        if self._team is not None and not self._team.is_whole:
+            self._drop_team()  # a rank died between two calls
+        if self._team is None:
+            self._team = Team(self._seats, self._settings)
+            self._end_team = weakref.finalize(self, self._team.end)
+        return self._team
+
+    def _drop_team(self, *, gently: bool = False) -> None:
+        if self._end_team is not None:
+            self._end_team.detach()
+        if self._team is not None:
+            self._team.end(gently=gently)
+        self._team, self._end_team = None, None
+
+    def _ask(
+        self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None, show: bool = True
+    ) -> Run:
+        team, began_s = self._team, time.perf_counter()
+        assert team is not None
+        try:
+            outcome = team.ask(ranks, kind, *details, timeout_s=timeout_s)
+            time_s = time.perf_counter() - began_s
+            failed = bool(outcome.failures or outcome.standings)
+            results = {rank: _opened(parcel) for rank, parcel in outcome.parcels.items()}
+        except KeyboardInterrupt:
+            raise RankInterrupted(self._interrupted()) from None
+        except BaseException:
+            self._drop_team()
+            raise
+        if show:
+            print(in_rank_order(outcome.text), end="")
+        run = Run(results, outcome.text, time_s, self.world_size)
+        if failed:
+            raise self._error(team, outcome, run, timeout_s) from _cause(outcome)
+        return run
+
+    def _error(self, team: Team, outcome: Outcome, run: Run, timeout_s: float | None) -> RankError:
+        """Bring the ranks back into order, and tell what happened."""
+        first = first_failure(outcome.failures)
+        if first is not None:
+            others: dict[int, Any] = {**team.look(outcome.parcels), **outcome.standings, **outcome.failures}
+            del others[first.rank]
+            story = failed_story(first, others, self.world_size)
+        else:
+            limit_s = None if outcome.hopeless else timeout_s
+            story = stuck_story(outcome.standings, self.world_size, timeout_s=limit_s)
+        story += self._settle(team)
+        kind = RankTimeout if first is None else RankFailed
+        return kind(story, failures=outcome.failures, run=run)
+
+    def _settle(self, team: Team) -> str:
+        """After a failure: keep the ranks where their cells have variables and they can be freed, else end them."""
+        if not team.keeps_variables:
+            self._drop_team()
+            return ""
+        try:
+            kept = team.recover()
+        except BaseException:
+            self._drop_team()
+            raise
+        if kept:
+            return ""
+        self._drop_team()
+        return (
+            "\n\nThe ranks had to be ended, and the variables of your %%ranks cells with them: "
+            "run those cells again."
+        )
+
+    def _interrupted(self) -> str:
+        team = self._team
+        assert team is not None
+        try:
+            return interrupted_story(team.look(), self.world_size) + self._settle(team)
+        except BaseException:  # a second interrupt, while this one is dealt with
+            self._drop_team()
+            raise
+
+
+def _cause(outcome: Outcome) -> Exception | None:
+    first = first_failure(outcome.failures)
+    return first.exception if first else None
+
+
+def _opened(parcel: Parcel) -> Any:
+    try:
+        return unpack(parcel)
+    finally:
+        parcel.discard()

@@ -1,0 +1,132 @@
+"""What went wrong on one rank, as plain data that travels to the parent and is told there."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import cloudpickle
+
+__all__ = ["Failure", "Frame", "Link", "describe", "is_user_code"]
+
+# What a rank hears when a peer has gone: true, but the cause lies with the peer.
+_ECHO = re.compile(
+    r"connection (closed|reset)|broken pipe|socket.*(closed|timeout)|remote (process|peer)|recvbytes|sendbytes"
+    r"|ncclremoteerror|ranks? .* failed to pass monitored",
+    re.IGNORECASE,
+)
+_HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Frame:
+    filename: str
+    line_number: int
+    function: str
+    line: str = ""  # the source; empty for a cell of the notebook until the parent fills it in
+
+
+@dataclass(frozen=True)
+class Link:
+    """One exception of a chain ("raised from")."""
+
+    type_name: str
+    message: str
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How one rank ended badly.
+
+    ``kind``: "raised", "died" (its process is gone), "stuck" (ended at the deadline), "interrupted", or
+    "unsendable" (its result cannot travel). ``time_s`` is on the clock that all processes of a machine share.
+    """
+
+    rank: int
+    kind: str
+    chain: tuple[Link, ...]
+    time_s: float
+    pickled: bytes | None = None  # the exception itself, where it survives the journey
+
+    @property
+    def type_name(self) -> str:
+        return self.chain[-1].type_name
+
+    @property
+    def message(self) -> str:
+        return self.chain[-1].message
+
+    @property
+    def is_echo(self) -> bool:
+        """True for what a rank hears of another's failure: its peer's connection closed."""
+        network = self.type_name in (
+            "RuntimeError",
+            "DistBackendError",
+            "DistNetworkError",
+            "ConnectionError",
+        )
+        return self.kind == "raised" and network and bool(_ECHO.search(self.message))
+
+    @property
+    def exception(self) -> Exception | None:
+        """The exception object, rebuilt in the parent; None where it could not travel."""
+        try:
+            return pickle.loads(self.pickled) if self.pickled else None
+        except Exception:
+            return None
+
+    @property
+    def where(self) -> Frame | None:
+        """The innermost line of the user's own code."""
+        frames = self.chain[-1].frames
+        own = [frame for frame in frames if is_user_code(frame.filename)]
+        return own[-1] if own else frames[-1] if frames else None
+
+
+def describe(error: BaseException, *, rank: int, kind: str = "raised") -> Failure:
+    """A ``Failure`` from an exception that was caught on ``rank``, without the frames of this package."""
+    chain: list[Link] = []
+    current: BaseException | None = error
+    while current is not None and len(chain) < 8:
+        chain.append(Link(type(current).__name__, _message(current), _frames(current.__traceback__)))
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    return Failure(rank, kind, tuple(reversed(chain)), time.monotonic(), _pickled(error))
+
+
+def is_user_code(filename: str) -> bool:
+    """Whether a line belongs to the learner: a cell, a script, a module beside it; not to Python, torch or us."""
+    if filename.startswith("<") and not filename.startswith(("<cell", "<ipython")):
+        return False
+    path = filename.replace("\\", "/")
+    return not ("/site-packages/" in path or "/lib/python3" in path or path.startswith(str(_HERE)))
+
+
+def _frames(trace: TracebackType | None) -> tuple[Frame, ...]:
+    summary = traceback.extract_tb(trace)
+    frames = [Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in summary]
+    return tuple(frame for frame in frames if not frame.filename.startswith(str(_HERE)))
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """The exception as bytes; None for one that would not come out whole at the other end."""
+    if not isinstance(error, Exception):
+        return None
+    try:
+        body = cloudpickle.dumps(error)
+        pickle.loads(body)
+    except Exception:
+        return None
+    return body
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its message could not be made)"

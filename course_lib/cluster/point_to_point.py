@@ -1,0 +1,73 @@
+"""Messages between two ranks that work on every back end.
+
+gloo cannot send or receive CUDA tensors. On such ranks the message goes through the host: a CPU copy is sent, and
+what arrives is copied into the CUDA tensor. Everywhere else this is ``torch.distributed.batch_isend_irecv`` itself.
+Batched always: on NCCL two ranks that each send first and receive second, one by one, wait for each other for ever.
+
+Verified with CPU tensors over gloo; the staged path also there, with the staging forced. Not yet run on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    import torch.distributed as dist
+
+__all__ = ["Message", "exchange", "receive", "send"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One half of a message: ``tensor`` goes to ``peer``, or is filled by what ``peer`` sends."""
+
+    tensor: torch.Tensor
+    peer: int  # the global rank at the other end
+    is_receive: bool = False
+
+
+def send(tensor: torch.Tensor, peer: int) -> Message:
+    return Message(tensor, peer)
+
+
+def receive(tensor: torch.Tensor, peer: int) -> Message:
+    """A message whose content is written into ``tensor``: same shape and dtype as what the peer sends."""
+    return Message(tensor, peer, is_receive=True)
+
+
+def exchange(
+    messages: Sequence[Message], *, group: dist.ProcessGroup | None = None, stage: bool | None = None
+) -> None:
+    """Start all ``messages`` together and wait until each is sent or has arrived.
+
+    ``stage`` forces the way through the host on or off; by default it is taken for CUDA tensors on gloo.
+    """
+    import torch.distributed as dist
+
+    if not messages:
+        return
+    if stage is None:
+        stage = messages[0].tensor.is_cuda and dist.get_backend(group) == "gloo"
+    buffers = [_host_copy(message) if stage else message.tensor for message in messages]
+    operations = [
+        dist.P2POp(dist.irecv if message.is_receive else dist.isend, buffer, message.peer, group=group)
+        for message, buffer in zip(messages, buffers, strict=True)
+    ]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    if stage:
+        for message, buffer in zip(messages, buffers, strict=True):
+            if message.is_receive:
+                message.tensor.copy_(buffer)
+
+
+def _host_copy(message: Message) -> torch.Tensor:
+    """The bytes to send, or room for those to receive, in the host's memory."""
+    import torch
+
+    if message.is_receive:
+        return torch.empty(message.tensor.shape, dtype=message.tensor.dtype, device="cpu")
+    return message.tensor.detach().to("cpu", copy=True).contiguous()

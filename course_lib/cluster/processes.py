@@ -1,0 +1,120 @@
+"""Starting and ending the processes of ranks, each by its handle.
+
+Ranks are forked from a *fork server*: a small process that has imported torch once and does nothing else. It is
+quick (a rank starts in tens of milliseconds) and safe: forking the notebook's own process hangs as soon as it
+has run one multi-threaded operation. The standard library's server does all of this; here it is told what to
+import, and kept from importing the learner's script a second time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+from course_lib.cluster.group import Context, Place
+
+__all__ = ["RankProcess", "start", "warm"]
+
+_starting = threading.Lock()
+
+
+def warm() -> None:
+    """Start the fork server without waiting for it, so that the first cluster finds it ready. Safe to repeat."""
+    if _method() == "forkserver":
+        from multiprocessing import forkserver
+
+        _context()
+        with _starting:
+            forkserver.ensure_running()
+
+
+class RankProcess:
+    """The parent's handle on one rank: its process, the line for work, and the line for questions."""
+
+    def __init__(self, process: multiprocessing.Process, work: Connection, watch: Connection) -> None:
+        self.process, self.work, self.watch = process, work, watch
+
+    @property
+    def sentinel(self) -> int:
+        return self.process.sentinel
+
+    def interrupt(self) -> None:
+        """Ask a function that is busy in Python to end."""
+        self._signal(signal.SIGUSR2)
+
+    def dump_stacks(self) -> None:
+        """Have ``faulthandler`` write the rank's stacks to its file."""
+        self._signal(signal.SIGUSR1)
+
+    def kill(self) -> None:
+        """End the process and the children it has started, at once."""
+        pid = self.process.pid
+        if pid is not None and self.process.is_alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            self.process.kill()
+
+    def wait(self, timeout_s: float) -> bool:
+        """True when the process has ended; then its handle and its lines are closed."""
+        self.process.join(timeout_s)
+        if self.process.is_alive():
+            return False
+        self.work.close()
+        self.watch.close()
+        self.process.close()
+        return True
+
+    def _signal(self, number: int) -> None:
+        if self.process.pid is not None and self.process.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
+
+
+def start(place: Place, context: Context) -> RankProcess:
+    """Start one rank; it reports on its work line when it has met the others."""
+    from course_lib.cluster.rank_process import serve
+
+    work, its_work = multiprocessing.Pipe()
+    watch, its_watch = multiprocessing.Pipe()
+    process = _context().Process(
+        target=serve, args=(place, context, its_work, its_watch), name=f"rank-{place.rank}", daemon=False
+    )
+    with _starting, _without_main_script():
+        process.start()
+    its_work.close()
+    its_watch.close()
+    return RankProcess(process, work, watch)
+
+
+def _method() -> str:
+    return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+
+
+def _context() -> Any:
+    context = multiprocessing.get_context(_method())
+    if _method() == "forkserver":
+        context.set_forkserver_preload(["course_lib.cluster.preload"])
+    return context
+
+
+@contextlib.contextmanager
+def _without_main_script() -> Iterator[None]:
+    """Hide the running script from multiprocessing, which would import it in every rank.
+
+    Functions of the script travel by value, so nothing needs that import, and a script without an
+    ``if __name__ == "__main__"`` guard would start clusters without end.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script

@@ -1,0 +1,179 @@
+"""The life of one rank: a process that waits for work, does it, answers, and never writes to the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+from course_lib.cluster import cell
+from course_lib.cluster.evidence import Witness
+from course_lib.cluster.failure import describe
+from course_lib.cluster.group import Context, Place, apply, join, leave
+from course_lib.cluster.rank import Rank
+from course_lib.cluster.text import Catcher
+from course_lib.cluster.wire import NotSendable, Parcel, pack, unpack
+
+__all__ = ["Interrupted", "current_rank", "serve"]
+
+Answer = tuple[str, Any, str]
+
+_here: Rank | None = None  # set once, when this process becomes a rank
+
+
+class Interrupted(BaseException):
+    """Raised in a rank's function when the learner interrupts the notebook."""
+
+
+def current_rank() -> Rank | None:
+    """This process's ``Rank``, or None in the notebook: so that a rank can refuse to start ranks."""
+    return _here
+
+
+def serve(place: Place, context: Context, work: Connection, watch: Connection) -> None:
+    """Run on a fresh process: join the others, then answer requests until told to close. Never returns."""
+    _become_own_group()
+    catcher = Catcher(place.folder / f"text-{place.rank}")
+    stacks = open(place.folder / f"stacks-{place.rank}", "w")  # noqa: SIM115 - faulthandler needs it open
+    if hasattr(signal, "SIGUSR1"):
+        faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+    witness = Witness(place.rank)
+    threading.Thread(target=witness.answer_questions, args=(watch,), daemon=True).start()
+    worker = _Worker(place, catcher, witness)
+    work.send(worker.start(context))
+    while True:
+        try:
+            kind, *details = work.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        if kind == "close":
+            worker.close()
+            os._exit(0)  # no destructor may block the exit of a process that has said goodbye
+        work.send(getattr(worker, kind)(*details))
+
+
+class _Worker:
+    """What a rank can be asked. Each answer is ("done" | "failed", a parcel or a ``Failure``, the text printed)."""
+
+    def __init__(self, place: Place, catcher: Catcher, witness: Witness) -> None:
+        self._place, self._catcher, self._witness = place, catcher, witness
+        self._interrupt = _Interrupt()
+        self._namespace: dict[str, Any] = {}  # of the cells
+        self._me: Rank | None = None
+
+    def start(self, context: Context) -> Answer:
+        return self._answer(lambda: self._join(0), context)
+
+    def reset(self, generation: int) -> Answer:
+        """Leave the process group and meet the others in a new one; the namespace of the cells stays."""
+
+        def move() -> None:
+            leave()
+            self._join(generation)
+
+        return self._answer(move)
+
+    def run(self, parcel: Parcel, context: Context | None, env: dict[str, str] | None) -> Answer:
+        """Call the function in ``parcel``, which holds (function, args, kwargs)."""
+
+        def call() -> Any:
+            os.environ.update(env or {})
+            function, args, kwargs = unpack(parcel)
+            with self._interrupt.allowed():
+                value = function(self._me, *args, **kwargs)
+                _finish_device(self._me)
+            return value
+
+        return self._answer(call, context)
+
+    def cell(self, source: str, number: int, context: Context | None) -> Answer:
+        """Run the text of a cell in the lasting namespace; its value is the ``repr`` of the last expression."""
+
+        def execute() -> Any:
+            cell.fill(self._namespace, self._me)
+            with self._interrupt.allowed():
+                shown = cell.run(source, self._namespace, number=number)
+                _finish_device(self._me)
+            return shown
+
+        return self._answer(execute, context)
+
+    def push(self, parcel: Parcel, context: Context | None) -> Answer:
+        return self._answer(lambda: self._namespace.update(unpack(parcel)), context)
+
+    def pull(self, name: str) -> Answer:
+        cell.fill(self._namespace, self._me)
+        return self._answer(lambda: cell.value_of(name, self._namespace))
+
+    def close(self) -> None:
+        self._namespace.clear()
+        with contextlib.suppress(Exception):
+            leave()
+
+    def _join(self, generation: int) -> None:
+        global _here
+        self._me = _here = join(self._place, generation=generation)
+
+    def _answer(self, do: Callable[[], Any], context: Context | None = None) -> Answer:
+        rank = self._place.rank
+        answer: tuple[str, Any]
+        try:
+            if context is not None:
+                apply(context, self._place)
+            self._witness.mark_call()
+            answer = ("done", pack(do(), folder=self._place.folder, what=f"the result of rank {rank}"))
+        except NotSendable as error:
+            answer = ("failed", describe(error, rank=rank, kind="unsendable"))
+        except Interrupted as error:
+            answer = ("failed", describe(error, rank=rank, kind="interrupted"))
+        except BaseException as error:  # SystemExit too: a rank ends when its cluster says so
+            answer = ("failed", describe(error, rank=rank))
+        if not self._place.process_group:
+            leave()  # the group that the function made itself; its frames are gone by now
+        return *answer, self._catcher.take()
+
+
+class _Interrupt:
+    """The parent's way to end a function that is busy in Python: a signal that raises, but only inside the function."""
+
+    def __init__(self) -> None:
+        self._inside = False
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides alone
+        if hasattr(signal, "SIGUSR2"):
+            signal.signal(signal.SIGUSR2, self._raise)
+
+    @contextlib.contextmanager
+    def allowed(self) -> Iterator[None]:
+        self._inside = True
+        try:
+            yield
+        finally:
+            self._inside = False
+
+    def _raise(self, *_: Any) -> None:
+        if self._inside:
+            self._inside = False
+            raise Interrupted("interrupted from the notebook")
+
+
+def _become_own_group() -> None:
+    """Lead a process group, so that children started here end with us; die when the fork server does."""
+    os.setsid()
+    if sys.platform == "linux":
+        set_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+
+
+def _finish_device(me: Rank | None) -> None:
+    """Wait for the GPU, so that an error of a kernel belongs to the call that launched it."""
+    if me is not None and me.device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(me.device)

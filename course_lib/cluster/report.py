@@ -1,0 +1,194 @@
+"""Telling what happened: who failed first, at which line, and where every other rank stood."""
+
+from __future__ import annotations
+
+import linecache
+import signal
+from collections.abc import Mapping
+
+from course_lib.cluster.evidence import Operation, Standing
+from course_lib.cluster.failure import Failure, Frame
+
+__all__ = [
+    "died",
+    "failed_story",
+    "interrupted_story",
+    "place_of",
+    "standing_line",
+    "stuck_story",
+    "waits_for_all",
+]
+
+
+def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world_size: int) -> str:
+    """The story of a rank that failed, with the state of each other rank (a ``Failure`` or a ``Standing``)."""
+    head = f"rank {first.rank} of {world_size} {_deed(first)}"
+    lines = [head, *_trace(first)]
+    advice = _advice(first)
+    if advice:
+        lines.append(advice)
+    if others:
+        lines += ["", "Where the other ranks stood:"]
+        lines += [f"  rank {rank}  {_other(others[rank], first)}" for rank in sorted(others)]
+    return "\n".join(lines)
+
+
+def stuck_story(standings: Mapping[int, Standing], world_size: int, *, timeout_s: float | None) -> str:
+    """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: no hope."""
+    names = _ranks([s.rank for s in standings.values() if s.state != "returned"]).capitalize()
+    if timeout_s is None:
+        head = f"{names} of {world_size} can never finish: the call they wait in will not be answered."
+    else:
+        head = f"{names} of {world_size} had not finished after timeout_s = {timeout_s:g} s."
+    lines = [head, ""]
+    lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
+    missing = _who_never_came(standings)
+    if missing:
+        lines += ["", missing]
+    elif timeout_s is not None:
+        lines += ["", "If they only needed longer, pass a larger timeout_s."]
+    return "\n".join(lines)
+
+
+def interrupted_story(standings: Mapping[int, Standing], world_size: int) -> str:
+    """Where the ranks were when the learner interrupted."""
+    lines = [f"interrupted; the {world_size} ranks have been stopped. They stood here:", ""]
+    lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
+    return "\n".join(lines)
+
+
+def standing_line(standing: Standing) -> str:
+    """Where one rank stands, in a line: "waits in all_reduce #4 (float32, 3 x 4), cell, line 8, in step"."""
+    at = f", at {place_of(standing.where)}" if standing.where else ""
+    if standing.state == "returned":
+        last = standing.operation
+        return "had returned" + (f", after {_numbered(last)}" if last else " without a collective")
+    if standing.state == "stopped":
+        return f"is stopped by a signal (SIGSTOP): its process does not run{at}"
+    if standing.state == "silent":
+        return f"does not answer: something holds Python's lock{at}"
+    pending = standing.pending
+    if pending is None:
+        return f"runs on{at}" if at else "runs on"
+    verb = "waits in" if standing.is_blocked else "has not finished"
+    return f"{verb} {_numbered(pending)}{_payload(pending)}{at}"
+
+
+def place_of(frame: Frame | None) -> str:
+    """A line of code as a person says it: "cell, line 8, in step"; a cell's number would change with each run."""
+    if frame is None:
+        return "an unknown line"
+    in_cell = "ipykernel_" in frame.filename or frame.filename.startswith(("<cell", "<ipython"))
+    function = "" if frame.function.startswith("<module") else f", in {frame.function}"
+    name = "cell" if in_cell else frame.filename.replace("\\", "/").rpartition("/")[2]
+    return f"{name}, line {frame.line_number}{function}"
+
+
+def died(rank: int, exit_code: int | None, time_s: float) -> Failure:
+    """The failure of a process that is gone: killed from outside, or left through ``os._exit``."""
+    from course_lib.cluster.failure import Link
+
+    if exit_code is not None and exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        hint = " (often the system, when memory runs out)" if name == "SIGKILL" else ""
+        message = f"its process was killed by {name}{hint}"
+    else:
+        message = f"its process ended with exit code {exit_code}, without a word"
+    return Failure(rank, "died", (Link("died", message, ()),), time_s)
+
+
+def _deed(failure: Failure) -> str:
+    if failure.kind == "died":
+        return f"is gone: {failure.message}."
+    if failure.kind == "unsendable":
+        return f"finished, but {failure.message}"
+    if failure.kind == "interrupted":
+        return "was interrupted."
+    if failure.type_name == "SystemExit":
+        return f"called sys.exit({failure.message}), which ends a rank's function, not the rank:"
+    return f"failed: {failure.type_name}: {failure.message}"
+
+
+def _trace(failure: Failure) -> list[str]:
+    lines = []
+    for link in failure.chain if failure.kind == "raised" else ():
+        if link is not failure.chain[-1]:
+            lines.append(f"  first {link.type_name}: {link.message}")
+        for frame in link.frames:
+            lines.append(f"  {place_of(frame)}")
+            source = frame.line or linecache.getline(frame.filename, frame.line_number).strip()
+            if source:
+                lines.append(f"      {source}")
+    return lines
+
+
+def _advice(failure: Failure) -> str:
+    if "initialize the default process group twice" in failure.message:
+        return (
+            "The cluster has made the process group already. "
+            "To make it yourself, use Cluster(n, process_group=False)."
+        )
+    if failure.is_echo:
+        return "Every failure heard here is an echo of a closed connection; the first cause did not report itself."
+    return ""
+
+
+def _other(state: Failure | Standing, first: Failure) -> str:
+    if isinstance(state, Standing):
+        return standing_line(state)
+    where = f" at {place_of(state.where)}" if state.where else ""
+    if state.is_echo:
+        return f"heard its connection close{where} (an echo of rank {first.rank})"
+    if state.kind == "interrupted":
+        return f"was interrupted{where}"
+    return f"also {_deed(state)}{where}"
+
+
+def _who_never_came(standings: Mapping[int, Standing]) -> str:
+    """Who is missing from the collective that others wait in; or how their calls differ."""
+    pending = [s.pending for s in standings.values() if s.pending and waits_for_all(s)]
+    if not pending:
+        return ""
+    wanted = max(pending, key=lambda operation: operation.number)
+    absent = [s.rank for s in standings.values() if (s.num_collectives or 0) < wanted.number and _is_known(s)]
+    if absent:
+        return f"{_ranks(absent).capitalize()} never called {_numbered(wanted)}."
+    same_number = [operation for operation in pending if operation.number == wanted.number]
+    for what, values in (
+        ("operation", {operation.name for operation in same_number}),
+        (
+            "shape",
+            {" x ".join(map(str, operation.shapes[0])) for operation in same_number if operation.shapes},
+        ),
+        ("dtype", {operation.dtypes[0] for operation in same_number if operation.dtypes}),
+    ):
+        if len(values) > 1:
+            return f"Call #{wanted.number} does not have the same {what} on every rank: {', '.join(sorted(values))}."
+    return ""
+
+
+def waits_for_all(standing: Standing) -> bool:
+    """Whether a rank has begun a collective of the default group that needs every rank."""
+    pending = standing.pending
+    return pending is not None and not pending.is_message and pending.group == "0"
+
+
+def _is_known(standing: Standing) -> bool:
+    return standing.num_collectives is not None
+
+
+def _numbered(operation: Operation) -> str:
+    number = "" if operation.is_message else f" #{operation.number}"
+    return operation.name + number + ("" if operation.group == "0" else f" of group {operation.group}")
+
+
+def _payload(operation: Operation) -> str:
+    if not operation.shapes:
+        return ""
+    shape = " x ".join(map(str, operation.shapes[0])) or "one number"
+    return f" ({operation.dtypes[0] if operation.dtypes else 'values'}, {shape})"
+
+
+def _ranks(ranks: list[int]) -> str:
+    names = ", ".join(map(str, sorted(ranks)))
+    return f"rank {names}" if len(ranks) == 1 else f"ranks {names}"

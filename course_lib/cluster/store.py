@@ -1,0 +1,36 @@
+"""A meeting point for code that calls ``init_process_group`` itself, as a script under torchrun would."""
+
+from __future__ import annotations
+
+import socket
+from datetime import timedelta
+from typing import Any
+
+__all__ = ["meeting_point"]
+
+
+def meeting_point(world_size: int) -> tuple[Any, dict[str, str]]:
+    """A fresh TCP store on loopback, held by the caller, and the environment that leads ``env://`` to it.
+
+    The caller hosts it, as torchrun's agent does, so that no rank has to guess a free port. Keep the store as long
+    as ranks may need it.
+    """
+    from torch.distributed import TCPStore
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    store = TCPStore(
+        "127.0.0.1",
+        port,
+        world_size,
+        is_master=True,
+        timeout=timedelta(seconds=60),
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+    return store, {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+    }

@@ -1,0 +1,139 @@
+"""One set of started ranks: made together, asked together, ended together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from course_lib.cluster import processes
+from course_lib.cluster.backends import Seat
+from course_lib.cluster.errors import RankFailed, first_failure
+from course_lib.cluster.evidence import Standing
+from course_lib.cluster.group import Context, Place
+from course_lib.cluster.report import failed_story, stuck_story
+from course_lib.cluster.supervisor import Outcome, Supervisor
+
+__all__ = ["Team", "context_here"]
+
+_START_TIMEOUT_S = (
+    120.0  # the first start imports torch, from a slow disk perhaps; GPUs need seconds of their own
+)
+_RELEASE_S = 1.0  # for ranks that were stuck to come back, once a peer has left the group
+_GOODBYE_S = 1.0  # for ranks to close by themselves before they are ended
+
+
+class Team:
+    """Ranks of one cluster that live at the same time. A failure mostly ends a team; the cluster makes a new one."""
+
+    def __init__(self, seats: Sequence[Seat], settings: dict[str, Any]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="ranks-"))  # readable by this user alone
+        self.keeps_variables = False  # whether cells have left variables worth saving
+        self._owner_pid = os.getpid()
+        self._generation = 0
+        self._asked: Sequence[int] = ()
+        self._context = context_here()
+        self._processes: list[processes.RankProcess] = []
+        self._supervisor = Supervisor(self._processes, self.folder)
+        try:
+            for rank, seat in enumerate(seats):
+                place = Place(rank, len(seats), seat, self.folder, **settings)
+                self._processes.append(processes.start(place, self._context))
+            self._expect_start(self._supervisor.collect(range(len(seats)), timeout_s=_START_TIMEOUT_S))
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every rank's process is there; one may have died between two calls."""
+        return bool(self._processes) and all(rank.process.is_alive() for rank in self._processes)
+
+    def ask(self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None) -> Outcome:
+        """Send a request to ``ranks`` and collect the answers."""
+        self._asked = ranks
+        for rank in ranks:
+            with contextlib.suppress(OSError):  # it has died; the supervisor finds that out and says so
+                self._processes[rank].work.send((kind, *details))
+        return self._supervisor.collect(ranks, timeout_s=timeout_s)
+
+    def new_context(self) -> Context | None:
+        """The caller's folder, path and environment, where they differ from what the ranks were told last."""
+        context = context_here()
+        if context == self._context:
+            return None
+        self._context = context
+        return context
+
+    def look(self, returned: Iterable[int] | None = None) -> dict[int, Standing]:
+        """Where ranks stand: those that have ``returned``, or all that were asked."""
+        done = set(self._supervisor.outcome.parcels)
+        return self._supervisor.look(self._asked if returned is None else returned, returned=done)
+
+    def recover(self) -> bool:
+        """Bring ranks and the variables of their cells through a failure; False when only an end is left.
+
+        Busy ranks are interrupted. Those that have answered leave the process group, which frees the ones that
+        wait for them in a collective; then all meet in a new group.
+        """
+        everyone = range(len(self._processes))
+        stuck = [rank for rank in self._asked if rank not in self._supervisor.outcome.answered]
+        free = [rank for rank in everyone if rank not in stuck]
+        for rank in stuck:
+            self._processes[rank].interrupt()
+        back = self._supervisor.collect(stuck, timeout_s=_RELEASE_S / 2)
+        free += [*back.parcels, *back.failures]
+        if not free or not self.is_whole:
+            return False
+        self._generation += 1
+        self._send_reset(free)
+        stuck = [rank for rank in everyone if rank not in free]
+        late = self._supervisor.collect(stuck, timeout_s=_RELEASE_S) if stuck else Outcome()
+        if late.standings or not self.is_whole:
+            return False
+        self._send_reset(stuck)
+        met = self._supervisor.collect(everyone, timeout_s=5 * _RELEASE_S)
+        return len(met.parcels) == len(everyone)
+
+    def end(self, *, gently: bool = False) -> None:
+        """End every rank of this team, and remove its folder. Nothing else on the machine is touched."""
+        if os.getpid() != self._owner_pid:
+            return  # a fork of the notebook is leaving, and these ranks are not its own
+        if gently:
+            for rank in self._processes:
+                with contextlib.suppress(OSError):
+                    rank.work.send(("close",))
+            for rank in self._processes:
+                rank.process.join(_GOODBYE_S)
+        for rank in self._processes:
+            rank.kill()
+        for rank in self._processes:
+            rank.wait(_GOODBYE_S)
+        self._processes.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _send_reset(self, ranks: Iterable[int]) -> None:
+        for rank in ranks:
+            with contextlib.suppress(OSError):
+                self._processes[rank].work.send(("reset", self._generation))
+
+    def _expect_start(self, outcome: Outcome) -> None:
+        first = first_failure(outcome.failures)
+        num_ranks = len(self._processes)
+        if first is not None:
+            raise RankFailed(
+                "The ranks could not start: " + failed_story(first, {}, num_ranks), failures=outcome.failures
+            )
+        if outcome.standings:
+            story = stuck_story(outcome.standings, num_ranks, timeout_s=_START_TIMEOUT_S)
+            raise RankFailed("The ranks could not start: " + story)
+
+
+def context_here() -> Context:
+    """What a function finds around it in this process."""
+    return Context(os.getcwd(), tuple(sys.path), tuple(os.environ.items()))

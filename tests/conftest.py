@@ -1,0 +1,40 @@
+"""What every test shares: a home of its own, warm ranks, and an end to anything that hangs."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+os.environ.setdefault("COURSE_HOME", tempfile.mkdtemp(prefix="course-home-"))  # never the learner's own
+os.environ.setdefault("COURSE_PROGRESS", "off")
+
+_LIMIT_S = 120.0  # of one test; a hang then shows where every thread stands, and ends the run
+
+
+@pytest.fixture(autouse=True)
+def _no_hang(request: pytest.FixtureRequest) -> Iterator[None]:
+    marker = request.node.get_closest_marker("limit_s")
+    faulthandler.dump_traceback_later(marker.args[0] if marker else _LIMIT_S, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(scope="session")
+def cluster2():
+    """Two warm ranks for the whole test session; a test that makes ranks fail starts its own."""
+    from course_lib.cluster import Cluster
+
+    with Cluster(2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cluster4():
+    from course_lib.cluster import Cluster
+
+    with Cluster(4) as cluster:
+        yield cluster
