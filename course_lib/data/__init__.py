@@ -1,0 +1,26 @@
+"""Real data that needs no download, and loaders for it.
+
+* ``digits()``: 1,797 handwritten digits, shipped inside scikit-learn;
+* ``documentation_text()``: Python's own documentation, shipped inside Python, as text, bytes and windows;
+* ``generated_images(...)``: images of any size, made from a seed as they are asked for;
+* ``image_folder(...)``: a folder of images with one sub-folder for each class, as ImageNet has;
+* ``loader(dataset, ...)``: batches of any of them, in an order that a seed decides.
+"""
+
+from course_lib.data.digits import Digits, digits
+from course_lib.data.generated import generated_images
+from course_lib.data.image_folder import image_folder
+from course_lib.data.loader import loader
+from course_lib.data.text import ByteTokenizer, TextWindows, documentation_text, documentation_windows
+
+__all__ = [
+    "ByteTokenizer",
+    "Digits",
+    "TextWindows",
+    "digits",
+    "documentation_text",
+    "documentation_windows",
+    "generated_images",
+    "image_folder",
+    "loader",
+]

@@ -1,0 +1,33 @@
+"""Plain models that know nothing of parallelism: a small CNN, a ResNet, a small transformer.
+
+All three have the same outline, so that later lessons can cut any of them between layers::
+
+    x = model.stem(x)              # raw input -> features
+    for block in model.blocks:     # an nn.ModuleList; every block keeps the kind of tensor it was given
+        x = block(x)
+    return model.head(x)           # features -> logits
+
+``pieces(model)`` lists those parts in order, under the names they have in ``state_dict()``.
+"""
+
+from course_lib.models.loss import accuracy, next_token_loss
+from course_lib.models.pieces import parameter_count, pieces
+from course_lib.models.resnet import BasicBlock, Bottleneck, ResNet
+from course_lib.models.small_cnn import SmallCNN
+from course_lib.models.transformer import Attention, Mlp, Transformer, TransformerBlock, TransformerConfig
+
+__all__ = [
+    "Attention",
+    "BasicBlock",
+    "Bottleneck",
+    "Mlp",
+    "ResNet",
+    "SmallCNN",
+    "Transformer",
+    "TransformerBlock",
+    "TransformerConfig",
+    "accuracy",
+    "next_token_loss",
+    "parameter_count",
+    "pieces",
+]
