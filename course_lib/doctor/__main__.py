@@ -1,0 +1,7 @@
+"""``python -m course_lib.doctor``."""
+
+import sys
+
+from course_lib.doctor import main
+
+sys.exit(main())
