@@ -21,6 +21,7 @@ _ECHO = re.compile(
     re.IGNORECASE,
 )
 _HERE = Path(__file__).resolve().parent
+_LIBRARY = str(_HERE.parent).replace("\\", "/")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,11 @@ def is_user_code(filename: str) -> bool:
     if filename.startswith("<") and not filename.startswith(("<cell", "<ipython")):
         return False
     path = filename.replace("\\", "/")
-    return not ("/site-packages/" in path or "/lib/python3" in path or path.startswith(str(_HERE)))
+    if path.startswith(_LIBRARY):
+        return path.startswith(
+            f"{_LIBRARY}/learn/exercises/"
+        )  # the examples there stand in for a learner's code
+    return not ("/site-packages/" in path or "/lib/python3" in path)
 
 
 def _frames(trace: TracebackType | None) -> tuple[Frame, ...]:
