@@ -1,0 +1,38 @@
+"""One collective or message, as the meter saw it on one rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from course_lib.cluster.failure import Frame
+
+__all__ = ["Call"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """``size_bytes`` is the rank's input buffer; ``sent_bytes`` what it put on the wire, by the receiver's global rank.
+
+    ``end_s`` is when the result was there; None where no one could tell (a message nobody waited for; NCCL).
+    """
+
+    rank: int
+    number: int  # counted from 1 on this rank
+    operation: str  # "all_reduce", "send"
+    group: tuple[int, ...]  # the global ranks that take part
+    size_bytes: int
+    sent_bytes: dict[int, int]
+    num_messages: int
+    start_s: float
+    end_s: float | None
+    hidden_s: float | None  # of its time, how long its thread computed meanwhile
+    line: Frame | None  # of the user's code
+    thread: str = "MainThread"
+
+    @property
+    def time_s(self) -> float | None:
+        return None if self.end_s is None else self.end_s - self.start_s
+
+    @property
+    def exposed_s(self) -> float | None:
+        return None if self.time_s is None or self.hidden_s is None else max(0.0, self.time_s - self.hidden_s)
