@@ -179,7 +179,7 @@ def tensor_parallel(me):
 
 
 def _open_calls():
-    from course_lib.meter import taps
+    from course_lib.cluster import taps
 
     return taps._listeners[-1].__self__._open
 
@@ -254,7 +254,7 @@ def test_with_the_meter_off_nothing_is_left_behind(cluster2):
     def around(me):
         from torch._C._distributed_c10d import Work
 
-        from course_lib.meter import taps
+        from course_lib.cluster import taps
         from course_lib.meter.recorder import Recorder
 
         wait = Work.wait

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from course_lib.checks import at_least
-from course_lib.container_limits import usable_cores
+from course_lib.devices.container_limits import usable_cores
 
 __all__ = ["loader"]
 

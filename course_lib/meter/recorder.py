@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, Work
 
+from course_lib.cluster import taps
 from course_lib.cluster.failure import Frame, is_user_code
-from course_lib.meter import taps
 from course_lib.meter.call import Call
 from course_lib.meter.wire_bytes import traffic
 
