@@ -238,6 +238,19 @@ def test_ranks_see_the_folder_path_and_environment_of_the_call(cluster2, tmp_pat
     assert cluster2.run(lambda me: "SET_AFTER_START" in os.environ)[0] is False
 
 
+def test_an_edited_module_of_the_user_is_loaded_anew_by_warm_ranks(cluster2, tmp_path, monkeypatch):
+    module = tmp_path / "edited_between_calls.py"
+    module.write_text("def answer(me):\n    return 'first'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import edited_between_calls  # type: ignore[import-not-found]
+
+    assert list(cluster2.run(edited_between_calls.answer)) == ["first"] * 2
+    pids = list(cluster2.run(lambda me: os.getpid()))
+    module.write_text("def answer(me):\n    return 'second version'\n")
+    assert list(cluster2.run(edited_between_calls.answer)) == ["second version"] * 2
+    assert list(cluster2.run(lambda me: os.getpid())) == pids, "the ranks stayed up"
+
+
 def test_settings_reach_the_ranks():
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MINE", "TORCH_DISTRIBUTED_DEBUG")
     with Cluster(2, env={"MINE": 3}, debug=True, num_threads=2) as cluster:

@@ -11,7 +11,7 @@ import time
 import pytest
 import torch
 
-from course_lib.cluster import launch, magic
+from course_lib.cluster import launch, magic, shared, shared_cluster
 from course_lib.cluster.backends import BACKENDS, Seat, seats, shared_nccl_env
 from course_lib.cluster.evidence import Operation, Standing, parse_stacks
 from course_lib.cluster.failure import Frame, describe
@@ -93,10 +93,10 @@ def test_staged_messages_copy_through_the_host(cluster2):
 
 @pytest.fixture
 def cells(monkeypatch):
-    monkeypatch.setattr(magic, "_cluster", None)
+    monkeypatch.setattr(magic, "_world_size", 2)
     yield magic
-    if magic._cluster is not None:
-        magic._cluster.close()
+    for cluster in shared._clusters.values():
+        cluster.close()
 
 
 def test_a_cell_runs_on_every_rank_and_its_names_last(cells, capsys):
@@ -112,12 +112,15 @@ def test_a_cell_runs_on_every_rank_and_its_names_last(cells, capsys):
     assert "rank 1 | (2.0, 'text', 3)" in capsys.readouterr().out
 
 
-def test_another_number_of_ranks_starts_anew_and_says_so(cells, capsys):
-    cells.ranks("", "z = 1")
+def test_cells_run_on_the_shared_ranks_and_each_number_of_ranks_keeps_its_variables(cells, capsys):
+    cells.ranks("", "z = rank")
+    assert list(shared_cluster(2).pull("z")) == [0, 1]
     cells.ranks("-n 3", "'z' in globals()")
     out = capsys.readouterr().out
-    assert "3 fresh ranks; the variables of the 2 ranks before are gone" in out
+    assert "now on 3 other ranks; the variables of the 2 ranks stay with those" in out
     assert out.count("False") == 3
+    cells.ranks("-n 2", "z")
+    assert capsys.readouterr().out.endswith("rank 0 | 0\nrank 1 | 1\n")
 
 
 def test_what_the_magics_cannot_take_is_said(cells):

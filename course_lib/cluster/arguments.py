@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -76,13 +77,18 @@ def warn_if_crowded(world_size: int) -> None:
     """Say once per process that ranks share cores, since timings then mislead."""
     global _has_warned
     cores = machine().cores
-    if world_size > cores and not machine().devices and not _has_warned:
-        _has_warned = True
-        warnings.warn(
-            f"More ranks than cores: {world_size} ranks share {cores}. Results are the same; timings are not.",
-            CrowdedWarning,
-            stacklevel=3,
-        )
+    if world_size <= cores or machine().devices or _has_warned:
+        return
+    _has_warned = True
+    text = f"More ranks than cores: {world_size} ranks share {cores}. Results are the same; timings are not."
+    with warnings.catch_warnings(
+        record=True
+    ) as caught:  # the user's filters decide whether it is said at all
+        warnings.warn(text, CrowdedWarning, stacklevel=1)
+    if caught and "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
+        print(text)  # a red box with a file name would alarm a learner for nothing
+    elif caught:
+        warnings.warn(text, CrowdedWarning, stacklevel=3)
 
 
 def pack_call(

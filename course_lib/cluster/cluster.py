@@ -161,6 +161,11 @@ class Cluster:
             self._drop_team(gently=True)
 
     @property
+    def has_variables(self) -> bool:
+        """Whether cells have left variables on the ranks that are up now."""
+        return self._team is not None and self._team.keeps_variables
+
+    @property
     def is_closed(self) -> bool:
         return self._is_closed
 

@@ -15,18 +15,9 @@ from pathlib import Path
 from course_lib.cluster.backends import Seat, shared_nccl_env
 from course_lib.cluster.rank import Rank
 
-__all__ = ["Context", "Place", "apply", "join", "leave"]
+__all__ = ["Place", "join", "leave"]
 
 _COLLECTIVE_TIMEOUT = timedelta(hours=24)  # the supervisor's own deadline comes first, and knows more
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a rank shares with the process that calls it: where it stands, what it can import, its settings."""
-
-    cwd: str
-    sys_path: tuple[str, ...]
-    env: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -41,17 +32,6 @@ class Place:
     debug: bool
     process_group: bool
     env: dict[str, str] = field(default_factory=dict)
-
-
-def apply(context: Context, place: Place) -> None:
-    """Take over the caller's folder, import path and environment, and the settings of this rank on top."""
-    import sys
-
-    os.environ.clear()
-    os.environ.update(context.env)
-    os.environ.update(_env_of(place))
-    sys.path[:] = context.sys_path
-    os.chdir(context.cwd)
 
 
 def join(place: Place, *, generation: int) -> Rank:
@@ -91,26 +71,3 @@ def leave() -> None:
     if dist.is_available() and dist.is_initialized():
         gc.collect()
         dist.destroy_process_group()
-
-
-def _env_of(place: Place) -> dict[str, str]:
-    return {
-        "RANK": str(place.rank),
-        "LOCAL_RANK": str(place.rank),
-        "WORLD_SIZE": str(place.world_size),
-        "LOCAL_WORLD_SIZE": str(place.world_size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "0",  # replaced where the caller hosts a store for init_process_group in the cell
-        "GLOO_SOCKET_IFNAME": _loopback(),
-        "NCCL_SOCKET_IFNAME": _loopback(),
-        "TORCH_FR_BUFFER_SIZE": "256",  # the flight recorder: which collective is each rank in
-        "TORCH_DISTRIBUTED_DEBUG": "DETAIL" if place.debug else "OFF",
-        "OMP_NUM_THREADS": str(place.num_threads),
-        **place.env,
-    }
-
-
-def _loopback() -> str:
-    import sys
-
-    return "lo0" if sys.platform == "darwin" else "lo"

@@ -19,23 +19,23 @@ from typing import Any, NoReturn
 
 from course_lib.cluster.cluster import Cluster
 from course_lib.cluster.run import in_rank_order
+from course_lib.cluster.shared import shared_cluster
 
 __all__ = ["cell_cluster", "register"]
 
-_DEFAULT_WORLD_SIZE = 2
-_cluster: Cluster | None = None
+_world_size = 2  # of the next cell that does not say -n
 
 
 def cell_cluster(world_size: int | None = None) -> Cluster:
-    """The cluster of this notebook's ``%%ranks`` cells; another ``world_size`` starts anew, without variables."""
-    global _cluster
-    if _cluster is None or _cluster.is_closed:
-        _cluster = Cluster(world_size or _DEFAULT_WORLD_SIZE)
-    elif world_size is not None and world_size != _cluster.world_size:
-        print(f"{world_size} fresh ranks; the variables of the {_cluster.world_size} ranks before are gone")
-        _cluster.close()
-        _cluster = Cluster(world_size)
-    return _cluster
+    """The shared cluster that this notebook's ``%%ranks`` cells run on: the same ranks as ``shared_cluster(n)``."""
+    global _world_size
+    cluster = shared_cluster(_world_size if world_size is None else world_size)
+    if cluster.world_size != _world_size and shared_cluster(_world_size).has_variables:
+        print(
+            f"now on {cluster.world_size} other ranks; the variables of the {_world_size} ranks stay with those"
+        )
+    _world_size = cluster.world_size
+    return cluster
 
 
 def ranks(line: str, source: str) -> None:

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
-from course_lib.cluster.group import Context, Place
+from course_lib.cluster.context import Context
+from course_lib.cluster.group import Place
 
 __all__ = ["RankProcess", "start", "warm"]
 

@@ -14,9 +14,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from course_lib.cluster import cell
+from course_lib.cluster.context import Context, apply
 from course_lib.cluster.evidence import Witness
 from course_lib.cluster.failure import describe
-from course_lib.cluster.group import Context, Place, apply, join, leave
+from course_lib.cluster.group import Place, join, leave
 from course_lib.cluster.rank import Rank
 from course_lib.cluster.text import Catcher
 from course_lib.cluster.wire import NotSendable, Parcel, pack, unpack

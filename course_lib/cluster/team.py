@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,13 +12,14 @@ from typing import Any
 
 from course_lib.cluster import processes
 from course_lib.cluster.backends import Seat
+from course_lib.cluster.context import Context, context_here
 from course_lib.cluster.errors import RankFailed, first_failure
 from course_lib.cluster.evidence import Standing
-from course_lib.cluster.group import Context, Place
+from course_lib.cluster.group import Place
 from course_lib.cluster.report import failed_story, stuck_story
 from course_lib.cluster.supervisor import Outcome, Supervisor
 
-__all__ = ["Team", "context_here"]
+__all__ = ["Team"]
 
 _START_TIMEOUT_S = (
     120.0  # the first start imports torch, from a slow disk perhaps; GPUs need seconds of their own
@@ -132,8 +132,3 @@ class Team:
         if outcome.standings:
             story = stuck_story(outcome.standings, num_ranks, timeout_s=_START_TIMEOUT_S)
             raise RankFailed("The ranks could not start: " + story)
-
-
-def context_here() -> Context:
-    """What a function finds around it in this process."""
-    return Context(os.getcwd(), tuple(sys.path), tuple(os.environ.items()))
