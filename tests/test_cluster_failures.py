@@ -18,7 +18,7 @@ from course_lib.cluster import Cluster, RankError, RankFailed, RankTimeout
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
-    pytest.mark.limit_s(60.0),
+    pytest.mark.limit_s(200.0),
 ]
 
 

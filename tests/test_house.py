@@ -21,7 +21,7 @@ FLOOR_OF = {
     "plot": 4,
     "learn": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5, "testing": 5, "cli": 5,
 }  # fmt: skip
-READS_ENVIRONMENT = {"cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn"}
+READS_ENVIRONMENT = {"cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment", "environment_step"}
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 50
 

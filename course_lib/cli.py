@@ -1,0 +1,95 @@
+"""The command `course`: one verb, handed on to the module that does it, which is imported only then."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["VERBS", "Verb", "help_text", "main", "verb_of"]
+
+# Here the standard library is all there is: ./course reads this module before anything is installed.
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb: where its `main(argv) -> int` lives, and one line on what it does."""
+
+    home: str
+    summary: str
+
+
+VERBS = {
+    "lab": Verb("course_lib.lab", "open JupyterLab at the first lesson, reachable from this machine alone"),
+    "test": Verb("course_lib.testing", "run every check: lint, types, unit tests, notebooks"),
+    "doctor": Verb("course_lib.doctor", "say what this machine can run, and what to do about the rest"),
+    "build": Verb("course_lib.notebooks.cli", "make the notebooks from their sources in notebooks/src"),
+    "bench": Verb("course_lib.bench", "measure the library itself, as in `course bench launch`"),
+}
+_HELP = {"-h", "--help", "help"}
+
+
+def help_text() -> str:
+    """What `course --help` prints."""
+    width = max(map(len, VERBS))
+    lines = [f"    course {name:<{width}}  {verb.summary}" for name, verb in VERBS.items()]
+    head = "One Model, Many GPUs: a course in notebooks. In a clone of it, type ./course in place of course."
+    tail = "`course VERB --help` tells the options of one of them; `course --version` tells the version."
+    return "\n".join([head, "", *lines, "", tail])
+
+
+def verb_of(argv: Sequence[str]) -> str | None:
+    """The verb that a command line asks for; None for help, the version, or a word that is no verb."""
+    return argv[0] if argv and argv[0] in VERBS else None
+
+
+def _unknown(word: str) -> str:
+    near = difflib.get_close_matches(word.lower().lstrip("-"), VERBS, n=1, cutoff=0.5)
+    guess = f" Did you mean `course {near[0]}`?" if near else ""
+    return f"course: there is no verb {word!r}; there are {', '.join(VERBS)}.{guess}"
+
+
+def _run(verb: str, argv: list[str]) -> int:
+    """Import the verb's module and run it; turn a missing package and Ctrl-C into sentences."""
+    home = VERBS[verb].home
+    try:
+        return int(importlib.import_module(home).main(argv) or 0)
+    except ModuleNotFoundError as error:
+        name = error.name or "?"
+        if name.split(".")[0] == "course_lib":
+            raise
+        print(
+            f"course {verb} needs the package {name!r}, which {sys.executable} does not have. Install the "
+            "packages with `python -m pip install -r requirements.txt`, or use ./course, which does it.",
+            file=sys.stderr,
+        )
+        return 1
+    except KeyboardInterrupt:
+        print(f"\ncourse {verb}: stopped.", file=sys.stderr)
+        return 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code: 0 for success, 2 for a command line that says nothing known."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if len(words) > 1 and words[0] in _HELP:
+        words = [words[1], "--help"]  # `course help lab`
+    verb = verb_of(words)
+    if verb is not None:
+        return _run(verb, words[1:])
+    if words == ["--version"]:
+        from course_lib import __version__
+
+        print(__version__)
+        return 0
+    if not words or words[0] in _HELP:
+        print(help_text())
+        return 0
+    print(_unknown(words[0]), file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

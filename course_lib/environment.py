@@ -1,0 +1,198 @@
+"""Makes the environment that ./course hands over to: the folder .venv, with everything in it.
+
+It runs before anything is installed, so it uses the standard library alone. `course-made` is written into
+.venv first: the folder is ours, and may be cleared. `course-ready` is written last. A set-up that was stopped
+or failed leaves none, and the next start begins again, with what pip had fetched in its cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib.util
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NoReturn
+
+from course_lib.environment_step import AGAIN, SetupError, disk_full, run_step, say
+
+__all__ = ["SetupError", "Target", "set_up"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be made, and how ./course will judge it: paths, and the functions that read its note."""
+
+    root: str
+    venv: str
+    python: str
+    place: Callable[[], str]
+    wanted: Callable[[], str]
+    installed: Callable[[], str]
+    ready: Callable[[], bool]
+
+    @property
+    def made_file(self) -> Path:
+        return Path(self.venv, "course-made")
+
+    @property
+    def ready_file(self) -> Path:
+        return Path(self.venv, "course-ready")
+
+
+def set_up(target: Target) -> int:
+    """Make `target` ready, alone; 0 when it is, 1 with a sentence on stderr when not, 130 when stopped."""
+    try:
+        with _signals_interrupt(), _alone(Path(target.root, ".venv.lock")):
+            if not target.ready():
+                _make(target)
+    except SetupError as error:
+        say(f"course: {error}")
+        return 1
+    except OSError as error:
+        say(f"course: {_explain(error, target)}")
+        return 1
+    except KeyboardInterrupt:
+        say(f"\ncourse: stopped during the set-up. Nothing half-made will be used. {AGAIN}")
+        return 130
+    return 0
+
+
+def _make(target: Target) -> None:
+    """Install what changed where .venv stands for this place, and make it from the start otherwise."""
+    for name in ("requirements.txt", "pyproject.toml"):
+        if not Path(target.root, name).is_file():
+            raise SetupError(
+                f"{name} is missing in {target.root}: this copy of the course is not whole. Clone it again."
+            )
+    wanted = target.wanted()  # before, not after: the files may change while pip is at work
+    if target.installed().startswith(target.place()):
+        say("The list of packages has changed: bringing .venv up to date.")
+        target.ready_file.unlink()
+    else:
+        _check_venv_modules()
+        free_gb = shutil.disk_usage(target.root).free / 1e9
+        say(f"Setting up the course in {target.venv}: once, minutes, 2 to 8 GB ({free_gb:.0f} GB are free).")
+        _say_small_torch()
+        _clear(target)
+        # Where an environment is active, take the Python below it: the active one may be the one made anew.
+        base = getattr(sys, "_base_executable", None) or sys.executable
+        run_step([base, "-m", "venv", target.venv], "Making the environment", cwd=target.root)
+    pip = [target.python, "-m", "pip", "install"]
+    run_step([*pip, "-r", "requirements.txt"], "Installing the packages", cwd=target.root)
+    # setuptools has come with the packages, so building the project itself fetches nothing.
+    editable = [*pip, "--no-deps", "--no-build-isolation", "-e", target.root]
+    run_step(editable, "Installing the course", cwd=target.root)
+    new = target.ready_file.with_suffix(".new")
+    new.write_text(target.place() + wanted)
+    new.replace(target.ready_file)
+
+
+def _say_small_torch() -> None:
+    """Tell who has no GPU, and no index of their own, how to spare themselves the CUDA libraries."""
+    has_gpu = any(map(os.path.exists, ("/dev/nvidiactl", "/dev/dxg")))
+    chosen = any(name in os.environ for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"))
+    if sys.platform == "linux" and not has_gpu and not chosen:
+        small = "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
+        say(f"No NVIDIA GPU is seen here. For the small torch without CUDA: Ctrl-C, then {small} ./course")
+
+
+def _check_venv_modules() -> None:
+    missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
+    if not missing:
+        return
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    remedy = f"On Debian or Ubuntu: sudo apt install python{version}-venv"
+    if not os.path.exists("/etc/debian_version"):
+        remedy += ". Elsewhere: your system's package for it, or https://www.python.org/downloads/"
+    raise SetupError(
+        f"Python {version} ({sys.executable}) comes without its module {' and '.join(missing)}, so it cannot "
+        f"make the course's environment. {remedy}"
+    )
+
+
+def _clear(target: Target) -> None:
+    """Leave an empty .venv that is ours: clear what a set-up left, keep aside what somebody else made."""
+    venv = Path(target.venv)
+    if os.path.lexists(venv) and not venv.is_dir():
+        raise SetupError(f"{venv} is not a folder, and the course needs a folder of that name. Move it away.")
+    if venv.is_dir() and any(venv.iterdir()):
+        if os.path.lexists(target.made_file):
+            say("The .venv here is unfinished, or was made for another place or Python: making it again.")
+        else:
+            aside = venv.with_name(f".venv.before-course-{time.strftime('%Y%m%d-%H%M%S')}")
+            venv.rename(aside)
+            say(f"A .venv that ./course did not make was here; it is kept as {aside}.")
+    venv.mkdir(exist_ok=True)
+    target.made_file.write_text("Made by ./course, which may clear this folder and make it again.\n")
+    for entry in venv.iterdir():
+        if entry == target.made_file:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _explain(error: OSError, target: Target) -> str:
+    if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)):
+        return disk_full()
+    where = error.filename or target.root
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return (
+            f"{where} cannot be written ({error.strerror}), and the course keeps its environment in "
+            f"{target.venv}. Clone the course into a folder of your own."
+        )
+    return f"{where}: {error.strerror or error}. The environment is unfinished and will not be used. {AGAIN}"
+
+
+# --- One at a time, and stopping cleanly ----------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Hold the lock file, so that of two starts at once one sets up while the other waits for it."""
+    with open(lock, "a") as file:  # closing it lets go of the lock, as the end of the process does
+        if not _try_lock(file):
+            say("Another ./course is setting up .venv; waiting until it is done.")
+            while not _try_lock(file):
+                time.sleep(0.2)
+        yield
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # Some network file systems know no locks (ENOLCK, ENOTSUP): there, nothing keeps two starts apart.
+        return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+    return True
+
+
+@contextlib.contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Let a request to end (a closed terminal, a manager's SIGTERM) stop the set-up as Ctrl-C does."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)

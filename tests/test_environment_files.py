@@ -1,0 +1,161 @@
+"""environment.yml, pyproject.toml and requirements.txt say the same, and CI does what the README says."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LINES = [line.strip() for line in (ROOT / "requirements.txt").read_text().splitlines()]
+PIN_LINES = [line for line in LINES if line and not line.startswith("#")]
+ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
+# They come with torch's CUDA build, which asks for each by its exact version.
+CUDA = re.compile(r"(nvidia-(?!ml-py)|cuda-|triton)")
+# Of one system or one Python only; pip picks the version there.
+ELSEWHERE = {"pywinpty", "colorama", "appnope", "importlib-metadata", "tomli", "exceptiongroup"}
+# Pinned, and needed by some Pythons and systems but not by all.
+SOMETIMES = {"overrides", "pexpect", "ptyprocess", "typing-extensions", "cffi", "pycparser"}
+
+
+def pins() -> dict[str, Version]:
+    """Each pinned package by its name in normal form, with the version."""
+    found = {}
+    for line in PIN_LINES:
+        requirement = Requirement(line)
+        (specifier,) = requirement.specifier
+        found[canonicalize_name(requirement.name)] = Version(specifier.version)
+    return found
+
+
+def asked() -> list[Requirement]:
+    """What pyproject.toml asks for, with its extra `dev`, which the tests need."""
+    return [
+        Requirement(line) for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    ]
+
+
+def test_every_line_is_an_exact_pin() -> None:
+    for line in PIN_LINES:
+        requirement = Requirement(line)
+        (specifier,) = requirement.specifier
+        assert specifier.operator == "==", line
+        assert "*" not in specifier.version, line
+        assert Version(specifier.version).local is None, f"{line}: a local version exists on one index only"
+        assert not CUDA.match(canonicalize_name(requirement.name)), line
+
+
+def test_no_package_is_pinned_twice() -> None:
+    assert len(pins()) == len(PIN_LINES)
+
+
+def test_torch() -> None:
+    assert pins()["torch"] == Version("2.13.0")
+    (torch,) = [requirement for requirement in asked() if requirement.name == "torch"]
+    assert torch.specifier == SpecifierSet(">=2.11")
+
+
+def test_prescribed_packages_are_asked_for() -> None:
+    prescribed = {"torch", "jupyterlab", "ipywidgets", "matplotlib", "nbval", "pytest"}
+    assert prescribed <= {Requirement(line).name for line in PROJECT["dependencies"]}
+
+
+@pytest.mark.parametrize("requirement", asked(), ids=str)
+def test_every_range_holds_its_pin(requirement: Requirement) -> None:
+    pin = pins().get(canonicalize_name(requirement.name))
+    assert pin is not None, "pyproject.toml asks for it and requirements.txt does not pin it"
+    assert pin in requirement.specifier
+    assert all(specifier.operator == ">=" for specifier in requirement.specifier), "a range, not a pin"
+
+
+def test_first_sections_are_what_pyproject_asks_for() -> None:
+    """The packages up to the section of what they bring are pyproject's, in its order."""
+    third = next(index for index, line in enumerate(LINES) if line.startswith("# What those bring"))
+    direct = [Requirement(line).name for line in LINES[:third] if line and not line.startswith("#")]
+    assert direct == [requirement.name for requirement in asked()]
+
+
+def brought() -> dict[str, str]:
+    """Everything that the asked-for packages need in this environment, as installed: name -> version."""
+    found: dict[str, str] = {}
+    waiting = [
+        (canonicalize_name(requirement.name), frozenset(requirement.extras)) for requirement in asked()
+    ]
+    seen = set(waiting)
+    while waiting:
+        name, extras = waiting.pop()
+        distribution = importlib.metadata.distribution(name)
+        found[name] = distribution.version
+        for line in distribution.requires or []:
+            needs = Requirement(line)
+            chosen = [{"extra": extra} for extra in (extras or {""})]
+            if needs.marker is not None and not any(needs.marker.evaluate(extra) for extra in chosen):
+                continue
+            item = (canonicalize_name(needs.name), frozenset(needs.extras))
+            if item not in seen:
+                seen.add(item)
+                waiting.append(item)
+    return found
+
+
+def test_what_the_packages_bring_is_pinned_too() -> None:
+    installed = brought()
+    wanted = pins()
+    direct = [canonicalize_name(requirement.name) for requirement in asked()]
+    if any(Version(Version(installed[name]).public) != wanted[name] for name in direct):
+        pytest.skip("this environment was not made from requirements.txt")
+    missing = {name for name in installed if name not in wanted and not CUDA.match(name)} - ELSEWHERE
+    assert not missing
+    stale = set(wanted) - set(installed) - SOMETIMES
+    assert not stale
+
+
+def test_environment_yml() -> None:
+    assert ENVIRONMENT["channels"] == ["conda-forge", "nodefaults"]
+    conda = [entry for entry in ENVIRONMENT["dependencies"] if isinstance(entry, str)]
+    (pip,) = [entry["pip"] for entry in ENVIRONMENT["dependencies"] if isinstance(entry, dict)]
+    assert pip == ["-r requirements.txt", "-e ."]
+    assert sorted(re.split("[=<>]", entry)[0] for entry in conda) == ["pip", "python"]
+    (python,) = [entry.split("=", 1)[1] for entry in conda if entry.startswith("python")]
+    assert Version(python) in SpecifierSet(PROJECT["requires-python"])
+    assert ENVIRONMENT["name"] == PROJECT["name"]
+
+
+def test_lowest_python_is_one_number() -> None:
+    (needed,) = re.findall(r"^NEEDED = \((\d+), (\d+)\)$", (ROOT / "course").read_text(), re.MULTILINE)
+    assert PROJECT["requires-python"] == ">=" + ".".join(needed)
+
+
+def test_build_needs_are_met_by_the_pins() -> None:
+    """./course builds the project without isolation, so its build back end comes from requirements.txt."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    for requirement in map(Requirement, build):
+        assert pins()[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+def test_ci_does_nothing_but_course_test() -> None:
+    script = ROOT / ".ci" / "run"
+    lines = [line for line in script.read_text().splitlines() if line and not line.startswith("#")]
+    assert lines == ["set -euo pipefail", 'cd "$(dirname "${BASH_SOURCE[0]}")/.."', "./course test"]
+    assert script.stat().st_mode & stat.S_IXUSR
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    assert steps == [".ci/run"]
+
+
+def test_licence() -> None:
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert PROJECT["license"] == "Apache-2.0"

@@ -1,0 +1,187 @@
+"""The verb `test`, run over small projects: what passes, what fails, and that a failure is never quiet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from course_lib import paths, testing
+
+HANG_LIMIT_S = 120
+NAMES = [part.name for part in testing.PARTS]
+ALONE = ["-n", "0"]  # pytest in one process: the small projects have nothing to share out
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty project with a folder of tests."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ntestpaths = ['tests']\n")
+    return tmp_path
+
+
+def write_test(project: Path, body: str, name: str = "test_it") -> None:
+    (project / "tests" / f"{name}.py").write_text(f"import os, pathlib, time\ndef {name}():\n    {body}\n")
+
+
+def write_notebook(folder: Path, name: str, *, code: str, output: str) -> None:
+    """A notebook of one cell with a stored output, which may be a lie."""
+    stored = {"output_type": "stream", "name": "stdout", "text": output}
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": code}
+    cell |= {"execution_count": 1, "outputs": [stored] if output else []}
+    folder.mkdir(parents=True, exist_ok=True)
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (folder / name).write_text(json.dumps(notebook))
+
+
+# --- Which parts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "parts", "rest"),
+    [
+        ([], NAMES, []),
+        (["unit"], ["unit"], []),
+        (["learner", "lint"], ["lint", "learner"], []),
+        (["notebooks"], ["fresh", "solutions", "learner"], []),
+        (["-k", "lint"], ["unit"], ["-k", "lint"]),
+        (["unit", "-x", "-k", "cli"], ["unit"], ["-x", "-k", "cli"]),
+        ([__file__ + "::test_help"], ["unit"], [__file__ + "::test_help"]),
+    ],
+)
+def test_choose(argv: list[str], parts: list[str], rest: list[str]) -> None:
+    assert testing.choose(argv) == (parts, rest)
+
+
+def test_unknown_part_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert testing.main(["notebok"]) == 2
+    assert "Did you mean 'notebooks'?" in capsys.readouterr().err
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert testing.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(part.title in out for part in testing.PARTS)
+
+
+def test_place_without_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paths, "project_root", lambda: tmp_path)
+    assert testing.main([]) == 2
+    assert "not a clone of the course" in capsys.readouterr().err
+
+
+def test_commands_of_every_part_are_known() -> None:
+    for name in NAMES:
+        if name not in ("solutions", "learner"):
+            assert testing.commands_of(name, root=paths.project_root())
+
+
+# --- What passes and what fails --------------------------------------------------------------------
+
+
+def test_unit_tests_that_pass(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_test(project, "assert True")
+    assert testing.run_parts(["unit"], root=project, pytest_options=ALONE) == 0
+    out = capsys.readouterr().out
+    assert "1 passed in " in out.splitlines()[0]
+    assert out.splitlines()[-1].startswith("1 passed, 0 failed in ")
+
+
+def test_a_failure_shows_all_and_the_other_parts_still_run(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_test(project, "print('a word of its own'); assert 1 == 2")
+    assert testing.run_parts(["lint", "unit", "solutions"], root=project, pytest_options=ALONE) == 1
+    out = capsys.readouterr().out
+    assert "a word of its own" in out
+    assert "assert 1 == 2" in out
+    assert "I001" in out, "ruff's complaint about the imports on one line"
+    assert "holds no notebook" in out
+    assert out.splitlines()[-1].startswith("0 passed, 3 failed")
+    assert out.splitlines()[-1].endswith(": lint, unit, solutions")
+
+
+def test_no_test_collected_is_a_failure(project: Path) -> None:
+    write_test(project, "assert True")
+    assert testing.run_parts(["unit"], root=project, pytest_options=[*ALONE, "-k", "no_such_test"]) == 1
+
+
+def test_code_that_is_not_laid_out_fails(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tests" / "layout.py").write_text("x = [1,\n  2]\n")
+    assert testing.run_parts(["lint"], root=project) == 1
+    assert "layout.py" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", ["solutions", "learner"])
+def test_no_notebook_is_a_failure(project: Path, part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "notebooks" / "solutions").mkdir(parents=True)
+    assert testing.run_parts([part], root=project) == 1
+    assert "holds no notebook" in capsys.readouterr().out
+
+
+def test_outputs_are_compared_in_solutions_and_not_in_learners_copies(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (project / "notebooks", project / "notebooks" / "solutions"):
+        write_notebook(folder, "00_a.ipynb", code="print(1 + 1)", output="3\n")
+    write_notebook(project / "notebooks", "01_b.ipynb", code="1 / 0", output="")
+    assert testing.run_parts(["learner"], root=project, pytest_options=[*ALONE, "-k", "01_b"]) == 1
+    (project / "notebooks" / "01_b.ipynb").unlink()
+    capsys.readouterr()
+    assert testing.run_parts(["learner", "solutions"], root=project, pytest_options=ALONE) == 1
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1].startswith("1 passed, 1 failed")
+    assert out.splitlines()[-1].endswith(": solutions")
+
+
+# --- Apart from the learner, and stopped whole ------------------------------------------------------
+
+
+def test_tests_do_not_touch_what_is_the_learners(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COURSE_HOME", "/home/learner/course")
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", "/home/learner/jupyter")
+    names = ["COURSE_HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"]
+    told = project / "told.json"
+    write_test(
+        project,
+        f"import json; pathlib.Path({str(told)!r}).write_text(json.dumps([os.environ[n] for n in {names}]))",
+    )
+    assert testing.run_parts(["unit"], root=project, pytest_options=ALONE) == 0
+    folders = json.loads(told.read_text())
+    assert all("course-test-" in folder for folder in folders)
+    assert not any(Path(folder).exists() for folder in folders)
+    assert os.environ["COURSE_HOME"] == "/home/learner/course"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal as POSIX does")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals) -> None:
+    told = project / "pid"
+    write_test(
+        project, f"pathlib.Path({str(told)!r}).write_text(str(os.getpid())); time.sleep({HANG_LIMIT_S})"
+    )
+    code = (
+        "from pathlib import Path\nfrom course_lib import paths, testing\n"
+        f"paths.project_root = lambda: Path({str(project)!r})\nraise SystemExit(testing.main(['unit']))"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    end_s = time.monotonic() + HANG_LIMIT_S
+    while not (told.exists() and told.read_text()):
+        assert time.monotonic() < end_s, "the test never began"
+        time.sleep(0.05)
+    worker = psutil.Process(int(told.read_text()))
+    child.send_signal(number)
+    _, err = child.communicate(timeout=HANG_LIMIT_S)
+    assert child.returncode == 130
+    assert "course test: stopped" in err.decode()
+    worker.wait(timeout=HANG_LIMIT_S)  # raises while the worker is alive at the limit
