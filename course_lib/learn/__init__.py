@@ -1,0 +1,13 @@
+"""What a learner meets: predictions, checks with named mistakes, hints, quizzes and the map of what is
+done.
+"""
+
+from __future__ import annotations
+
+from course_lib.learn.checking import check
+from course_lib.learn.hints import hint, solution
+from course_lib.learn.predict import Predict
+from course_lib.learn.progress_map import progress
+from course_lib.learn.quizzes import quiz
+
+__all__ = ["Predict", "check", "hint", "progress", "quiz", "solution"]

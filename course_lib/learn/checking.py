@@ -1,0 +1,162 @@
+"""``check("07.split", split)``: try a learner's answer and say what was seen. It never raises."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from course_lib.learn import exercises
+from course_lib.learn.compare import difference
+from course_lib.learn.exercise import Evidence, Exercise, Mistake, Outcome, Raised
+from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_stub, says_your_turn
+from course_lib.learn.guard import CappedText, TimeIsUp, kept_state, time_limit
+from course_lib.learn.show import show
+from course_lib.learn.store import record
+from course_lib.learn.verdict import Verdict
+from course_lib.learn.watch import mentions
+
+__all__ = ["check", "judged"]
+
+_RANKS = ("RankTimeout", "RankFailed")  # the message tells of ranks, not of a line
+_STUB = "The cell still holds its stub. Write your answer there, run it, then run this check again."
+
+
+def check(name: str, answer: Any = ...) -> Verdict:
+    """Try ``answer`` on the exercise of this name; show the verdict and return it. Never raises.
+
+    ``answer`` is what the exercise asks for: a function (without calling it), a class, or a value. It meets
+    copies of every input, has a time limit, and leaves random states as they were.
+    """
+    try:
+        exercise = exercises.exercise(name)
+    except Exception as error:
+        verdict = Verdict(str(name), "blocked", str(error))
+    else:
+        verdict = judged(exercise, answer)
+        record("check", exercise.name, status=verdict.status, mistake=verdict.mistake)
+    show(verdict)
+    return verdict
+
+
+def judged(exercise: Exercise, answer: Any) -> Verdict:
+    """The verdict on an answer, shown to nobody and recorded nowhere."""
+    text = CappedText()
+    status, message = "raised", ""
+    more: dict[str, Any] = {}
+    try:
+        with _quiet(text), kept_state():
+            status, message, more = _try(exercise, answer)
+    except NotAttempted:
+        status, message = "not attempted", _STUB
+    except NotAnAnswer as error:
+        status, message = "not yet", str(error)
+    except TimeIsUp:
+        status = "too slow"
+        message = (
+            f"Your code ran for {exercise.time_limit_s:g} seconds and was stopped. Does a loop never end?"
+        )
+    except KeyboardInterrupt:
+        status, message = "blocked", "The check was interrupted. Run it again when you are ready."
+    except BaseException as error:
+        if says_your_turn(error):
+            status, message = "not attempted", _STUB
+        else:
+            message = f"Your code raised {_named(describe(error))}."
+    return Verdict(exercise.name, status, message, printed=text.text, **more)
+
+
+@contextlib.contextmanager
+def _quiet(text: CappedText) -> Iterator[None]:
+    """Keep what is printed; leave out warnings, which speak of the check's own set-up as often as of the answer."""
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
+    if is_stub(answer):
+        raise NotAttempted
+    named = mentions(answer, exercise.forbidden)
+    in_process = not exercise.world_sizes  # ranks have a time limit of their own, case by case
+    with time_limit(exercise.time_limit_s) if in_process else contextlib.nullcontext():
+        evidence = exercise.judge(answer, exercise.forbidden)
+        used = sorted(named | set(evidence.called))
+        if used:
+            return "forbidden", _forbidden(used), {}
+        if evidence.passed:
+            return "passed", exercise.passed, {}
+        mistake = _recognised(exercise, evidence)
+    first = evidence.wrong[0]
+    if mistake is not None:
+        seen = {"mistake": mistake.name, "evidence": _seen(first), "details": _story(first)}
+        return "not yet", mistake.message, seen
+    if first.error is not None:
+        return "raised", _stopped(exercise, first.error, first.case), {"details": _story(first)}
+    return "not yet", _general(evidence, first), {}
+
+
+def _recognised(exercise: Exercise, evidence: Evidence) -> Mistake | None:
+    """The first mistake of the catalogue that explains the evidence. A broken recogniser recognises
+    nothing.
+    """
+    for mistake in exercise.mistakes:
+        with contextlib.suppress(Exception):
+            if mistake.recognise is not None:
+                if mistake.recognise(evidence):
+                    return mistake
+            elif _alike(_evidence_of(exercise, mistake), evidence, exercise):
+                return mistake
+    return None
+
+
+@lru_cache(maxsize=256)
+def _evidence_of(exercise: Exercise, mistake: Mistake) -> Evidence:
+    return exercise.judge(mistake.example, ())
+
+
+def _alike(one: Evidence, other: Evidence, exercise: Exercise) -> bool:
+    return len(one.outcomes) == len(other.outcomes) and all(
+        _same(a, b, exercise) for a, b in zip(one.outcomes, other.outcomes, strict=True)
+    )
+
+
+def _same(a: Outcome, b: Outcome, exercise: Exercise) -> bool:
+    if a.error or b.error:
+        return a.error is not None and b.error is not None and a.error.kind == b.error.kind
+    compare = getattr(exercise.judge, "compare", None)
+    return a.right == b.right and (a.right or not (compare or difference)(a.got, b.got))
+
+
+def _stopped(exercise: Exercise, error: Raised, case: str) -> str:
+    if error.kind in _RANKS:
+        return f"{_named(error.message)} (with {case})."
+    where = "" if exercise.world_sizes else f", with {case}"
+    return f"Your code raised {_named(error)}{where}."
+
+
+def _forbidden(used: list[str]) -> str:
+    names = " and ".join(f"`{name}`" for name in used)
+    return f"Your answer uses {names}; that is what this exercise asks you to write, from smaller steps."
+
+
+def _general(evidence: Evidence, first: Outcome) -> str:
+    count = len(evidence.outcomes)
+    tally = f" {len(evidence.wrong)} of {count} results differ." if count > 1 else ""
+    return f"With {first.case}: {first.difference}.{tally}"
+
+
+def _seen(first: Outcome) -> str:
+    error = first.error
+    what = first.difference if error is None else error.message if error.kind in _RANKS else error
+    return f"with {first.case}: {_named(what)}."
+
+
+def _story(first: Outcome) -> str:
+    return first.error.story if first.error else ""
+
+
+def _named(error: Any) -> str:
+    return str(error).rstrip(".")

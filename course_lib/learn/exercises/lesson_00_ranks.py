@@ -1,0 +1,189 @@
+"""Exercises 00.mean and 00.report: a mean over all ranks, and a collective that not everybody calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from course_lib.learn.compare import close_to
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.judge import by_ranks
+
+__all__ = ["MEAN", "REPORT"]
+
+
+# -----------------------------------------------------
+
+
+def _numbers(rank: int) -> torch.Tensor:
+    """Rank 0 holds one number, rank 1 two, and so on, so that a mean of means is wrong."""
+    return torch.arange(rank + 1, dtype=torch.float64) + 10 * rank
+
+
+def _some_without(rank: int) -> torch.Tensor:
+    return torch.zeros(0, dtype=torch.float64) if rank == 0 else _numbers(rank)
+
+
+def _mean_over(numbers: Any) -> Any:
+    return lambda rank, world_size: float(torch.cat([numbers(r) for r in range(world_size)]).mean())
+
+
+def _mean_of_means(me: Any, values: torch.Tensor) -> float:
+    mean = values.mean()
+    dist.all_reduce(mean)
+    return float(mean / me.world_size)
+
+
+def _divides_by_own_count(me: Any, values: torch.Tensor) -> float:
+    total = values.sum()
+    dist.all_reduce(total)
+    return float(total) / max(len(values), 1)
+
+
+def _divides_by_world_size(me: Any, values: torch.Tensor) -> float:
+    total = values.sum()
+    dist.all_reduce(total)
+    return float(total) / me.world_size
+
+
+def _only_rank_0(me: Any, values: torch.Tensor) -> float | None:
+    totals = torch.stack([values.sum(), torch.tensor(float(len(values)), dtype=torch.float64)])
+    dist.reduce(totals, dst=0)
+    return float(totals[0] / totals[1]) if me.rank == 0 else None
+
+
+def _right_on_rank_0_alone(evidence: Evidence) -> bool:
+    on_0 = [outcome for outcome in evidence.outcomes if "rank 0 of" in outcome.case]
+    rest = [outcome for outcome in evidence.outcomes if "rank 0 of" not in outcome.case]
+    return bool(on_0 and rest) and all(o.right for o in on_0) and not any(o.right for o in rest)
+
+
+MEAN = Exercise(
+    name="00.mean",
+    title="The mean over all ranks",
+    judge=by_ranks(
+        (2, 4),
+        [
+            Case(
+                "uneven shares",
+                lambda rank, world_size: (_numbers(rank),),
+                _mean_over(_numbers),
+            ),
+            Case(
+                "no number at all on rank 0",
+                lambda rank, world_size: (_some_without(rank),),
+                _mean_over(_some_without),
+            ),
+        ],
+        compare=close_to(1e-5),
+    ),
+    mistakes=(
+        Mistake(
+            "mean-of-means",
+            "You averaged the means of the ranks. That counts a rank with one number as much as a rank with a hundred, "
+            "and is wrong as soon as shares are uneven. Add up the sums and the counts; divide once, at the end.",
+            _mean_of_means,
+        ),
+        Mistake(
+            "own-mean",
+            "Each rank gives the mean of its own numbers; nothing was sent. A rank learns what others hold only "
+            "through a collective.",
+            lambda me, values: float(values.mean()),
+        ),
+        Mistake(
+            "divides-by-own-count",
+            "The sum is over all ranks, but you divide it by the count of this rank alone. The count has to be added "
+            "up over the ranks as well.",
+            _divides_by_own_count,
+        ),
+        Mistake(
+            "divides-by-world-size",
+            "The sum is over all numbers, but you divide by the number of ranks. Divide by how many numbers there are "
+            "on all ranks together.",
+            _divides_by_world_size,
+        ),
+        Mistake(
+            "only-rank-0",
+            "Rank 0 has the right mean and the others do not: that is a reduce. With an all-reduce every rank gets the "
+            "sum.",
+            _only_rank_0,
+            _right_on_rank_0_alone,
+        ),
+    ),
+    hints=(
+        "A mean is a sum divided by a count. Which of the two does a rank know for all ranks?",
+        "Neither. Put both into one tensor, so that a single `dist.all_reduce` adds up both.",
+        "totals = torch.stack([values.sum(), torch.tensor(float(len(values)), dtype=values.dtype)]); after "
+        "`dist.all_reduce(totals)` every rank divides totals[0] by totals[1].",
+    ),
+    passed="The same mean on every rank, with uneven shares and with a rank that holds nothing.",
+)
+
+
+# ------------------------------------------------------------
+
+
+def _loss(rank: int) -> torch.Tensor:
+    return torch.tensor(rank + 0.5)
+
+
+def _report(rank: int, world_size: int) -> str | None:
+    mean = sum(float(_loss(r)) for r in range(world_size)) / world_size
+    return f"mean loss {mean:.2f}" if rank == 0 else None
+
+
+def _only_rank_0_calls(me: Any, loss: torch.Tensor) -> str | None:
+    if me.rank == 0:
+        dist.all_reduce(loss)
+        return f"mean loss {loss / me.world_size:.2f}"
+    return None
+
+
+def _forgets_to_divide(me: Any, loss: torch.Tensor) -> str | None:
+    dist.all_reduce(loss)
+    return f"mean loss {loss:.2f}" if me.rank == 0 else None
+
+
+def _everybody_reports(me: Any, loss: torch.Tensor) -> str:
+    dist.all_reduce(loss)
+    return f"mean loss {loss / me.world_size:.2f}"
+
+
+REPORT = Exercise(
+    name="00.report",
+    title="Mend the report",
+    judge=by_ranks((4,), [Case("one loss a rank", lambda rank, world_size: (_loss(rank),), _report)]),
+    mistakes=(
+        Mistake(
+            "not-everybody-calls",
+            "It still hangs: some rank never calls the collective. A collective is a meeting, and no `if me.rank` may "
+            "stand around it. Let every rank call it, and keep the `if` for the report.",
+            _only_rank_0_calls,
+            lambda evidence: evidence.error is not None and evidence.error.kind == "RankTimeout",
+        ),
+        Mistake(
+            "forgets-to-divide",
+            "Rank 0 reports the sum of the losses. An all-reduce adds; divide by `me.world_size` for the mean.",
+            _forgets_to_divide,
+        ),
+        Mistake(
+            "own-loss",
+            "It no longer hangs, because nobody meets any more: rank 0 reports its own loss. Keep the all-reduce, and "
+            "have every rank call it.",
+            lambda me, loss: f"mean loss {loss:.2f}" if me.rank == 0 else None,
+        ),
+        Mistake(
+            "everybody-reports",
+            "The mean is right, but every rank reports it. Only rank 0 is to return the text; the others return None.",
+            _everybody_reports,
+        ),
+    ),
+    hints=(
+        "Read the table of the hang again: who waits, and who never came?",
+        "The `if me.rank == 0` does two jobs: it decides who computes and who reports. Only the second is right.",
+        "Call `dist.all_reduce(loss)` before the `if`; inside it, only build and return the text.",
+    ),
+    passed="Every rank meets, one rank reports.",
+)

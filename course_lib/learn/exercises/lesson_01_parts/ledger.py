@@ -1,0 +1,158 @@
+"""01.ledger: the bytes of a model's state, to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from course_lib.cost import model_state
+from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.exercises.lesson_01_parts.tries import behaves_like
+from course_lib.learn.judge import by_cases
+
+__all__ = ["LEDGER"]
+
+
+def _tensors(
+    *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, frozen: tuple[int, ...] = ()
+) -> list:
+    made = [nn.Parameter(torch.zeros(shape, dtype=dtype)) for shape in shapes]
+    for index in frozen:
+        made[index].requires_grad_(False)
+    return made
+
+
+def _tied() -> tuple[list]:
+    table, other = _tensors((7, 4), (4,))
+    return ([table, other, table],)
+
+
+def _state_really_held(parameters: list) -> dict[str, int]:
+    """The oracle: let torch's AdamW take a step, then count what is there."""
+    unique = list({id(p): p for p in parameters}.values())
+    trainable = [p for p in unique if p.requires_grad]
+    optimizer = torch.optim.AdamW(trainable)
+    for parameter in trainable:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    state = [value for held in optimizer.state.values() for value in held.values()]
+    return {
+        "parameter": sum(p.nbytes for p in unique),
+        "gradient": sum(p.grad.nbytes for p in trainable),
+        "optimizer state": sum(value.nbytes for value in state),
+    }
+
+
+def _counting(
+    *,
+    size: Callable[[Any], int] = lambda p: p.nbytes,
+    copies: int = 2,
+    step_bytes: int = 4,
+    frozen_too: bool = False,
+    twice: bool = False,
+) -> Callable[[list], dict[str, int]]:
+    """A way to count, right but for what the arguments change."""
+
+    def count(parameters: list) -> dict[str, int]:
+        all_of_them = parameters if twice else list({id(p): p for p in parameters}.values())
+        trainable = all_of_them if frozen_too else [p for p in all_of_them if p.requires_grad]
+        gradients = sum(map(size, trainable))
+        return {
+            "parameter": sum(map(size, all_of_them)),
+            "gradient": gradients,
+            "optimizer state": copies * gradients + step_bytes * len(trainable),
+        }
+
+    return count
+
+
+LEDGER: Exercise = Exercise(
+    name="01.ledger",
+    title="The bytes of a model's state under AdamW",
+    judge=by_cases(
+        [
+            Case("two float32 tensors", lambda: (_tensors((3, 5), (5,)),), _state_really_held),
+            Case(
+                "a bfloat16 model",
+                lambda: (_tensors((8, 2), (2,), dtype=torch.bfloat16),),
+                _state_really_held,
+            ),
+            Case(
+                "a frozen tensor", lambda: (_tensors((3, 5), (5, 2), (2,), frozen=(0,)),), _state_really_held
+            ),
+            Case("a tensor that is used in two places", _tied, _state_really_held),
+        ]
+    ),
+    mistakes=(
+        Mistake(
+            "numbers-for-bytes",
+            "You counted numbers, and a number takes several bytes: 4 in float32, 2 in bfloat16. "
+            "`p.nbytes` is the size of a tensor in bytes.",
+            _counting(size=lambda p: p.numel()),
+        ),
+        Mistake(
+            "always-four-bytes",
+            "You took 4 bytes for every number. That holds for float32; a bfloat16 tensor has 2. Ask the tensor: "
+            "`p.nbytes`, or `p.numel() * p.element_size()`.",
+            _counting(size=lambda p: 4 * p.numel()),
+        ),
+        Mistake(
+            "one-moment",
+            "You gave AdamW one tensor for each parameter. It keeps two: a running mean of the gradient and one of "
+            "its square.",
+            _counting(copies=1),
+        ),
+        Mistake(
+            "no-optimizer",
+            "Your optimizer state is empty or nearly so. AdamW remembers a running mean of each gradient and one of "
+            "its square: two tensors as large as the parameter. This is what learners forget most.",
+            _counting(copies=0),
+            recognise=lambda seen: behaves_like(
+                LEDGER, seen, _counting(copies=0), _counting(copies=0, step_bytes=0)
+            ),
+        ),
+        Mistake(
+            "no-step-count",
+            "Nearly to the byte: AdamW also counts its steps, in a tensor of one float32 number for each parameter.",
+            _counting(step_bytes=0),
+        ),
+        Mistake(
+            "frozen-learns",
+            "You gave frozen parameters a gradient. Where `requires_grad` is False there is no gradient, and so "
+            "nothing for the optimizer to remember.",
+            _counting(frozen_too=True),
+        ),
+        Mistake(
+            "tied-twice",
+            "You counted a tensor twice because two layers use it. It lies in memory once: count different tensors, "
+            "not entries of the list.",
+            _counting(twice=True),
+        ),
+    ),
+    hints=(
+        "Begin with the parameters alone: which tensors in the list are different ones, and how many bytes has each?",
+        "A gradient is as large as its parameter, and only a parameter that learns has one. AdamW keeps two such "
+        "tensors for each parameter that learns, and a step count of one float32.",
+        "`unique = {id(p): p for p in parameters}.values()`, then `trainable = [p for p in unique if "
+        "p.requires_grad]`; "
+        "the optimizer state is twice the gradients, and 4 bytes for each of `trainable`.",
+    ),
+    forbidden=("course_lib.cost.model_state", "course_lib.meter.ledger"),
+    forbidden_example=lambda parameters: _by_the_library(parameters),
+    passed="To the byte what torch's own AdamW holds, for bfloat16, frozen and shared tensors too.",
+)
+
+
+def _by_the_library(parameters: list) -> dict[str, int]:
+    unique = list({id(p): p for p in parameters}.values())
+    trainable = [p for p in unique if p.requires_grad]
+    state = model_state(
+        sum(p.numel() for p in unique),
+        dtype=str(unique[0].dtype).removeprefix("torch."),
+        num_trainable=sum(p.numel() for p in trainable),
+        num_tensors=len(trainable),
+    )
+    return {"parameter": state.parameters, "gradient": state.gradients, "optimizer state": state.optimizer}

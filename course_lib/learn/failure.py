@@ -1,0 +1,94 @@
+"""Exceptions of a learner's code in words, and how an untouched stub is told from an answer."""
+
+from __future__ import annotations
+
+import dis
+import linecache
+import traceback
+from types import CodeType, FunctionType, TracebackType
+from typing import Any
+
+from course_lib.learn.exercise import Raised
+from course_lib.learn.watch import from_library
+
+__all__ = ["NotAnAnswer", "NotAttempted", "describe", "is_stub", "says_your_turn"]
+
+_QUIET = {"RESUME", "CACHE", "NOP", "PUSH_NULL", "PRECALL", "COPY_FREE_VARS", "MAKE_CELL", "NOT_TAKEN"}
+_STUB = _QUIET | {"LOAD_GLOBAL", "LOAD_CONST", "LOAD_COMMON_CONSTANT", "CALL", "POP_TOP"}
+
+
+class NotAttempted(Exception):
+    """The answer is still the stub."""
+
+
+class NotAnAnswer(Exception):
+    """What was given cannot be tried at all; the text says what is asked for."""
+
+
+def describe(error: BaseException) -> Raised:
+    """The exception with its text on one line and the innermost line that a person wrote."""
+    message = " ".join(str(error).split())
+    line, source = None, ""
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        filename = frame.f_code.co_filename
+        if not from_library(filename):
+            line, source = number, linecache.getline(filename, number).strip()
+    if isinstance(error, SystemExit):
+        return Raised("SystemExit", "it asked Python to exit", line, source)
+    return Raised(type(error).__name__, message[:300], line, source[:120])
+
+
+def says_your_turn(error: BaseException) -> bool:
+    """Whether this is the ``NotImplementedError`` of a stub: raised by a ``raise`` in a person's code.
+
+    PyTorch raises the same class for operations that a device lacks; that one comes from a library or from C.
+    """
+    if not isinstance(error, NotImplementedError):
+        return False
+    last: TracebackType | None = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    code = last.tb_frame.f_code
+    by_raise = dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
+    return by_raise and not from_library(code.co_filename)
+
+
+def is_stub(answer: Any) -> bool:
+    """Whether an answer is untouched: ``None``, ``...``, a container that still holds ``...``, or an empty
+    function.
+    """
+    if answer is None or answer is ...:
+        return True
+    if isinstance(answer, dict):
+        return any(value is ... for value in answer.values())
+    if isinstance(answer, list | tuple):
+        return any(value is ... for value in answer)
+    if isinstance(answer, type):
+        own = [member for member in vars(answer).values() if isinstance(member, FunctionType)]
+        return any(_raises_only(member.__code__) for member in own)
+    return isinstance(answer, FunctionType) and _is_empty(answer.__code__)
+
+
+def _raises_only(code: CodeType) -> bool:
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _QUIET]
+    small = all(step.opname in _STUB | {"RAISE_VARARGS"} for step in steps)
+    return (
+        small
+        and "NotImplementedError" in code.co_names
+        and bool(steps)
+        and steps[-1].opname == "RAISE_VARARGS"
+    )
+
+
+def _is_empty(code: CodeType) -> bool:
+    """A body of nothing but a docstring, ``pass``, ``...`` or ``raise NotImplementedError``."""
+    if _raises_only(code):
+        return True
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _QUIET]
+    if [step.opname for step in steps] == ["RETURN_CONST"]:
+        return steps[0].argval in (None, ...)
+    if [step.opname for step in steps] == ["LOAD_CONST", "RETURN_VALUE"]:
+        return steps[0].argval in (None, ...)
+    return False

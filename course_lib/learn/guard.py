@@ -1,0 +1,133 @@
+"""Run a learner's code so that it can neither stop the notebook nor change it: a time limit, its text, random
+states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+__all__ = ["CappedText", "TimeIsUp", "kept_state", "time_limit"]
+
+_AGAIN_S = 0.5  # code that swallows the first interruption meets the next one
+
+
+class TimeIsUp(BaseException):
+    """Raised inside code that runs past its limit; no ``except Exception`` catches it."""
+
+
+class CappedText(io.TextIOBase):
+    """A text stream that keeps the first characters and drops the rest, so that an endless print fills no
+    memory.
+    """
+
+    def __init__(self, limit: int = 4000) -> None:
+        self._parts: list[str] = []
+        self._left = limit
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        if self._left > 0:
+            kept = str(text)[: self._left]
+            self._parts.append(kept)
+            self._left -= len(kept)
+        return len(text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+
+@contextlib.contextmanager
+def time_limit(limit_s: float) -> Iterator[None]:
+    """Raise :class:`TimeIsUp` inside the block after this many seconds.
+
+    In the main thread of a Unix system by an alarm, which also ends a sleep; elsewhere by an exception that
+    the interpreter delivers between two of its steps.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    limit = _alarm(limit_s) if in_main and hasattr(signal, "setitimer") else _asynchronous(limit_s)
+    with limit:
+        yield
+
+
+@contextlib.contextmanager
+def _alarm(limit_s: float) -> Iterator[None]:
+    running = True
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        if running:
+            raise TimeIsUp
+
+    started_s = time.monotonic()
+    handler_before = signal.signal(signal.SIGALRM, ring)
+    left_s, again_s = signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
+    try:
+        try:
+            yield
+        finally:
+            running = False
+    finally:  # reached also when the alarm rings in the line above; it rings again half a second later at the earliest
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler_before)
+        if left_s:  # somebody else's alarm was running: give it the rest of its time
+            signal.setitimer(signal.ITIMER_REAL, max(left_s - (time.monotonic() - started_s), 0.001), again_s)
+
+
+@contextlib.contextmanager
+def _asynchronous(limit_s: float) -> Iterator[None]:
+    thread = ctypes.c_ulong(threading.get_ident())
+    lock, running = threading.Lock(), True
+
+    def ring() -> None:
+        with lock:
+            if running:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TimeIsUp))
+
+    timer = threading.Timer(limit_s, ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:
+            running = False
+        timer.cancel()
+
+
+@contextlib.contextmanager
+def kept_state() -> Iterator[None]:
+    """Put random generators, the default type and the gradient switch back as they were, whatever happens
+    inside.
+    """
+    python_state = random.getstate()
+    numpy_random = sys.modules.get("numpy.random")
+    numpy_state: Any = numpy_random.get_state() if numpy_random else None
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        cpu_state, dtype, grad = torch.get_rng_state(), torch.get_default_dtype(), torch.is_grad_enabled()
+        on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
+        gpu_states = torch.cuda.get_rng_state_all() if on_gpu else None
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        if numpy_random:
+            numpy_random.set_state(numpy_state)
+        if torch is not None:
+            torch.set_rng_state(cpu_state)
+            torch.set_default_dtype(dtype)
+            torch.set_grad_enabled(grad)
+            if gpu_states is not None:
+                torch.cuda.set_rng_state_all(gpu_states)

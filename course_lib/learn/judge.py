@@ -1,0 +1,197 @@
+"""Judges: they try an answer in several cases and write down what came, as :class:`Evidence`.
+
+``by_cases`` calls the answer in this process, ``by_ranks`` on real ranks, ``by_value`` looks at a value. Each
+case gets inputs of its own, so that an answer which changes them spoils nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.learn.compare import Compare, difference, short
+from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
+from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
+from course_lib.learn.watch import watch
+
+__all__ = ["RankJudge", "by_cases", "by_ranks", "by_value"]
+
+_LONGEST = 10_000  # items taken from a generator that a learner returns
+
+
+def by_value(expected: Any, *, label: str = "your answer", compare: Compare = difference) -> Judge:
+    """Judge a value: a number, a text, a list, a dictionary. ``expected`` is the value or a function that
+    computes it.
+    """
+
+    def judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
+        right = expected() if callable(expected) else expected
+        if callable(answer):
+            raise NotAnAnswer(f"Give a value here, as {type(right).__name__}, not a function.")
+        got = _settled(copy.deepcopy(answer))
+        return Evidence((Outcome(label, right, got, difference=compare(right, got)),), answer=answer)
+
+    return judge
+
+
+def by_cases(
+    cases: Sequence[Case], *, call: Callable[..., Any] | None = None, compare: Compare = difference
+) -> Judge:
+    """Judge a function by what it returns in each case.
+
+    ``call(answer, *args)`` says how the answer is used where that is not ``answer(*args)``: it may build a
+    model, run the answer on it and return what is to be compared.
+    """
+    kept = tuple(cases)
+
+    def judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
+        _need_callable(answer)
+        called: set[str] = set()
+        outcomes = tuple(_try(case, answer, call or _plainly, compare, forbidden, called) for case in kept)
+        return Evidence(outcomes, answer=answer, called=tuple(sorted(called)))
+
+    return judge
+
+
+def _plainly(answer: Callable[..., Any], *args: Any) -> Any:
+    return answer(*args)
+
+
+def _try(
+    case: Case,
+    answer: Any,
+    call: Callable[..., Any],
+    compare: Compare,
+    forbidden: tuple[str, ...],
+    called: set[str],
+) -> Outcome:
+    args = case.args() if callable(case.args) else copy.deepcopy(case.args)
+    right = case.expected(*copy.deepcopy(args)) if callable(case.expected) else case.expected
+    try:
+        with watch(forbidden) as seen:
+            got = _settled(call(answer, *args))
+    except (Exception, SystemExit) as error:
+        if says_your_turn(error):
+            raise NotAttempted from None
+        return Outcome(case.label, right, error=describe(error))
+    finally:
+        called.update(seen)
+    if got is ...:
+        raise NotAttempted
+    return Outcome(case.label, right, got, difference=compare(right, got))
+
+
+def by_ranks(
+    world_sizes: Sequence[int],
+    cases: Sequence[Case],
+    *,
+    compare: Compare = difference,
+    timeout_s: float = 10.0,
+) -> RankJudge:
+    """Judge a function ``answer(me, *args)`` by what it returns on every rank, on each of these world sizes.
+
+    ``args`` and ``expected`` of a case may be functions of ``(rank, world_size)``. ``timeout_s`` bounds each
+    case.
+    """
+    return RankJudge(tuple(world_sizes), tuple(cases), compare, timeout_s)
+
+
+@dataclass(frozen=True)
+class RankJudge:
+    """The judge that :func:`by_ranks` gives."""
+
+    world_sizes: tuple[int, ...]
+    cases: tuple[Case, ...]
+    compare: Compare = difference
+    timeout_s: float = 10.0
+
+    def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
+        _need_callable(answer)
+        called: set[str] = set()
+        outcomes: list[Outcome] = []
+        for world_size, case in itertools.product(self.world_sizes, self.cases):
+            outcomes += self._try(answer, world_size, case, forbidden, called)
+            if outcomes[-1].error is not None:
+                break  # ranks that failed once fail again, and each time-out is a wait
+        return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
+
+    def _try(
+        self, answer: Any, world_size: int, case: Case, forbidden: tuple[str, ...], called: set[str]
+    ) -> list[Outcome]:
+        from course_lib.cluster import RankError, shared_cluster
+
+        ranks = range(world_size)
+        args = [case.args(rank, world_size) if callable(case.args) else case.args for rank in ranks]
+        try:
+            run = shared_cluster(world_size).call(
+                _on_rank, (answer, args, forbidden), timeout_s=self.timeout_s
+            )
+        except RankError as error:
+            raised = _of_ranks(error, world_size)
+            ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
+            return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)]
+        outcomes = []
+        for rank, (got, seen) in zip(ranks, run, strict=True):
+            called.update(seen)
+            right = case.expected(rank, world_size) if callable(case.expected) else case.expected
+            label = f"{case.label}, rank {rank} of {world_size}"
+            outcomes.append(Outcome(label, right, got, difference=self.compare(right, got)))
+        return outcomes
+
+
+def _on_rank(
+    me: Any, answer: Any, args: list[tuple[Any, ...]], forbidden: tuple[str, ...]
+) -> tuple[Any, tuple[str, ...]]:
+    """Runs on each rank: the answer with this rank's arguments, and which forbidden functions it called."""
+    with watch(forbidden) as called:
+        got = _settled(answer(me, *args[me.rank]))
+    return got, tuple(sorted(called))
+
+
+def _of_ranks(error: Any, world_size: int) -> Raised:
+    """What ranks tell of their failure: whose it was, its line, and the whole report.
+
+    When every rank raised the same at the same line, which one came first is chance, and nobody is named.
+    """
+    failure = error.failure
+    if failure is None or failure.kind != "raised":
+        head, _, rest = _without_us(str(error)).partition("\n")
+        return Raised(type(error).__name__, head[:1].upper() + head[1:], story=rest.strip("\n"))
+    where = failure.where
+    if failure.type_name == "NotImplementedError" and where is not None:
+        raise NotAttempted from None
+    same = [
+        one for one in error.failures.values() if (one.type_name, one.where) == (failure.type_name, where)
+    ]
+    on_all = len(same) == world_size
+    whose = "on every rank" if on_all else f"rank {failure.rank}"
+    in_answer = (
+        where is not None and where.function != _on_rank.__name__
+    )  # else before the answer's first line
+    line, source = (where.line_number, where.line) if in_answer else (None, "")
+    message = " ".join(f"{failure.message} ({whose})".split())
+    return Raised(failure.type_name, message, line, source, "" if on_all else _without_us(str(error)))
+
+
+def _without_us(story: str) -> str:
+    """A report without the line of this module through which every answer is called."""
+    kept, lines = [], iter(story.splitlines())
+    for text in lines:
+        if f"in {_on_rank.__name__}" in text:
+            next(lines, None)  # the source line below it
+        else:
+            kept.append(text)
+    return "\n".join(kept)
+
+
+def _need_callable(answer: Any) -> None:
+    if not callable(answer):
+        raise NotAnAnswer(f"Give the function itself, without calling it. What came is {short(answer)}.")
+
+
+def _settled(got: Any) -> Any:
+    """A generator becomes the list of its items, so that it can be looked at more than once."""
+    return list(itertools.islice(got, _LONGEST)) if isinstance(got, Iterator) else got

@@ -1,0 +1,128 @@
+"""The reference solutions, read from the lessons' sources, where each is written once.
+
+A cell ``check("07.split", split)`` says which name is the answer; the statement that binds this name, with
+what it needs from above it, is executed by itself. Nothing else of the lesson runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from course_lib.paths import project_root
+
+__all__ = ["Place", "answer_names", "lesson_source", "place_of", "reference_answer"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an exercise is solved: the solution notebook's path from the root, the heading above, the cell
+    (from 1).
+    """
+
+    notebook: str
+    heading: str
+    cell: int
+
+
+def lesson_source(lesson: str) -> Path:
+    """The source of a lesson ("07"). Raises ``ValueError`` when this copy of the course has none."""
+    folder = project_root() / "notebooks" / "src"
+    found = sorted(folder.glob(f"{lesson}_*.py"))
+    if not found:
+        raise ValueError(
+            f"There is no source of lesson {lesson} in notebooks/src of this copy of the course."
+        )
+    return found[0]
+
+
+def reference_answer(name: str, source: Path | None = None) -> Any:
+    """The reference solution of the exercise ``name``, as a learner would pass it to ``check``."""
+    path = source or lesson_source(name[:2])
+    cells = [text for kind, text in _cells(path) if kind == "code"]
+    answer = answer_names("\n".join(cells)).get(name)
+    if answer is None:
+        raise ValueError(f'{path.name} has no cell with check("{name}", ...)')
+    code = ast.unparse(_slice(ast.parse("\n".join(cells)), ast.parse(answer)))
+    filename = f"<solution of {name}>"
+    linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(code, filename, "exec"), namespace)
+    return eval(answer, namespace)
+
+
+def place_of(name: str, source: Path | None = None) -> Place:
+    """Where the solution of an exercise stands."""
+    path = source or lesson_source(name[:2])
+    cells = _cells(path)
+    answer = answer_names("\n".join(text for kind, text in cells if kind == "code")).get(name, "")
+    heading = ""
+    for number, (kind, text) in enumerate(cells, start=1):
+        if kind == "markdown":
+            heads = [line.lstrip("# ").strip() for line in text.splitlines() if line.startswith("#")]
+            heading = heads[-1] if heads else heading
+        elif "### BEGIN SOLUTION" in text and answer in _bound_in(ast.parse(text)):
+            return Place(f"notebooks/solutions/{path.stem}.ipynb", heading, number)
+    raise ValueError(f"{path.name} has no solution cell for {name}")
+
+
+def answer_names(code: str) -> dict[str, str]:
+    """For every ``check("NN.name", answer)`` in the code, the text of its answer."""
+    found = {}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check":
+            match node.args:
+                case [ast.Constant(value=str(name)), answer]:
+                    found[name] = ast.unparse(answer)
+    return found
+
+
+def _cells(path: Path) -> list[tuple[str, str]]:
+    import jupytext
+
+    notebook = jupytext.read(path, fmt="py:percent")
+    cells = []
+    for cell in notebook.cells:
+        text = cell.source
+        if cell.cell_type == "code" and text.lstrip().startswith(("%", "!")):
+            text = ""  # a magic: nothing that an answer could need
+        cells.append((cell.cell_type, text))
+    return cells
+
+
+def _slice(tree: ast.Module, wanted: ast.AST) -> ast.Module:
+    """The statements of ``tree`` that bind what ``wanted`` reads, and what those read in turn, in their
+    order.
+    """
+    needed = _read_in(wanted)
+    kept: list[ast.stmt] = []
+    for statement in reversed(tree.body):
+        bound = _bound_in(statement)
+        if bound & needed:
+            kept.append(statement)
+            needed |= _read_in(statement)
+    return ast.Module(list(reversed(kept)), type_ignores=[])
+
+
+def _read_in(tree: ast.AST) -> set[str]:
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return names - set(vars(builtins))
+
+
+def _bound_in(tree: ast.AST) -> set[str]:
+    """The names that the top-level statements of ``tree`` bind."""
+    bound: set[str] = set()
+    for statement in tree.body if isinstance(tree, ast.Module) else [tree]:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            bound.add(statement.name)
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            bound |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+        elif not isinstance(statement, ast.Expr):
+            bound |= {
+                n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
+    return bound

@@ -1,0 +1,98 @@
+"""How things are shown: a panel that reads well in light and dark, with words and a sign beside each
+colour.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from typing import Any
+
+__all__ = ["Shown", "escape", "panel", "paragraph", "show", "table"]
+
+_EDGE = {  # the colour of the left edge; the words say the same
+    "good": "var(--jp-success-color1, #009e73)",
+    "bad": "var(--jp-warn-color1, #d55e00)",
+    "info": "var(--jp-brand-color1, #0072b2)",
+    "quiet": "var(--jp-border-color1, #999)",
+}
+_TEXT = "color:var(--jp-content-font-color1,inherit);font-family:var(--jp-content-font-family,inherit)"
+
+
+_EMPHASIS = re.compile(r"(?<![\w*])\*(\S(?:[^*\n]*\S)?)\*(?![\w*])")
+
+
+class Shown:
+    """Something that is displayed when it is made and, as the last line of that same cell, not a second
+    time.
+    """
+
+    _shown_in: Any = None
+
+    def _html(self) -> str:
+        raise NotImplementedError
+
+    def _bundle(self) -> dict[str, Any]:
+        return {"text/html": self._html(), "text/plain": str(self)}
+
+    def _ipython_display_(self) -> None:
+        if self._shown_in is None or self._shown_in != _cell_run():
+            show(self)
+
+
+def show(thing: Shown) -> None:
+    """Display it now: rich in a notebook, as its text elsewhere."""
+    run = _cell_run()
+    if run is None:
+        print(thing)
+        return
+    from IPython.display import display
+
+    display(thing._bundle(), raw=True)
+    object.__setattr__(thing, "_shown_in", run)  # also where the thing is a frozen dataclass
+
+
+def _cell_run() -> str | None:
+    """Which run of a cell this is, by the request that asked for it; None outside a notebook kernel.
+
+    The cell's number would not do: a test runner executes every cell under the same one.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    return str(shell.get_parent().get("header", {}).get("msg_id", shell.execution_count))
+
+
+def escape(text: object) -> str:
+    """Text for HTML, with `code` between backquotes and *emphasis* between stars."""
+    parts = html.escape(str(text), quote=False).split("`")
+    if len(parts) % 2 == 0:  # an odd backquote stays as it is
+        return "`".join(parts)
+    words = [_EMPHASIS.sub(r"<em>\1</em>", part) for part in parts]
+    return "".join(f"<code>{parts[index]}</code>" if index % 2 else word for index, word in enumerate(words))
+
+
+def paragraph(text: object) -> str:
+    return f"<p style='margin:0.2em 0'>{escape(text)}</p>"
+
+
+def panel(kind: str, title: str, body: str) -> str:
+    """A box: ``kind`` is "good", "bad", "info" or "quiet"; ``title`` is text, ``body`` is HTML."""
+    style = f"border-left:4px solid {_EDGE[kind]};padding:0.2em 0.9em;margin:0.3em 0;{_TEXT};line-height:1.5"
+    head = f"<p style='margin:0.2em 0'><strong>{escape(title)}</strong></p>" if title else ""
+    return f"<div style='{style}'>{head}{body}</div>"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table of texts, the first column being the name of its row."""
+    cell = "padding:0.15em 0.9em 0.15em 0;text-align:left;vertical-align:top"
+    line = "border-bottom:1px solid var(--jp-border-color2,#ccc)"
+    top = "".join(f"<th scope='col' style='{cell};{line}'>{escape(text)}</th>" for text in head)
+    body = ""
+    for first, *rest in rows:
+        cells = "".join(f"<td style='{cell}'>{escape(text)}</td>" for text in rest)
+        body += f"<tr><th scope='row' style='{cell};font-weight:normal'>{escape(first)}</th>{cells}</tr>"
+    style = "border-collapse:collapse;margin:0.3em 0;background:transparent"
+    return f"<table style='{style}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

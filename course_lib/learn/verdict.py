@@ -1,0 +1,69 @@
+"""What ``check`` says: a status, a sentence, and the evidence behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from course_lib.learn.show import Shown, escape, panel, paragraph
+
+__all__ = ["Verdict"]
+
+_SIGNS = {
+    "passed": ("good", "✓", "passed"),
+    "not attempted": ("quiet", "○", "not attempted yet"),
+    "not yet": ("bad", "✗", "not yet"),
+    "forbidden": ("bad", "✗", "not by your own hand yet"),
+    "raised": ("bad", "✗", "an error stopped it"),
+    "too slow": ("bad", "✗", "it did not end"),
+    "blocked": ("quiet", "!", "could not be checked"),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict(Shown):
+    """The result of a check.
+
+    ``status`` is "passed", "not attempted", "not yet" (wrong; ``mistake`` names a known one), "forbidden",
+    "raised", "too slow" or "blocked" (no such exercise, or the ranks could not start). ``evidence`` is the
+    first difference, ``details`` a longer story, and ``printed`` what the answer printed while it was tried.
+    """
+
+    exercise: str
+    status: str
+    message: str
+    mistake: str | None = None
+    evidence: str = ""
+    details: str = ""
+    printed: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        _, sign, words = _SIGNS[self.status]
+        sentence = f"{sign} {self.exercise}: {words}. {self.message}"
+        if self.evidence:
+            sentence += f"\n  Seen: {self.evidence}"
+        if self.details:
+            sentence += "\n" + "\n".join(f"  | {line}" for line in self.details.splitlines())
+        return sentence
+
+    def _html(self) -> str:
+        kind, sign, words = _SIGNS[self.status]
+        body = paragraph(self.message)
+        if self.evidence:
+            body += paragraph(f"Seen: {self.evidence}")
+        body += _folded("The whole report", self.details) + _folded("What your code printed", self.printed)
+        return panel(kind, f"{sign} {self.exercise}: {words}", body)
+
+
+def _folded(title: str, text: str) -> str:
+    if not text.strip():
+        return ""
+    block = "white-space:pre-wrap;margin:0.3em 0;background:transparent;color:inherit"
+    body = escape(text.replace("`", "'"))
+    return f"<details><summary>{escape(title)}</summary><pre style='{block}'>{body}</pre></details>"

@@ -1,0 +1,105 @@
+"""Every exercise and quiz of every lesson: its catalogue is true, its solution passes, its stub is no attempt."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from course_lib.learn import exercises
+from course_lib.learn.checking import judged
+from course_lib.learn.reference import lesson_source, place_of, reference_answer
+from course_lib.notebooks.regions import learner_text
+
+EXERCISES = [one for lesson in exercises.lesson_numbers() for one in exercises.exercises_of(lesson)]
+QUESTIONS = [(lesson, q) for lesson in exercises.lesson_numbers() for q in exercises.quiz_of(lesson)]
+
+MISTAKES = [
+    pytest.param(one, mistake, id=f"{one.name}:{mistake.name}")
+    for one in EXERCISES
+    for mistake in one.mistakes
+]
+by_name = pytest.mark.parametrize("exercise", [pytest.param(one, id=one.name) for one in EXERCISES])
+by_question = pytest.mark.parametrize(
+    ("lesson", "question"), [pytest.param(lesson, q, id=f"{lesson}.{q.name}") for lesson, q in QUESTIONS]
+)
+
+pytestmark = pytest.mark.xdist_group("exercises")  # one process: ranks and oracles are warm after the first
+
+
+def test_there_are_exercises():
+    assert len(EXERCISES) >= 2
+    names = [one.name for one in EXERCISES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
+def test_each_mistake_gets_its_own_message(exercise, mistake):
+    verdict = judged(exercise, mistake.example)
+    assert (verdict.status, verdict.mistake) == ("not yet", mistake.name), verdict
+    assert verdict.message == mistake.message
+
+
+@by_name
+def test_the_reference_solution_passes(exercise):
+    verdict = judged(exercise, reference_answer(exercise.name))
+    assert verdict.passed, verdict
+    assert verdict.message == exercise.passed
+
+
+@by_name
+def test_the_learners_stub_is_not_attempted(exercise, tmp_path):
+    source = lesson_source(exercise.lesson)
+    copy = tmp_path / source.name
+    copy.write_text(learner_text(source.read_text(encoding="utf-8"), lambda line: f"{source.name}:{line}"))
+    verdict = judged(exercise, reference_answer(exercise.name, copy))
+    assert verdict.status == "not attempted", verdict
+
+
+@by_name
+def test_a_right_answer_by_a_forbidden_way_is_told_so(exercise):
+    if exercise.forbidden:
+        verdict = judged(exercise, exercise.forbidden_example)
+        assert verdict.status == "forbidden", verdict
+        assert any(name in verdict.message for name in exercise.forbidden)
+
+
+@by_name
+def test_an_exercise_is_whole(exercise):
+    assert exercise.lesson in exercises.lesson_numbers()
+    assert exercise.mistakes, "an exercise names the usual wrong answers"
+    assert len(set(exercise.hints)) == 3
+    texts = [
+        exercise.title,
+        exercise.passed,
+        *exercise.hints,
+        *(mistake.message for mistake in exercise.mistakes),
+    ]
+    assert all(text.strip() for text in texts)
+    assert len({mistake.message for mistake in exercise.mistakes}) == len(exercise.mistakes)
+    for text in texts:
+        assert not re.search(r"\b(simply|just|obviously|trivial)\b", text, re.IGNORECASE), text
+
+
+@by_name
+def test_the_solution_can_be_found_by_a_learner(exercise):
+    place = place_of(exercise.name)
+    assert place.heading
+    assert re.fullmatch(rf"notebooks/solutions/{exercise.lesson}_\w+\.ipynb", place.notebook)
+
+
+@by_question
+def test_a_question_has_one_right_choice_and_a_sentence_for_each_other(lesson, question):
+    right = [choice for choice in question.choices if choice == question.answer()]
+    assert len(right) == 1, f"{question.answer()!r} is to be one of {question.choices}"
+    wrong = {choice for choice in question.choices if choice != right[0]}
+    assert set(question.misconceptions) == wrong
+    shown = [question.show(choice) for choice in question.choices]
+    assert len(set(shown)) == len(shown)
+    assert all(text.strip() for text in (question.text, question.because, *question.misconceptions.values()))
+
+
+def test_questions_have_names_of_their_own():
+    names = [f"{lesson}.{question.name}" for lesson, question in QUESTIONS]
+    assert names
+    assert len(set(names)) == len(names)

@@ -1,0 +1,396 @@
+"""``check``: every verdict it can give, and that nothing a learner writes stops or changes the notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+import sys
+import time
+
+import pytest
+import torch
+
+from course_lib.learn import check, exercises
+from course_lib.learn.checking import judged
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.judge import by_cases, by_value
+
+
+def right(items, num_parts):
+    return [items[rank::num_parts] for rank in range(num_parts)]
+
+
+def same_for_all(items, num_parts):
+    return [items for _ in range(num_parts)]
+
+
+def one_short(items, num_parts):
+    return right(items, num_parts)[:-1]
+
+
+def by_library(items, num_parts):
+    return [part.tolist() for part in torch.tensor(items).tensor_split(num_parts)]
+
+
+SPLIT = Exercise(
+    name="99.split",
+    title="Deal items to ranks",
+    judge=by_cases(
+        [Case(f"{n} items for {w} ranks", (list(range(n)), w), right) for n, w in [(4, 2), (5, 2), (3, 3)]]
+    ),
+    mistakes=(
+        Mistake("all-to-all", "Every rank holds every item; each item has one owner.", same_for_all),
+        Mistake(
+            "one-short",
+            "One rank has no part.",
+            one_short,
+            lambda e: all(len(o.got) < o.case_w for o in e.outcomes),
+        ),
+        Mistake("one-short-too", "The last rank has no part.", one_short),
+    ),
+    hints=("one", "two", "three"),
+    forbidden=("torch.tensor_split", "torch.Tensor.tensor_split"),
+    forbidden_example=by_library,
+    time_limit_s=1.0,
+    passed="Each item has one owner.",
+)
+
+
+@pytest.fixture
+def known(monkeypatch):
+    monkeypatch.setattr(exercises, "exercise", lambda name: {"99.split": SPLIT}[name])
+
+
+def test_a_right_answer_passes(known, capsys):
+    verdict = check("99.split", right)
+    assert verdict.passed
+    assert bool(verdict)
+    assert repr(verdict) == "✓ 99.split: passed. Each item has one owner."
+    assert capsys.readouterr().out == repr(verdict) + "\n"
+
+
+def stub(items, num_parts):
+    """Deal the items."""
+    raise NotImplementedError("Your turn: deal the items")
+
+
+def stub_of_dots(items, num_parts):
+    """Deal the items."""
+    ...
+
+
+def half_done(items, num_parts):
+    parts = [[] for _ in range(num_parts)]
+    if parts:
+        raise NotImplementedError("Your turn: fill the parts")
+    return parts
+
+
+def gives_dots(items, num_parts):
+    parts = ...
+    return parts
+
+
+@pytest.mark.parametrize(
+    "answer", [..., None, stub, stub_of_dots, half_done, gives_dots, [1, ...], {"a": ...}]
+)
+def test_a_stub_is_not_attempted(answer):
+    verdict = judged(SPLIT, answer)
+    assert verdict.status == "not attempted", verdict
+    assert not verdict.passed
+
+
+def test_a_class_with_a_stub_method_is_not_attempted():
+    class Split:
+        def __init__(self):
+            self.parts = []
+
+        def __call__(self, items, num_parts):
+            raise NotImplementedError("Your turn")
+
+    assert judged(SPLIT, Split).status == "not attempted"
+
+
+def test_a_torch_not_implemented_error_is_an_error_and_no_stub():
+    def answer(items, num_parts):
+        return torch.empty(2, device="meta").tolist()
+
+    verdict = judged(SPLIT, answer)
+    assert verdict.status == "raised"
+    assert "NotImplementedError" in verdict.message
+
+
+def test_a_named_mistake_gets_its_message_and_the_evidence():
+    verdict = judged(SPLIT, lambda items, num_parts: same_for_all(items, num_parts))
+    assert (verdict.status, verdict.mistake) == ("not yet", "all-to-all")
+    assert verdict.message == SPLIT.mistakes[0].message
+    assert verdict.evidence.startswith("with 4 items for 2 ranks: item 0: expected 2 items")
+
+
+def test_a_recogniser_that_raises_recognises_nothing_and_the_next_mistake_is_tried():
+    assert judged(SPLIT, one_short).mistake == "one-short-too"
+
+
+def test_an_answer_that_differs_where_the_example_is_right_is_another_mistake():
+    cases = [Case(f"{n} items", (n,), lambda n: -(-n // 2)) for n in (4, 5)]
+    rounds_down = Mistake("rounds-down", "An odd item is lost.", lambda n: n // 2)
+    exercise = Exercise(
+        name="99.half", title="", judge=by_cases(cases), mistakes=(rounds_down,), hints=("a", "b", "c")
+    )
+    assert judged(exercise, lambda n: int(n / 2)).mistake == "rounds-down"
+    assert judged(exercise, lambda n: 2 if n == 5 else 7).mistake is None
+
+
+def test_an_unknown_mistake_is_told_by_its_first_difference():
+    verdict = judged(SPLIT, lambda items, num_parts: [list(reversed(p)) for p in right(items, num_parts)])
+    assert (verdict.status, verdict.mistake) == ("not yet", None)
+    expected = "With 4 items for 2 ranks: item 0: item 0: expected 0, got 2. 2 of 3 results differ."
+    assert verdict.message == expected
+
+
+def test_a_result_instead_of_the_function_is_told():
+    verdict = judged(SPLIT, [[0, 2], [1, 3]])
+    assert verdict.status == "not yet"
+    assert "without calling it" in verdict.message
+
+
+def test_wrong_arity_is_told():
+    verdict = judged(SPLIT, lambda items: items)
+    assert verdict.status == "raised"
+    assert "2 were given" in verdict.message
+
+
+def test_an_exception_names_its_line_and_the_case():
+    def answer(items, num_parts):
+        return items[99]
+
+    verdict = judged(SPLIT, answer)
+    assert verdict.status == "raised"
+    assert "IndexError: list index out of range, on line" in verdict.message
+    assert "`return items[99]`" in verdict.message
+    assert verdict.message.endswith("with 4 items for 2 ranks.")
+
+
+def recurse(items, num_parts):
+    return recurse(items, num_parts)
+
+
+def leave(items, num_parts):
+    sys.exit(3)
+
+
+class Odd(BaseException):
+    pass
+
+
+def odd(items, num_parts):
+    raise Odd
+
+
+class Hostile:
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+    __hash__ = None
+
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        (recurse, "raised", "RecursionError"),
+        (leave, "raised", "asked Python to exit"),
+        (odd, "raised", "Odd"),
+        (lambda items, num_parts: Hostile(), "not yet", "Hostile"),
+        (lambda items, num_parts: [Hostile()] * num_parts, "not yet", "Hostile"),
+        (Hostile(), "not yet", "Hostile"),
+        (functools.partial(right, num_parts=2), "raised", "TypeError"),
+    ],
+)
+def test_nothing_an_answer_does_is_raised(known, answer, status, words):
+    verdict = check("99.split", answer)
+    assert verdict.status == status, verdict
+    assert words in repr(verdict)
+
+
+def test_an_interrupt_is_told():
+    def answer(items, num_parts):
+        raise KeyboardInterrupt
+
+    assert judged(SPLIT, answer).status == "blocked"
+
+
+def endless(items, num_parts):
+    while True:
+        with contextlib.suppress(Exception):
+            time.sleep(0.01)
+
+
+def asleep(items, num_parts):
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("answer", [endless, asleep])
+def test_an_answer_that_never_ends_is_stopped(answer):
+    started_s = time.monotonic()
+    verdict = judged(SPLIT, answer)
+    assert verdict.status == "too slow"
+    assert time.monotonic() - started_s < 20  # a hang limit
+
+
+def test_an_endless_answer_is_stopped_outside_the_main_thread():
+    import threading
+
+    found = []
+    thread = threading.Thread(target=lambda: found.append(judged(SPLIT, endless)), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert found
+    assert found[0].status == "too slow"
+
+
+def test_what_is_printed_is_kept_and_capped(capsys):
+    def answer(items, num_parts):
+        print("x" * 100_000)
+        return right(items, num_parts)
+
+    verdict = judged(SPLIT, answer)
+    assert verdict.passed
+    assert verdict.printed == "x" * 4000
+    assert capsys.readouterr().out == ""
+
+
+def test_inputs_are_copies():
+    def greedy(items, num_parts):
+        parts = right(list(items), num_parts)
+        items.clear()
+        return parts
+
+    fixed = Case("2 items", ([0, 1], 2), [[0], [1]])
+    exercise = Exercise(name="99.keep", title="", judge=by_cases([fixed]), mistakes=(), hints=("a", "b", "c"))
+    assert judged(exercise, greedy).passed
+    assert judged(exercise, greedy).passed
+    assert fixed.args == ([0, 1], 2)
+
+
+def test_random_states_and_defaults_are_put_back():
+    import numpy as np
+
+    def answer(items, num_parts):
+        random.seed(1), np.random.seed(1), torch.manual_seed(1)
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        return right(items, num_parts)
+
+    random.seed(7), np.random.seed(7), torch.manual_seed(7)
+    expected = random.random(), np.random.rand(), torch.rand(1).item()
+    random.seed(7), np.random.seed(7), torch.manual_seed(7)
+    assert judged(SPLIT, answer).passed
+    assert torch.get_default_dtype() is torch.float32
+    assert torch.is_grad_enabled()
+    assert (random.random(), np.random.rand(), torch.rand(1).item()) == expected
+
+
+def test_a_forbidden_call_is_told_even_when_the_values_are_right():
+    verdict = judged(
+        SPLIT, lambda items, num_parts: right(torch.tensor(items).tensor_split(1)[0].tolist(), num_parts)
+    )
+    assert verdict.status == "forbidden"
+    assert "`torch.Tensor.tensor_split`" in verdict.message
+
+
+def test_a_forbidden_name_in_code_that_no_case_reaches_is_told():
+    def answer(items, num_parts):
+        return torch.tensor_split(items, num_parts) if num_parts > 99 else right(items, num_parts)
+
+    assert judged(SPLIT, answer).status == "forbidden"
+
+
+def test_an_unknown_exercise_is_blocked_and_names_the_nearest(monkeypatch):
+    verdict = check("no such", right)
+    assert verdict.status == "blocked"
+    assert "no such" in verdict.message
+
+
+def test_a_generator_is_taken_as_its_items():
+    def answer(items, num_parts):
+        yield from right(items, num_parts)
+
+    assert judged(SPLIT, answer).passed
+
+
+def test_a_judge_of_values():
+    exercise = Exercise(
+        name="99.bytes",
+        title="Bytes",
+        judge=by_value(lambda: 12, label="the bytes"),
+        mistakes=(Mistake("one-copy", "Adam keeps two more numbers.", 4),),
+        hints=("a", "b", "c"),
+    )
+    assert judged(exercise, 12.0).passed
+    assert judged(exercise, torch.tensor(12)).passed
+    assert judged(exercise, 4).mistake == "one-copy"
+    assert judged(exercise, 5).message == "With the bytes: expected 12, got 5."
+    assert judged(exercise, lambda: 12).status == "not yet"
+    assert judged(exercise, None).status == "not attempted"
+
+
+def test_a_judge_of_its_own_may_let_exceptions_through():
+    def judge(answer, forbidden):
+        return Evidence((Outcome("sum", 3, answer(1, 2), difference="" if answer(1, 2) == 3 else "no"),))
+
+    exercise = Exercise(name="99.own", title="", judge=judge, mistakes=(), hints=("a", "b", "c"))
+    assert judged(exercise, lambda a, b: a + b).passed
+    assert judged(exercise, lambda a, b: a / 0).status == "raised"
+    assert judged(exercise, lambda a, b: 0).status == "not yet"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": "split"}, "two digits"),
+        ({"hints": ("a", "b")}, "exactly three"),
+        ({"forbidden": ("torch.cumsum",)}, "together"),
+        ({"mistakes": (Mistake("a", "", 1), Mistake("a", "", 2))}, "share a name"),
+    ],
+)
+def test_a_bad_exercise_is_refused(change, words):
+    fields = {"name": "99.a", "title": "", "judge": by_value(1), "mistakes": (), "hints": ("a", "b", "c")}
+    with pytest.raises(ValueError, match=words):
+        Exercise(**{**fields, **change})
+
+
+def test_the_html_has_words_a_sign_and_no_raw_markup():
+    verdict = judged(SPLIT, lambda items, num_parts: "<script>")
+    page = verdict._html()
+    assert "✗ 99.split: not yet" in page
+    assert "<script>" not in page
+    assert "var(--jp-content-font-color1" in page
+
+
+def test_stars_and_backquotes_are_set_and_sums_are_not():
+    from course_lib.learn.show import escape
+
+    assert escape("four *starts* of `a*b*c`") == "four <em>starts</em> of <code>a*b*c</code>"
+    assert escape("2*3*4 and 2 * 3 * 4 < 25") == "2*3*4 and 2 * 3 * 4 &lt; 25"
+    assert escape("an odd ` stays") == "an odd ` stays"
+
+
+def test_an_alarm_of_somebody_else_goes_on():
+    import signal
+
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        assert judged(SPLIT, right).passed
+        until_s = time.monotonic() + 20  # a hang limit
+        while not rung and time.monotonic() < until_s:
+            time.sleep(0.01)
+        assert rung == [signal.SIGALRM]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,127 @@
+"""Forbidden calls: found under every name they may go by, and not where a library made them."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed import all_reduce as renamed
+
+from course_lib.learn.watch import mentions, resolve, watch
+
+NAMES = ("torch.cumsum", "torch.Tensor.cumsum", "torch.distributed.all_reduce", "torch.nn.Linear")
+
+
+def called_by(function):
+    with watch(NAMES) as called:
+        function()
+    return called
+
+
+def helper():
+    return torch.cumsum(torch.ones(2), 0)
+
+
+def by_local_import():
+    from torch import cumsum as running_sum
+
+    return running_sum(torch.ones(2), 0)
+
+
+def all_reduce_without_a_group(function):
+    with pytest.raises(ValueError, match="process group"):
+        function(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda: torch.cumsum(torch.ones(2), 0), "torch.cumsum"),
+        (lambda: getattr(torch, "cum" + "sum")(torch.ones(2), 0), "torch.cumsum"),
+        (helper, "torch.cumsum"),
+        (by_local_import, "torch.cumsum"),
+        (lambda: torch.ones(2).cumsum(0), "torch.Tensor.cumsum"),
+        (lambda: all_reduce_without_a_group(dist.all_reduce), "torch.distributed.all_reduce"),
+        (lambda: all_reduce_without_a_group(renamed), "torch.distributed.all_reduce"),
+        (lambda: torch.nn.Linear(1, 1), "torch.nn.Linear"),
+    ],
+)
+def test_a_call_is_seen_while_it_runs(function, name):
+    assert called_by(function) == {name}
+
+
+def test_what_a_library_calls_by_itself_does_not_count():
+    assert called_by(lambda: torch.nn.TransformerDecoderLayer(8, 1, 8)) == set()  # it builds many a Linear
+
+
+def test_other_methods_of_the_same_name_do_not_count():
+    import numpy as np
+
+    assert called_by(lambda: np.ones(2).cumsum()) == set()
+    assert called_by(lambda: torch.ones(2).sum()) == set()
+
+
+def test_the_profile_of_before_comes_back():
+    import sys
+
+    def mine(frame, event, argument):
+        return None
+
+    before = sys.getprofile()
+    sys.setprofile(mine)
+    try:
+        called_by(lambda: None)
+        assert sys.getprofile() is mine
+    finally:
+        sys.setprofile(before)
+
+
+def never_reached(x, flag=False):
+    if flag:
+        dist.all_reduce(x)
+    return x
+
+
+def through_a_helper(x):
+    return helper()
+
+
+def made_inside(x):
+    def inner():
+        return renamed(x)
+
+    return inner
+
+
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        return torch.cumsum(x, 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        (never_reached, {"torch.distributed.all_reduce"}),
+        (through_a_helper, {"torch.cumsum"}),
+        (made_inside, {"torch.distributed.all_reduce"}),
+        (functools.partial(never_reached, flag=True), {"torch.distributed.all_reduce"}),
+        (Layer, {"torch.cumsum"}),
+        (lambda x: torch.cumprod(x, 0), set()),
+        (3, set()),
+        (torch.cumprod, set()),
+    ],
+)
+def test_code_that_names_it_is_found_without_running(answer, names):
+    assert mentions(answer, NAMES) == names
+
+
+@pytest.mark.parametrize("answer", [torch.cumsum, dist.all_reduce])
+def test_the_library_function_itself_as_the_answer_is_found(answer):
+    assert mentions(answer, NAMES)
+
+
+def test_a_name_that_names_nothing_is_refused():
+    with pytest.raises(ValueError, match="no_such_function"):
+        resolve("torch.no_such_function")
