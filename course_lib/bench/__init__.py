@@ -9,7 +9,12 @@ from collections.abc import Sequence
 
 __all__ = ["BENCHES", "main"]
 
-BENCHES = {"launch": "how long ranks take to start and to answer, beside torch's own launchers"}
+BENCHES = {
+    "launch": "how long ranks take to start and to answer, beside torch's own launchers",
+    "predict": "how long collectives take on this machine, beside what the cost model says",
+    "collectives": "the course's own collectives beside those of torch.distributed, in turns",
+    "links": "what shaped links let through, beside what was asked of them",
+}
 
 
 def main(arguments: Sequence[str]) -> int:

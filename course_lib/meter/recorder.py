@@ -10,41 +10,18 @@ from types import FrameType
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch._C._distributed_c10d import ProcessGroup, Work
+from torch._C._distributed_c10d import Work
 
-from course_lib.cluster import taps
+from course_lib.cluster import operators, taps
 from course_lib.cluster.failure import Frame, is_user_code
+from course_lib.cluster.operators import Asked, tensors_in
+from course_lib.cluster.pacing import paced_s
 from course_lib.meter.call import Call
 from course_lib.meter.wire_bytes import traffic
 
 __all__ = ["Recorder"]
 
 _SETTLE_S = 2.0  # for calls that nobody has waited for to finish, when the recording ends
-
-# c10d operator -> the operation's name in the course, and the argument that holds this rank's input.
-_OPERATIONS = {
-    "allreduce_": ("all_reduce", "tensors"),
-    "allreduce_coalesced_": ("all_reduce", "tensors"),
-    "broadcast_": ("broadcast", "tensors"),
-    "reduce_": ("reduce", "tensors"),
-    "allgather_": ("all_gather", "input_tensors"),
-    "_allgather_base_": ("all_gather", "input_tensor"),
-    "allgather_coalesced_": ("all_gather", "input_list"),
-    "allgather_into_tensor_coalesced_": ("all_gather", "inputs"),
-    "reduce_scatter_": ("reduce_scatter", "input_tensors"),
-    "_reduce_scatter_base_": ("reduce_scatter", "input_tensor"),
-    "reduce_scatter_tensor_coalesced_": ("reduce_scatter", "inputs"),
-    "gather_": ("gather", "input_tensors"),
-    "scatter_": ("scatter", "input_tensors"),
-    "alltoall_": ("all_to_all", "input_tensors"),
-    "alltoall_base_": ("all_to_all", "input"),
-    "barrier": ("barrier", ""),
-    "monitored_barrier_": ("barrier", ""),
-    "send": ("send", "tensors"),
-    "recv_": ("receive", "tensors"),
-    "recv_any_source_": ("receive", "tensors"),
-}
 
 
 class Recorder:
@@ -86,9 +63,10 @@ class Recorder:
         return wait
 
     def _hear(self, name: str, arguments: dict[str, Any], proceed: Any) -> Any:
-        if name not in _OPERATIONS:
+        asked = operators.read(name, arguments)
+        if asked is None:
             return proceed()
-        pending = _Pending(self._call(name, arguments), threading.get_ident())
+        pending = _Pending(self._call(asked), threading.get_ident())
         with self._lock:
             pending.call = replace(pending.call, number=len(self._open) + 1)
             self._open.append(pending)
@@ -97,18 +75,14 @@ class Recorder:
         pending.watch(result)
         return result
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> Call:
-        operation, input_name = _OPERATIONS[name]
-        group = ProcessGroup.unbox(arguments["process_group"])
-        ranks = tuple(dist.get_process_group_ranks(group))
-        size_bytes = _size_bytes(arguments.get(input_name))
-        sent_bytes, num_messages = self._traffic(operation, arguments, group, ranks, size_bytes)
+    def _call(self, asked: Asked) -> Call:
+        sent_bytes, num_messages = _sent(asked)
         return Call(
             rank=self._rank,
             number=0,
-            operation=operation,
-            group=ranks,
-            size_bytes=size_bytes,
+            operation=asked.operation,
+            group=asked.ranks,
+            size_bytes=asked.size_bytes,
             sent_bytes=sent_bytes,
             num_messages=num_messages,
             start_s=0.0,
@@ -118,23 +92,24 @@ class Recorder:
             thread=threading.current_thread().name,
         )
 
-    def _traffic(
-        self, operation: str, arguments: dict[str, Any], group: Any, ranks: tuple[int, ...], size_bytes: int
-    ) -> tuple[dict[int, int], int]:
-        if operation == "receive":
-            return {}, 0
-        if operation == "send":
-            return {ranks[arguments["dst"]]: size_bytes}, 1
-        sent = traffic(
-            operation,
-            rank=group.rank(),
-            num_ranks=group.size(),
-            size_bytes=size_bytes,
-            root=arguments.get("root_rank", 0),
-            backend=dist.get_backend(group),
-            split_bytes=_split_bytes(arguments),
-        )
-        return {ranks[peer]: count for peer, count in sent.sent_bytes.items()}, sent.num_messages
+
+def _sent(asked: Asked) -> tuple[dict[int, int], int]:
+    """What a call puts on the wire: bytes by receiver, and the number of messages."""
+    if asked.operation == "receive":
+        return {}, 0
+    if asked.operation == "send":
+        assert asked.peer is not None
+        return {asked.ranks[asked.peer]: asked.size_bytes}, 1
+    sent = traffic(
+        asked.operation,
+        rank=asked.place,
+        num_ranks=len(asked.ranks),
+        size_bytes=asked.size_bytes,
+        root=asked.root,
+        backend=asked.backend,
+        split_bytes=asked.split_bytes,
+    )
+    return {asked.ranks[peer]: count for peer, count in sent.sent_bytes.items()}, sent.num_messages
 
 
 @dataclass
@@ -161,7 +136,7 @@ class _Pending:
         if not works:
             return self.end()
         self.work = Work.unbox(works[0])
-        if any(tensor.is_cuda for tensor in _tensors(result)):
+        if any(tensor.is_cuda for tensor in tensors_in(result)):
             return None  # the host's clock says nothing about the end of work on a GPU
         try:
             self.work.get_future().add_done_callback(lambda _: self.end())
@@ -182,42 +157,20 @@ class _Pending:
 
 
 def _cpu_clock(thread: int) -> float | None:
-    """Seconds that a thread has computed so far; None where the system does not tell one thread about another."""
+    """Seconds that a thread has computed so far, paced waits included.
+
+    None where the system does not tell one thread about another.
+    """
     if not hasattr(time, "pthread_getcpuclockid"):
         return None
     try:
-        return time.clock_gettime(time.pthread_getcpuclockid(thread))
+        return time.clock_gettime(time.pthread_getcpuclockid(thread)) + paced_s(thread)
     except OSError:
         return None  # the thread has ended
 
 
 def _is_work(value: Any) -> bool:
     return isinstance(value, torch.ScriptObject)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for part in value for tensor in _tensors(part)]
-    return []
-
-
-def _size_bytes(value: Any) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in _tensors(value))
-
-
-def _split_bytes(arguments: dict[str, Any]) -> list[int] | None:
-    """The unequal parts of an all_to_all, in bytes by receiver; None where the parts are equal or it is none."""
-    if arguments.get("input_split_sizes"):
-        tensor = arguments["input"]
-        row_bytes = tensor.element_size() * (tensor.numel() // max(1, tensor.shape[0]))
-        return [row_bytes * rows for rows in arguments["input_split_sizes"]]
-    if isinstance(arguments.get("input_tensors"), (list, tuple)) and "output_tensors" in arguments:
-        parts = arguments["input_tensors"]
-        if all(isinstance(part, torch.Tensor) for part in parts) and len(parts) > 1:
-            return [_size_bytes(part) for part in parts]
-    return None
 
 
 def _line_of(frame: FrameType | None) -> Frame | None:

@@ -1,0 +1,134 @@
+"""``course bench collectives``: the course's own collectives beside PyTorch's, in turns, within one run.
+
+Both work on the same memory, already in use; a round's time is that of the slowest rank; the order alternates from
+round to round. The promise: a ring all-reduce of 64 MiB in place, written in Python from single messages, reaches
+0.8 of the bandwidth of the back end's own, so it takes at most 1.25 times as long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from course_lib.bench.table import Table
+from course_lib.cluster import Cluster, CrowdedWarning, Rank
+from course_lib.meter.stopwatch import Comparison, compare
+from course_lib.meter.units import bytes_text
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["main", "paired"]
+
+_PROMISED_SHARE = 0.8  # of the bandwidth of the back end's own ring
+_SIZE_BYTES = 64 * 2**20
+_PAIRS = (
+    "all_reduce, ring",
+    "all_reduce, halving-doubling",
+    "all_reduce, tree",
+    "all_reduce, naive",
+    "reduce_scatter",
+    "all_gather",
+    "broadcast",
+    "reduce",
+    "all_to_all",
+)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="course bench collectives", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="pairs of measurements (default 15)")
+    parser.add_argument("--only-ring", action="store_true", help="measure the ring all-reduce alone")
+    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
+    options = parser.parse_args(arguments)
+    if options.rounds < 1:
+        parser.error(f"--rounds is {options.rounds}; it is a whole number of at least 1")
+    warnings.simplefilter("ignore", CrowdedWarning)
+    table = Table("course bench collectives")
+    table.print_head()
+    for num_ranks in (2, 4):
+        with Cluster(num_ranks, timeout_s=600) as cluster:
+            for name in _PAIRS[:1] if options.only_ring else _PAIRS:
+                add_rows(table, cluster, name, options.rounds)
+    table.print_foot()
+    if options.json:
+        table.save(options.json)
+    return 0
+
+
+def add_rows(table: Table, cluster: Cluster, name: str, rounds: int) -> None:
+    """Three lines: the time by PyTorch, the time by the course, and the ratio of the paired times."""
+    both: Comparison = cluster.call(paired, (name, _SIZE_BYTES, rounds), show=False)[0]
+    theirs, ours = both.first.times_s, both.second.times_s
+    where = f"{name}, {bytes_text(_SIZE_BYTES)}, {cluster.world_size} ranks"
+    table.add(f"{where}: torch.distributed", [1e3 * time_s for time_s in theirs], "ms")
+    table.add(f"{where}: the course", [1e3 * time_s for time_s in ours], "ms")
+    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    target = 1 / _PROMISED_SHARE if name == _PAIRS[0] else None
+    table.add(f"{where}: time, course / torch", ratios, "x", target=target)
+
+
+def paired(me: Rank, name: str, size_bytes: int, rounds: int) -> Comparison:
+    """On each rank: the collective ``name`` on a buffer of ``size_bytes`` by PyTorch and by the course, in turns."""
+    import torch
+    import torch.distributed as dist
+
+    buffer = torch.zeros(size_bytes // 4, device=me.device)
+    theirs, ours = _both(me, name, buffer)
+
+    def slowest(time_s: float) -> float:
+        longest = torch.tensor(time_s, dtype=torch.float64, device=me.device)
+        dist.all_reduce(longest, dist.ReduceOp.MAX)
+        return longest.item()
+
+    return compare(
+        theirs,
+        ours,
+        names=("torch.distributed", "the course"),
+        rounds=rounds,
+        device=me.device,
+        setup=dist.barrier,
+        slowest=slowest,
+    )
+
+
+def _both(me: Rank, name: str, buffer: torch.Tensor) -> tuple[Callable[[], object], Callable[[], object]]:
+    """The same collective twice: PyTorch's and ours, both without allocating their result."""
+    import torch
+    import torch.distributed as dist
+
+    from course_lib.parallel import collectives as ours
+
+    collective, _, algorithm = name.partition(", ")
+    part = torch.zeros(len(buffer) // me.world_size, device=me.device)
+    other = torch.zeros_like(buffer) if collective == "all_to_all" else buffer
+    pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "all_reduce": (
+            lambda: dist.all_reduce(buffer),
+            lambda: ours.all_reduce(me, buffer, algorithm=algorithm, out=buffer),
+        ),
+        "reduce_scatter": (
+            lambda: dist.reduce_scatter_tensor(part, buffer),
+            lambda: ours.reduce_scatter(me, buffer, out=part),
+        ),
+        "all_gather": (
+            lambda: dist.all_gather_into_tensor(buffer, part),
+            lambda: ours.all_gather(me, part, out=buffer),
+        ),
+        "broadcast": (
+            lambda: dist.broadcast(buffer, 0),
+            lambda: ours.broadcast(me, buffer, out=buffer),
+        ),
+        "reduce": (
+            lambda: dist.reduce(buffer, 0),
+            lambda: ours.reduce(me, buffer, out=buffer),
+        ),
+        "all_to_all": (
+            lambda: dist.all_to_all_single(other, buffer),
+            lambda: ours.all_to_all(me, buffer, out=other),
+        ),
+    }
+    return pairs[collective]

@@ -1,0 +1,93 @@
+"""What a step should cost, from formulas: memory, arithmetic, communication. No torch, no model in memory."""
+
+from course_lib.cost.activations import Saved, activation_bytes, conv_activations, transformer_activations
+from course_lib.cost.architectures import (
+    cnn_layers,
+    resnet_layers,
+    transformer_layers,
+    transformer_parameters,
+)
+from course_lib.cost.collectives import (
+    COLLECTIVES,
+    CollectiveCost,
+    algorithms_of,
+    bus_factor,
+    collective_cost,
+)
+from course_lib.cost.flops import Flops, flops, mfu, six_n_flops
+from course_lib.cost.gloo import GLOO_COLLECTIVES, GlooTime, gloo_time
+from course_lib.cost.growing import A100_ALL_REDUCE, GrowingLatency, fit_growing_latency
+from course_lib.cost.links import Link, Network
+from course_lib.cost.machines import LINKS, MACHINES, MachineSpec, from_calibration, machine_spec
+from course_lib.cost.memory import (
+    DTYPE_BYTES,
+    OPTIMIZERS,
+    PRECISIONS,
+    StateBytes,
+    model_state,
+    precision_state,
+)
+from course_lib.cost.rounds import Round, rounds_of
+from course_lib.cost.scaling import (
+    ScalingPoint,
+    crossing_bandwidth_bytes_per_s,
+    crossing_ranks,
+    scaling_curve,
+)
+from course_lib.cost.step import Bucket, StepTime, ddp_buckets, ddp_step
+from course_lib.cost.step_memory import transformer_memory
+from course_lib.meter.shapes import Attention, Conv2d, Layer, Linear
+
+__all__ = [
+    "A100_ALL_REDUCE",
+    "COLLECTIVES",
+    "DTYPE_BYTES",
+    "GLOO_COLLECTIVES",
+    "LINKS",
+    "MACHINES",
+    "OPTIMIZERS",
+    "PRECISIONS",
+    "Attention",
+    "Bucket",
+    "CollectiveCost",
+    "Conv2d",
+    "Flops",
+    "GlooTime",
+    "GrowingLatency",
+    "Layer",
+    "Linear",
+    "Link",
+    "MachineSpec",
+    "Network",
+    "Round",
+    "Saved",
+    "ScalingPoint",
+    "StateBytes",
+    "StepTime",
+    "activation_bytes",
+    "algorithms_of",
+    "bus_factor",
+    "cnn_layers",
+    "collective_cost",
+    "conv_activations",
+    "crossing_bandwidth_bytes_per_s",
+    "crossing_ranks",
+    "ddp_buckets",
+    "ddp_step",
+    "fit_growing_latency",
+    "flops",
+    "from_calibration",
+    "gloo_time",
+    "machine_spec",
+    "mfu",
+    "model_state",
+    "precision_state",
+    "resnet_layers",
+    "rounds_of",
+    "scaling_curve",
+    "six_n_flops",
+    "transformer_activations",
+    "transformer_layers",
+    "transformer_memory",
+    "transformer_parameters",
+]

@@ -1,0 +1,176 @@
+"""What a collective costs by algorithm: time, messages and bytes of every rank, and the bus bandwidth.
+
+The algorithm is a list of rounds (``rounds.py``), the network says how long a round takes (``links.py``); this
+file adds up. Where links inside a node are faster than links between nodes, the hierarchical form works inside
+each node first and sends between nodes what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from course_lib.checks import at_least
+from course_lib.cost.known import known, not_negative
+from course_lib.cost.links import Link, Network
+from course_lib.cost.rounds import ALGORITHMS, Round, rounds_of
+
+__all__ = ["COLLECTIVES", "CollectiveCost", "algorithms_of", "bus_factor", "collective_cost"]
+
+COLLECTIVES = tuple(ALGORITHMS)
+HIERARCHICAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
+
+
+@dataclass(frozen=True)
+class CollectiveCost:
+    """The cost of one collective; tuples have an entry for each rank."""
+
+    collective: str
+    algorithm: str
+    num_ranks: int
+    size_bytes: float
+    time_s: float
+    messages_sent: tuple[int, ...]
+    bytes_sent: tuple[float, ...]
+    bytes_received: tuple[float, ...]
+
+    @property
+    def busiest_port_bytes(self) -> float:
+        """The most that one rank sends, or receives: what bounds the time from below."""
+        return max(*self.bytes_sent, *self.bytes_received)
+
+    @property
+    def total_bytes(self) -> float:
+        """All bytes sent."""
+        return sum(self.bytes_sent)
+
+    @property
+    def algorithm_bandwidth_bytes_per_s(self) -> float:
+        """Size over time: what the caller gets. 0 where nothing was sent."""
+        return self.size_bytes / self.time_s if self.time_s else 0.0
+
+    @property
+    def bus_bandwidth_bytes_per_s(self) -> float:
+        """Algorithm bandwidth times ``bus_factor``: comparable with the link's, for any number of ranks."""
+        return self.algorithm_bandwidth_bytes_per_s * bus_factor(self.collective, self.num_ranks)
+
+
+def algorithms_of(collective: str) -> tuple[str, ...]:
+    """Names that ``collective_cost`` takes for this collective, its usual one first."""
+    names = tuple(ALGORITHMS[known("collective", collective, COLLECTIVES)])
+    return (*names, "hierarchical") if collective in HIERARCHICAL else names
+
+
+def bus_factor(collective: str, num_ranks: int) -> float:
+    """By how much the busiest link's load differs from the buffer, at best: bus bandwidth over algorithm
+    bandwidth.
+
+    Source: nccl-tests, doc/PERFORMANCE.md. 0 for one rank, except where the factor does not depend on it.
+    """
+    at_least(1, num_ranks=num_ranks)
+    n = num_ranks
+    if known("collective", collective, COLLECTIVES) == "all_reduce":
+        return 2 * (n - 1) / n
+    return 1.0 if collective in ("broadcast", "reduce", "send") else (n - 1) / n
+
+
+def collective_cost(
+    collective: str,
+    size_bytes: float,
+    network: Network | Link,
+    *,
+    num_ranks: int | None = None,
+    algorithm: str | None = None,
+) -> CollectiveCost:
+    """The cost of ``collective`` over ``size_bytes`` (the whole buffer, see ``rounds.py``).
+
+    ``network`` is a ``Network``, or a ``Link`` and ``num_ranks``. The default ``algorithm`` is the first of
+    ``algorithms_of(collective)``. Rooted collectives have rank 0 as root; "send" goes from rank 0 to 1.
+    Raises ValueError for an unknown collective or algorithm, a negative size, fewer than one rank.
+
+    >>> cost = collective_cost("all_reduce", 8000, Link(latency_s=1e-6, bandwidth_bytes_per_s=1e9), num_ranks=4)
+    >>> cost.bytes_sent[0], cost.messages_sent[0]
+    (12000.0, 6)
+    """
+    names = algorithms_of(collective)
+    algorithm = names[0] if algorithm is None else known(f"algorithm of {collective}", algorithm, names)
+    not_negative(size_bytes=size_bytes)
+    network = _network(network, num_ranks)
+    n = network.num_ranks
+    if algorithm == "hierarchical":
+        rounds = _hierarchical(collective, network, size_bytes)
+    else:
+        rounds = rounds_of(collective, algorithm, n, size_bytes)
+    time_s = sum(
+        each.repeat * network.round_time_s(each.senders, each.receivers, each.sizes_bytes) for each in rounds
+    )
+    messages, sent, received = (np.zeros(n) for _ in range(3))
+    for each in rounds:
+        messages += each.repeat * np.bincount(each.senders, minlength=n)
+        sent += each.repeat * np.bincount(each.senders, each.sizes_bytes, minlength=n)
+        received += each.repeat * np.bincount(each.receivers, each.sizes_bytes, minlength=n)
+    return CollectiveCost(
+        collective,
+        algorithm,
+        n,
+        size_bytes,
+        time_s,
+        tuple(int(count) for count in messages),
+        tuple(sent.tolist()),
+        tuple(received.tolist()),
+    )
+
+
+def _network(network: Network | Link, num_ranks: int | None) -> Network:
+    if isinstance(network, Link):
+        if num_ranks is None:
+            raise ValueError("A single Link needs num_ranks beside it, such as num_ranks=4.")
+        return Network.uniform(num_ranks, network)
+    if num_ranks not in (None, network.num_ranks):
+        raise ValueError(
+            f"num_ranks is {num_ranks}, and this network has {network.num_ranks} ranks; leave num_ranks out."
+        )
+    return network
+
+
+def _hierarchical(collective: str, network: Network, size_bytes: float) -> tuple[Round, ...]:
+    """Rings inside every node at once, and between nodes rings of the ranks with the same place in them.
+
+    A broadcast is a tree between the first ranks of the nodes, then a tree inside every node.
+    """
+    nodes, per_node = network.num_nodes, network.num_ranks // network.num_nodes
+
+    def inside(name: str, algorithm: str, size: float) -> list[Round]:
+        starts = np.arange(nodes) * per_node
+        return [_copies(each, starts) for each in rounds_of(name, algorithm, per_node, size)]
+
+    def between(name: str, algorithm: str, size: float, places: int = per_node) -> list[Round]:
+        rounds = rounds_of(name, algorithm, nodes, size)
+        return [_copies(_stretched(each, per_node), np.arange(places)) for each in rounds]
+
+    share_bytes = size_bytes / per_node
+    if collective == "all_reduce":
+        first = inside("reduce_scatter", "ring", size_bytes)
+        last = inside("all_gather", "ring", size_bytes)
+        return (*first, *between("all_reduce", "ring", share_bytes), *last)
+    if collective == "broadcast":
+        return (*between("broadcast", "tree", size_bytes, 1), *inside("broadcast", "tree", size_bytes))
+    if collective == "all_gather":
+        return (*between("all_gather", "ring", share_bytes), *inside("all_gather", "ring", size_bytes))
+    return (*inside("reduce_scatter", "ring", size_bytes), *between("reduce_scatter", "ring", share_bytes))
+
+
+def _stretched(each: Round, factor: int) -> Round:
+    """Node numbers become the numbers of the nodes' first ranks."""
+    return replace(each, senders=each.senders * factor, receivers=each.receivers * factor)
+
+
+def _copies(each: Round, offsets: np.ndarray) -> Round:
+    """The same messages once for each offset, all at the same time."""
+    return replace(
+        each,
+        senders=(each.senders[None] + offsets[:, None]).ravel(),
+        receivers=(each.receivers[None] + offsets[:, None]).ravel(),
+        sizes_bytes=np.tile(each.sizes_bytes, len(offsets)),
+    )

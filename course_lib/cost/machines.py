@@ -1,0 +1,162 @@
+"""Named machines: what their makers say they can do, for plans about hardware that is not at hand.
+
+Rates are peaks from data sheets; a run reaches a share of them (``mfu``). Bandwidths are in one direction, and a
+data sheet that adds both directions is halved here. Link latencies are round numbers of what small messages take
+with NCCL, and the least certain of all. ``from_calibration`` describes this machine from measurements instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from course_lib.checks import at_least
+from course_lib.cost.known import above_zero, known
+from course_lib.cost.links import Link, Network
+
+if TYPE_CHECKING:
+    from course_lib.meter.calibration import Calibration
+
+__all__ = ["LINKS", "MACHINES", "MachineSpec", "from_calibration", "machine_spec"]
+
+_GB = 10**9
+
+LINKS = {
+    "nvlink 3": Link(5e-6, 300e9),  # A100: 600 GB/s both ways (NVIDIA A100 data sheet)
+    "nvlink 4": Link(5e-6, 450e9),  # H100, H200: 900 GB/s both ways (NVIDIA H100 data sheet)
+    "pcie 4 x16": Link(10e-6, 25e9),  # 32 GB/s on the wire; about 25 GB/s reach a copy
+    "infiniband hdr": Link(8e-6, 25e9),  # 200 Gbit/s
+    "infiniband ndr": Link(8e-6, 50e9),  # 400 Gbit/s
+    "ethernet 100": Link(25e-6, 12.5e9),
+    "ethernet 10": Link(50e-6, 1.25e9),
+    "ethernet 1": Link(100e-6, 0.125e9),
+}
+
+
+@dataclass(frozen=True)
+class MachineSpec:
+    """One machine, a node of a cluster: its devices and its links.
+
+    ``inter`` joins two such machines by one port, of which each has ``ports_per_node``.
+    ``matmul_flops_per_s`` is by dtype, for one device.
+    """
+
+    name: str
+    num_devices: int
+    memory_bytes: int
+    memory_bandwidth_bytes_per_s: float
+    intra: Link
+    inter: Link
+    ports_per_node: int = 1
+    matmul_flops_per_s: dict[str, float] = field(default_factory=dict)
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        at_least(1, num_devices=self.num_devices, ports_per_node=self.ports_per_node)
+        above_zero(
+            memory_bytes=self.memory_bytes, memory_bandwidth_bytes_per_s=self.memory_bandwidth_bytes_per_s
+        )
+        for dtype, rate in self.matmul_flops_per_s.items():
+            above_zero(**{f"matmul_flops_per_s[{dtype!r}]": rate})
+
+    def network(self, num_ranks: int) -> Network:
+        """The network of ``num_ranks`` ranks, a device each: one machine, or as many whole ones as it takes."""
+        at_least(1, num_ranks=num_ranks)
+        if num_ranks <= self.num_devices:
+            return Network.uniform(num_ranks, self.intra)
+        if num_ranks % self.num_devices:
+            nearest = round(num_ranks / self.num_devices) * self.num_devices
+            raise ValueError(
+                f"num_ranks is {num_ranks}; beyond one machine, whole machines of {self.num_devices} devices are "
+                f"used. The nearest is {nearest}."
+            )
+        num_nodes = num_ranks // self.num_devices
+        return Network.nodes(
+            num_nodes,
+            self.num_devices,
+            intra=self.intra,
+            inter=self.inter,
+            ports_per_node=self.ports_per_node,
+        )
+
+    def compute_time_s(self, num_flops: float, *, dtype: str, share_of_peak: float = 1.0) -> float:
+        """How long one device computes, in seconds, at a share of its rate for ``dtype``."""
+        if not 0 < share_of_peak <= 1:
+            raise ValueError(f"share_of_peak is {share_of_peak}; it lies above 0 and at most at 1.")
+        rate = self.matmul_flops_per_s[known("dtype", dtype, self.matmul_flops_per_s)]
+        return num_flops / (rate * share_of_peak)
+
+
+def _eight_gpus(name: str, ports: int, links: tuple[str, str], **numbers: Any) -> MachineSpec:
+    intra, inter = (LINKS[link] for link in links)
+    return MachineSpec(name, num_devices=8, intra=intra, inter=inter, ports_per_node=ports, **numbers)
+
+
+_HOPPER_FLOPS_PER_S = {"float32": 67e12, "tf32": 494e12, "bfloat16": 989e12, "float64": 67e12}
+
+MACHINES = {
+    spec.name: spec
+    for spec in (
+        _eight_gpus(
+            "8x A100",
+            8,
+            ("nvlink 3", "infiniband hdr"),
+            memory_bytes=80 * _GB,
+            memory_bandwidth_bytes_per_s=2.039e12,
+            matmul_flops_per_s={"float32": 19.5e12, "tf32": 156e12, "bfloat16": 312e12, "float64": 19.5e12},
+            source="NVIDIA A100 80GB SXM data sheet, dense rates; DGX A100 data sheet for its eight ports",
+        ),
+        _eight_gpus(
+            "8x H100",
+            8,
+            ("nvlink 4", "infiniband ndr"),
+            memory_bytes=80 * _GB,
+            memory_bandwidth_bytes_per_s=3.35e12,
+            matmul_flops_per_s=_HOPPER_FLOPS_PER_S,
+            source="NVIDIA H100 SXM data sheet, dense rates; DGX H100 data sheet for its eight ports",
+        ),
+        _eight_gpus(
+            "8x H200",
+            8,
+            ("nvlink 4", "infiniband ndr"),
+            memory_bytes=141 * _GB,
+            memory_bandwidth_bytes_per_s=4.8e12,
+            matmul_flops_per_s=_HOPPER_FLOPS_PER_S,
+            source="NVIDIA H200 SXM data sheet, dense rates; DGX H200 data sheet for its eight ports",
+        ),
+        MachineSpec(
+            "4x RTX 4090",
+            num_devices=4,
+            memory_bytes=24 * _GB,
+            memory_bandwidth_bytes_per_s=1.008e12,
+            intra=LINKS["pcie 4 x16"],
+            inter=LINKS["ethernet 10"],
+            matmul_flops_per_s={"float32": 82.6e12, "tf32": 82.6e12, "bfloat16": 165.2e12},
+            source="NVIDIA Ada architecture white paper, dense rates with float32 sums",
+        ),
+    )
+}
+
+
+def machine_spec(name: str) -> MachineSpec:
+    """A machine by name. Raises ValueError with the names there are."""
+    return MACHINES[known("machine", name, MACHINES)]
+
+
+def from_calibration(calibration: Calibration, *, num_devices: int, memory_bytes: int) -> MachineSpec:
+    """This machine, from what ``calibrate()`` measured; ``num_devices`` ranks with ``memory_bytes`` each.
+
+    Links between machines were not measured: they are taken to be like those inside.
+    """
+    rates = calibration.gpu or calibration.one_core
+    link = Link(calibration.link.latency_s, calibration.link.bandwidth_bytes_per_s)
+    return MachineSpec(
+        "this machine",
+        num_devices=num_devices,
+        memory_bytes=memory_bytes,
+        memory_bandwidth_bytes_per_s=rates.memory_bandwidth_bytes_per_s,
+        intra=link,
+        inter=link,
+        matmul_flops_per_s=dict(rates.matmul_flops_per_s),
+        source=f"calibrate(), {calibration.measured_at}",
+    )

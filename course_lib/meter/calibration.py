@@ -1,0 +1,251 @@
+"""What this machine can do, measured once and kept: matmul rates, memory bandwidth, a link.
+
+``calibrate()`` takes a few seconds and keeps its result in the cache folder, one entry for each machine and
+set of versions; ``calibrate(refresh=True)`` measures again. A damaged file is set aside and measured anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import json
+import math
+import os
+import tempfile
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from course_lib.cluster import Rank
+from course_lib.devices import Machine, machine
+from course_lib.meter.link_fit import LinkFit, fit_link
+from course_lib.meter.probes import Rates, measure_message_times, measure_rates
+from course_lib.meter.together import Together, measure_together, together_from_json
+from course_lib.meter.units import time_text
+from course_lib.paths import cache_dir
+
+__all__ = ["Calibration", "LinkFit", "Rates", "calibrate"]
+
+FORMAT = 2  # raised when the meaning of what is kept changes, so that old files are measured anew
+NOISY_SPREAD = 0.3
+_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, repr=False)
+class Calibration:
+    """What was measured on one machine.
+
+    ``one_core`` is what one rank with one thread gets, ``all_cores`` a process that uses every core,
+    ``gpu`` the first GPU (None without one). ``link`` is the fit of messages between two ranks over
+    ``backend``. ``together`` is what 2 and 4 ranks get when all of them send, copy and add at once (4 only
+    where the same back end carries them). ``spread`` is the largest relative spread met while measuring;
+    above 0.3 the machine was busy and the rates are rough.
+    """
+
+    key: str
+    one_core: Rates
+    all_cores: Rates
+    gpu: Rates | None
+    link: LinkFit
+    backend: str
+    spread: float
+    measured_at: str
+    took_s: float
+    together: tuple[Together, ...] = ()
+
+    @property
+    def is_noisy(self) -> bool:
+        """True where other work on the machine disturbed the measurement."""
+        return self.spread > NOISY_SPREAD
+
+    def message_time_s(self, size_bytes: float) -> float:
+        """How long a message of ``size_bytes`` takes from one rank to another, by the fit, in seconds."""
+        return self.link.time_s(size_bytes)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The calibration as (what, how much) pairs of text, for printing."""
+        rows = []
+        for rates in {
+            rates.device: rates for rates in self._all_rates()
+        }.values():  # one core may be all cores
+            by_dtype = rates.matmul_flops_per_s.items()
+            matmul = ", ".join(f"{dtype} {_rate_text(rate, 'FLOP/s')}" for dtype, rate in by_dtype)
+            rows.append((f"matmul, {rates.device}", matmul))
+            rows.append(
+                (f"memory copy, {rates.device}", _rate_text(rates.memory_bandwidth_bytes_per_s, "B/s"))
+            )
+        bandwidth = _rate_text(self.link.bandwidth_bytes_per_s, "B/s")
+        rows.append(
+            (
+                f"rank to rank, {self.backend}",
+                f"latency {time_text(self.link.latency_s)}, bandwidth {bandwidth}, "
+                f"fit within {self.link.relative_error:.0%} (median)",
+            )
+        )
+        rows.append(("measured", f"{self.measured_at}, in {self.took_s:.1f} s"))
+        if self.is_noisy:
+            rows.append(
+                (
+                    "note",
+                    f"the machine was busy (spread {self.spread:.0%}), so these rates are rough; "
+                    "calibrate(refresh=True) measures again",
+                )
+            )
+        return rows
+
+    def summary(self) -> str:
+        """The calibration in a few aligned lines of text."""
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    __repr__ = summary
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f'<tr><th scope="row" style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in self.rows()
+        )
+        return f"<table><caption>What this machine can do</caption><tbody>{cells}</tbody></table>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, text, lists and dictionaries; ``from_json`` reads them back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Calibration:
+        """Read what ``to_json`` gave. Raises ``ValueError`` where a part is missing or wrong."""
+        try:
+            link = dict(data["link"])
+            link["samples"] = tuple((int(size), float(seconds)) for size, seconds in link["samples"])
+            gpu = Rates(**data["gpu"]) if data["gpu"] is not None else None
+            parts = {"one_core": Rates(**data["one_core"]), "all_cores": Rates(**data["all_cores"])}
+            together = tuple(together_from_json(part) for part in data["together"])
+            found = cls(**{**data, **parts, "gpu": gpu, "link": LinkFit(**link), "together": together})
+            found.rows()  # every number is looked at once, so that text in its place is found now
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"This is not a calibration of format {FORMAT}: {error!r}.") from error
+        return found
+
+    def _all_rates(self) -> list[Rates]:
+        return [rates for rates in (self.one_core, self.all_cores, self.gpu) if rates is not None]
+
+
+def calibrate(refresh: bool = False) -> Calibration:
+    """The calibration of this machine: read where it was kept, else measured now (a few seconds) and kept.
+
+    ``refresh=True`` measures again. It is measured again by itself when the processor, the usable cores,
+    the GPUs or the versions of PyTorch or of the course's format change.
+    """
+    here = machine()
+    file = cache_dir() / "calibration.json"
+    key = machine_key(here)
+    kept = _read(file)
+    if not refresh and key in kept:
+        try:
+            return Calibration.from_json(kept[key])
+        except ValueError as error:
+            warnings.warn(
+                f"The kept calibration cannot be used, so it is measured anew. {error}", stacklevel=2
+            )
+    found = measure(here)
+    _write(file, {**kept, key: found.to_json()})
+    return found
+
+
+def machine_key(here: Machine) -> str:
+    """What a calibration belongs to, as text: it is measured again when any of this changes."""
+    gpus = [f"{device.name} {device.uuid}" for device in here.devices]
+    parts = [here.cpu_name, f"{here.cores} cores", *gpus, f"torch {here.torch_version}", f"format {FORMAT}"]
+    return " | ".join(parts)
+
+
+def measure(here: Machine) -> Calibration:
+    """Measure now, on two ranks of a cluster of its own."""
+    from course_lib.cluster import Cluster
+
+    start_s = time.perf_counter()
+    with Cluster(2, timeout_s=_LIMIT_S) as cluster:
+        one_core = cluster.run(measure_rates)[0]
+        all_cores = cluster.run(measure_rates, threads=here.cores)[0] if here.cores > 1 else one_core
+        gpu = cluster.run(measure_rates, on_gpu=True)[0] if here.devices else None
+        samples = cluster.run(measure_message_times)[0]
+        backend = cluster.run(_backend_of)[0]
+        together = [measure_together(cluster, 2)] if backend == "gloo" else []
+    if together:
+        together.append(_four_together())
+    return Calibration(
+        key=machine_key(here),
+        one_core=one_core,
+        all_cores=all_cores,
+        gpu=gpu,
+        link=fit_link(samples),
+        backend=backend,
+        spread=max(rates.spread for rates in (one_core, all_cores, gpu) if rates is not None),
+        measured_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        took_s=time.perf_counter() - start_s,
+        together=tuple(together),
+    )
+
+
+def _four_together() -> Together:
+    """The same with four ranks, which crowd most laptops: how much, is what is measured."""
+    from course_lib.cluster import Cluster, CrowdedWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrowdedWarning)
+        with Cluster(4, timeout_s=_LIMIT_S) as cluster:
+            return measure_together(cluster, 4)
+
+
+def _backend_of(me: Rank) -> str:
+    return me.backend
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The kept calibrations by machine; empty without a file; a damaged one is set aside."""
+    try:
+        kept = json.loads(file.read_text())
+        if not isinstance(kept, dict):
+            raise ValueError("it holds no JSON object")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        aside = file.with_suffix(".damaged.json")
+        with contextlib.suppress(OSError):
+            file.replace(aside)
+        warnings.warn(
+            f"The calibration file {file} could not be read ({error}). It was set aside as {aside.name}, and "
+            "this machine is measured anew.",
+            stacklevel=3,
+        )
+        return {}
+    return kept
+
+
+def _write(file: Path, kept: dict[str, Any]) -> None:
+    """Write in one step, so that a reader meets the old file or the new one and never half of either."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix="calibration", delete=False) as draft:
+            json.dump(kept, draft, indent=1)
+        os.replace(draft.name, file)
+    except OSError as error:
+        warnings.warn(
+            f"The calibration could not be kept in {file.parent} ({error}); the next start measures again.",
+            stacklevel=3,
+        )
+
+
+def _rate_text(rate_per_s: float, unit: str) -> str:
+    """A rate with a decimal prefix, as rates are quoted: 2.5e9 "B/s" becomes "2.5 GB/s"."""
+    if math.isinf(rate_per_s):
+        return "too high to tell"
+    for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rate_per_s >= scale:
+            return f"{rate_per_s / scale:.3g} {prefix}{unit}"
+    return f"{rate_per_s:.3g} {unit}"

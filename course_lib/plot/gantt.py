@@ -1,0 +1,97 @@
+"""Who did what when: a row for each rank, a box for each span."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from matplotlib.axes import Axes
+
+from course_lib.meter.timeline import Span, Timeline
+from course_lib.meter.units import time_text
+
+from .style import Look, Picture, canvas, key, look_of_span, text_colour
+
+__all__ = ["gantt"]
+
+_SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+def gantt(timeline: Timeline | Iterable[Span], *, title: str = "", alt: str | None = None) -> Picture:
+    """Spans as boxes on a common time axis, a row for each rank; a span inside another lies on top of it.
+
+    Boxes named data, forward, backward and step have a look of their own, others that of their kind. The alt
+    text is made from the spans unless given; it holds times.
+    """
+    joined = timeline if isinstance(timeline, Timeline) else Timeline.join([timeline])
+    spans = joined.spans
+    if not spans:
+        raise ValueError("the timeline holds no span; record one before drawing it")
+    wall_s, zero = joined.wall_s, spans[0].start_s
+    scale, unit = next((pair for pair in _SCALES if wall_s >= pair[0]), _SCALES[-1])
+    ranks = joined.ranks
+    looks: dict[str, Look] = {}
+    with canvas(height=1.3 + 0.5 * len(ranks), title=title) as (figure, axes):
+        for depth, span in zip(_depths(spans), spans, strict=True):
+            word, look = look_of_span(span.name, span.kind)
+            looks[word] = look
+            start, width = (span.start_s - zero) / scale, span.time_s / scale
+            _box(axes, ranks.index(span.rank), depth, start, width, span.name, look, wall_s / scale)
+        axes.set_yticks(range(len(ranks)), labels=[f"rank {rank}" for rank in ranks])
+        axes.set_ylim(len(ranks) - 0.45, -0.55)
+        axes.set_xlim(0, max(wall_s, 1e-9) / scale)
+        axes.set_xlabel(f"time ({unit})")
+        axes.grid(visible=False, axis="y")
+        key(figure, looks)
+    return Picture(figure, alt if alt is not None else _words(joined, title))
+
+
+def _depths(spans: Iterable[Span]) -> list[int]:
+    """In how many others of its rank each span lies. ``spans`` by their start."""
+    depths, open_now = [], dict[int, list[float]]()
+    for span in spans:
+        ends = [end for end in open_now.get(span.rank, []) if end > span.start_s]
+        depths.append(len(ends))
+        open_now[span.rank] = [*ends, span.end_s]
+    return depths
+
+
+def _box(
+    axes: Axes, row: int, depth: int, start: float, width: float, name: str, look: Look, wall: float
+) -> None:
+    height = max(0.8 - 0.22 * depth, 0.2)
+    axes.broken_barh(
+        [(start, width)],
+        (row - height / 2, height),
+        facecolor=look.colour,
+        edgecolor="black" if look.colour == "#FFFFFF" else "white",
+        hatch=look.hatch,
+        linewidth=0.5,
+        zorder=2 + depth,
+    )
+    share = width / wall if wall else 0
+    text = name if share > 0.013 * (len(name) + 1) else look.letter if share > 0.016 else ""
+    if text:
+        box = {"boxstyle": "round,pad=0.12", "facecolor": look.colour, "edgecolor": "none"}
+        ink = text_colour(look.colour)
+        axes.text(
+            start + width / 2,
+            row,
+            text,
+            color=ink,
+            ha="center",
+            va="center",
+            fontsize=9,
+            bbox=box,
+            zorder=3 + depth,
+        )
+
+
+def _words(timeline: Timeline, title: str) -> str:
+    wall = timeline.wall_s
+    parts = []
+    for rank in timeline.ranks:
+        names = dict.fromkeys(span.name for span in timeline.spans if span.rank == rank)
+        shares = {name: timeline.time_s(name, rank=rank) / wall if wall else 0.0 for name in names}
+        top = sorted(shares.items(), key=lambda item: -item[1])[:6]
+        parts.append(f"rank {rank}: " + ", ".join(f"{name} {share:.0%}" for name, share in top))
+    return f"{title or 'Timeline'}, {time_text(wall)} in all. Shares of the time: {'; '.join(parts)}."

@@ -1,0 +1,191 @@
+"""The one look of the course's pictures: colours that colour-blind readers tell apart, and a second cue for
+each.
+
+Colours are those of Okabe and Ito (jfly.uni-koeln.de/color, 2008). None is used alone: each comes with a
+letter or a hatch. Figures are made without pyplot, so that nothing is kept behind the scenes, and have a
+white ground of their own, which reads well in a light and in a dark notebook.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from PIL import Image
+
+__all__ = [
+    "LABEL_LOOKS",
+    "OKABE_ITO",
+    "Look",
+    "Picture",
+    "canvas",
+    "key",
+    "look_of_span",
+    "png",
+    "text_colour",
+]
+
+OKABE_ITO = {
+    "black": "#000000",
+    "orange": "#E69F00",
+    "sky blue": "#56B4E9",
+    "green": "#009E73",
+    "yellow": "#F0E442",
+    "blue": "#0072B2",
+    "vermillion": "#D55E00",
+    "purple": "#CC79A7",
+}
+
+_RC: Any = {
+    "font.family": "DejaVu Sans",  # ships with matplotlib: the same picture everywhere
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "hatch.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+}
+_SCREEN_DPI, _DENSITY = 96, 1.5  # drawn finer than shown, so that letters stay sharp
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a thing is drawn: its colour, and the hatch and letter that tell it apart without colour."""
+
+    colour: str
+    hatch: str
+    letter: str
+
+
+LABEL_LOOKS = {
+    "parameter": Look(OKABE_ITO["blue"], "", "P"),
+    "buffer": Look(OKABE_ITO["black"], "xx", "B"),
+    "gradient": Look(OKABE_ITO["orange"], "//", "G"),
+    "optimizer state": Look(OKABE_ITO["green"], "\\\\", "O"),
+    "input": Look(OKABE_ITO["yellow"], "..", "I"),
+    "activation": Look(OKABE_ITO["vermillion"], "", "A"),
+    "other": Look(OKABE_ITO["sky blue"], "--", "X"),
+}
+
+_SPAN_LOOKS = {
+    # by name, where a name says more than its kind
+    "forward": Look(OKABE_ITO["blue"], "", "F"),
+    "backward": Look(OKABE_ITO["orange"], "//", "B"),
+    "step": Look(OKABE_ITO["green"], "\\\\", "S"),
+    # by kind
+    "compute": Look(OKABE_ITO["blue"], "", "C"),
+    "send": Look(OKABE_ITO["purple"], "||", "→"),
+    "receive": Look(OKABE_ITO["purple"], "..", "←"),
+    "collective": Look(OKABE_ITO["vermillion"], "xx", "R"),
+    "wait": Look("#BBBBBB", "", "w"),
+    "idle": Look("#FFFFFF", "", ""),
+    "data": Look(OKABE_ITO["yellow"], "..", "D"),
+}
+
+
+def look_of_span(name: str, kind: str) -> tuple[str, Look]:
+    """The look of a span, and its word in the key: its name where that has a look, else its kind."""
+    word = name if name in _SPAN_LOOKS else kind
+    return word, _SPAN_LOOKS[word]
+
+
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """A figure and the sentence that says what it shows: displays as a PNG, as text it is the sentence."""
+
+    figure: Figure
+    alt: str
+
+    def png(self) -> bytes:
+        """The picture as PNG bytes, as ``ipywidgets.Image`` takes them."""
+        return png(self.figure)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the PNG to ``path``."""
+        path = Path(path)
+        path.write_bytes(self.png())
+        return path
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a notebook shows: the image, and the text in its place where there are no images."""
+        image = base64.b64encode(self.png()).decode("ascii")
+        width, height = (round(inches * _SCREEN_DPI) for inches in self.figure.get_size_inches())
+        size = {"width": width, "height": height, "alt": self.alt}
+        return {"image/png": image, "text/plain": self.alt}, {"image/png": size}
+
+
+def png(figure: Figure, *, density: float = _DENSITY) -> bytes:
+    """A figure as PNG bytes, with ``density`` pixels for each of the screen's; equal figures, equal bytes.
+
+    Drawn and encoded directly, which is quicker than ``savefig``: some pictures follow a control.
+    """
+    agg = figure.canvas if isinstance(figure.canvas, FigureCanvasAgg) else FigureCanvasAgg(figure)
+    with style():
+        figure.set_dpi(_SCREEN_DPI * density)
+        agg.draw()
+    pixels = np.ascontiguousarray(np.asarray(agg.buffer_rgba())[..., :3])  # opaque: no alpha needed
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "png", compress_level=3)
+    return buffer.getvalue()
+
+
+def style() -> AbstractContextManager[None]:
+    """The style as a context: whatever is drawn inside looks like the rest."""
+    return mpl.rc_context(_RC)
+
+
+@contextmanager
+def canvas(*, width: float = 8.0, height: float = 3.0, title: str = "") -> Iterator[tuple[Figure, Axes]]:
+    """A figure with one pair of axes in the course's style, sizes in inches; draw inside the block."""
+    with style():
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        if title:
+            axes.set_title(title)
+        yield figure, axes
+
+
+def key(figure: Figure, looks: dict[str, Look]) -> None:
+    """A key below the axes: colour, hatch and letter of each word."""
+    patches = [
+        Patch(
+            facecolor=look.colour, edgecolor="white", hatch=look.hatch, label=f"{look.letter}  {word}".strip()
+        )
+        for word, look in looks.items()
+    ]
+    columns = 4 if sum(len(word) + 8 for word in looks) > 95 else len(patches)
+    figure.legend(handles=patches, loc="outside lower center", ncols=max(columns, 1), handlelength=1.8)
+
+
+def text_colour(ground: str) -> str:
+    """Black or white, whichever stands out more from ``ground``: relative luminance of WCAG 2.2."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(ground)]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "black" if (luminance + 0.05) ** 2 > 0.05 * 1.05 else "white"

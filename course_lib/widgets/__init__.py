@@ -1,0 +1,7 @@
+"""Explorers to turn a formula by hand. Each works by keyboard, redraws in under 50 ms and says in words what
+it shows.
+"""
+
+from .memory_explorer import MemoryExplorer
+
+__all__ = ["MemoryExplorer"]
