@@ -13,8 +13,10 @@ from course_lib.devices import machine
 from course_lib.devices.gpus import Device
 from course_lib.meter import calibration
 from course_lib.meter.calibration import Calibration, calibrate, machine_key
+from course_lib.meter.curve import Curve
 from course_lib.meter.link_fit import LinkFit, fit_link
 from course_lib.meter.probes import DTYPES, MESSAGE_SIZES, Rates, copy_size_bytes, repeat_times, spread
+from course_lib.meter.together import Together
 
 SIZES = (1, 100, 10_000, 1_000_000, 10_000_000)
 
@@ -144,11 +146,23 @@ def test_a_real_calibration(tmp_path, monkeypatch):
     assert found.link.bandwidth_bytes_per_s > 1e3  # infinite on a machine too busy to tell
     assert (found.gpu is None) == (not here.devices)
     assert found.backend == ("nccl" if len(here.devices) > 1 else "gloo")
-    assert [measured.num_ranks for measured in found.together] == ([2, 4] if found.backend == "gloo" else [])
-    for measured in found.together:
-        assert all(time_s > 0 for _, time_s in measured.ring_step.samples)
+    assert found.together == ()
     monkeypatch.setattr(calibration, "measure", lambda here: pytest.fail("it was kept, and measured again"))
     assert calibrate() == found
+
+
+def test_what_busy_ranks_get_is_measured_when_it_is_asked_for_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_HOME", str(tmp_path))
+    curve = Curve(((1, 1e-6), (1000, 2e-6)))
+    busy = Together(2, 1e-6, curve, curve, curve, curve, curve)
+    asked = []
+    monkeypatch.setattr(calibration, "measure", lambda here: replace(made_up(), key=machine_key(here)))
+    monkeypatch.setattr(calibration, "measure_all_together", lambda: asked.append(1) or (busy,))
+    assert calibrate().together == ()
+    assert calibrate(together=True).together == (busy,)
+    assert calibrate().together == (busy,), "kept with the rest"
+    assert calibrate(together=True).together == (busy,)
+    assert len(asked) == 1
 
 
 # --- keeping ----------------------------------------------------------------------------------------------------

@@ -235,6 +235,30 @@ def test_without_debug_a_wrong_operation_is_told_at_the_deadline():
         assert "Call #1 does not have the same operation on every rank: all_reduce, broadcast." in story
 
 
+def test_collectives_are_numbered_from_one_in_each_call_whatever_came_before(cluster):
+    def groups(me):
+        import torch.distributed as dist
+
+        for _ in range(5):
+            group = dist.new_group(list(range(me.world_size)))
+            dist.all_reduce(torch.ones(1), group=group)
+
+    def many(me, count):
+        import torch.distributed as dist
+
+        for _ in range(count):
+            dist.all_reduce(torch.ones(1))
+        if me.rank:
+            dist.all_reduce(torch.ones(2))
+
+    cluster.cell("kept = 1", show=False)  # so that the ranks stay as they are
+    cluster.run(groups)
+    for count in (2, 300):  # 300 are more than the recorder keeps
+        story = str(failing(cluster, many, count, kind=RankTimeout, within_s=15))
+        assert f"Rank 0 never called all_reduce #{count + 1}." in story
+        cluster.run(groups)
+
+
 def test_an_argument_that_the_rank_cannot_rebuild_is_that_ranks_failure(cluster, tmp_path, monkeypatch):
     (tmp_path / "only_here_now.py").write_text("class Thing:\n    pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -287,6 +311,24 @@ def test_variables_of_cells_survive_an_error_and_freed_peers(cluster):
     assert "gone" not in str(caught.value)
     assert list(cluster.pull("kept")) == [0, 10, 20]
     assert works_again(cluster), "the ranks have met in a new group"
+
+
+def test_variables_survive_when_ranks_are_freed_one_after_another():
+    def fail(me):
+        import torch.distributed as dist
+
+        if me.rank == 2:
+            raise ValueError("slip")
+        dist.all_reduce(torch.ones(1))
+
+    with Cluster(
+        5, timeout_s=20
+    ) as cluster:  # in a ring, a peer two seats away hears nothing of rank 2 itself
+        cluster.cell("kept = rank", show=False)
+        for _ in range(3):
+            assert "variables" not in str(failing(cluster, fail))
+        assert list(cluster.pull("kept")) == [0, 1, 2, 3, 4]
+        assert works_again(cluster)
 
 
 def test_variables_of_cells_survive_a_hang(cluster):

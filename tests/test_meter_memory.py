@@ -242,6 +242,9 @@ def test_a_tensor_saved_twice_is_an_activation_until_both_let_go() -> None:
         del cosine
         none = book.mark("none")["activation"]
     assert (both, one, none) == (400, 400, 0)
+    history = book.history()
+    assert max(history.of("activation")) == 400
+    assert (history.of("activation")[-1], history.of("other")[-1]) == (0, 400)
     assert doubled.numel() == 100
 
 
@@ -339,6 +342,17 @@ def test_after_an_exception_the_hooks_are_gone() -> None:
     assert not [entry for entry in book.now().entries if entry.label == "activation"]
 
 
+def test_after_a_forward_pass_that_failed_names_are_right_again() -> None:
+    model = network()
+    with MemoryLedger(model) as book:
+        with pytest.raises(RuntimeError):
+            model(torch.ones(1, 2, 3, 3))
+        later = torch.ones(7).exp()
+        names = {entry.size_bytes: entry.name for entry in book.mark("later").entries}
+    assert names[28] == "outside the model: exp"
+    assert later.numel() == 7
+
+
 def test_gradients_are_the_same_with_and_without_a_ledger() -> None:
     model, (x, y) = network().eval(), batch()
     F.cross_entropy(model(x), y).backward()
@@ -398,3 +412,20 @@ def test_agrees_with_the_allocator_of_a_gpu() -> None:
         balance = book.mark("backward")
     assert balance.unseen_bytes is not None
     assert 0 <= balance.unseen_bytes < 64 * 2**20
+
+
+@pytest.mark.parametrize("activation", [nn.GELU, nn.Tanh])  # one saves what it was given, one what it made
+def test_a_graph_that_never_goes_backward_is_freed_under_a_ledger(activation: type[nn.Module]) -> None:
+    """ReLU keeps its own output, which knows the ReLU: a ledger that held it would close a circle."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(32, 64), activation(), nn.Linear(64, 8))
+    x = torch.randn(16, 32)
+    with MemoryLedger(model, inputs=(x,)) as watched:
+        kept = [model(x).sum().detach() for _ in range(4)]
+        after_four = watched.now()["activation"]
+        held = model(x).sum()
+        with_one_held = watched.now()["activation"]
+    assert after_four == 0
+    assert with_one_held > 0
+    assert len(kept) == 4
+    assert held.requires_grad

@@ -3,6 +3,9 @@
 from course_lib.cluster.arguments import CrowdedWarning
 from course_lib.cluster.cluster import Cluster
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout
+from course_lib.cluster.links import Link, Links
+from course_lib.cluster.pacing import pace
+from course_lib.cluster.point_to_point import exchange, receive, send
 from course_lib.cluster.rank import Rank
 from course_lib.cluster.run import Run
 from course_lib.cluster.shared import shared_cluster
@@ -11,6 +14,8 @@ from course_lib.cluster.wire import NotSendable
 __all__ = [
     "Cluster",
     "CrowdedWarning",
+    "Link",
+    "Links",
     "NotSendable",
     "Rank",
     "RankError",
@@ -18,6 +23,10 @@ __all__ = [
     "RankInterrupted",
     "RankTimeout",
     "Run",
+    "exchange",
+    "pace",
+    "receive",
+    "send",
     "shared_cluster",
 ]
 

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from course_lib.cluster import processes
@@ -20,6 +20,7 @@ from course_lib.cluster.arguments import (
 )
 from course_lib.cluster.backends import seats
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
+from course_lib.cluster.links import Links, shape_of
 from course_lib.cluster.report import failed_story, interrupted_story, stuck_story
 from course_lib.cluster.run import Run, in_rank_order
 from course_lib.cluster.store import meeting_point
@@ -49,8 +50,9 @@ class Cluster:
     ``timeout_s`` ends a call that hangs (None: never). ``backend`` is "auto", "gloo", "nccl" or "nccl-shared"
     (several ranks on one GPU, an experiment). ``env`` adds environment variables. ``debug`` turns on PyTorch's
     check that all ranks call the same collective. With ``process_group=False`` the function makes the group
-    itself, as a script under torchrun does: ``init_process_group("gloo")``. After a failure the next call works
-    again; the error says so where variables of ``%%ranks`` cells were lost.
+    itself, as a script under torchrun does: ``init_process_group("gloo")``. ``links`` shapes latency and bandwidth
+    between ranks, which then sit on the CPU; ``slow={3: 2.0}`` has rank 3 compute at half speed. After a failure
+    the next call works again; the error says so where variables of ``%%ranks`` cells were lost.
     """
 
     def __init__(
@@ -63,11 +65,16 @@ class Cluster:
         num_threads: int = 1,
         debug: bool = False,
         process_group: bool = True,
+        links: Links | None = None,
+        slow: Mapping[int, float] | None = None,
     ) -> None:
         refuse_inside_a_rank()
         self.world_size = whole(world_size, "world_size")
         self.timeout_s = checked_timeout(timeout_s)
-        self._seats = seats(self.world_size, backend=backend, num_gpus=len(machine().devices))
+        on_cpu = links is not None and backend in ("auto", "gloo")
+        num_gpus = 0 if on_cpu else len(machine().devices)
+        self._seats = seats(self.world_size, backend=backend, num_gpus=num_gpus)
+        self._shape = self._shape_of(links, slow)
         self._settings = {
             "num_threads": whole(num_threads, "num_threads"),
             "debug": debug,
@@ -154,6 +161,17 @@ class Cluster:
             self._ready_team()
             return self._ask(range(self.world_size), "pull", name, timeout_s=self.timeout_s)
 
+    @contextlib.contextmanager
+    def shaped(
+        self, *, links: Links | None = None, slow: Mapping[int, float] | None = None
+    ) -> Iterator[Cluster]:
+        """In this block: these links and slow ranks, in place of those that the cluster was made with."""
+        before, self._shape = self._shape, self._shape_of(links, slow)
+        try:
+            yield self
+        finally:
+            self._shape = before
+
     def close(self) -> None:
         """End the ranks. Safe to repeat."""
         with self._lock:
@@ -182,6 +200,9 @@ class Cluster:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
+    def _shape_of(self, links: Links | None, slow: Mapping[int, float] | None) -> Any:
+        return shape_of(links, slow, world_size=self.world_size, device=self._seats[0].device)
+
     def _ready_team(self) -> Team:
         if self._is_closed:
             raise RuntimeError(f"this Cluster({self.world_size}) is closed; make a new one to go on")
@@ -190,6 +211,7 @@ class Cluster:
         if self._team is None:
             self._team = Team(self._seats, self._settings)
             self._end_team = weakref.finalize(self, self._team.end)
+        self._team.shape = self._shape
         return self._team
 
     def _drop_team(self, *, gently: bool = False) -> None:

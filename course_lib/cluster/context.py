@@ -12,7 +12,9 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.cluster.evidence import RECORDER_SIZE
 from course_lib.cluster.group import Place
+from course_lib.cluster.links import Shape
 
 __all__ = ["Context", "apply", "context_here"]
 
@@ -37,6 +39,7 @@ class Context:
     modules: tuple[
         tuple[str, int], ...
     ] = ()  # the user's own, with the time of their file's last change in ns
+    shape: Shape | None = None  # of links and ranks, where the learner gave them one
 
 
 def context_here() -> Context:
@@ -86,7 +89,7 @@ def _env_of(place: Place) -> dict[str, str]:
         "MASTER_PORT": "0",  # replaced where the caller hosts a store for init_process_group in the cell
         "GLOO_SOCKET_IFNAME": _loopback(),
         "NCCL_SOCKET_IFNAME": _loopback(),
-        "TORCH_FR_BUFFER_SIZE": "256",  # the flight recorder: which collective is each rank in
+        "TORCH_FR_BUFFER_SIZE": str(RECORDER_SIZE),  # the flight recorder: which collective is each rank in
         "TORCH_DISTRIBUTED_DEBUG": "DETAIL" if place.debug else "OFF",
         "OMP_NUM_THREADS": str(place.num_threads),
         **place.env,

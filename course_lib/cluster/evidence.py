@@ -23,6 +23,9 @@ from course_lib.cluster.failure import Frame, is_user_code
 __all__ = ["Operation", "Standing", "Witness", "parse_stacks"]
 
 
+# These stand around ``Work.wait``, and are not the place where a rank waits.
+_AROUND_WAIT = ("/cluster/shaping.py", "/meter/recorder.py")
+RECORDER_SIZE = 256  # entries that PyTorch's flight recorder keeps in a rank
 _DTYPE_NAMES = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "int64", "Int": "int32"}
 
 
@@ -55,9 +58,10 @@ class Standing:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the main thread sits inside torch's communication, not in code of its own."""
+        """Whether the main thread sits inside communication, not in code of its own."""
         inner = self.frames[-1].filename.replace("\\", "/") if self.frames else ""
-        return "/torch/distributed/" in inner or inner.endswith("/torch/autograd/graph.py")
+        waits = ("/torch/autograd/graph.py", "/cluster/point_to_point.py")
+        return "/torch/distributed/" in inner or inner.endswith(waits)
 
     @property
     def where(self) -> Frame | None:
@@ -87,20 +91,39 @@ class Witness:
 
     def _standing(self) -> Standing:
         entries = [entry for entry in _flight_recorder() if entry.get("time_created_ns", 0) >= self._began_ns]
-        operations = [self._operation(entry) for entry in entries]
+        before = self._numbers_before(entries)
+        operations = [_operation(entry, before) for entry in entries]
         pending = [operation for operation in operations if not operation.is_done]
         numbers = [operation.number for operation in operations if operation.group == "0"]
         last = pending[0] if pending else operations[-1] if operations else None
         return Standing(self._rank, last, _stack_of(self._main_thread), max(numbers, default=0))
 
-    def _operation(self, entry: dict[str, Any]) -> Operation:
-        group = str((entry.get("process_group") or ["0"])[0])
-        number = entry.get("collective_seq_id", 0) - (self._first_number if group == "0" else 0)
-        name = str(entry.get("profiling_name", "?")).partition(":")[2] or "?"
-        shapes = tuple(tuple(shape) for shape in entry.get("input_sizes", []))
-        dtypes = tuple(_DTYPE_NAMES.get(name, name.lower()) for name in entry.get("input_dtypes", []))
-        is_done = bool(entry.get("retired", True))
-        return Operation(name, number, group, bool(entry.get("is_p2p")), is_done, shapes, dtypes)
+    def _numbers_before(self, entries: list[dict[str, Any]]) -> dict[str, int]:
+        """By group, the number of the last collective before this call: what to subtract to count from 1.
+
+        The recorder's first entry of the call tells, unless the call has run out of the recorder's buffer. Then the
+        group's own count must do, which is too large where messages were sent: it includes them.
+        """
+        before: dict[str, int] = {}
+        for entry in entries:
+            if not entry.get("is_p2p"):
+                before.setdefault(_group_of(entry), entry.get("collective_seq_id", 1) - 1)
+        if len(entries) >= RECORDER_SIZE and "0" in before:
+            before["0"] = min(before["0"], self._first_number)
+        return before
+
+
+def _operation(entry: dict[str, Any], before: dict[str, int]) -> Operation:
+    group, is_message = _group_of(entry), bool(entry.get("is_p2p"))
+    number = 0 if is_message else entry.get("collective_seq_id", 0) - before.get(group, 0)
+    name = str(entry.get("profiling_name", "?")).partition(":")[2] or "?"
+    shapes = tuple(tuple(shape) for shape in entry.get("input_sizes", []))
+    dtypes = tuple(_DTYPE_NAMES.get(name, name.lower()) for name in entry.get("input_dtypes", []))
+    return Operation(name, number, group, is_message, bool(entry.get("retired", True)), shapes, dtypes)
+
+
+def _group_of(entry: dict[str, Any]) -> str:
+    return str((entry.get("process_group") or ["0"])[0])
 
 
 def _flight_recorder() -> list[dict[str, Any]]:
@@ -137,5 +160,7 @@ def parse_stacks(text: str, rank: int, state: str) -> Standing:
 
 def _stack_of(thread: int) -> tuple[Frame, ...]:
     frame = sys._current_frames().get(thread)
-    summary = traceback.extract_stack(frame) if frame is not None else []
+    summary = list(traceback.extract_stack(frame)) if frame is not None else []
+    while summary and summary[-1].filename.replace("\\", "/").endswith(_AROUND_WAIT):
+        summary.pop()
     return tuple(Frame(f.filename, f.lineno or 0, f.name) for f in summary)

@@ -9,7 +9,7 @@ Verified with CPU tensors over gloo; the staged path also there, with the stagin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     import torch.distributed as dist
 
-__all__ = ["Message", "exchange", "receive", "send"]
+__all__ = ["Message", "exchange", "receive", "send", "start"]
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,17 @@ def exchange(
 
     ``stage`` forces the way through the host on or off; by default it is taken for CUDA tensors on gloo.
     """
+    start(messages, group=group, stage=stage)()
+
+
+def start(
+    messages: Sequence[Message], *, group: dist.ProcessGroup | None = None, stage: bool | None = None
+) -> Callable[[], None]:
+    """Start all ``messages`` together and return at once; call what is returned to wait for them."""
     import torch.distributed as dist
 
     if not messages:
-        return
+        return lambda: None
     if stage is None:
         stage = messages[0].tensor.is_cuda and dist.get_backend(group) == "gloo"
     buffers = [_host_copy(message) if stage else message.tensor for message in messages]
@@ -56,12 +63,17 @@ def exchange(
         dist.P2POp(dist.irecv if message.is_receive else dist.isend, buffer, message.peer, group=group)
         for message, buffer in zip(messages, buffers, strict=True)
     ]
-    for work in dist.batch_isend_irecv(operations):
-        work.wait()
-    if stage:
-        for message, buffer in zip(messages, buffers, strict=True):
-            if message.is_receive:
-                message.tensor.copy_(buffer)
+    works = dist.batch_isend_irecv(operations)
+
+    def wait() -> None:
+        for work in works:
+            work.wait()
+        if stage:
+            for message, buffer in zip(messages, buffers, strict=True):
+                if message.is_receive:
+                    message.tensor.copy_(buffer)
+
+    return wait
 
 
 def _host_copy(message: Message) -> torch.Tensor:

@@ -25,6 +25,7 @@ MODULES = (
     "numpy",
     "cloudpickle",
     "course_lib.cluster.rank_process",
+    "course_lib.cluster.shaping",
 )
 
 for _name in MODULES:

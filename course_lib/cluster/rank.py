@@ -27,6 +27,7 @@ class Rank:
     backend: str  # "gloo" or "nccl": who carries the messages
     local_rank: int = 0  # the number among the ranks of this machine
     node: int = 0  # the machine's number, 0 when there is one
+    slow_factor: float = 1.0  # above 1 where the cluster was asked to slow this rank
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.world_size} on {self.device} ({self.backend})"

@@ -69,7 +69,7 @@ def standing_line(standing: Standing) -> str:
         return f"does not answer: something holds Python's lock{at}"
     pending = standing.pending
     if pending is None:
-        return f"runs on{at}" if at else "runs on"
+        return f"waits in a send or a receive{at}" if standing.is_blocked else f"runs on{at}"
     verb = "waits in" if standing.is_blocked else "has not finished"
     return f"{verb} {_numbered(pending)}{_payload(pending)}{at}"
 

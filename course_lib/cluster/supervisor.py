@@ -86,6 +86,12 @@ class Supervisor:
             outcome.text |= {rank: read_text(self._folder / f"text-{rank}") for rank in pending}
         return outcome
 
+    def next_answers(self, ranks: Iterable[int], *, timeout_s: float) -> set[int]:
+        """The ranks that answer, or die, first; none when the time is over."""
+        outcome = Outcome()
+        self._take(outcome, set(ranks), max(0.0, timeout_s))
+        return outcome.answered
+
     def look(self, ranks: Iterable[int], *, returned: Container[int] = ()) -> dict[int, Standing]:
         """Where each of these ranks stands now; dead ones are left out."""
         self._question += 1

@@ -23,15 +23,20 @@ __all__ = ["Listener", "close", "open_tap"]
 Listener = Callable[[str, dict[str, Any], Callable[[], Any]], Any]
 
 _lock = threading.Lock()
-_listeners: list[Listener] = []
+_listeners: list[Listener] = []  # the last one hears a call first
+_num_first = 0  # at the end of the list: those that stay in front of whoever comes later
 _library: Any = None
 
 
-def open_tap(listener: Listener) -> None:
-    """From now on ``listener`` hears every call, in the thread that makes it. The newest hears it first."""
-    global _library
+def open_tap(listener: Listener, *, first: bool = False) -> None:
+    """From now on ``listener`` hears every call, in the thread that makes it.
+
+    The newest hears it first, and before it those opened as ``first``.
+    """
+    global _library, _num_first
     with _lock:
-        _listeners.append(listener)
+        _listeners.insert(len(_listeners) if first else len(_listeners) - _num_first, listener)
+        _num_first += first
         if _library is None:
             _library = torch.library.Library("c10d", "IMPL")
             for name in _operator_names():
@@ -40,8 +45,9 @@ def open_tap(listener: Listener) -> None:
 
 def close(listener: Listener) -> None:
     """Stop hearing; with the last listener the tap is taken out altogether."""
-    global _library
+    global _library, _num_first
     with _lock:
+        _num_first -= _listeners.index(listener) >= len(_listeners) - _num_first
         _listeners.remove(listener)
         if not _listeners and _library is not None:
             _library._destroy()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from course_lib.cluster.context import Context, context_here
 from course_lib.cluster.errors import RankFailed, first_failure
 from course_lib.cluster.evidence import Standing
 from course_lib.cluster.group import Place
+from course_lib.cluster.links import Shape
 from course_lib.cluster.report import failed_story, stuck_story
 from course_lib.cluster.supervisor import Outcome, Supervisor
 
@@ -33,6 +36,7 @@ class Team:
 
     def __init__(self, seats: Sequence[Seat], settings: dict[str, Any]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ranks-"))  # readable by this user alone
+        self.shape: Shape | None = None  # of links and ranks, from the next call on
         self.keeps_variables = False  # whether cells have left variables worth saving
         self._owner_pid = os.getpid()
         self._generation = 0
@@ -63,8 +67,8 @@ class Team:
         return self._supervisor.collect(ranks, timeout_s=timeout_s)
 
     def new_context(self) -> Context | None:
-        """The caller's folder, path and environment, where they differ from what the ranks were told last."""
-        context = context_here()
+        """The caller's folder, path, environment and shape, where they differ from what the ranks were told last."""
+        context = dataclasses.replace(context_here(), shape=self.shape)
         if context == self._context:
             return None
         self._context = context
@@ -82,21 +86,18 @@ class Team:
         wait for them in a collective; then all meet in a new group.
         """
         everyone = range(len(self._processes))
-        stuck = [rank for rank in self._asked if rank not in self._supervisor.outcome.answered]
-        free = [rank for rank in everyone if rank not in stuck]
+        stuck = {rank for rank in self._asked if rank not in self._supervisor.outcome.answered}
         for rank in stuck:
             self._processes[rank].interrupt()
-        back = self._supervisor.collect(stuck, timeout_s=_RELEASE_S / 2)
-        free += [*back.parcels, *back.failures]
-        if not free or not self.is_whole:
-            return False
         self._generation += 1
-        self._send_reset(free)
-        stuck = [rank for rank in everyone if rank not in free]
-        late = self._supervisor.collect(stuck, timeout_s=_RELEASE_S) if stuck else Outcome()
-        if late.standings or not self.is_whole:
+        self._send_reset(set(everyone) - stuck)
+        deadline = time.monotonic() + _RELEASE_S
+        while stuck and time.monotonic() < deadline:  # each that leaves may free the next one of the ring
+            back = self._supervisor.next_answers(stuck, timeout_s=deadline - time.monotonic())
+            self._send_reset(back)
+            stuck -= back
+        if stuck or not self.is_whole:
             return False
-        self._send_reset(stuck)
         met = self._supervisor.collect(everyone, timeout_s=5 * _RELEASE_S)
         return len(met.parcels) == len(everyone)
 

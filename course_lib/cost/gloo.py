@@ -47,7 +47,7 @@ def gloo_time(
 ) -> GlooTime:
     """Predict a collective of ``size_bytes`` among ``num_ranks`` ranks of one machine.
 
-    ``together`` is what a calibration measured (``calibrate().together``). A number of ranks that was not
+    ``together`` is what a calibration measured (``calibrate(together=True).together``). A number of ranks that was not
     measured lies on the line through the two nearest that were. Raises ValueError for an unknown
     collective, a negative size, fewer than one rank, and a calibration without ``together`` (a machine
     whose ranks do not use gloo).

@@ -147,8 +147,13 @@ def _on_rank(
 ) -> tuple[Any, tuple[str, ...]]:
     """Runs on each rank: the answer with this rank's arguments, and which forbidden functions it called."""
     with watch(forbidden) as called:
-        got = _settled(answer(me, *args[me.rank]))
+        got = _settled(answer(me, *(_on_device(value, me.device) for value in args[me.rank])))
     return got, tuple(sorted(called))
+
+
+def _on_device(value: Any, device: Any) -> Any:
+    """A tensor where the rank's back end can reach it; anything else as it is."""
+    return value.to(device) if hasattr(value, "to") and hasattr(value, "untyped_storage") else value
 
 
 def _of_ranks(error: Any, world_size: int) -> Raised:

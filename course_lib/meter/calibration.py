@@ -1,7 +1,8 @@
 """What this machine can do, measured once and kept: matmul rates, memory bandwidth, a link.
 
 ``calibrate()`` takes a few seconds and keeps its result in the cache folder, one entry for each machine and
-set of versions; ``calibrate(refresh=True)`` measures again. A damaged file is set aside and measured anew.
+set of versions; ``calibrate(refresh=True)`` measures again. A damaged file is set aside and measured anew. What
+several busy ranks get at once takes longer to measure and is added when it is asked for (``together=True``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import tempfile
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,9 @@ class Calibration:
 
     ``one_core`` is what one rank with one thread gets, ``all_cores`` a process that uses every core,
     ``gpu`` the first GPU (None without one). ``link`` is the fit of messages between two ranks over
-    ``backend``. ``together`` is what 2 and 4 ranks get when all of them send, copy and add at once (4 only
-    where the same back end carries them). ``spread`` is the largest relative spread met while measuring;
-    above 0.3 the machine was busy and the rates are rough.
+    ``backend``. ``together`` is what 2 and 4 ranks get when all of them send, copy and add at once; empty until
+    it is asked for, and where another back end than gloo carries the messages. ``spread`` is the largest relative
+    spread met while measuring; above 0.3 the machine was busy and the rates are rough.
     """
 
     key: str
@@ -135,26 +136,36 @@ class Calibration:
         return [rates for rates in (self.one_core, self.all_cores, self.gpu) if rates is not None]
 
 
-def calibrate(refresh: bool = False) -> Calibration:
+def calibrate(refresh: bool = False, *, together: bool = False) -> Calibration:
     """The calibration of this machine: read where it was kept, else measured now (a few seconds) and kept.
 
-    ``refresh=True`` measures again. It is measured again by itself when the processor, the usable cores,
-    the GPUs or the versions of PyTorch or of the course's format change.
+    ``refresh=True`` measures again; ``together=True`` also has what several busy ranks get at once. It is measured
+    again by itself when the processor, the usable cores, the GPUs or the versions of PyTorch or of the course's
+    format change.
     """
     here = machine()
     file = cache_dir() / "calibration.json"
-    key = machine_key(here)
     kept = _read(file)
-    if not refresh and key in kept:
-        try:
-            return Calibration.from_json(kept[key])
-        except ValueError as error:
-            warnings.warn(
-                f"The kept calibration cannot be used, so it is measured anew. {error}", stacklevel=2
-            )
-    found = measure(here)
-    _write(file, {**kept, key: found.to_json()})
+    found = None if refresh else _usable(kept.get(machine_key(here)))
+    if found is not None and (found.together or not together or found.backend != "gloo"):
+        return found
+    found = found or measure(here)
+    if together and found.backend == "gloo":
+        found = replace(found, together=measure_all_together())
+    _write(file, {**kept, found.key: found.to_json()})
     return found
+
+
+def _usable(kept: Any) -> Calibration | None:
+    """A kept entry as a calibration; None, with a warning where there was one, when it cannot be."""
+    if kept is None:
+        return None
+    try:
+        return Calibration.from_json(kept)
+    except ValueError as error:
+        text = f"The kept calibration cannot be used, so it is measured anew. {error}"
+        warnings.warn(text, stacklevel=3)
+        return None
 
 
 def machine_key(here: Machine) -> str:
@@ -175,9 +186,6 @@ def measure(here: Machine) -> Calibration:
         gpu = cluster.run(measure_rates, on_gpu=True)[0] if here.devices else None
         samples = cluster.run(measure_message_times)[0]
         backend = cluster.run(_backend_of)[0]
-        together = [measure_together(cluster, 2)] if backend == "gloo" else []
-    if together:
-        together.append(_four_together())
     return Calibration(
         key=machine_key(here),
         one_core=one_core,
@@ -188,18 +196,20 @@ def measure(here: Machine) -> Calibration:
         spread=max(rates.spread for rates in (one_core, all_cores, gpu) if rates is not None),
         measured_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         took_s=time.perf_counter() - start_s,
-        together=tuple(together),
     )
 
 
-def _four_together() -> Together:
-    """The same with four ranks, which crowd most laptops: how much, is what is measured."""
+def measure_all_together() -> tuple[Together, ...]:
+    """What 2 and 4 busy ranks get; four crowd most laptops, and how much is what is measured."""
     from course_lib.cluster import Cluster, CrowdedWarning
 
+    found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrowdedWarning)
-        with Cluster(4, timeout_s=_LIMIT_S) as cluster:
-            return measure_together(cluster, 4)
+        for num_ranks in (2, 4):
+            with Cluster(num_ranks, timeout_s=_LIMIT_S) as cluster:
+                found.append(measure_together(cluster, num_ranks))
+    return tuple(found)
 
 
 def _backend_of(me: Rank) -> str:

@@ -134,7 +134,8 @@ class StorageBook:
             self.saved[key] = self.saved.get(key, 0) + 1
             self._note("saved", record)
             keys.append(key)
-        return _Saved(self, tuple(keys), tensor)
+        # Detached: the tensor itself would lead back to the graph that holds this note, and neither would ever go.
+        return _Saved(self, tuple(keys), tensor.detach())
 
     def release(self, keys: tuple[int, ...]) -> None:
         """A saved tensor was let go of."""
