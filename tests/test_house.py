@@ -21,7 +21,10 @@ FLOOR_OF = {
     "plot": 4,
     "learn": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5, "testing": 5, "cli": 5,
 }  # fmt: skip
-READS_ENVIRONMENT = {"cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment", "environment_step"}
+READS_ENVIRONMENT = {
+    "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
+    "environment_step",
+}  # fmt: skip
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 50
 
@@ -68,13 +71,20 @@ def test_files_and_functions_stay_small_enough_to_read():
         if text.count("\n") > MOST_LINES:
             long.append(f"{path.name}: {text.count(chr(10))} lines")
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION:
+            if (
+                isinstance(node, ast.FunctionDef)
+                and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION
+            ):
                 long.append(f"{path.name}: {node.name} has {node.end_lineno - node.lineno + 1} lines")
     assert not long, "\n".join(long)
 
 
 def test_every_module_says_what_it_is():
-    silent = [str(path.relative_to(ROOT)) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in modules()
+        if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
     assert not silent
 
 
@@ -114,7 +124,9 @@ def test_every_dependency_earns_its_place_in_a_line():
     import tomllib
 
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = wanted["dependencies"] + [n for group in wanted.get("optional-dependencies", {}).values() for n in group]
+    names = wanted["dependencies"] + [
+        n for group in wanted.get("optional-dependencies", {}).values() for n in group
+    ]
     text = (ROOT / "CONTRIBUTING.md").read_text().lower()
     absent = [name for name in names if requirement(name) not in text]
     assert not absent, f"CONTRIBUTING.md does not say why {absent}"

@@ -78,7 +78,7 @@ def by_ipyparallel(world_size: int) -> None:
 def by_torchrunx(world_size: int) -> None:
     import torchrunx
 
-    with _store() as store:
+    with _store() as store, contextlib.chdir(Path(store).parent):  # it leaves its logs where it is run
         launcher = torchrunx.Launcher(hostnames=["localhost"], workers_per_host=world_size, backend=None)
         launcher.run(_in_environment, store)
 

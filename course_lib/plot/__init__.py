@@ -10,4 +10,14 @@ from .lines import lines
 from .style import OKABE_ITO, Picture, png
 from .tiles import tiles
 
-__all__ = ["OKABE_ITO", "MemoryBoard", "Picture", "gantt", "lines", "memory_bars", "memory_curve", "png", "tiles"]
+__all__ = [
+    "OKABE_ITO",
+    "MemoryBoard",
+    "Picture",
+    "gantt",
+    "lines",
+    "memory_bars",
+    "memory_curve",
+    "png",
+    "tiles",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from matplotlib.axes import Axes
+
 from course_lib.meter.balance import LABELS, History
 from course_lib.meter.units import bytes_text
 
@@ -23,24 +25,9 @@ def memory_curve(history: History, *, title: str = "", alt: str | None = None) -
     peak_bytes = max(totals)
     peak = totals.index(peak_bytes)
     end = max(peak_bytes, 1) * 1.16
-    steps = range(len(totals))
     used = [label for label in LABELS if any(history.of(label))]
     with canvas(height=4.0, title=title) as (figure, axes):
-        floor = [0] * len(totals)
-        for label in used:
-            look = LABEL_LOOKS[label]
-            roof = [low + size for low, size in zip(floor, history.of(label), strict=True)]
-            axes.fill_between(
-                steps,
-                floor,
-                roof,
-                step="post",
-                facecolor=look.colour,
-                edgecolor="white",
-                hatch=look.hatch,
-                linewidth=0.3,
-            )
-            floor = roof
+        _stack(axes, history, used)
         for _, index in history.marks:
             axes.axvline(index, color="black", linestyle=":", linewidth=1.1)
         if history.marks:
@@ -62,6 +49,25 @@ def memory_curve(history: History, *, title: str = "", alt: str | None = None) -
         byte_axis(axes, "y", end)
         key(figure, {label: LABEL_LOOKS[label] for label in used})
     return Picture(figure, alt if alt is not None else _words(history, peak, title))
+
+
+def _stack(axes: Axes, history: History, labels: list[str]) -> None:
+    """One layer for each label, on top of the ones before it."""
+    floor = [0] * len(history.totals)
+    for label in labels:
+        look = LABEL_LOOKS[label]
+        roof = [low + size for low, size in zip(floor, history.of(label), strict=True)]
+        axes.fill_between(
+            range(len(floor)),
+            floor,
+            roof,
+            step="post",
+            facecolor=look.colour,
+            edgecolor="white",
+            hatch=look.hatch,
+            linewidth=0.3,
+        )
+        floor = roof
 
 
 def _words(history: History, peak: int, title: str) -> str:

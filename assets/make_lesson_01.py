@@ -1,0 +1,254 @@
+"""Draw the pictures of lesson 01: ``python assets/make_lesson_01.py`` writes assets/01_*.png beside itself.
+
+Sizes in the pictures of memory come from the cost model; the other pictures are drawings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from course_lib.cost import activation_bytes, cnn_layers, conv_activations, model_state, transformer_memory
+from course_lib.models import SmallCNN, TransformerConfig, parameter_count
+from course_lib.plot import OKABE_ITO, memory_bars, png
+
+HERE = Path(__file__).parent
+BLUE, ORANGE, GREEN = OKABE_ITO["blue"], OKABE_ITO["orange"], OKABE_ITO["green"]
+YELLOW, RED, SKY = OKABE_ITO["yellow"], OKABE_ITO["vermillion"], OKABE_ITO["sky blue"]
+matplotlib.rcParams["font.family"] = "DejaVu Sans"
+matplotlib.rcParams["hatch.linewidth"] = 0.7
+
+
+def drawing(width: float, height: float) -> tuple[Figure, Axes]:
+    """An empty sheet whose units are tenths of an inch."""
+    figure = Figure(figsize=(width, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, 10 * width), ylim=(0, 10 * height))
+    axes.axis("off")
+    return figure, axes
+
+
+def box(axes: Axes, x: float, y: float, wide: float, high: float, text: str = "", *, colour: str = "white",
+        ink: str = "black", hatch: str = "", dashed: bool = False, size: float = 10) -> None:  # fmt: skip
+    """A labelled rectangle."""
+    axes.add_patch(Rectangle((x, y), wide, high, facecolor=colour, edgecolor="white" if hatch else "#333333",
+                             hatch=hatch, linewidth=1, linestyle="--" if dashed else "-"))  # fmt: skip
+    if hatch:
+        axes.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor="#333333", linewidth=1))
+    ground = {"facecolor": colour, "edgecolor": "none", "pad": 1.5} if hatch else None
+    axes.text(
+        x + wide / 2, y + high / 2, text, ha="center", va="center", color=ink, fontsize=size, bbox=ground
+    )
+
+
+def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, dashed: bool = False) -> None:
+    """An arrow from one point to another."""
+    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color="#333333",
+                                   linestyle="--" if dashed else "-", shrinkA=0, shrinkB=0))  # fmt: skip
+
+
+def save(figure: Figure, name: str) -> None:
+    """Write the picture as assets/01_NAME.png."""
+    (HERE / f"01_{name}.png").write_bytes(png(figure))
+
+
+def memory_kinds() -> None:
+    model = SmallCNN()
+    state = model_state(parameter_count(model), num_tensors=len(list(model.parameters())))
+    kept = activation_bytes(conv_activations(cnn_layers(batch_size=64)))
+    held = {"parameter": state.parameters, "optimizer state": state.optimizer}
+    bars = {
+        "start of the step": held,
+        "after forward": {**held, "activation": kept},
+        "after backward": {**held, "gradient": state.gradients},
+    }
+    save(memory_bars(bars, title="A step of the digits network, batch of 64").figure, "memory_kinds")
+
+
+def step_timeline() -> None:
+    figure, axes = drawing(8, 1.7)
+    row = [
+        ("data", 6, YELLOW, "black", ".."),
+        ("forward", 17, BLUE, "white", ""),
+        ("backward: ?", 22, ORANGE, "black", "//"),
+        ("step", 9, GREEN, "black", "\\\\"),
+    ]
+    x = 10.0
+    for text, wide, colour, ink, hatch in row:
+        open_end = text.startswith("backward")
+        box(axes, x, 6, wide, 6, text, colour="white" if open_end else colour, ink=ink, hatch="" if open_end else hatch,
+            dashed=open_end)  # fmt: skip
+        x += wide
+    arrow(axes, (10, 3.5), (68, 3.5))
+    axes.text(69, 3.5, "time", va="center", fontsize=10)
+    save(figure, "step_timeline")
+
+
+def three_products() -> None:
+    figure, axes = drawing(8, 3.2)
+    rows = [
+        ("forward", 22, ("y", 8, 5), ("x", 5, 5), ("w", 8, 4)),
+        ("backward, for the input", 12, ("grad x", 7, 5), ("grad y", 8, 5), ("wᵀ", 8, 5)),
+        ("backward, for the weights", 2, ("grad w", 8, 5), ("xᵀ", 5, 5), ("grad y", 8, 5)),
+    ]
+    for title, y, result, left, right in rows:
+        axes.text(2, y + 3, title, va="center", fontsize=10, fontweight="bold")
+        x = 28.0
+        for sign, (text, wide, high) in (("", result), ("=", left), ("×", right)):
+            axes.text(x - 2.2, y + 3, sign, ha="center", va="center", fontsize=13)
+            is_grad = text.startswith("grad")
+            box(axes, x, y + 3 - high / 2, wide, high, text, colour=ORANGE if is_grad else SKY,
+                hatch="//" if is_grad else "", size=9)  # fmt: skip
+            x += wide + 4.5
+        axes.text(79, y + 3, "2 × rows × in × out FLOP", ha="right", va="center", fontsize=9)
+    save(figure, "three_products")
+
+
+def memory_question() -> None:
+    figure, axes = drawing(8, 1.3)
+    box(axes, 6, 3.5, 14, 6, "parameters", colour=BLUE, ink="white")
+    box(axes, 20, 3.5, 52, 6, "and what else?   how much?", dashed=True)
+    save(figure, "memory_question")
+
+
+def bfloat16() -> None:
+    figure, axes = drawing(8, 2.9)
+    for y, name, digits in ((17, "float32", 23), (4, "bfloat16", 7)):
+        axes.text(3, y + 3, name, fontsize=11, fontweight="bold", va="center")
+        for i in range(1 + 8 + digits):
+            colour = RED if i == 0 else SKY if i < 9 else YELLOW
+            letter = "s" if i == 0 else "e" if i < 9 else "d"
+            box(axes, 14 + 2 * i, y, 2, 6, letter, colour=colour, size=8)
+    axes.text(14, 26, "s sign   e exponent: how large   d digits: how exactly", fontsize=10, va="center")
+    save(figure, "bfloat16")
+
+
+def accumulate() -> None:
+    figure, axes = drawing(8, 3.0)
+    x = 3.0
+    for size, share in ((5, "5/12"), (5, "5/12"), (2, "2/12")):
+        for i in range(size):
+            box(axes, x + 3.4 * i, 22, 3.4, 4, "", colour=SKY)
+        middle = x + 3.4 * size / 2
+        arrow(axes, (middle, 21.5), (middle, 12.5))
+        axes.text(middle + 1, 17, f"× {share}", fontsize=11, va="center")
+        x += 3.4 * size + 4
+    axes.text(3, 27.2, "a batch of 12 examples, in pieces of 5, 5 and 2", fontsize=10, fontweight="bold")
+    box(axes, 3, 6, x - 7, 6, "one running sum, .grad", colour=ORANGE, hatch="//")
+    arrow(axes, (x - 4, 9), (x + 3, 9))
+    box(axes, x + 3.5, 6, 16, 6, "one step", colour=GREEN, hatch="\\\\")
+    save(figure, "accumulate")
+
+
+def autocast() -> None:
+    figure, axes = drawing(8, 2.9)
+    rows = [
+        (17, "2 bytes", SKY, "", ["inputs of matmuls", "copies of the weights", "q, k, v, MLP inside"]),
+        (4, "4 bytes", BLUE, "", ["parameters", "gradients", "AdamW's two", "norms, sums, loss"]),
+    ]
+    for y, text, colour, hatch, names in rows:
+        axes.text(3, y + 4, text, fontsize=11, fontweight="bold", va="center")
+        wide = 64 / len(names)
+        for i, name in enumerate(names):
+            box(axes, 13 + i * wide, y, wide - 1.2, 8, name, colour=colour, ink="black" if colour == SKY else "white",
+                hatch=hatch, size=9.5)  # fmt: skip
+    axes.text(3, 26.6, "under bfloat16 autocast", fontsize=10, va="center")
+    save(figure, "autocast")
+
+
+def recompute() -> None:
+    figure, axes = drawing(8, 3.6)
+
+    def row(y: float, title: str, filled: Sequence[int], back: int | None) -> None:
+        axes.text(3, y + 8.7, title, fontsize=10, fontweight="bold")
+        for block in range(4):
+            x = 3 + 19 * block
+            for i in range(5):
+                kept, again = i in filled, block == back and i not in filled
+                colour = RED if kept else YELLOW if again else "white"
+                hatch, dashed = ".." if again else "", not (kept or again)
+                box(axes, x + 3.2 * i, y, 3.0, 6, colour=colour, hatch=hatch, dashed=dashed)
+            axes.text(x + 8, y - 2, f"block {block}", ha="center", va="center", fontsize=9)
+
+    row(22, "keep everything until backward", range(5), None)
+    row(
+        5,
+        "keep each block's input; backward is in block 3 and has computed the rest of it again (dotted)",
+        [0],
+        3,
+    )
+    save(figure, "recompute")
+
+
+def explorer() -> None:
+    config = TransformerConfig(context_length=256, num_layers=12, width=512, num_heads=8)
+    before = transformer_memory(config, batch_size=32)
+    after = transformer_memory(config, batch_size=32, recompute=True)
+    bars = memory_bars(
+        {"kept": before, "now": after}, title="Memory of a training step, predicted", limit_bytes=2 << 30
+    )
+    figure = bars.figure
+    figure.set_layout_engine("none")
+    figure.set_size_inches(8, figure.get_size_inches()[1] + 0.9)
+    height = figure.get_size_inches()[1]
+    shrink = (height - 0.9) / height
+    for part in figure.axes:
+        place = part.get_position()
+        part.set_position((0.08, 0.26, 0.86, place.height * shrink * 0.72))
+    controls = figure.add_axes((0, shrink, 1, 1 - shrink))
+    controls.set(xlim=(0, 80), ylim=(0, 9))
+    controls.axis("off")
+    for i, (name, value) in enumerate(
+        [("Batch size", "32"), ("Optimizer", "adamw"), ("Precision", "float32"), ("Recompute", "yes")]
+    ):
+        controls.text(2 + 19.5 * i, 5, name, fontsize=9, va="center")
+        box(controls, 10 + 19.5 * i, 2.5, 9.5, 5, value, size=9)
+    save(figure, "explorer")
+
+
+def clinic() -> None:
+    figure, axes = drawing(8, 2.8)
+    for i in range(9):
+        box(axes, 8 + 6.6 * i, 4, 6.6, 3 + 1.9 * i, "", colour=RED)
+    axes.plot([6, 72], [22.4, 22.4], color="black", linestyle="--")
+    axes.text(72, 23.8, "limit", ha="right", fontsize=10)
+    axes.text(8, 1.6, "batches of the evaluation, one after the other", fontsize=10, va="center")
+    axes.text(4, 13, "memory", rotation=90, ha="center", va="center", fontsize=10)
+    axes.text(71, 19, "?", fontsize=20, ha="center", va="center")
+    save(figure, "clinic")
+
+
+def levers() -> None:
+    config = TransformerConfig(context_length=256, num_layers=12, width=512, num_heads=8)
+    bars = {
+        "plain": transformer_memory(config, batch_size=32),
+        "in 4 pieces": transformer_memory(config, batch_size=8),
+        "autocast": transformer_memory(config, batch_size=32, precision="bfloat16 autocast"),
+        "recomputed": transformer_memory(config, batch_size=32, recompute=True),
+        "all three": transformer_memory(config, batch_size=8, precision="bfloat16 autocast", recompute=True),
+    }
+    save(memory_bars(bars, title="12 layers of width 512, batch of 32 with AdamW").figure, "levers")
+
+
+if __name__ == "__main__":
+    for draw in (
+        memory_question,
+        memory_kinds,
+        step_timeline,
+        bfloat16,
+        three_products,
+        accumulate,
+        autocast,
+        recompute,
+        explorer,
+        clinic,
+        levers,
+    ):
+        draw()

@@ -1,0 +1,108 @@
+"""``course build``: from ``notebooks/src`` to the notebooks."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from course_lib.notebooks.info import LessonError
+from course_lib.paths import project_root
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
+    """Run ``course build [NN ...] [--check] [--force] [--jobs N]``; 0 well, 1 not, 130 interrupted."""
+    args = _parser().parse_args(argv)
+    root = root or project_root()
+    try:
+        return _check(root, args.lessons) if args.check else _build(root, args)
+    except LessonError as error:
+        print(f"course build: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("course build: interrupted; notebooks not yet finished are as they were", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="course build", description="Build the notebooks from notebooks/src."
+    )
+    parser.add_argument(
+        "lessons", nargs="*", metavar="NN", help="lesson numbers or names (all when none is given)"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail when a notebook is not up to date"
+    )
+    parser.add_argument("--force", action="store_true", help="execute again even if the code has not changed")
+    parser.add_argument(
+        "--jobs", type=_at_least_one, default=None, help="notebooks at a time (default: half the cores)"
+    )
+    return parser
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"--jobs is {text}; it is a whole number of at least 1")
+    return int(text)
+
+
+def _check(root: Path, wanted: list[str]) -> int:
+    from course_lib.notebooks.build import find_sources, stale, strays
+    from course_lib.notebooks.readme import readme_is_fresh
+
+    sources = find_sources(root, wanted)
+    found = [sentence for path in sources for sentence in stale(path)] + ([] if wanted else strays(root))
+    if not wanted and not readme_is_fresh(root):
+        found.append("README.md: its map of lessons is not what the lessons say")
+    for sentence in found:
+        print(f"  {sentence}")
+    count = f"{len(sources)} lesson{'' if len(sources) == 1 else 's'}"
+    print(f"{count}: " + ("not up to date; run `course build`" if found else "up to date"))
+    return 1 if found else 0
+
+
+def _build(root: Path, args: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from course_lib.notebooks.build import build, find_sources, strays
+    from course_lib.notebooks.readme import renew_readme
+
+    sources = find_sources(root, args.lessons)
+    done: dict[str, list[str]] = {"fresh": [], "text": [], "executed": [], "failed": []}
+    with tqdm(total=len(sources), desc="lessons", unit="lesson", disable=None) as bar:
+
+        def on_done(path: Path, what: str) -> None:
+            done[what].append(path.stem)
+            bar.set_postfix_str(path.stem)
+            bar.update()
+
+        failures = asyncio.run(
+            build(sources, jobs=args.jobs or _default_jobs(), force=args.force, on_done=on_done)
+        )
+    for what, label in (
+        ("executed", "executed"),
+        ("text", "text renewed, outputs kept"),
+        ("fresh", "unchanged"),
+    ):
+        if done[what]:
+            print(f"{label}: {', '.join(sorted(done[what]))}")
+    if renew_readme(root):
+        print("README.md: its map of lessons was renewed")
+    for sentence in strays(root):
+        print(f"note: {sentence}; delete it if the lesson is gone")
+    for sentence in failures:
+        print(f"course build: {sentence}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _default_jobs() -> int:
+    # Lessons run several ranks and keep their timings: more kernels than half the cores would disturb what
+    # they measure.
+    from course_lib.devices.container_limits import usable_cores
+
+    return max(1, usable_cores() // 2)

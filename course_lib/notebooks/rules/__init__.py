@@ -1,0 +1,44 @@
+"""The rules that every lesson keeps: functions that take a Lesson and return a sentence for each breach."""
+
+from __future__ import annotations
+
+from course_lib.notebooks.rules.code import (
+    cells_are_short,
+    code_parses,
+    imports_are_public,
+    no_bare_figures,
+    no_forbidden_constructs,
+)
+from course_lib.notebooks.rules.lesson import Lesson, Rule, load_lesson
+from course_lib.notebooks.rules.outputs import (
+    learner_copy_is_clean,
+    outputs_hold_no_private_paths,
+    solution_is_executed,
+    stubs_match_solutions,
+    timings_are_tagged,
+)
+from course_lib.notebooks.rules.prose import (
+    images_have_alt_text,
+    links_resolve,
+    widgets_have_pictures,
+    words_are_plain,
+)
+
+__all__ = ["RULES", "Lesson", "Rule", "load_lesson"]
+
+RULES: tuple[Rule, ...] = (
+    code_parses,
+    cells_are_short,
+    no_forbidden_constructs,
+    no_bare_figures,
+    imports_are_public,
+    images_have_alt_text,
+    words_are_plain,
+    links_resolve,
+    widgets_have_pictures,
+    learner_copy_is_clean,
+    solution_is_executed,
+    stubs_match_solutions,
+    timings_are_tagged,
+    outputs_hold_no_private_paths,
+)

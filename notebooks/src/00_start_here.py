@@ -1,0 +1,613 @@
+# %% [markdown]
+# # 00 · Start here
+#
+# In this lesson four processes work as one job. You meet them, see what they share (less than you may think),
+# measure what it costs them to agree on one number, and find a bug that makes a whole job stand still.
+# Everything runs on the machine in front of you, with GPUs or without.
+#
+# **50 minutes · difficulty 1 of 5 · needs: cpu**
+#
+# After this lesson you can
+#
+# - say what *rank*, *world size*, *device*, *node*, *replica*, *shard* and *collective* mean, with an example
+#   from a run;
+# - deal out data to ranks and compute a mean that no rank could compute alone;
+# - tell from the evidence why a job hangs;
+# - name the parts of a program that runs under `torchrun`.
+
+# %% [markdown]
+# ## How a lesson goes
+#
+# Every lesson repeats one loop.
+#
+# ![Six steps in a row: predict, run, reveal, explain, build, break](../assets/00_loop.png)
+#
+# *Predict* is the step that people like to skip. Do not: a guess that fails is what you will remember. Run the
+# cells from top to bottom with Shift + Enter. No cell depends on one further down.
+
+# %%
+from course_lib import Predict, calibrate, check, hint, machine, progress, quiz, shared_cluster, solution
+
+# %% [markdown]
+# ## What this machine has
+#
+# The course fits itself to the machine. It knows three *tiers*:
+#
+# - **cpu**: no GPU. Ranks share the cores of the processor. Everything except raw speed is real.
+# - **one gpu**: several ranks share one GPU.
+# - **many gpus**: each rank has a GPU of its own, as in production.
+
+# %% tags=["nbval-ignore-output"]
+print(machine().summary())
+
+# %% [markdown]
+# Where a part of a lesson needs more than this, it says so and is skipped. If something here surprises you (a
+# GPU that is missing, say), `course doctor` in a terminal tells why and what to do.
+
+# %% [markdown]
+# ## Four processes say hello
+#
+# A **rank** is one process of a job, and also its number: 0, 1, 2, 3. The **world size** is how many there are.
+# Each rank is a whole Python of its own, with its own memory and, where there is one, its own **device** (a
+# GPU; without one, the CPU).
+#
+# The line below starts four ranks and keeps them waiting for work.
+
+# %% tags=["nbval-ignore-output"]
+ranks = shared_cluster(4)
+
+# %% [markdown]
+# `ranks.run(f)` sends the function `f` to every rank. Each rank calls it with one argument, `me`: who it is.
+
+# %% tags=["nbval-ignore-output"]
+import os
+
+
+def hello(me):
+    print(f"I am rank {me.rank} of {me.world_size}, process {os.getpid()}, on {me.device}")
+    return me.rank * 10
+
+
+run = ranks.run(hello)
+
+# %% [markdown]
+# Four process numbers: these are four programs, none of them your notebook. If you saw a warning about more
+# ranks than cores, it is true and harmless: they take turns.
+#
+# What the ranks print is collected and shown in the order of the ranks, whatever the order in time. What they
+# return is in `run`.
+
+# %%
+print(run)
+print("rank 2 returned", run[2])
+
+# %% [markdown]
+# ## What do ranks share?
+#
+# ![The notebook sends a function to four ranks; each rank is a process with its own counter and its own
+# device](../assets/00_four_ranks.png)
+#
+# Here is a counter in the notebook, and a function that adds 1 to it.
+
+# %%
+counter = 0
+
+
+def count(me):
+    global counter
+    counter += 1
+    return counter
+
+
+# %% [markdown]
+# **Four ranks run `count`, once each. What is `counter` in the notebook afterwards?** Lock an answer before you
+# go on.
+
+# %%
+answers = ["0", "1", "4", "it varies"]
+shared = Predict("00.shared", "What is counter in the notebook afterwards?", choices=answers)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: shared.commit("1")
+shared.commit("4")  # what most people say
+### END SOLUTION
+shared
+
+# %%
+run = ranks.run(count)
+print("the ranks return", list(run))
+
+shared.reveal(
+    measured=str(counter),
+    because="The function travelled to the ranks, and a copy of counter with it. Each rank changed its own copy.",
+    misreadings={
+        "4": "That would be so for threads, which share memory. Ranks are processes, which do not.",
+        "1": "Each rank did reach 1, but in its own memory; nothing brought that back to the notebook.",
+        "it varies": "Threads that race for one variable may vary. These four never touch the same variable.",
+    },
+)
+
+# %% [markdown]
+# This is the first thing to get used to. **Nothing is shared unless it is sent.** No rank can look into
+# another's memory; a change reaches others only as a message, and somebody has to send it.
+#
+# You can also stay *in* the ranks. A cell that begins with `%%ranks` runs on every rank, and its variables last
+# from cell to cell, on that rank. The name `rank` is there already.
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks -n 4
+x = rank + 1
+print("my x is", x)
+
+# %% [markdown]
+# In the next cell every rank still has its x. The notebook has none.
+
+# %%
+# %%ranks
+x * 100
+
+# %%
+print("x in the notebook:", globals().get("x", "there is none"))
+
+# %% [markdown]
+# ## Nodes, replicas, shards
+#
+# A **node** is one machine. A job may span many; its ranks are numbered through.
+#
+# ![Two nodes with two devices each; ranks 0 and 1 run on node 0, ranks 2 and 3 on node
+# 1](../assets/00_nodes.png)
+#
+# A **replica** is a whole copy of something, on each rank. A **shard** is one piece of something, the rest of
+# which lies on other ranks. Whether to replicate or to shard, and *what*, is the question behind every method
+# in this course.
+#
+# ![Left: four ranks hold the pieces A, B, C and D each; right: each of four ranks holds one
+# piece](../assets/00_replica_and_shard.png)
+
+# %% [markdown]
+# **A model needs 8 GB. How much memory do four ranks need together, with replicas and with shards?** Say it
+# before you run the cell.
+
+# %%
+model_gb, world_size = 8, 4
+
+print("replicas:", model_gb * world_size, "GB in all,", model_gb, "GB on each rank")
+print("shards:  ", model_gb, "GB in all,", model_gb // world_size, "GB on each rank")
+
+# %% [markdown]
+# The same goes for data. In most training jobs the model is replicated and the *data* is sharded: each rank
+# works on its own part. So the first thing to write is: which part is mine?
+
+# %% [markdown]
+# ## Exercise 1: deal out the items
+#
+# ![Ten items in a row: ranks 0 and 1 take three each, ranks 2 and 3 take two each](../assets/00_shares.png)
+#
+# Write `my_share`. It returns the block of items of one rank, as a `range`:
+#
+# - every item belongs to exactly one rank, and the blocks follow each other in the order of the ranks;
+# - no rank has more than one item more than another.
+
+
+# %%
+def my_share(num_items: int, rank: int, world_size: int) -> range:
+    """The items that belong to `rank`: a block of neighbours out of 0, 1, ..., num_items - 1."""
+    # 1. How many items does everybody get, and how many are left over?
+    # 2. Where does this rank's block start?
+    # 3. How long is it?
+    ### BEGIN SOLUTION
+    base, extra = divmod(num_items, world_size)
+    start = rank * base + min(rank, extra)
+    return range(start, start + base + (rank < extra))
+    ### END SOLUTION
+
+
+# %%
+share_verdict = check("00.share", my_share)
+
+# %% [markdown]
+# `check` tries your answer in several cases and tells you what is wrong, if anything. It never stops the
+# notebook. When you are stuck, take the `#` away in the next cell; each further run of it gives one more hint,
+# three in all. `solution("00.share")` tells where the solved version stands.
+
+# %%
+# hint("00.share")
+
+# %% [markdown]
+# ## How fast is this machine?
+#
+# Ranks that cannot share must send, so it matters what a message costs. The course measures your machine once
+# and keeps the result: how fast it multiplies matrices, how fast it copies memory, and how fast a message goes
+# from one rank to another.
+
+# %% tags=["nbval-ignore-output"]
+calibration = calibrate()
+print(calibration.summary())
+
+# %% [markdown]
+# Two numbers describe the link between two ranks. The **latency** is the time that even an empty message takes.
+# The **bandwidth** is how many bytes per second follow after that. A message of *n* bytes takes about
+#
+# > time = latency + n / bandwidth
+#
+# When does which part matter?
+
+# %% tags=["nbval-ignore-output"]
+link = calibration.link
+print("   bytes   time of the message   of which latency")
+for size_bytes in [4, 4_000, 4_000_000, 400_000_000]:
+    time_s = link.time_s(size_bytes)
+    print(f"{size_bytes:>12,}   {time_s * 1e6:>12,.0f} µs   {link.latency_s / time_s:>10.0%}")
+
+# %% [markdown]
+# Small messages are all latency, large ones all bandwidth. Sending one number costs nearly as much as sending a
+# thousand. Keep that in mind for the next question.
+
+# %% [markdown]
+# ## One number, four ranks
+#
+# A **collective** is a call that all ranks make together, a meeting of the whole job. The one that you will
+# meet most is `all_reduce`: every rank gives a number (or a tensor), and every rank gets the sum.
+#
+# ![Four ranks hold 3, 1, 4 and 1; after all_reduce each of them holds 9](../assets/00_all_reduce.png)
+
+# %%
+# %%ranks
+number = torch.tensor([3.0, 1.0, 4.0, 1.0][rank], device=device)
+dist.all_reduce(number)
+number.item()
+
+# %% [markdown]
+# No rank was in charge, and nobody asked the notebook. (`dist` is `torch.distributed`, PyTorch's own library;
+# nothing here is a toy.)
+#
+# **How long does it take four ranks to add up one number each?** The addition itself is three additions. Think
+# of what has to travel.
+
+# %% tags=["computed-time"]
+adding = Predict("00.sum", "How long do four ranks take to add up one number each?", unit="µs")
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: adding.commit(3)
+adding.commit(1)  # "four numbers: next to nothing"
+### END SOLUTION
+adding
+
+# %% [markdown]
+# The ranks repeat the call a hundred times, and we take the middle one of the times. Beside it, one process
+# adds four numbers that are all its own.
+
+# %%
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+
+
+def time_of_sum(me):
+    number, times_s = torch.ones(1, device=me.device), []
+    for _ in range(100):
+        dist.barrier()  # all begin together
+        start_s = time.perf_counter()
+        dist.all_reduce(number)
+        number.item()  # a GPU works in the background; this waits for it
+        times_s.append(time.perf_counter() - start_s)
+    return statistics.median(times_s)
+
+
+# %% tags=["nbval-ignore-output"]
+import timeit
+
+together_us = max(ranks.run(time_of_sum)) * 1e6
+alone_us = timeit.timeit("a + b + c + d", "a, b, c, d = 3.0, 1.0, 4.0, 1.0", number=100_000) / 100_000 * 1e6
+
+print(f"one process, four numbers: {alone_us:8.2f} µs")
+print(f"four ranks, a number each: {together_us:8.2f} µs")
+print(f"which is {together_us / alone_us:,.0f} times as long")
+
+# %% [markdown]
+# Why? Here is a first *cost model*. The library that carries messages between CPU ranks (it is called gloo)
+# passes the partial sums around in a ring: with $p$ ranks a message has to be passed on $2(p-1)$ times, one
+# after the other. Each time costs one latency. You measured the latency above.
+
+# %% tags=["nbval-ignore-output"]
+steps = 2 * (ranks.world_size - 1)
+model_us = steps * link.latency_s * 1e6
+
+adding.reveal(
+    measured=together_us,
+    model=model_us,
+    because=f"{steps} messages, one after the other, each of one latency. The additions themselves do not show.",
+    misreadings={
+        lambda us: us < 10: "That is the time of arithmetic; here the time goes into messages.",
+        lambda us: us > 50_000: "That is the time to start processes. These ranks were up already.",
+    },
+)
+
+# %% [markdown]
+# One point proves little. If the ring is right, two ranks need two messages and three ranks four. Does the time
+# grow like that on your machine?
+
+# %% tags=["nbval-ignore-output"]
+print("ranks   messages     model   measured")
+for num_ranks in [2, 3, 4]:
+    measured_us = max(shared_cluster(num_ranks).run(time_of_sum)) * 1e6
+    steps = 2 * (num_ranks - 1)
+    print(f"{num_ranks:>5}   {steps:>8}   {steps * link.latency_s * 1e6:>4.0f} µs   {measured_us:>5.0f} µs")
+
+# %% [markdown]
+# Look at the growth first: each rank more adds two messages, and about the same time. That much of the model
+# holds. The size is less exact: on a machine with fewer cores than ranks, a rank also waits for a core, which
+# the model does not know; on GPUs other paths are taken. Still, it tells you what you pay for: **a small
+# collective costs latency, not arithmetic and not bandwidth.** Lesson 02 opens the ring; here it is enough to
+# know that agreeing on one number is not free.
+
+# %% [markdown]
+# ## Exercise 2: a mean that no rank knows
+#
+# ![Four ranks hold 3, 1, 4 and 1; after all_reduce each of them holds 9](../assets/00_all_reduce.png)
+#
+# Each rank holds some numbers, not equally many; a rank may hold none at all. Write `global_mean`: **every**
+# rank returns the mean over all the numbers of all ranks. You have `dist.all_reduce(tensor)`, which adds up a
+# tensor over the ranks *in place*: afterwards the tensor holds the sum.
+
+
+# %%
+def global_mean(me, values: torch.Tensor) -> float:
+    """The mean over the values of all ranks; `values` are those of this rank, of shape (n,) with n of its own."""
+    # 1. What does this rank have to tell the others? Put it into one tensor.
+    # 2. Add it up over all ranks.
+    # 3. Divide, once.
+    ### BEGIN SOLUTION
+    count = torch.tensor(float(len(values)), dtype=values.dtype, device=values.device)
+    totals = torch.stack([values.sum(), count])
+    dist.all_reduce(totals)
+    return float(totals[0] / totals[1])
+    ### END SOLUTION
+
+
+# %%
+mean_verdict = check("00.mean", global_mean)
+
+# %%
+# hint("00.mean")
+
+# %% [markdown]
+# Now both of your functions on real data, images of handwritten digits. How many of them are a seven? Four
+# ranks look at a part each and agree; then one process counts them all.
+
+# %%
+from course_lib.data import digits
+
+labels = digits().train.tensors[1]
+sevens = (labels == 7).double()
+
+
+def share_of_sevens(me):
+    mine = my_share(len(sevens), me.rank, me.world_size)
+    print(f"I count in items {mine.start} to {mine.stop - 1}")
+    return global_mean(me, sevens[mine.start : mine.stop].to(me.device))
+
+
+# %%
+if share_verdict.passed and mean_verdict.passed:
+    run = ranks.run(share_of_sevens)
+    print(f"four ranks say {[round(value, 6) for value in run]}")
+    print(f"one process, looking at all {len(sevens):,} digits, says {sevens.mean().item():.6f}")
+else:
+    print("Solve exercises 1 and 2, then run this cell again.")
+
+# %% [markdown]
+# The same number on every rank, and the same as one process finds. That comparison, *is it what one process
+# would have computed?*, is the test behind every method in this course.
+#
+# There was a second idea in this exercise. The mean of the ranks' means would have been wrong, since the shares
+# are not equal. Real training code has this bug, in the last batch of an epoch.
+
+# %% [markdown]
+# ## When a rank fails
+#
+# Processes fail: a file is missing, memory runs out. Here rank 2 fails while the others wait for it in a
+# collective.
+
+# %%
+from course_lib.cluster import RankError
+
+
+def lose_the_batch(me):
+    if me.rank == 2:
+        raise FileNotFoundError("batch 17 is not there")
+    gradients = torch.ones(3, device=me.device)
+    dist.all_reduce(gradients)
+    return gradients.tolist()
+
+
+try:
+    ranks.run(lose_the_batch)
+except RankError as error:
+    print(error)
+
+# %% [markdown]
+# Read it from the top: *who* failed first, *why*, *at which line*, and *where everybody else stood*. The three
+# others did nothing wrong. In a log of a real job you would find four error messages, and three of them would
+# be echoes: "connection closed by peer". Looking for the first cause is half of the work.
+#
+# The ranks that stood in the collective could not be freed, so the cluster ended them and will start fresh ones,
+# and what your `%%ranks` cells had made there is gone. You need not do anything; the next call works.
+
+# %%
+print(list(ranks.run(lambda me: f"rank {me.rank} is here")))
+
+# %% [markdown]
+# ## The clinic: a job that stands still
+#
+# In every lesson you will meet a bug that people really make. You get the symptom and the evidence; you name
+# the cause.
+#
+# *The symptom.* A colleague wants to log the mean loss. One line in the log is enough, so only rank 0 writes
+# it. Since then the job stands still at the first log line. No error, no crash; the processors are idle.
+#
+# ![Four ranks have done their own work; what each of them does afterwards is a question
+# mark](../assets/00_silent_job.png)
+
+
+# %%
+def report_loss(me, loss):
+    if me.rank == 0:
+        dist.all_reduce(loss)
+        return f"mean loss {loss / me.world_size:.2f}"
+
+
+def training_step(me):
+    loss = torch.tensor(me.rank + 0.5, device=me.device)
+    return report_loss(me, loss)
+
+
+# %% [markdown]
+# *The evidence.* The cluster notices that nobody will ever answer, and asks each rank where it stands.
+
+# %%
+try:
+    ranks.call(training_step, timeout_s=20)
+except RankError as error:
+    print(error)
+
+# %% [markdown]
+# **Who is to blame?** Name the cause before you read on.
+
+# %%
+suspects = ["rank 0 is too slow", "the network is broken", "ranks 1, 2, 3 never came", "the loss is NaN"]
+cause = Predict("00.cause", "Why does the job stand still?", choices=suspects)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: cause.commit(suspects[1])
+cause.commit(suspects[2])
+### END SOLUTION
+cause
+
+# %%
+cause.reveal(
+    measured=suspects[2],
+    because="Rank 0 waits in the collective. The table says of the others that they had returned without one.",
+    misreadings={
+        suspects[0]: "Rank 0 is not slow: it waits. It is the one that did come to the meeting.",
+        suspects[1]: "A broken network breaks messages. The three others never sent one.",
+        suspects[3]: "A loss that is NaN (not a number) travels like any other; nothing waits for it.",
+    },
+)
+
+# %% [markdown]
+# ![Rank 0 waits in the collective for the other three, which have returned and gone
+# on](../assets/00_waiting.png)
+#
+# A collective is a meeting: **every rank must come, and in the same order.** An `if me.rank == 0` around a
+# collective is the most common way to break this. In real code the collective is often hidden in a function
+# that the `if` calls.
+#
+# Note who was blamed by the looks of it: rank 0 was the one that hung. The cause was on the ranks that did
+# *not* hang.
+
+# %% [markdown]
+# ## Exercise 3: mend the report
+#
+# Write `mended_report`. Rank 0 returns the text `"mean loss 2.00"` (with the mean over all ranks, two
+# decimals); every other rank returns `None`; nobody waits for ever.
+
+
+# %%
+def mended_report(me, loss: torch.Tensor) -> str | None:
+    """On rank 0 the mean loss over all ranks as text, on every other rank None."""
+    # 1. What does everybody do?
+    # 2. What does only rank 0 do?
+    ### BEGIN SOLUTION
+    dist.all_reduce(loss)
+    return f"mean loss {loss / me.world_size:.2f}" if me.rank == 0 else None
+    ### END SOLUTION
+
+
+# %%
+check("00.report", mended_report)
+
+# %%
+# hint("00.report")
+
+# %% [markdown]
+# ## What production uses
+#
+# Warm ranks in a notebook are for learning. Real jobs are started by **torchrun**, PyTorch's own launcher, and
+# the script joins the others in its first lines. Here is a whole script of that kind.
+
+# %%
+script = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")                       # "nccl" on GPUs; torchrun has told us who we are
+number = torch.tensor([3.0, 1.0, 4.0, 1.0][dist.get_rank()])
+dist.all_reduce(number)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {number.item():g}\\n", end="")
+dist.destroy_process_group()
+"""
+
+# %% tags=["nbval-ignore-output"]
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder) / "sum_up.py"
+    file.write_text(script)
+    options = ["--standalone", "--nproc-per-node", "4"]
+    command = [sys.executable, "-m", "torch.distributed.run", *options, str(file)]
+    start_s = time.perf_counter()
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    torchrun_s = time.perf_counter() - start_s
+
+print("\n".join(sorted(result.stdout.split("\n"))).strip() or result.stderr)
+
+# %% [markdown]
+# The same sum. In a terminal the command is `torchrun --standalone --nproc-per-node 4 sum_up.py`. What does the
+# start of four processes cost, against a call to ranks that are up?
+
+# %% tags=["nbval-ignore-output"]
+warm_s = statistics.median(ranks.run(lambda me: None).time_s for _ in range(20))
+print(f"torchrun, from start to end: {torchrun_s * 1e3:10,.1f} ms")
+print(f"a call to warm ranks:        {warm_s * 1e3:10,.1f} ms")
+
+# %% [markdown]
+# A job that trains for hours does not mind a few seconds; you, trying things out, do. That is all the
+# difference: the functions in between are the same `torch.distributed`. A rank function of this course also
+# runs under torchrun as it is: `torchrun --nproc-per-node 4 -m course_lib.cluster.launch
+# my_module:my_function`.
+#
+# Use torchrun for everything that is to last: it also restarts failed jobs and spans many nodes (lesson 12).
+
+# %% [markdown]
+# ## Five questions
+#
+# Answers are computed, not stored, and a wrong one tells you what was mixed up. For the second question you may
+# want to look at the two nodes again:
+#
+# ![Two nodes with two devices each; ranks 0 and 1 run on node 0, ranks 2 and 3 on node
+# 1](../assets/00_nodes.png)
+
+# %%
+quiz("00")
+
+# %% [markdown]
+# ## Where you are
+#
+# You can start ranks and send them work; deal out data; let ranks agree on a number and say what that costs;
+# and read a hang from its evidence. `progress()` shows what you have done in every lesson. It is kept on this
+# machine, in a file of yours, and holds no code.
+
+# %% tags=["nbval-ignore-output"]
+progress()
+
+# %% [markdown]
+# **The limit.** You have ranks and no model. Before a model is cut in pieces, you should know what it does on
+# *one* device: where its memory goes, and where its time goes. Nobody splits well what they have not weighed.
+# That is lesson 01.
+#
+# *Further reading.* PyTorch's own overview, [Distributed
+# communication](https://pytorch.org/docs/stable/distributed.html);
+# [torchrun](https://pytorch.org/docs/stable/elastic/run.html).
