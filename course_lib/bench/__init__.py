@@ -10,6 +10,7 @@ from collections.abc import Sequence
 __all__ = ["BENCHES", "main"]
 
 BENCHES = {
+    "meter": "what the communication meter costs a DDP step that it watches",
     "launch": "how long ranks take to start and to answer, beside torch's own launchers",
     "predict": "how long collectives take on this machine, beside what the cost model says",
     "collectives": "the course's own collectives beside those of torch.distributed, in turns",

@@ -104,7 +104,9 @@ def measure_ours(table: Table, rounds: int) -> None:
                 share = [psutil.Process(pid).memory_full_info().pss / 1e6 for pid in pids]
                 # The share of each grows as fewer ranks share the same pages: the promise is for four.
                 limit = 60.0 if n == 4 else None
-                table.add(f"memory of an idle rank (proportional share), {n} ranks", share, "MB", target=limit)
+                table.add(
+                    f"memory of an idle rank (proportional share), {n} ranks", share, "MB", target=limit
+                )
 
 
 def measure_others(table: Table, rounds: int) -> None:

@@ -70,7 +70,12 @@ def _client(notebook: NotebookNode, home: Path, cell_timeout_s: float) -> Any:
         argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         display_name="Python 3 (ipykernel)",
         language="python",
-        env={"COURSE_HOME": str(home), "COURSE_PROGRESS": "off", "IPYTHONDIR": str(home / "ipython")},
+        env={
+            "COURSE_HOME": str(home),
+            "COURSE_PROGRESS": "off",
+            "IPYTHONDIR": str(home / "ipython"),
+            "PYTHONWARNINGS": "ignore:More ranks than cores",  # else outputs depend on the machine's cores
+        },
     )
     client = NotebookClient(
         notebook,

@@ -1,0 +1,79 @@
+"""``course bench meter``: what the communication meter costs a training step that it watches.
+
+The same DDP step, of a model of a million parameters, with the meter off and on, in turn, on warm ranks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from course_lib.bench.table import Table
+from course_lib.cluster import Cluster, Rank
+
+__all__ = ["main", "step_times"]
+
+_STEPS = 10  # timed together
+
+
+def step_times(me: Rank, rounds: int) -> list[tuple[float, float]]:
+    """Seconds of a step with the meter off and on, ``rounds`` times, each pair in the other order than the last."""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    from course_lib.meter.recorder import Recorder
+
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 704), torch.nn.ReLU()]
+    model = DistributedDataParallel(
+        torch.nn.Sequential(*layers, torch.nn.Linear(704, 10))
+    )  # 1.0 million parameters
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(128, 256)
+
+    def block() -> float:
+        began_s = time.perf_counter()
+        for _ in range(_STEPS):
+            _train(model, optimizer, x)
+        return (time.perf_counter() - began_s) / _STEPS
+
+    def watched() -> float:
+        with Recorder(me.rank):  # opened once for many steps, as a run does
+            return block()
+
+    block(), watched()  # warm up
+    pairs = []
+    for number in range(rounds):
+        if number % 2:
+            on = watched()
+            pairs.append((block(), on))
+        else:
+            off = block()
+            pairs.append((off, watched()))
+    return pairs
+
+
+def _train(model: object, optimizer: object, x: object) -> None:
+    optimizer.zero_grad()  # type: ignore[attr-defined]
+    model(x).square().mean().backward()  # type: ignore[operator]
+    optimizer.step()  # type: ignore[attr-defined]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="course bench meter", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20, help="pairs of ten steps (default 20)")
+    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
+    options = parser.parse_args(arguments)
+    table = Table("course bench meter")
+    table.print_head()
+    with Cluster(2) as cluster:
+        pairs = cluster.call(step_times, (options.rounds,), show=False)[0]
+    table.add("DDP step, meter off", [1e3 * off for off, _ in pairs], "ms")
+    table.add("DDP step, meter on", [1e3 * on for _, on in pairs], "ms")
+    table.add("on / off, pair by pair", [on / off for off, on in pairs], "x", target=1.05)
+    table.print_foot()
+    if options.json:
+        table.save(options.json)
+    return 0
