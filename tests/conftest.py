@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -11,6 +12,11 @@ import pytest
 
 os.environ.setdefault("COURSE_HOME", tempfile.mkdtemp(prefix="course-home-"))  # never the learner's own
 os.environ.setdefault("COURSE_PROGRESS", "off")
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # started in the background; what is tested here must hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _LIMIT_S = 300.0  # of one test; a hang then shows where every thread stands, and ends the run
 

@@ -29,7 +29,7 @@ _HOME_OF = {
     "Call": "call",
     "Communication": "communication",
     "metered": "communication",
-    "expect": "expect",
+    "expect": "expectations",
 }
 
 __all__ = sorted(_HOME_OF)

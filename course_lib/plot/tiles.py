@@ -36,13 +36,15 @@ def tiles(
     columns: int = 2,
     title: str = "",
     messages: bool = True,
+    before: Frame | None = None,
     alt: str | None = None,
 ) -> Picture:
     """One panel for each frame, ``columns`` side by side, named by its key.
 
     Rank 0's pieces are A0, A1, ..., rank 1's B0, ...: in each tile every letter has a cell of its own, so that a tile
-    without a white cell is a sum over all ranks. Heavy borders mark what has come since the panel before. On the right
-    stand the messages that each rank sent in the step, unless ``messages`` is False. No panels: ``ValueError``.
+    without a white cell is a sum over all ranks. Heavy borders mark what has come since the panel before; ``before``
+    is the one before the first. On the right stand the messages that each rank sent in the step, unless ``messages``
+    is False. No panels: ``ValueError``.
     """
     if not panels:
         raise ValueError("there are no frames to draw; give at least one")
@@ -65,8 +67,8 @@ def tiles(
             axes = figure.add_axes((left / width, 1 - (top + high) / height, wide / width, high / height))
             axes.set(xlim=(0, wide), ylim=(high, 0))
             axes.axis("off")
-            before = frames[number - 1] if number and frame.transfers else None
-            _panel(axes, name, frame, before, side, messages)
+            last = frames[number - 1] if number and frame.transfers else before
+            _panel(axes, name, frame, last, side, messages)
     return Picture(figure, alt if alt is not None else _words(panels, title))
 
 

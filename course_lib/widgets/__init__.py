@@ -2,6 +2,7 @@
 it shows.
 """
 
+from .collective_explorer import CollectiveExplorer
 from .memory_explorer import MemoryExplorer
 
-__all__ = ["MemoryExplorer"]
+__all__ = ["CollectiveExplorer", "MemoryExplorer"]

@@ -46,7 +46,7 @@ def expect(
     for rank, wanted in zip(ranks, _by_rank(num_messages, len(ranks)), strict=True):
         got = communication.num_messages(rank)
         if wanted is not None and got != wanted:
-            wrong.append(f"rank {rank} sent {got} messages; the task needs {wanted}.")
+            wrong.append(f"rank {rank} sent {got} message{'s' * (got != 1)}; the task needs {wanted}.")
             break
     return wrong
 

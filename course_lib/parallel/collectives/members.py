@@ -1,0 +1,105 @@
+"""Who takes part in a collective, and the checks that all collectives share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from course_lib.cluster import Rank
+
+__all__ = ["Add", "Members", "adder", "checked_out", "rows", "split_sizes"]
+
+Add = Callable[..., torch.Tensor]  # add(a, b, out=c)
+
+_OPERATIONS: dict[str, Add] = {
+    "sum": torch.add,
+    "product": torch.mul,
+    "max": torch.maximum,
+    "min": torch.minimum,
+}
+
+
+@dataclass(frozen=True)
+class Members:
+    """The ranks that take part, seen by one of them: ``place`` is its position among ``ranks``."""
+
+    place: int
+    ranks: tuple[int, ...]  # their numbers in the whole job
+    group: dist.ProcessGroup | None  # None: everybody
+
+    @classmethod
+    def of(cls, me: Rank, group: dist.ProcessGroup | None) -> Members:
+        """All ranks, or those of ``group``. Raises ValueError where this rank is none of them."""
+        if group is None:
+            return cls(me.rank, tuple(range(me.world_size)), None)
+        ranks = () if isinstance(group, int) else tuple(dist.get_process_group_ranks(group))
+        if me.rank not in ranks:
+            names = f"ranks {', '.join(map(str, ranks))}" if ranks else "other ranks"
+            raise ValueError(
+                f"rank {me.rank} is not in this group, which has {names}; only its members may call"
+            )
+        return cls(ranks.index(me.rank), ranks, group)
+
+    @property
+    def count(self) -> int:
+        return len(self.ranks)
+
+    def at(self, place: int) -> int:
+        """The rank at ``place``, counted around in a circle: after the last comes the first."""
+        return self.ranks[place % self.count]
+
+    def place_of(self, root: int) -> int:
+        """Where ``root``, a rank of the whole job, stands. Raises ValueError where it takes no part."""
+        if root not in self.ranks:
+            names = ", ".join(map(str, self.ranks))
+            nearest = min(self.ranks, key=lambda rank: abs(rank - root))
+            raise ValueError(
+                f"root={root} takes no part; the root is one of the ranks {names}. The nearest is {nearest}."
+            )
+        return self.ranks.index(root)
+
+
+def adder(op: str) -> Add:
+    """How two tensors become one: "sum", "product", "max" or "min"."""
+    if op not in _OPERATIONS:
+        raise ValueError(f"op={op!r} is not known; the operations are {', '.join(_OPERATIONS)}. Use 'sum'.")
+    return _OPERATIONS[op]
+
+
+def split_sizes(num_rows: int, num_parts: int) -> list[int]:
+    """Rows of each part when they are dealt out as evenly as can be: the first parts get one more."""
+    base, extra = divmod(num_rows, num_parts)
+    return [base + (part < extra) for part in range(num_parts)]
+
+
+def rows(tensor: torch.Tensor, sizes: Sequence[int] | None, num_parts: int) -> list[int]:
+    """``sizes`` checked: one for each part, together the rows of ``tensor``; the most even ones by default."""
+    if tensor.dim() == 0:
+        raise ValueError("a tensor without dims has no rows to deal out; give tensor.reshape(1)")
+    if sizes is None:
+        return split_sizes(len(tensor), num_parts)
+    if len(sizes) != num_parts or sum(sizes) != len(tensor) or min(sizes) < 0:
+        even = split_sizes(len(tensor), num_parts)
+        raise ValueError(
+            f"sizes={list(sizes)} do not fit: {num_parts} sizes of at least 0 are needed, which add up to the "
+            f"{len(tensor)} rows. The most even are {even}."
+        )
+    return list(sizes)
+
+
+def checked_out(
+    out: torch.Tensor | None, shape: Sequence[int], like: torch.Tensor, *, name: str = "out"
+) -> torch.Tensor:
+    """``out`` if it can take a result of this shape, or new memory for it, of the dtype and device of ``like``."""
+    if out is None:
+        return torch.empty(tuple(shape), dtype=like.dtype, device=like.device)
+    wanted = (tuple(shape), like.dtype, like.device)
+    if (tuple(out.shape), out.dtype, out.device) != wanted:
+        given = f"{tuple(out.shape)}, {out.dtype} on {out.device}"
+        raise ValueError(f"{name} is {given}; the result is {wanted[0]}, {wanted[1]} on {wanted[2]}")
+    if not out.is_contiguous():
+        raise ValueError(f"{name} is not contiguous; a result is written in one piece. Use out.contiguous().")
+    return out.detach()
