@@ -40,7 +40,10 @@ class PredictForm(widgets.VBox):
             self._fill(prediction.value)
             text = f"✓ Locked: {prediction.words(prediction.value)}. Now run the next cell."
         elif prediction.revealed:
-            text = "The measurement has been shown, so this can no longer be predicted."
+            text = (
+                "The measurement has been shown, so this can no longer be predicted. To try once more, call "
+                "reset() on the prediction and run its cell again."
+            )
         else:
             text = "○ Open: nobody sees your answer, and a wrong one teaches more than none."
         for control in (*self.inputs, self.button):

@@ -185,7 +185,8 @@ print("shards:  ", model_gb, "GB in all,", model_gb // world_size, "GB on each r
 # Write `my_share`. It returns the block of items of one rank, as a `range`:
 #
 # - every item belongs to exactly one rank, and the blocks follow each other in the order of the ranks;
-# - no rank has more than one item more than another.
+# - no rank has more than one item more than another;
+# - where it does not come out even, the first ranks take one more, as in the picture.
 
 
 # %%

@@ -109,6 +109,10 @@ print(f"the CNN: {num_parameters:,} parameters of 4 bytes: {4 * num_parameters /
 
 # %%
 peak = Predict("01.peak", "How much does a step with AdamW hold at its fullest, batch of 64?", unit="KiB")
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: peak.commit(400)
+peak.commit(round(4 * num_parameters / 1024))  # "the parameters, and not much else"
+### END SOLUTION
 peak
 
 # %% [markdown]
@@ -246,6 +250,10 @@ check("01.ledger", state_bytes)
 
 # %%
 backward = Predict("01.backward", "Backward takes how many times as long as forward?", unit="times")
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: backward.commit(3)
+backward.commit(1)  # "it is forward, run backward"
+### END SOLUTION
 backward
 
 # %% tags=["nbval-ignore-output"]
@@ -354,6 +362,10 @@ print(f"6 x parameters x tokens            {rule:>13,}, {rule / step_flops:.0%} 
 share_of_peak = Predict(
     "01.mfu", "What share of this machine's matmul rate does the step reach?", unit="%", high=100
 )
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: share_of_peak.commit(90)
+share_of_peak.commit(90)  # "it does nothing but compute"
+### END SOLUTION
 share_of_peak
 
 
@@ -400,6 +412,10 @@ pieces_question = Predict(
     "Four pieces of 16 instead of one batch of 64: the gradient of our CNN is ...",
     choices=["the same, up to rounding", "off by more than 1 %", "four times as long"],
 )
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: pieces_question.commit("four times as long")
+pieces_question.commit("the same, up to rounding")  # what the textbooks say
+### END SOLUTION
 pieces_question
 
 
@@ -516,6 +532,10 @@ print(f"1 + a thousand steps of 0.001 = {weight.item()} in bfloat16")
 autocast_share = Predict(
     "01.autocast", "Peak under autocast, in per cent of the float32 peak?", unit="%", high=200
 )
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: autocast_share.commit(80)
+autocast_share.commit(50)  # "two bytes in place of four"
+### END SOLUTION
 autocast_share
 
 
@@ -601,6 +621,10 @@ print(
 recompute_share = Predict(
     "01.recompute", "Most activations alive at once, in per cent of before?", unit="%", high=100
 )
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: recompute_share.commit(60)
+recompute_share.commit(25)  # "one block of four"
+### END SOLUTION
 recompute_share
 
 # %%
@@ -667,7 +691,8 @@ print(
 def gradient_again(block, x, grad_y, rng_state):
     """The gradient of ``x``, where ``y = block(x)`` was not recorded. Autograd calls this with recording off."""
     # 1. Cut x off from the layers before it: their turn comes later.
-    # 2. Run the block once more, recorded, with the random numbers of the first time; leave the generator as it was.
+    # 2. Run the block once more, recorded, with the random numbers of the first time.
+    #    Leave the generator as it was.
     # 3. Go backward from y, where its gradient is grad_y.
     ### BEGIN SOLUTION: run the block again and go backward through it
     x = x.detach().requires_grad_()
@@ -718,6 +743,8 @@ if recompute_verdict.passed:
         f"most activations at once: yours {bytes_text(most_by_hand)}, torch's {bytes_text(most_lean)}, "
         f"without {bytes_text(most_plain)}"
     )
+else:
+    print("Write gradient_again first, then run this cell again.")
 
 # %% [markdown]
 # ## All together: fit a limit
@@ -786,6 +813,10 @@ suspect = Predict(
         "the batches are never freed",
     ],
 )
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: suspect.commit("AdamW's state grows")
+suspect.commit("total += loss in train_epoch")  # the one that everybody has read of
+### END SOLUTION
 suspect
 
 # %% [markdown]

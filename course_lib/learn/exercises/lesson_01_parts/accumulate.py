@@ -85,6 +85,7 @@ ACCUMULATE: Exercise = Exercise(
             "that is four times the gradient, as if the learning rate had been raised. Each piece counts by its share "
             "of the examples.",
             _stepper(weight=_whole),
+            recognise=_accumulates_like(_stepper(weight=_whole), _stepper(weight=_whole, zero_before=False)),
         ),
         Mistake(
             "mean-of-means",
@@ -92,6 +93,22 @@ ACCUMULATE: Exercise = Exercise(
             "examples "
             "of the short piece count for more than the others. Weigh each piece by its share of the examples.",
             _stepper(weight=_even),
+            recognise=_accumulates_like(_stepper(weight=_even), _stepper(weight=_even, zero_before=False)),
+        ),
+        Mistake(
+            "divided-twice",
+            "You divided the loss of a piece by the number of its examples, and `F.cross_entropy` had done so already: "
+            "it gives the mean. Multiply that mean by the piece's share of all examples.",
+            _stepper(weight=lambda size, total, count: 1 / size),
+        ),
+        Mistake(
+            "no-step",
+            "The weights are as they were: no step was taken. After the last piece, call `optimizer.step()`.",
+            lambda model, optimizer, pieces: optimizer.zero_grad(),
+            recognise=lambda seen: (
+                seen.error is None
+                and all(o.got["the change of the weights"] == "none" for o in seen.outcomes)
+            ),
         ),
         Mistake(
             "sum-over-examples",

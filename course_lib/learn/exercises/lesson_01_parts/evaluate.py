@@ -18,14 +18,18 @@ __all__ = ["EVALUATE"]
 
 
 def _evaluator(
-    *, recorded: bool = False, graph: bool = False, mean_of_means: bool = False
+    *,
+    recorded: bool = False,
+    graph: bool = False,
+    mean_of_means: bool = False,
+    scale: Callable[[int, int], float] = lambda size, count: size / count,
 ) -> Callable[[nn.Module, list], Any]:
     def evaluate(model: nn.Module, batches: list) -> Any:
         model.eval()
         total, count = torch.zeros(()), sum(len(x) for x, _ in batches)
         with torch.set_grad_enabled(recorded):
             for x, y in batches:
-                share = 1 / len(batches) if mean_of_means else len(x) / count
+                share = 1 / len(batches) if mean_of_means else scale(len(x), count)
                 loss = F.cross_entropy(model(x), y) * share
                 total = total + (loss if graph else loss.detach())
         return total
@@ -63,6 +67,18 @@ EVALUATE = Exercise(
             "Weigh each "
             "batch by its examples, as before.",
             _evaluator(mean_of_means=True),
+        ),
+        Mistake(
+            "means-over-count",
+            "Nothing is kept, which is the point; but you added the means of the batches and divided by the number of "
+            "examples. Multiply each mean by the examples of its batch first: `loss.item() * len(x)`.",
+            _evaluator(scale=lambda size, count: 1 / count),
+        ),
+        Mistake(
+            "sum-for-mean",
+            "Nothing is kept, which is the point; but this is the sum over all examples. Divide by their number at the "
+            "end.",
+            _evaluator(scale=lambda size, count: size),
         ),
     ),
     hints=(

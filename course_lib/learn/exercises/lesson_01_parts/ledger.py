@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from course_lib.cost import model_state
-from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_01_parts.tries import behaves_like
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.judge import by_cases
 
 __all__ = ["LEDGER"]
@@ -69,12 +68,33 @@ def _counting(
     return count
 
 
+_PLAIN, _TIED = "two float32 tensors", "a tensor that is used in two places"
+
+
+def _plain_state(*optimizer_state: int) -> Callable[[Evidence], bool]:
+    """Whether the plain case is right but for an optimizer state of one of these; later cases may be wrong as well."""
+
+    def recognise(seen: Evidence) -> bool:
+        right = {"parameter": 80, "gradient": 80}
+        return any(seen.got(_PLAIN) == {**right, "optimizer state": size} for size in optimizer_state)
+
+    return recognise
+
+
+def _counts_by_value(parameters: list) -> dict[str, int]:
+    different: list = []
+    for parameter in parameters:
+        if parameter not in different:
+            different.append(parameter)
+    return _counting()(different)
+
+
 LEDGER: Exercise = Exercise(
     name="01.ledger",
     title="The bytes of a model's state under AdamW",
     judge=by_cases(
         [
-            Case("two float32 tensors", lambda: (_tensors((3, 5), (5,)),), _state_really_held),
+            Case(_PLAIN, lambda: (_tensors((3, 5), (5,)),), _state_really_held),
             Case(
                 "a bfloat16 model",
                 lambda: (_tensors((8, 2), (2,), dtype=torch.bfloat16),),
@@ -83,7 +103,7 @@ LEDGER: Exercise = Exercise(
             Case(
                 "a frozen tensor", lambda: (_tensors((3, 5), (5, 2), (2,), frozen=(0,)),), _state_really_held
             ),
-            Case("a tensor that is used in two places", _tied, _state_really_held),
+            Case(_TIED, _tied, _state_really_held),
         ]
     ),
     mistakes=(
@@ -92,6 +112,7 @@ LEDGER: Exercise = Exercise(
             "You counted numbers, and a number takes several bytes: 4 in float32, 2 in bfloat16. "
             "`p.nbytes` is the size of a tensor in bytes.",
             _counting(size=lambda p: p.numel()),
+            recognise=lambda seen: seen.got(_PLAIN)["parameter"] == 20,  # 3 x 5 and 5 numbers
         ),
         Mistake(
             "always-four-bytes",
@@ -104,20 +125,20 @@ LEDGER: Exercise = Exercise(
             "You gave AdamW one tensor for each parameter. It keeps two: a running mean of the gradient and one of "
             "its square.",
             _counting(copies=1),
+            recognise=_plain_state(80, 88),
         ),
         Mistake(
             "no-optimizer",
             "Your optimizer state is empty or nearly so. AdamW remembers a running mean of each gradient and one of "
             "its square: two tensors as large as the parameter. This is what learners forget most.",
             _counting(copies=0),
-            recognise=lambda seen: behaves_like(
-                LEDGER, seen, _counting(copies=0), _counting(copies=0, step_bytes=0)
-            ),
+            recognise=_plain_state(0, 8),
         ),
         Mistake(
             "no-step-count",
             "Nearly to the byte: AdamW also counts its steps, in a tensor of one float32 number for each parameter.",
             _counting(step_bytes=0),
+            recognise=_plain_state(160),
         ),
         Mistake(
             "frozen-learns",
@@ -130,6 +151,13 @@ LEDGER: Exercise = Exercise(
             "You counted a tensor twice because two layers use it. It lies in memory once: count different tensors, "
             "not entries of the list.",
             _counting(twice=True),
+        ),
+        Mistake(
+            "compared-by-value",
+            "`in` compares tensors by their numbers, element by element, and cannot say yes or no. You want to know "
+            "whether two names mean the same tensor: compare `id(p)`, or keep them in a `dict` or a `set`.",
+            _counts_by_value,
+            recognise=lambda seen: "Boolean value of Tensor" in (seen.error.message if seen.error else ""),
         ),
     ),
     hints=(

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_01_parts.tries import recomputed, run_again
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_01_parts.tries import behaves_like, recomputed, run_again
 from course_lib.learn.judge import by_cases
 
 __all__ = ["RECOMPUTE"]
@@ -36,6 +36,30 @@ def _again(
     return answer
 
 
+def _with_ones(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
+    return _again()(block, x, torch.ones_like(grad_y), rng_state)
+
+
+def _keeps_its_gradient(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> None:
+    _again()(block, x, grad_y, rng_state)
+
+
+def _without_grad_y(seen: Evidence) -> bool:
+    """As if the gradient of y were all ones, or none had been given."""
+    if seen.error is not None:
+        return "only for scalar outputs" in seen.error.message
+    return behaves_like(RECOMPUTE, seen, _with_ones)
+
+
+def _no_gradient_came_back(seen: Evidence) -> bool:
+    block_grads = "the .grad of the block's parameters"
+    compare = close_to(1e-6, 1e-9)
+    return all(
+        o.got["the gradient of x"] is None and not compare(o.expected[block_grads], o.got[block_grads])
+        for o in seen.outcomes
+    )
+
+
 def _by_checkpoint(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
     x = x.detach().requires_grad_()
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -44,7 +68,7 @@ def _by_checkpoint(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tenso
     return x.grad
 
 
-RECOMPUTE = Exercise(
+RECOMPUTE: Exercise = Exercise(
     name="01.recompute",
     title="The backward pass of a block that kept nothing but its input",
     judge=by_cases(
@@ -75,6 +99,21 @@ RECOMPUTE = Exercise(
             ),
         ),
         Mistake(
+            "nothing-for-x",
+            "The block's parameters have their gradients, and for `x` nothing came back. Either `return x.grad` is "
+            "missing, or `x.grad` was None: a detached tensor gets a gradient only if you ask, with "
+            "`x.detach().requires_grad_()`.",
+            _keeps_its_gradient,
+            recognise=_no_gradient_came_back,
+        ),
+        Mistake(
+            "grad-y-unused",
+            "The layers after the block have said how the loss changes with `y`: that is `grad_y`, and you did not "
+            "use it. Go backward from `y` with it: `torch.autograd.backward(y, grad_y)`.",
+            _with_ones,
+            recognise=_without_grad_y,
+        ),
+        Mistake(
             "parameters-forgotten",
             "The gradient of `x` is right, and the block's parameters got none: `torch.autograd.grad(y, x, "
             "...)` returns "
@@ -86,6 +125,9 @@ RECOMPUTE = Exercise(
             "Right without dropout and wrong with it: the second run drew other random numbers, so other values were "
             "dropped than in the forward pass. Set the generator to `rng_state` before the block runs.",
             _again(dropout="drawn anew"),
+            recognise=lambda seen: (
+                seen.error is None and seen.outcomes[0].right and not seen.outcomes[1].right
+            ),
         ),
         Mistake(
             "generator-moved",
