@@ -26,7 +26,7 @@ from course_lib.cluster.run import Run, in_rank_order
 from course_lib.cluster.store import meeting_point
 from course_lib.cluster.supervisor import Outcome
 from course_lib.cluster.team import Team
-from course_lib.cluster.wire import Parcel, pack, unpack
+from course_lib.cluster.wire import NotSendable, pack, unpack_all
 from course_lib.devices import machine
 
 __all__ = ["Cluster"]
@@ -230,14 +230,17 @@ class Cluster:
             outcome = team.ask(ranks, kind, *details, timeout_s=timeout_s)
             time_s = time.perf_counter() - began_s
             failed = bool(outcome.failures or outcome.standings)
-            results = {rank: _opened(parcel) for rank, parcel in outcome.parcels.items()}
+            results = unpack_all(outcome.parcels)
         except KeyboardInterrupt:
             raise RankInterrupted(self._interrupted()) from None
+        except NotSendable:
+            raise  # the ranks did their work; only this process cannot read the result
         except BaseException:
             self._drop_team()
             raise
+        lost = self._settle(team) if outcome.have_left and not failed else ""
         if show:
-            print(in_rank_order(outcome.text), end="")
+            print(in_rank_order(outcome.text) + (f"{lost.lstrip()}\n" if lost else ""), end="")
         run = Run(results, outcome.text, time_s, self.world_size)
         if failed:
             raise self._error(team, outcome, run, timeout_s) from _cause(outcome)
@@ -288,10 +291,3 @@ class Cluster:
 def _cause(outcome: Outcome) -> Exception | None:
     first = first_failure(outcome.failures)
     return first.exception if first else None
-
-
-def _opened(parcel: Parcel) -> Any:
-    try:
-        return unpack(parcel)
-    finally:
-        parcel.discard()

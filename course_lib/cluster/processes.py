@@ -13,18 +13,22 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 import types
 from collections.abc import Iterator
+from multiprocessing import util
 from multiprocessing.connection import Connection
 from typing import Any
 
 from course_lib.cluster.context import Context
 from course_lib.cluster.group import Place
+from course_lib.paths import project_root
 
 __all__ = ["RankProcess", "start", "warm"]
 
 _starting = threading.Lock()
+_LONGEST_TMPDIR = 65  # bytes, so that "/pymp-xxxxxxxx/listener-xxxxxxxx" behind it stays below 104
 
 
 def warm() -> None:
@@ -33,7 +37,7 @@ def warm() -> None:
         from multiprocessing import forkserver
 
         _context()
-        with _starting:
+        with _starting, _plain_start():
             forkserver.ensure_running()
 
 
@@ -63,6 +67,13 @@ class RankProcess:
                 os.killpg(pid, signal.SIGKILL)
             self.process.kill()
 
+    def end_children(self) -> None:
+        """End what a process that has this moment died by itself had started: its group still carries its number."""
+        pid = self.process.pid
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
     def wait(self, timeout_s: float) -> bool:
         """True when the process has ended; then its handle and its lines are closed."""
         self.process.join(timeout_s)
@@ -88,7 +99,7 @@ def start(place: Place, context: Context) -> RankProcess:
     process = _context().Process(
         target=serve, args=(place, context, its_work, its_watch), name=f"rank-{place.rank}", daemon=False
     )
-    with _starting, _without_main_script():
+    with _starting, _without_main_script(), _plain_start():
         process.start()
     its_work.close()
     its_watch.close()
@@ -119,3 +130,35 @@ def _without_main_script() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = script
+
+
+@contextlib.contextmanager
+def _plain_start() -> Iterator[None]:
+    """Let new processes begin as Python does anywhere else, and not in the notebook's folder.
+
+    A ``queue.py`` or ``random.py`` there would stand in for the library's own, and end the fork server at once.
+    A rank takes over the notebook's import path when it has begun.
+    """
+    path, safe = sys.path[:], os.environ.get("PYTHONSAFEPATH")
+    here = {"", os.path.abspath(os.curdir)} if os.path.exists(os.curdir) else {""}
+    sys.path[:] = [place for place in path if place not in here] + [str(project_root())]
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        _make_room_for_sockets()
+        yield
+    finally:
+        sys.path[:] = path
+        del os.environ["PYTHONSAFEPATH"]
+        if safe is not None:
+            os.environ["PYTHONSAFEPATH"] = safe
+
+
+def _make_room_for_sockets() -> None:
+    """The fork server's socket lies in the temporary folder, and its whole path may have 104 to 108 bytes."""
+    before = tempfile.gettempdir()
+    if os.name == "posix" and len(os.fsencode(before)) > _LONGEST_TMPDIR:
+        tempfile.tempdir = "/tmp"
+        try:
+            util.get_temp_dir()  # made now, kept by multiprocessing, removed at the end
+        finally:
+            tempfile.tempdir = before

@@ -11,13 +11,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 from course_lib.cluster import cell
 from course_lib.cluster.context import Context, apply
 from course_lib.cluster.evidence import Witness
 from course_lib.cluster.failure import describe
-from course_lib.cluster.group import Place, join, leave
+from course_lib.cluster.group import Place, is_member, join, leave
 from course_lib.cluster.links import Shape
 from course_lib.cluster.rank import Rank
 from course_lib.cluster.shape_switch import ShapeSwitch
@@ -26,7 +26,7 @@ from course_lib.cluster.wire import NotSendable, Parcel, pack, unpack
 
 __all__ = ["Interrupted", "current_rank", "serve"]
 
-Answer = tuple[str, Any, str]
+Answer = tuple[str, Any, str, bool]
 
 _here: Rank | None = None  # set once, when this process becomes a rank
 
@@ -43,6 +43,7 @@ def current_rank() -> Rank | None:
 def serve(place: Place, context: Context, work: Connection, watch: Connection) -> None:
     """Run on a fresh process: join the others, then answer requests until told to close. Never returns."""
     _become_own_group()
+    _let_the_server_go()
     catcher = Catcher(place.folder / f"text-{place.rank}")
     stacks = open(place.folder / f"stacks-{place.rank}", "w")  # noqa: SIM115 - faulthandler needs it open
     if hasattr(signal, "SIGUSR1"):
@@ -55,18 +56,21 @@ def serve(place: Place, context: Context, work: Connection, watch: Connection) -
         try:
             kind, *details = work.recv()
         except (EOFError, OSError):
-            os._exit(0)
+            _end()
         if kind == "close":
             worker.close()
-            os._exit(0)  # no destructor may block the exit of a process that has said goodbye
+            _end()
         work.send(getattr(worker, kind)(*details))
 
 
 class _Worker:
-    """What a rank can be asked. Each answer is ("done" | "failed", a parcel or a ``Failure``, the text printed)."""
+    """What a rank can be asked. Each answer is ("done" | "failed", a parcel or a ``Failure``, the text printed, and
+    whether the rank is still in the process group that it should be in).
+    """
 
     def __init__(self, place: Place, catcher: Catcher, witness: Witness) -> None:
         self._place, self._catcher, self._witness = place, catcher, witness
+        self._pid = os.getpid()
         self._interrupt = _Interrupt()
         self._namespace: dict[str, Any] = {}  # of the cells
         self._me: Rank | None = None
@@ -150,9 +154,12 @@ class _Worker:
             answer = ("failed", describe(error, rank=rank, kind="interrupted"))
         except BaseException as error:  # SystemExit too: a rank ends when its cluster says so
             answer = ("failed", describe(error, rank=rank))
+        if os.getpid() != self._pid:  # a fork that came back from the function: the rank itself answers
+            self._catcher.flush()
+            os._exit(0)
         if not self._place.process_group:
             leave()  # the group that the function made itself; its frames are gone by now
-        return *answer, self._catcher.take()
+        return *answer, self._catcher.take(), is_member() or not self._place.process_group
 
 
 class _Interrupt:
@@ -184,6 +191,28 @@ def _become_own_group() -> None:
     if sys.platform == "linux":
         set_death_signal = 1  # PR_SET_PDEATHSIG
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+
+
+def _let_the_server_go() -> None:
+    """Close the copy of the pipe by which the fork server sees that the notebook lives.
+
+    Every rank gets one. While any is open the server stays, and with it a rank that cannot notice by itself that
+    the notebook is gone: one that is stopped, or inside C code that holds Python's lock.
+    """
+    from multiprocessing import forkserver
+
+    server = getattr(forkserver, "_forkserver", None)
+    alive = getattr(server, "_forkserver_alive_fd", None)
+    if server is not None and alive is not None:
+        os.close(alive)
+        server._forkserver_alive_fd = None
+
+
+def _end() -> NoReturn:
+    """End this process and all that its functions have started; no destructor may block that."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(0)
 
 
 def _finish_device(me: Rank | None) -> None:

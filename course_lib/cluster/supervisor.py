@@ -33,6 +33,7 @@ __all__ = ["Outcome", "Supervisor"]
 
 GRACE_S = 0.5  # for peers to report, once one rank has failed
 _ANSWER_S = 0.4  # for a rank to say where it stands
+_LONGEST_WAIT_S = 3600.0  # the system refuses to wait for weeks at a time
 _LOOK_EVERY_S = 1.0  # how often a call in which some ranks have returned is looked at for lack of hope
 
 
@@ -44,6 +45,7 @@ class Outcome:
     failures: dict[int, Failure] = field(default_factory=dict)
     text: dict[int, str] = field(default_factory=dict)
     standings: dict[int, Standing] = field(default_factory=dict)  # of ranks that never answered
+    have_left: set[int] = field(default_factory=set)  # ranks whose function has left the process group
     hopeless: bool = False  # ended before the deadline, since nobody could have finished
 
     @property
@@ -124,7 +126,7 @@ class Supervisor:
         """Take in what has arrived within ``patience_s``; False when nothing has."""
         lines: dict[Any, int] = {self._processes[rank].work: rank for rank in pending}
         lines |= {self._processes[rank].sentinel: rank for rank in pending}
-        ready = wait(list(lines), None if patience_s == math.inf else patience_s)
+        ready = wait(list(lines), min(patience_s, _LONGEST_WAIT_S))
         for rank in {lines[line] for line in ready}:
             pending.discard(rank)
             try:
@@ -138,7 +140,9 @@ class Supervisor:
         work = self._processes[rank].work
         if not work.poll():
             raise EOFError  # the process has ended and left nothing
-        kind, answer, outcome.text[rank] = work.recv()
+        kind, answer, outcome.text[rank], is_member = work.recv()
+        if not is_member:
+            outcome.have_left.add(rank)
         if kind == "done":
             outcome.parcels[rank] = answer
         else:
@@ -147,6 +151,7 @@ class Supervisor:
     def _obituary(self, rank: int) -> Failure:
         process = self._processes[rank].process
         process.join(1.0)
+        self._processes[rank].end_children()
         return report.died(rank, process.exitcode, time.monotonic())
 
     def _unanswered(self, rank: int) -> Standing:

@@ -6,9 +6,11 @@ both lead to one private file, in the order of writing; the parent can read it e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
+from typing import TextIO
 
 __all__ = ["Catcher", "read_text"]
 
@@ -20,26 +22,44 @@ class Catcher:
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(self._file, 1)
-        os.dup2(self._file, 2)
+        self._streams: dict[str, TextIO] = {}
+        self._catch()
+
+    def _catch(self) -> None:
+        """Lead both streams to the file, whatever a function has done to them: closed, replaced, set to None."""
         for name, descriptor in (("stdout", 1), ("stderr", 2)):
-            stream = open(  # noqa: SIM115 - it stays open as long as the process
-                descriptor, "w", buffering=1, closefd=False, encoding="utf-8", errors="backslashreplace"
-            )
-            setattr(sys, name, stream)
-            setattr(sys, f"__{name}__", stream)
+            if not _leads_to(self._file, descriptor):
+                os.dup2(self._file, descriptor)
+            if name not in self._streams or self._streams[name].closed:
+                self._streams[name] = open(  # noqa: SIM115 - it stays open as long as the process
+                    descriptor, "w", buffering=1, closefd=False, encoding="utf-8", errors="backslashreplace"
+                )
+            setattr(sys, name, self._streams[name])
+            setattr(sys, f"__{name}__", self._streams[name])
+
+    def flush(self) -> None:
+        """Write out what streams still hold: ours, and those that a function has put in their place."""
+        for stream in (sys.stdout, sys.stderr, *self._streams.values()):
+            with contextlib.suppress(Exception):  # a learner's own object may lack flush, or refuse
+                stream.flush()
 
     def take(self) -> str:
-        """What was written since the last call; the file is empty afterwards."""
-        for stream in (sys.stdout, sys.stderr):
-            if not stream.closed:
-                stream.flush()
+        """What was written since the last call; the file is empty, and both streams lead to it, afterwards."""
+        self.flush()
+        self._catch()
         size_bytes = os.fstat(self._file).st_size
         if size_bytes == 0:
             return ""
         text = _read(self._file, size_bytes)
         os.ftruncate(self._file, 0)
         return text
+
+
+def _leads_to(file: int, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.fstat(file))
+    except OSError:  # it was closed
+        return False
 
 
 def read_text(path: Path) -> str:

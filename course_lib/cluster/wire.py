@@ -24,7 +24,7 @@ from typing import Any
 
 import cloudpickle
 
-__all__ = ["NotSendable", "Parcel", "pack", "unpack"]
+__all__ = ["NotSendable", "Parcel", "pack", "unpack", "unpack_all"]
 
 INLINE_BYTES = 32 * 1024  # what a socket buffer takes without waiting for the reader, on every system
 _ALIGN_BYTES = 64
@@ -93,6 +93,23 @@ def unpack(parcel: Parcel) -> Any:
         pieces.append(view[start : start + size])
         start += size
     return pickle.loads(pieces[0], buffers=pieces[1:])
+
+
+def unpack_all(parcels: Mapping[int, Parcel]) -> dict[int, Any]:
+    """The results, by rank. Raises ``NotSendable`` for one that cannot be made again in this process."""
+    results = {}
+    try:
+        for rank, parcel in parcels.items():
+            results[rank] = unpack(parcel)
+    except Exception as error:
+        raise NotSendable(
+            f"the result of rank {rank} arrived, but cannot be made again here ({type(error).__name__}: {error}). "
+            "Return the plain data that it holds, such as a state_dict of tensors."
+        ) from error
+    finally:
+        for parcel in parcels.values():
+            parcel.discard()
+    return results
 
 
 class _Pickler(cloudpickle.Pickler):
