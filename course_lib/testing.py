@@ -177,7 +177,9 @@ def run_parts(names: Sequence[str], *, root: Path, pytest_options: Sequence[str]
         own = {"COURSE_HOME": "course", "IPYTHONDIR": "ipython"}
         own |= {"JUPYTER_CONFIG_DIR": "jupyter/config", "JUPYTER_DATA_DIR": "jupyter/data"}
         env = {**os.environ, **{name: str(Path(home, folder)) for name, folder in own.items()}}
-        env["PYTHONWARNINGS"] = "ignore:More ranks than cores"  # as in the build: outputs then fit every machine
+        env["PYTHONWARNINGS"] = (
+            "ignore:More ranks than cores"  # as in the build: outputs then fit every machine
+        )
         passed = [run_part(name, root=root, env=env, pytest_options=pytest_options) for name in names]
     failed = [name for name, good in zip(names, passed, strict=True) if not good]
     print(f"\n{sum(passed)} passed, {len(failed)} failed in {time.monotonic() - start_s:.0f} s", end="")

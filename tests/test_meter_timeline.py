@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from course_lib.meter import KINDS, Span, Timeline
+from course_lib.meter import KINDS, Call, Communication, Span, Timeline
 from course_lib.meter import timeline as timeline_module
 
 
@@ -145,6 +145,33 @@ def test_chrome_trace_has_a_process_a_rank_and_microseconds(tmp_path: Path) -> N
     assert names["process_name", 1, 0] == "rank 1"
     assert names["thread_name", 1, KINDS.index("collective")] == "collective"
     assert all(("thread_name", e["pid"], e["tid"]) in names for e in complete)
+
+
+def test_spans_of_a_kind_that_cross_get_threads_of_their_own() -> None:
+    times = [(0, 4), (1, 3), (2, 6), (3, 4), (4, 5), (7, 8)]
+    spans = [Span(0, str(number), "collective", *pair) for number, pair in enumerate(times)]
+    events = Timeline.join([spans]).chrome_trace()["traceEvents"]
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    threads = {e["name"]: names[e["tid"]] for e in events if e["ph"] == "X"}
+    assert threads == {
+        "0": "collective", "1": "collective", "3": "collective", "4": "collective", "5": "collective",
+        "2": "collective (2)",
+    }  # fmt: skip
+
+
+def test_the_calls_of_the_meter_are_spans_where_their_end_is_known() -> None:
+    common = {"group": (0, 1), "size_bytes": 8, "num_messages": 1, "hidden_s": None, "line": None}
+    calls = [
+        Call(rank, number, operation, sent_bytes={}, start_s=5.0, end_s=end_s, **common)
+        for rank, number, operation, end_s in [
+            (0, 1, "send", 6.0), (1, 1, "receive", 7.0), (1, 2, "all_reduce", 8.0), (0, 2, "barrier", None),
+        ]
+    ]  # fmt: skip
+    assert set(Communication(2, tuple(calls)).timeline().spans) == {
+        Span(0, "send", "send", 5.0, 6.0),
+        Span(1, "receive", "receive", 5.0, 7.0),
+        Span(1, "all_reduce", "collective", 5.0, 8.0),
+    }
 
 
 def test_the_clock_is_shared_by_the_processes_of_a_host() -> None:

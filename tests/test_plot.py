@@ -204,6 +204,35 @@ def test_a_span_inside_another_lies_on_top_and_is_lower() -> None:
     assert heights[1] < heights[0]
 
 
+def test_communication_behind_compute_runs_in_a_bar_of_its_own_below_it() -> None:
+    spans = [
+        Span(0, "backward", "compute", 0, 4),
+        Span(0, "gradients", "collective", 1, 5),
+        Span(0, "step", "compute", 4, 6),
+        Span(1, "gradients", "collective", 0, 5),
+        Span(1, "forward", "compute", 5, 6),
+    ]
+    axes = gantt(spans).figure.axes[0]
+    edges = [c.get_paths()[0].vertices[:, 1] for c in axes.collections]
+    _, backward, gradients, step, _ = edges  # by their start, the longer first
+    assert max(*backward, *step) < min(gradients), "downwards: ranks are counted from the top"
+    assert np.ptp(gradients) < np.ptp(backward)
+    assert all(-0.5 < edge < 0.5 for edge in (*backward, *gradients))
+    assert len(gantt(spans[3:]).figure.axes[0].collections) == 2
+    apart = [c.get_paths()[0].vertices[:, 1] for c in gantt(spans[3:]).figure.axes[0].collections]
+    assert np.allclose(*apart), "nothing at once: one bar, of full height"
+
+
+def test_spans_in_flight_together_are_all_in_sight() -> None:
+    """Of three that cross one after another, no two that overlap have the same height and layer."""
+    spans = [Span(0, "all_reduce", "collective", start, start + 3) for start in (0, 2, 4)]
+    first, second, third = gantt(spans).figure.axes[0].collections
+    for one, other in ((first, second), (second, third)):
+        assert one.get_zorder() != other.get_zorder()
+        inner, outer = sorted((one, other), key=lambda c: -c.get_zorder())
+        assert np.ptp(inner.get_paths()[0].vertices[:, 1]) < np.ptp(outer.get_paths()[0].vertices[:, 1])
+
+
 def test_lines_tell_curves_apart_by_more_than_colour() -> None:
     axes = lines({str(k): {1: k, 2: k + 1} for k in range(7)}, x_label="x", y_label="y").figure.axes[0]
     assert len({(line.get_linestyle(), line.get_marker()) for line in axes.lines}) == 7

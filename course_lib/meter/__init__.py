@@ -30,6 +30,8 @@ _HOME_OF = {
     "Communication": "communication",
     "metered": "communication",
     "expect": "expectations",
+    "DeepTrace": "deep_view",
+    "profiled": "deep_view",
 }
 
 __all__ = sorted(_HOME_OF)

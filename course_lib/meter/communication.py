@@ -22,6 +22,7 @@ from typing import Any
 
 from course_lib.cluster import Cluster, Rank, Run
 from course_lib.meter.call import Call
+from course_lib.meter.timeline import Span, Timeline
 from course_lib.meter.units import bytes_text, time_text
 
 __all__ = ["Communication", "metered"]
@@ -86,6 +87,19 @@ class Communication:
     def exposed_s(self, rank: int) -> float:
         """Time in which ``rank`` communicated and did nothing else."""
         return sum(call.exposed_s or 0.0 for call in self.calls if call.rank == rank)
+
+    def timeline(self) -> Timeline:
+        """The calls as spans, to be drawn by ``gantt`` or joined with other spans by ``Timeline.join``.
+
+        They are of kind send, receive or collective, under the operation's name. Calls without an end are left
+        out.
+        """
+        timeline = Timeline()
+        for call in self.calls:
+            if call.end_s is not None:
+                kind = call.operation if call.operation in ("send", "receive") else "collective"
+                timeline.add(Span(call.rank, call.operation, kind, call.start_s, call.end_s))
+        return timeline
 
     def table(self) -> str:
         """A line for each operation: calls, bytes of the busiest rank, hidden and exposed time of the slowest."""

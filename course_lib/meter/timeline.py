@@ -16,46 +16,22 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .spans import KINDS, Span, check_kind, name_event, trace_events
 from .units import time_text
 
 __all__ = ["KINDS", "Span", "Timeline"]
 
-KINDS = ("compute", "send", "receive", "collective", "wait", "idle", "data")
 _HOST_KINDS = ("wait", "idle", "data")  # what the host does, also where the rank has a GPU
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Span:
-    """Something that a rank did between two moments of the host's monotonic clock."""
-
-    rank: int
-    name: str
-    kind: str
-    start_s: float
-    end_s: float
-
-    def __post_init__(self) -> None:
-        _check_kind(self.kind)
-        if not self.end_s >= self.start_s:
-            raise ValueError(
-                f"the span {self.name!r} ends at {self.end_s} s, before its start at {self.start_s} s; "
-                "a span may be empty but not negative"
-            )
-
-    @property
-    def time_s(self) -> float:
-        """How long it lasted."""
-        return self.end_s - self.start_s
 
 
 class Timeline:
@@ -84,20 +60,24 @@ class Timeline:
 
     @contextmanager
     def span(self, name: str, *, kind: str = "compute", rank: int | None = None) -> Iterator[None]:
-        """Record the block as a span; it is recorded too when the block raises."""
-        _check_kind(kind)
+        """Record the block as a span; it is recorded too when the block raises.
+
+        Where ``torch.profiler`` is running, the block has this name in its trace as well.
+        """
+        check_kind(kind)
         on_gpu = self._gpu is not None and kind not in _HOST_KINDS
         stamp = self._gpu.stamp if self._gpu is not None and on_gpu else self._clock
-        start = stamp()
-        try:
-            yield
-        finally:
-            end = stamp()
-            owner = self.rank if rank is None else rank
-            if on_gpu:
-                self._pending.append((owner, name, kind, start, end))
-            else:
-                self.add(Span(owner, name, kind, start, end))
+        with _profiler_note(name):
+            start = stamp()
+            try:
+                yield
+            finally:
+                end = stamp()
+                owner = self.rank if rank is None else rank
+                if on_gpu:
+                    self._pending.append((owner, name, kind, start, end))
+                else:
+                    self.add(Span(owner, name, kind, start, end))
 
     def iterate(self, items: Iterable[T], name: str = "data", *, kind: str = "data") -> Iterator[T]:
         """Go through ``items`` (a loader) and record each wait for the next one as a span."""
@@ -110,6 +90,10 @@ class Timeline:
                 return
             self.add(Span(self.rank, name, kind, start, self._clock()))
             yield item
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: the spans, without the device that timed them."""
+        return {**self.__dict__, "_spans": list(self.spans), "_pending": [], "_gpu": None}
 
     def add(self, span: Span) -> None:
         """Add a span that was timed elsewhere."""
@@ -142,7 +126,7 @@ class Timeline:
         twice.
         """
         if kind is not None:
-            _check_kind(kind)
+            check_kind(kind)
         return sum(
             seconds
             for span, seconds in self._own_times()
@@ -172,18 +156,9 @@ class Timeline:
     def chrome_trace(self) -> dict[str, Any]:
         """The spans in Chrome's trace format: a process for each rank, a thread for each kind, in us."""
         spans = self.spans
-        zero = spans[0].start_s if spans else 0.0
-        events: list[dict[str, Any]] = []
-        for rank in self.ranks:
-            events.append(_name_event("process_name", rank, 0, f"rank {rank}"))
-            kinds = {span.kind for span in spans if span.rank == rank}
-            for kind in sorted(kinds, key=KINDS.index):
-                events.append(_name_event("thread_name", rank, KINDS.index(kind), kind))
-        for span in spans:
-            lane = {"pid": span.rank, "tid": KINDS.index(span.kind)}
-            when = {"ts": (span.start_s - zero) * 1e6, "dur": span.time_s * 1e6}
-            events.append({"ph": "X", "name": span.name, "cat": span.kind, **lane, **when})
-        return {"traceEvents": events, "displayTimeUnit": "ms"}
+        names = [name_event("process_name", rank, 0, f"rank {rank}") for rank in self.ranks]
+        events = trace_events(spans, zero_s=spans[0].start_s if spans else 0.0)
+        return {"traceEvents": names + events, "displayTimeUnit": "ms"}
 
     def save_chrome_trace(self, path: str | Path) -> Path:
         """Write the trace as JSON; open it at ui.perfetto.dev or in chrome://tracing."""
@@ -221,13 +196,12 @@ def _summary_row(rank: int, name: str, kind: str, times: list[float], wall_s: fl
     return f"{rank:>4}  {name:<20}{kind:<12}{len(times):>6}{total:>10}{middle:>10}{share:>8}"
 
 
-def _name_event(what: str, rank: int, lane: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": what, "pid": rank, "tid": lane, "args": {"name": name}}
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise ValueError(f"{kind!r} is no kind of span; the kinds are {', '.join(KINDS)}")
+def _profiler_note(name: str) -> AbstractContextManager[Any]:
+    """The block under this name in the trace of ``torch.profiler`` too, where one is running."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.autograd._profiler_enabled():
+        return nullcontext()
+    return torch.profiler.record_function(name)
 
 
 class _GpuClock:

@@ -13,12 +13,16 @@ from .style import Look, Picture, canvas, key, look_of_span, text_colour
 
 __all__ = ["gantt"]
 
+_COMMUNICATION = ("send", "receive", "collective")
+_ONE_BAND = ((0.0, 0.8),)
+_TWO_BANDS = ((-0.14, 0.52), (0.28, 0.24))  # computing above, communicating below
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 def gantt(timeline: Timeline | Iterable[Span], *, title: str = "", alt: str | None = None) -> Picture:
     """Spans as boxes on a common time axis, a row for each rank; a span inside another lies on top of it.
 
+    Where a rank communicates and computes at once, the rows are split: communication runs in a thinner bar below.
     Boxes named data, forward, backward and step have a look of their own, others that of their kind. The alt
     text is made from the spans unless given; it holds times.
     """
@@ -28,14 +32,17 @@ def gantt(timeline: Timeline | Iterable[Span], *, title: str = "", alt: str | No
         raise ValueError("the timeline holds no span; record one before drawing it")
     wall_s, zero = joined.wall_s, spans[0].start_s
     scale, unit = next((pair for pair in _SCALES if wall_s >= pair[0]), _SCALES[-1])
-    ranks = joined.ranks
+    ranks, bands = joined.ranks, _bands(spans)
     looks: dict[str, Look] = {}
-    with canvas(height=1.3 + 0.5 * len(ranks), title=title) as (figure, axes):
-        for depth, span in zip(_depths(spans), spans, strict=True):
+    with canvas(height=1.3 + 0.25 * (1 + len(bands)) * len(ranks), title=title) as (figure, axes):
+        for depth, span in zip(_depths(spans, bands), spans, strict=True):
             word, look = look_of_span(span.name, span.kind)
             looks[word] = look
             start, width = (span.start_s - zero) / scale, span.time_s / scale
-            _box(axes, ranks.index(span.rank), depth, start, width, span.name, look, wall_s / scale)
+            middle, height = bands[_band(span, bands)]
+            height *= max(1 - 0.275 * depth, 0.25)
+            row = ranks.index(span.rank) + middle
+            _box(axes, row, height, depth, start, width, span.name, look, wall_s / scale)
         axes.set_yticks(range(len(ranks)), labels=[f"rank {rank}" for rank in ranks])
         axes.set_ylim(len(ranks) - 0.45, -0.55)
         axes.set_xlim(0, max(wall_s, 1e-9) / scale)
@@ -45,20 +52,47 @@ def gantt(timeline: Timeline | Iterable[Span], *, title: str = "", alt: str | No
     return Picture(figure, alt if alt is not None else _words(joined, title))
 
 
-def _depths(spans: Iterable[Span]) -> list[int]:
-    """In how many others of its rank each span lies. ``spans`` by their start."""
-    depths, open_now = [], dict[int, list[float]]()
+def _bands(spans: Iterable[Span]) -> tuple[tuple[float, float], ...]:
+    """Middle and height of the bands in a row: one, or two where a rank communicates and computes at once."""
+    computing_until: dict[int, float] = {}
+    talking_until: dict[int, float] = {}
+    for span in spans:  # by their start
+        talks = span.kind in _COMMUNICATION
+        mine, other = (talking_until, computing_until) if talks else (computing_until, talking_until)
+        if (talks or span.kind == "compute") and other.get(span.rank, span.start_s) > span.start_s:
+            return _TWO_BANDS
+        if talks or span.kind == "compute":
+            mine[span.rank] = max(span.end_s, mine.get(span.rank, span.end_s))
+    return _ONE_BAND
+
+
+def _band(span: Span, bands: tuple[tuple[float, float], ...]) -> int:
+    return 1 if len(bands) > 1 and span.kind in _COMMUNICATION else 0
+
+
+def _depths(spans: Iterable[Span], bands: tuple[tuple[float, float], ...]) -> list[int]:
+    """How deep each span is drawn: the first depth that no span open in its band has. ``spans`` by their start."""
+    depths, open_now = [], dict[tuple[int, int], dict[int, float]]()
     for span in spans:
-        ends = [end for end in open_now.get(span.rank, []) if end > span.start_s]
-        depths.append(len(ends))
-        open_now[span.rank] = [*ends, span.end_s]
+        place = (span.rank, _band(span, bands))
+        taken = {depth: end for depth, end in open_now.get(place, {}).items() if end > span.start_s}
+        depth = next(depth for depth in range(len(taken) + 1) if depth not in taken)
+        open_now[place] = {**taken, depth: span.end_s}
+        depths.append(depth)
     return depths
 
 
 def _box(
-    axes: Axes, row: int, depth: int, start: float, width: float, name: str, look: Look, wall: float
+    axes: Axes,
+    row: float,
+    height: float,
+    depth: int,
+    start: float,
+    width: float,
+    name: str,
+    look: Look,
+    wall: float,
 ) -> None:
-    height = max(0.8 - 0.22 * depth, 0.2)
     axes.broken_barh(
         [(start, width)],
         (row - height / 2, height),

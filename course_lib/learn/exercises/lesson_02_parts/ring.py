@@ -42,9 +42,7 @@ def _weigh(communication: Communication) -> tuple[Mapping[str, Any], Mapping[str
         "messages by rank": [communication.num_messages(rank) for rank in ranks],
         "receivers": [[to for to in ranks if communication.matrix()[rank][to]] for rank in ranks],
     }
-    wrong = expect(
-        communication, sent_bytes=wanted["bytes by rank"], num_messages=wanted["messages by rank"]
-    )
+    wrong = expect(communication, sent_bytes=wanted["bytes by rank"], num_messages=wanted["messages by rank"])
     for rank, receivers in enumerate(got["receivers"]):
         if len(receivers) > 1 and not wrong:
             names = ", ".join(map(str, receivers))
