@@ -105,6 +105,13 @@ def _browser_missing(given: set[str]) -> str:
     return f"The only browser here is {name}, which cannot show JupyterLab" if name in _TEXT_BROWSERS else ""
 
 
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container may run as a number that has no name
+        return "USER"
+
+
 def welcome(url: str, *, port: int, no_browser: str) -> str:
     """What the learner reads at the start: where the lessons are, how to reach them, how to stop."""
     lines = ["JupyterLab with the lessons is at", f"    {url}"]
@@ -112,16 +119,24 @@ def welcome(url: str, *, port: int, no_browser: str) -> str:
         lines += [
             f"{no_browser}: copy the address into a browser on this machine.",
             "If you sit at another machine, type this there, leave it running, and open the address there:",
-            f"    ssh -N -L {port}:{_LOOPBACK}:{port} {getpass.getuser()}@{socket.gethostname()}",
+            f"    ssh -N -L {port}:{_LOOPBACK}:{port} {_user()}@{socket.gethostname()}",
         ]
     lines.append("The address holds a token: who has it can run code as you. Ctrl-C, twice, ends JupyterLab.")
     return "\n".join(lines)
 
 
 def _serve(options: list[str], *, no_browser: str) -> int:
-    from jupyterlab.labapp import LabApp
+    try:
+        from jupyterlab.labapp import LabApp
 
-    app: Any = LabApp.initialize_server(argv=options)
+        app: Any = LabApp.initialize_server(argv=options)
+    except (OSError, RuntimeError) as error:
+        print(
+            f"course lab: JupyterLab cannot start: {error}. It keeps settings and running notebooks in your home "
+            "folder; set HOME to a folder that you can write.",
+            file=sys.stderr,
+        )
+        return 1
 
     def tell() -> None:
         host = _LOOPBACK if app.ip in ("", "0.0.0.0", "localhost") else app.ip

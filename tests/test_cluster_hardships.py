@@ -211,6 +211,26 @@ def test_a_temporary_folder_with_a_long_path_will_do(tmp_path):
     assert not list(folder.glob("pymp-*"))
 
 
+def test_a_cleaner_of_temporary_folders_costs_the_ranks_and_no_call(tmp_path):
+    body = """
+        import os, shutil
+        from course_lib import Cluster
+        old = Cluster(2)
+        for _ in range(3):
+            print([list(cluster.run(lambda me: me.rank)) for cluster in (old, Cluster(2))])
+            for folder in os.scandir(os.environ["TMPDIR"]):
+                shutil.rmtree(folder)
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(body)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.stdout == "[[0, 1], [0, 1]]\n" * 3, ended.stderr
+
+
 def test_a_stopped_rank_does_not_outlive_a_parent_that_is_killed():
     body = textwrap.dedent("""
         import os, time

@@ -253,3 +253,27 @@ def test_welcome_speaks_of_ssh_only_where_no_browser_opens() -> None:
     assert "ssh" not in opened
     assert "http://127.0.0.1:8888/lab?token=x" in opened
     assert "token" in opened
+
+
+def test_a_home_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file, in which no folder can be made")
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("JUPYTER", "XDG"))}
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "course_lib.cli", "lab", "--no-browser"],
+        env={**env, "HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=HANG_LIMIT_S,
+    )
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]  # JupyterLab's own log may have more to say before it
+    assert last.startswith("course lab: JupyterLab cannot start: ")
+    assert "set HOME to a folder that you can write" in last
+
+
+def test_a_user_without_a_name_is_welcome_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr(lab.getpass, "getuser", nameless)
+    assert " USER@" in lab.welcome("http://127.0.0.1:8888/lab?token=t", port=8888, no_browser="No browser")

@@ -133,6 +133,18 @@ def test_a_folder_that_cannot_be_made_is_told_once(tmp_path, monkeypatch, capsys
     assert kept.read() == []
 
 
+def test_a_user_without_a_home_folder_is_told_and_goes_on(monkeypatch, capsys):
+    def homeless():
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.setattr(store_module, "_is_off", lambda: False)
+    monkeypatch.setattr(store_module, "data_dir", homeless)
+    store_module._told.clear()
+    for _ in range(2):
+        store_module.record("check", "00.share", status="passed")
+    assert capsys.readouterr().err.count("could not determine the home directory") == 1
+
+
 def test_a_file_that_cannot_be_read_is_told(tmp_path):
     kept = Store(tmp_path)  # a folder where the file should be
     assert kept.read() == []

@@ -144,6 +144,7 @@ def _plain_start() -> Iterator[None]:
     sys.path[:] = [place for place in path if place not in here] + [str(project_root())]
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
+        _replace_a_server_without_socket()
         _make_room_for_sockets()
         yield
     finally:
@@ -151,6 +152,19 @@ def _plain_start() -> Iterator[None]:
         del os.environ["PYTHONSAFEPATH"]
         if safe is not None:
             os.environ["PYTHONSAFEPATH"] = safe
+
+
+def _replace_a_server_without_socket() -> None:
+    """Stop a fork server that nobody can reach: a cleaner of temporary folders has taken its socket away."""
+    from multiprocessing import forkserver
+
+    server: Any = getattr(forkserver, "_forkserver", None)
+    address = getattr(server, "_forkserver_address", None)
+    if isinstance(address, str) and not address.startswith("\0") and not os.path.exists(address):
+        with contextlib.suppress(FileNotFoundError):  # it would remove the socket
+            server._stop()
+        server._forkserver_address = None
+        multiprocessing.current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined]
 
 
 def _make_room_for_sockets() -> None:

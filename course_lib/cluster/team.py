@@ -55,8 +55,9 @@ class Team:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every rank's process is there; one may have died between two calls."""
-        return bool(self._processes) and all(rank.process.is_alive() for rank in self._processes)
+        """Whether every rank's process is there, and their folder; either may have gone between two calls."""
+        alive = bool(self._processes) and all(rank.process.is_alive() for rank in self._processes)
+        return alive and self.folder.exists()
 
     def ask(self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None) -> Outcome:
         """Send a request to ``ranks`` and collect the answers."""

@@ -120,7 +120,13 @@ def record(event: str, name: str, **fields: Any) -> None:
 
 def store() -> Store:
     """The learner's store, or one that keeps nothing where a test is running."""
-    return Store(None) if _is_off() else Store(data_dir() / "progress.jsonl")
+    if _is_off():
+        return Store(None)
+    try:
+        return Store(data_dir() / "progress.jsonl")
+    except RuntimeError as error:  # a user without a home folder, as containers have them
+        _tell_once(f"Your progress is not being kept: {error}. COURSE_HOME may name a folder. Lessons go on.")
+        return Store(None)
 
 
 @lru_cache(maxsize=1)
