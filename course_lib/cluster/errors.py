@@ -53,7 +53,5 @@ class RankInterrupted(_Told, KeyboardInterrupt):
 
 def first_failure(failures: dict[int, Failure]) -> Failure | None:
     """The culprit: a process that died explains its peers' broken connections, else the earliest true error."""
-    order = sorted(
-        failures.values(), key=lambda failure: (failure.is_echo, failure.kind == "stuck", failure.time_s)
-    )
+    order = sorted(failures.values(), key=lambda failure: (failure.is_echo, failure.time_s))
     return order[0] if order else None

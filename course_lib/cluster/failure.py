@@ -45,7 +45,7 @@ class Link:
 class Failure:
     """How one rank ended badly.
 
-    ``kind``: "raised", "died" (its process is gone), "stuck" (ended at the deadline), "interrupted", or
+    ``kind``: "raised", "died" (its process is gone), "interrupted", or
     "unsendable" (its result cannot travel). ``time_s`` is on the clock that all processes of a machine share.
     """
 
