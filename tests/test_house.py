@@ -18,12 +18,12 @@ FLOOR_OF = {
     "cluster": 1,
     "meter": 2,
     "cost": 3, "parallel": 3,
-    "plot": 4,
-    "learn": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5, "testing": 5, "cli": 5,
+    "plot": 4, "examples": 4,
+    "claims": 5, "learn": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5, "testing": 5, "cli": 5,
 }  # fmt: skip
 READS_ENVIRONMENT = {
     "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
-    "environment_step",
+    "environment_step", "examples",
 }  # fmt: skip
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 50
