@@ -1,0 +1,99 @@
+"""A trial: code that puts one claim to the test, and the evidence that it brings back.
+
+A trial is a function. It runs what the claim speaks of, looks at the numbers, and lets *them* decide::
+
+    @tries("C5")
+    def seeds_alone_do_not_share_out(ranks: Ranks) -> Evidence:
+        batches = ranks(2).run(first_batches)
+        same = batches[0] == batches[1]
+        return Evidence("holds" if same else "false", {"batches that are the same": ...}, because="...")
+
+``ranks(n)`` gives a cluster of n ranks. What cannot be tried on this machine comes back as *blocked*.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib.claims.catalogue import CLAIMS, Claim
+from course_lib.cluster import Cluster, shared_cluster
+from course_lib.devices import machine
+
+__all__ = ["VERDICTS", "Evidence", "Ranks", "Trial", "tries"]
+
+VERDICTS = ("holds", "holds with conditions", "misleading", "false")
+_BLOCKED = "blocked"
+_NEEDS = {"cpu": 0, "gpu1": 1, "gpus": 2}  # GPUs
+
+Ranks = Callable[[int], Cluster]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a trial found: the verdict, the numbers that led to it, and a sentence why.
+
+    ``facts`` are the same in every run; ``timings`` are this machine's and this moment's.
+    """
+
+    verdict: str
+    facts: Mapping[str, Any]
+    because: str
+    timings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.verdict not in (*VERDICTS, _BLOCKED):
+            near = difflib.get_close_matches(str(self.verdict), VERDICTS, n=1, cutoff=0.0)[0]
+            raise ValueError(
+                f"verdict={self.verdict!r} is none of {', '.join(VERDICTS)}; the nearest is {near!r}"
+            )
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether this machine lacks what the trial needs, so that nothing was run."""
+        return self.verdict == _BLOCKED
+
+    def __str__(self) -> str:
+        numbers = {**self.facts, **self.timings}
+        width = max(map(len, numbers), default=0)
+        rows = [f"  {name:<{width}}  {value}" for name, value in numbers.items()]
+        return "\n".join([f"{self.verdict}: {self.because}", *rows])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A claim and the code that decides it; ``run()`` returns the evidence."""
+
+    claim: Claim
+    function: Callable[[Ranks], Evidence]
+
+    def run(self, ranks: Ranks = shared_cluster) -> Evidence:
+        """Put the claim to the test here and now; ``ranks(n)`` lends the clusters."""
+        needed, found = _NEEDS[self.claim.needs], len(machine().devices)
+        if found < needed:
+            what = "a GPU" if needed == 1 else f"{needed} GPUs"
+            return Evidence(_BLOCKED, {}, because=f"this trial needs {what}; the machine has {found}")
+        return self.function(ranks)
+
+
+_TRIALS: dict[str, Trial] = {}
+
+
+def tries(name: str) -> Callable[[Callable[[Ranks], Evidence]], Callable[[Ranks], Evidence]]:
+    """Make a function the trial of the claim of this name."""
+    claim = next((claim for claim in CLAIMS if claim.name == name), None)
+    if claim is None or name in _TRIALS:
+        raise ValueError(f"{name!r} must name a claim of the catalogue that has no trial yet")
+
+    def register(function: Callable[[Ranks], Evidence]) -> Callable[[Ranks], Evidence]:
+        _TRIALS[name] = Trial(claim, function)
+        return function
+
+    return register
+
+
+def found_trials() -> dict[str, Trial]:
+    """The trials of the modules that have been imported, by the claim's name."""
+    return _TRIALS
