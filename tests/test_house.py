@@ -23,7 +23,7 @@ FLOOR_OF = {
 }  # fmt: skip
 READS_ENVIRONMENT = {
     "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
-    "environment_step", "examples",
+    "environment_step", "examples", "claims",
 }  # fmt: skip
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 50

@@ -13,7 +13,7 @@ import importlib
 import pkgutil
 
 from course_lib.claims.catalogue import ARTICLES, CLAIMS, Claim
-from course_lib.claims.trial import VERDICTS, Evidence, Trial, found_trials
+from course_lib.claims.evidence import VERDICTS, Evidence, Trial, found_trials
 
 __all__ = ["ARTICLES", "CLAIMS", "VERDICTS", "Claim", "Evidence", "Trial", "trial", "trials"]
 

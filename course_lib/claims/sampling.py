@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from course_lib.claims.trial import Evidence, Ranks, tries
+from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.cluster import Rank
 
 __all__: list[str] = []
@@ -30,7 +30,7 @@ def _epochs_with_sampler(
     me: Rank, num_items: int, seeds: Sequence[int], num_epochs: int, set_epoch: bool
 ) -> list[list[int]]:
     items = TensorDataset(torch.arange(num_items))
-    sampler = DistributedSampler(items, me.world_size, me.rank, seed=seeds[me.rank])
+    sampler: DistributedSampler[int] = DistributedSampler(items, me.world_size, me.rank, seed=seeds[me.rank])
     loader = DataLoader(items, _BATCH_SIZE, sampler=sampler)
     epochs = []
     for epoch in range(num_epochs):

@@ -9,7 +9,7 @@ Verified with CPU tensors over gloo; the staged path also there, with the stagin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     import torch.distributed as dist
 
-__all__ = ["Message", "exchange", "receive", "send", "start"]
+__all__ = ["Message", "Started", "exchange", "receive", "send", "start"]
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ def exchange(
 
 def start(
     messages: Sequence[Message], *, group: dist.ProcessGroup | None = None, stage: bool | None = None
-) -> Callable[[], None]:
+) -> Started:
     """Start all ``messages`` together and return at once; call what is returned to wait for them."""
     import torch.distributed as dist
 
     if not messages:
-        return lambda: None
+        return Started((), (), [])
     if stage is None:
         stage = messages[0].tensor.is_cuda and dist.get_backend(group) == "gloo"
     buffers = [_host_copy(message) if stage else message.tensor for message in messages]
@@ -64,16 +64,40 @@ def start(
         for message, buffer in zip(messages, buffers, strict=True)
     ]
     works = dist.batch_isend_irecv(operations)
+    return Started(messages, buffers, works)
 
-    def wait() -> None:
-        for work in works:
+
+class Started:
+    """Messages on their way: call it to wait for all of them, or ``wait_for`` one."""
+
+    def __init__(
+        self, messages: Sequence[Message], buffers: Sequence[torch.Tensor], works: list[dist.Work]
+    ) -> None:
+        self._messages, self._buffers = messages, buffers
+        self._works: list[dist.Work | None] = list(works)
+
+    def __call__(self) -> None:
+        for place in range(len(self._messages)):
+            self.wait_for(place)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all have been waited for, or have ended by themselves and left nothing to do."""
+        is_staged = any(
+            buffer is not m.tensor for m, buffer in zip(self._messages, self._buffers, strict=True)
+        )
+        return all(work is None or (not is_staged and work.is_completed()) for work in self._works)
+
+    def wait_for(self, place: int) -> None:
+        """Wait until the message at this place of the list is sent or has arrived. Safe to repeat."""
+        # NCCL hands out one piece of work for all messages that were started together; gloo, one for each.
+        at = place if len(self._works) == len(self._messages) else 0
+        work, self._works[at] = self._works[at], None
+        if work is not None:
             work.wait()
-        if stage:
-            for message, buffer in zip(messages, buffers, strict=True):
-                if message.is_receive:
-                    message.tensor.copy_(buffer)
-
-    return wait
+        message, buffer = self._messages[place], self._buffers[place]
+        if message.is_receive and buffer is not message.tensor:
+            message.tensor.copy_(buffer)
 
 
 def _host_copy(message: Message) -> torch.Tensor:

@@ -2,7 +2,8 @@
 it shows.
 """
 
+from .bucket_explorer import BucketExplorer
 from .collective_explorer import CollectiveExplorer
 from .memory_explorer import MemoryExplorer
 
-__all__ = ["CollectiveExplorer", "MemoryExplorer"]
+__all__ = ["BucketExplorer", "CollectiveExplorer", "MemoryExplorer"]

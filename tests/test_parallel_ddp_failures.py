@@ -1,0 +1,168 @@
+"""DDP from scratch when something goes wrong: a backward that raises, misuse told in a sentence, wrapping twice."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as TorchDDP
+
+from course_lib.cluster import Cluster, RankFailed
+from course_lib.parallel import DistributedDataParallel, global_mean
+
+pytestmark = pytest.mark.xdist_group("parallel_ddp")
+
+TINY = {"bucket_size_bytes": 1, "first_bucket_size_bytes": 1}  # a bucket for each parameter
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two warm ranks on gloo: the tensors of these tests lie on the CPU, on any machine."""
+    with Cluster(2, backend="gloo") as cluster:
+        yield cluster
+
+
+class Branches(nn.Module):
+    """Layers by name, of which a forward uses those that it is told to."""
+
+    def __init__(self, **dtypes: torch.dtype) -> None:
+        super().__init__()
+        for name in ("a", "b", "c"):
+            self.add_module(name, nn.Linear(3, 3, bias=False, dtype=dtypes.get(name, torch.float64)))
+
+    def forward(self, x, names):
+        for name in names:
+            layer = getattr(self, name)
+            x = layer(x.to(layer.weight.dtype))
+        return x
+
+
+def wrapped_twice(me, model, **options):
+    """The same model under ours and under torch's."""
+    ours = DistributedDataParallel(me, model, **TINY, **options)
+    unused = {"find_unused_parameters": options.get("find_unused_parameters", False)}
+    return ours, TorchDDP(copy.deepcopy(model), **unused)
+
+
+def gradients(module) -> list:
+    return [None if p.grad is None else p.grad.tolist() for p in module.parameters()]
+
+
+def x_of(me, seed: int = 0, rows: int = 2) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(10 * seed + me.rank)
+    return torch.randn(rows, 3, dtype=torch.float64, generator=draw)
+
+
+def message_of(do) -> str:
+    try:
+        do()
+    except (RuntimeError, ValueError) as error:
+        return str(error)
+    return "nothing was raised"
+
+
+class Fails(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise RuntimeError("planted")
+
+
+def after_a_failure(me, overlap: bool) -> dict:
+    """Buckets: c, b, a. The first failure leaves one on its way, the second one that is full but waits its turn."""
+    ours, theirs = wrapped_twice(me, Branches(), overlap=overlap)
+    x, said = x_of(me), {}
+    inner = ours.module
+    said["first"] = message_of(lambda: inner.c(Fails.apply(ours(x, "ab"))).square().sum().backward())
+    said["on their way"] = len(ours._on_their_way)
+    said["second"] = message_of(lambda: inner.b(Fails.apply(ours(x, "a"))).square().sum().backward())
+    said["dropped"] = inner.c.weight.grad is None  # a mean of which the step knows nothing
+    said["no forward"] = message_of(lambda: inner(x, "ca").square().sum().backward())
+    for ddp in (ours, theirs):
+        ddp.zero_grad()
+        ddp(x_of(me, 1), "abc").square().sum().backward()
+    return {**said, "ours": gradients(ours), "theirs": gradients(theirs)}
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_after_a_backward_that_raised_the_next_forward_starts_clean(two, overlap):
+    for said in two.call(after_a_failure, (overlap,)):
+        assert said["first"] == said["second"] == "planted"
+        assert said["on their way"] == int(overlap)
+        assert said["dropped"] is overlap
+        assert "came without a forward" in said["no forward"]
+        assert torch.allclose(torch.tensor(said["ours"]), torch.tensor(said["theirs"]), atol=1e-12)
+
+
+def misuse(me) -> dict[str, str]:
+    ddp = DistributedDataParallel(me, Branches())
+    x = x_of(me)
+    loss = ddp(x, "abc").square().sum()
+    loss.backward(retain_graph=True)
+    said = {"twice": message_of(lambda: loss.backward())}
+    said["past"] = message_of(lambda: ddp.module(x, "abc").sum().backward())
+    said["create_graph"] = message_of(lambda: ddp(x, "abc").square().sum().backward(create_graph=True))
+    said["nothing"] = message_of(lambda: DistributedDataParallel(me, Branches().requires_grad_(False)))
+    said["sizes"] = message_of(lambda: DistributedDataParallel(me, Branches(), bucket_size_bytes=-1))
+    said["items"] = message_of(lambda: global_mean(me, x.sum(), 0))
+    other = nn.Linear(3, 3 + me.rank) if me.rank else nn.Linear(3, 3)
+    said["models"] = message_of(lambda: DistributedDataParallel(me, other))
+    said["more"] = message_of(
+        lambda: DistributedDataParallel(me, nn.Sequential(*[nn.Linear(1, 1)] * (1 + me.rank)))
+    )
+    ddp.zero_grad()
+    said["clean"] = message_of(lambda: ddp(x, "abc").square().sum().backward())
+    return said
+
+
+def test_misuse_is_told_in_a_sentence(two):
+    for said in two.call(misuse):
+        for way in ("twice", "past"):
+            assert "came without a forward of this wrapper before it" in said[way]
+        assert "a gradient of c.weight" in said["twice"]
+        assert "create_graph=True) does not work" in said["create_graph"]
+        assert "there is nothing to average" in said["nothing"]
+        assert "bucket_size_bytes=-1 does not work" in said["sizes"]
+        assert "num_items is 0 on every rank" in said["items"]
+        assert (
+            "rank 0 has weight (3, 3) torch.float32, trained where rank 1 has weight (4, 3)" in said["models"]
+        )
+        assert said["clean"] == "nothing was raised"
+    with pytest.raises(RankFailed, match="num_items=-1 does not work"):
+        two.call(lambda me: global_mean(me, torch.zeros(()), -1), show=False)
+
+
+def two_forwards(me) -> tuple[list, list]:
+    ours, theirs = wrapped_twice(me, Branches())
+    for ddp in (ours, theirs):
+        (ddp(x_of(me, 0), "abc").square().sum() + ddp(x_of(me, 1), "cab").sum()).backward()
+    return gradients(ours), gradients(theirs)
+
+
+def test_two_forwards_and_one_backward_are_averaged_once(two):
+    for ours, theirs in two.call(two_forwards):
+        assert torch.allclose(torch.tensor(ours), torch.tensor(theirs), atol=1e-12)
+
+
+def wrapped_again(me) -> tuple[list, list]:
+    """As when a cell is run twice; and the model alone, once the last wrapper is gone."""
+    model = Branches()
+    ddp = DistributedDataParallel(me, model)
+    ddp = DistributedDataParallel(me, model)
+    ddp(x_of(me), "abc").sum().backward()
+    averaged = gradients(model)
+    del ddp
+    model.zero_grad()
+    model(x_of(me), "abc").sum().backward()
+    return averaged, gradients(model)
+
+
+def test_a_model_can_be_wrapped_anew_and_outlives_its_wrapper(two):
+    (averaged, alone), (averaged_1, alone_1) = two.call(wrapped_again)
+    assert averaged == averaged_1
+    assert alone != alone_1
