@@ -1,0 +1,136 @@
+"""Pictures painted box by box, without matplotlib: some follow a control, and hundreds of boxes must not take a second.
+
+Same colours, letters and hatches as the other pictures (``style.py``); sizes are in pixels of the screen, and drawn
+finer than that so that letters stay sharp.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from PIL import Image, ImageColor, ImageDraw, ImageFont
+
+from .style import Look, text_colour
+
+__all__ = ["Raster", "Sheet"]
+
+_DENSITY = 1.5
+_HATCH_STEP = 9  # pixels between the lines of a hatch
+
+
+@dataclass(frozen=True, repr=False)
+class Raster:
+    """A painted picture and the sentence that says what it shows: displays as a PNG, as text it is the sentence."""
+
+    image: Image.Image
+    alt: str
+
+    def png(self) -> bytes:
+        buffer = io.BytesIO()
+        self.image.save(buffer, "png", compress_level=1)
+        return buffer.getvalue()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the PNG to ``path``."""
+        path = Path(path)
+        path.write_bytes(self.png())
+        return path
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height on the screen, in pixels."""
+        return round(self.image.width / _DENSITY), round(self.image.height / _DENSITY)
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        width, height = self.size
+        data = base64.b64encode(self.png()).decode("ascii")
+        return {"image/png": data, "text/plain": self.alt}, {
+            "image/png": {"width": width, "height": height, "alt": self.alt}
+        }
+
+
+class Sheet:
+    """White paper of ``width`` x ``height`` pixels to paint on; all positions in pixels from the upper left."""
+
+    def __init__(self, width: float, height: float) -> None:
+        size = (round(width * _DENSITY), round(height * _DENSITY))
+        self.image = Image.new("RGB", size, "white")
+        self._draw = ImageDraw.Draw(self.image)
+
+    def box(self, left: float, top: float, right: float, bottom: float, look: Look, text: str = "") -> None:
+        """A box in a look, with a text in its middle where the text fits."""
+        x0, y0, x1, y1 = (round(value * _DENSITY) for value in (left, top, right, bottom))
+        if x1 <= x0:
+            x1 = x0 + 1
+        if look.hatch and x1 - x0 > 3:
+            strip = _hatched(look.colour, look.hatch, y1 - y0)
+            for at in range(x0, x1, strip.width):
+                self.image.paste(strip.crop((0, 0, min(strip.width, x1 - at), y1 - y0)), (at, y0))
+        else:
+            self._draw.rectangle((x0, y0, x1 - 1, y1 - 1), fill=look.colour)
+        if x1 - x0 > 5:
+            self._draw.rectangle((x0, y0, x1 - 1, y1 - 1), outline="white")
+        if text:
+            self._box_text((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, text, look)
+
+    def _box_text(self, x: float, y: float, room: float, text: str, look: Look) -> None:
+        font = _font(9)
+        width = font.getlength(text)
+        if width + 4 > room:
+            return
+        if look.hatch:  # the lines of a hatch must not run through the letters
+            half = 5.5 * _DENSITY
+            self._draw.rectangle((x - width / 2 - 2, y - half, x + width / 2 + 2, y + half), fill=look.colour)
+        self._draw.text((x, y), text, fill=text_colour(look.colour), font=font, anchor="mm")
+
+    def text(
+        self, x: float, y: float, text: str, *, size: float = 10, anchor: str = "lm", bold: bool = False
+    ) -> float:
+        """Write ``text``; returns how wide it is. ``anchor`` as in Pillow: "lm" is left, middle."""
+        font = _font(size, bold=bold)
+        self._draw.text((x * _DENSITY, y * _DENSITY), text, fill="black", font=font, anchor=anchor)
+        return float(font.getlength(text)) / _DENSITY
+
+    def line(
+        self, x0: float, y0: float, x1: float, y1: float, *, colour: str = "#DDDDDD", width: int = 1
+    ) -> None:
+        points = [round(value * _DENSITY) for value in (x0, y0, x1, y1)]
+        self._draw.line(points, fill=colour, width=width)
+
+
+@lru_cache(maxsize=64)
+def _hatched(colour: str, hatch: str, height: int) -> Image.Image:
+    """A strip of a colour under white lines, so wide that it can be laid end to end."""
+    step = round(_HATCH_STEP * _DENSITY)
+    width = step * max(1, 240 // step)
+    strip = Image.new("RGB", (width, height), colour)
+    draw = ImageDraw.Draw(strip)
+    light = tuple(round(255 - 0.45 * (255 - channel)) for channel in ImageColor.getrgb(colour))
+    for x in range(-height - step, width + height + step, step):
+        if "/" in hatch or "x" in hatch:
+            draw.line((x, height, x + height, 0), fill=light)
+        if "\\" in hatch or "x" in hatch:
+            draw.line((x, 0, x + height, height), fill=light)
+        if "|" in hatch:
+            draw.line((x, 0, x, height), fill=light)
+        if "." in hatch:
+            draw.point([(x, y) for y in range(2, height, 5)], fill=light)
+    return strip
+
+
+@lru_cache(maxsize=8)
+def _font(size: float, *, bold: bool = False) -> ImageFont.FreeTypeFont:
+    """The letters of the other pictures, which matplotlib ships; size in pixels of the screen, times 1.3 as points."""
+    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
+    return ImageFont.truetype(Path(mpl.get_data_path(), "fonts", "ttf", name), round(size * 1.3 * _DENSITY))

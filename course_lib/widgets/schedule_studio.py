@@ -1,0 +1,257 @@
+"""The schedule studio: choose a pipeline schedule or write one, see it judged and simulated as you type, then run it.
+
+The table of actions is a text of one line a rank, so it can be edited with the keyboard alone. What is drawn is the
+simulator's prediction; the button executes the same table on real ranks, with paced computing, and lays what was
+measured under what was predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+
+import ipywidgets as widgets
+
+from course_lib.cluster import RankError
+from course_lib.cost import Link
+from course_lib.cost.pipeline import StageTimes, simulate
+from course_lib.cost.pipeline_result import Simulation
+from course_lib.meter.units import time_text
+from course_lib.parallel.pipeline import (
+    MAKERS,
+    Problem,
+    Schedule,
+    aligned,
+    from_text,
+    make,
+    peak_live,
+    to_text,
+    validate,
+)
+from course_lib.plot.pipeline_gantt import pipeline_gantt
+from course_lib.plot.raster import Raster
+from course_lib.widgets.paired import Paired
+
+__all__ = ["Goal", "Run", "ScheduleStudio"]
+
+Run = Callable[[Schedule, StageTimes, Link], Simulation]
+"""Executes a schedule on real ranks with stages of these times over this link, and returns what was measured."""
+
+_FORWARD_S = 0.010
+_MOST_PROBLEMS = 3
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A mission: a schedule for so many ranks and micro-batches, within a memory limit, with little idle time."""
+
+    num_ranks: int
+    num_micro_batches: int
+    max_live: int  # activations (micro-batches x stages) that a rank may hold
+    idle_share: float  # to stay below
+
+    def missed(self, schedule: Schedule, simulation: Simulation) -> list[str]:
+        """What is still wrong, in words; nothing when the goal is reached."""
+        wrong = []
+        if (schedule.num_ranks, schedule.num_micro_batches) != (self.num_ranks, self.num_micro_batches):
+            wrong.append(f"it is for {self.num_ranks} ranks and {self.num_micro_batches} micro-batches")
+        if max(peak_live(schedule)) > self.max_live:
+            wrong.append(
+                f"a rank holds {max(peak_live(schedule))} live activations, {self.max_live} are allowed"
+            )
+        if simulation.idle_share >= self.idle_share:
+            wrong.append(f"{simulation.idle_share:.1%} is idle, less than {self.idle_share:.0%} is asked for")
+        return wrong
+
+    def __str__(self) -> str:
+        return (
+            f"{self.num_ranks} ranks, {self.num_micro_batches} micro-batches, at most {self.max_live} live activations "
+            f"on a rank, less than {self.idle_share:.0%} idle"
+        )
+
+
+class ScheduleStudio(widgets.VBox):
+    """Controls, the table to edit, what is wrong with it, the picture, and numbers by rank.
+
+    ``run`` executes the table when the button is pressed; without it there is only the simulation. ``goal`` is shown
+    and judged. A forward of a stage takes 10 ms; the other times follow from the controls.
+    """
+
+    def __init__(
+        self,
+        run: Run | None = None,
+        *,
+        kind: str = "1f1b",
+        num_ranks: int = 4,
+        num_micro_batches: int = 8,
+        goal: Goal | None = None,
+    ) -> None:
+        self._run, self.goal = run, goal
+        self._measured: Simulation | None = None
+        self._is_filling = False
+        self._make_controls(kind, num_ranks, num_micro_batches)
+        self.table = widgets.Textarea(description="table", continuous_update=True)
+        self.table.layout, self.table.style = (
+            {"width": "98%", "height": "9em"},
+            {"description_width": "initial"},
+        )
+        self.table.add_class("course-schedule")  # letters of one width, so that columns stand in line
+        self.verdict = widgets.HTML()
+        self.image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
+        self.numbers = widgets.HTML()
+        for control in (self.kind, self.ranks.number, self.micro_batches.number, self.chunks.number):
+            control.observe(self._fill, names="value")
+        for control in (self.ratio.number, self.latency.number, self.overlap, self.limit, self.table):
+            control.observe(self._draw, names="value")
+        self.fill.on_click(self._fill)
+        self.execute.on_click(self._execute)
+        self._fill()
+        rows = [
+            [self.kind, self.ranks, self.micro_batches, self.chunks],
+            [self.ratio, self.latency, self.overlap, self.limit],
+            [self.execute, self.fill],
+        ]
+        wrap = widgets.Layout(flex_flow="row wrap")
+        boxes = [widgets.HBox(row, layout=wrap) for row in rows]
+        look = widgets.HTML(
+            "<style>.course-schedule textarea {font-family: monospace; white-space: pre}</style>"
+        )
+        super().__init__([look, *boxes[:2], self.table, boxes[2], self.verdict, self.image, self.numbers])
+
+    def _make_controls(self, kind: str, num_ranks: int, num_micro_batches: int) -> None:
+        style = {"description_width": "initial"}
+        options = [(maker.title, name) for name, maker in MAKERS.items()]
+        self.kind = widgets.Dropdown(
+            options=options, value=kind, description="schedule", style=style, layout={"width": "17em"}
+        )
+        self.ranks = Paired("ranks", num_ranks, 1, 8)
+        self.micro_batches = Paired("micro-batches", num_micro_batches, 1, 32)
+        self.chunks = Paired("stages a rank", 2, 1, 4)
+        self.ratio = Paired("backward / forward", 2.0, 0.5, 4.0, step=0.1)
+        self.latency = Paired("latency (ms)", 0.0, 0.0, 20.0, step=0.5)
+        self.overlap = widgets.Checkbox(True, description="messages travel beside computing", indent=False)
+        self.limit = widgets.BoundedIntText(
+            0, min=0, max=99, description="live activations allowed (0: any number)", style=style,
+            layout={"width": "24em"},
+        )  # fmt: skip
+        self.execute = widgets.Button(
+            description="run on ranks", tooltip="Execute this table on real ranks", disabled=self._run is None
+        )
+        self.fill = widgets.Button(
+            description="fill the table anew", tooltip="Write the chosen schedule into it"
+        )
+
+    # -- what is chosen -----------------------------------------------------------------------------------------
+
+    @property
+    def times(self) -> StageTimes:
+        """Of each stage. Stages that share a rank share out what one stage would take."""
+        whole = StageTimes.of(_FORWARD_S, self.ratio.value)
+        return whole.divided(max(1, self._schedule.num_stages // self._schedule.num_ranks))
+
+    @property
+    def link(self) -> Link:
+        return Link(self.latency.value / 1e3, float("inf"))
+
+    @property
+    def schedule(self) -> Schedule:
+        """The table as it stands; ``ValueError`` where it cannot be read."""
+        return from_text(self.table.value)
+
+    def picture(self) -> Raster:
+        """What is shown, as a picture that stays."""
+        return pipeline_gantt(self._simulation, self._measured)
+
+    def __repr__(self) -> str:
+        return (
+            f"Schedule studio ({MAKERS[self.kind.value].title}, {self.ranks.value} ranks, "
+            f"{self.micro_batches.value} micro-batches)"
+        )
+
+    # -- what happens -------------------------------------------------------------------------------------------
+
+    def _fill(self, _: object = None) -> None:
+        """Write the chosen schedule into the table."""
+        free = MAKERS[self.kind.value].chunks == "any"
+        self.chunks.disabled = not free
+        made = make(
+            self.kind.value, int(self.ranks.value), int(self.micro_batches.value),
+            num_chunks=int(self.chunks.value) if free else None,
+        )  # fmt: skip
+        text = to_text(aligned(made))
+        if text == self.table.value:
+            self._draw()
+        self.table.value = text
+
+    def _draw(self, change: object = None) -> None:
+        self._measured = None  # it belongs to what was there before
+        try:
+            schedule = self.schedule
+        except ValueError as error:
+            self._say("bad", f"Cannot be read yet: {error}")
+            self.execute.disabled = True
+            return
+        problems = validate(schedule, max_live=self.limit.value or None)
+        fatal = [problem for problem in problems if problem.reason != "memory"]
+        self.execute.disabled = bool(fatal) or self._run is None
+        if fatal:
+            self._say("bad", self._list(fatal))
+            return
+        self._schedule = schedule
+        self._simulation = simulate(schedule, self.times, link=self.link, overlap=self.overlap.value)
+        self._show(problems)
+
+    def _show(self, problems: tuple[Problem, ...]) -> None:
+        picture = self.picture()
+        self.image.value = picture.png()
+        self.image.layout.width = f"{picture.size[0]}px"
+        self.numbers.value = self._table_of_numbers()
+        missed = self.goal.missed(self._schedule, self._simulation) if self.goal else []
+        if problems:
+            self._say("bad", f"It can run, but: {self._list(problems)}")
+        elif missed:
+            self._say("info", f"It can run. Not the goal yet: {'; '.join(missed)}.")
+        else:
+            reached = f" The goal is reached: {self.goal}." if self.goal else ""
+            self._say("good", f"It can run.{reached} {picture.alt}")
+
+    def _execute(self, _: object) -> None:
+        assert self._run is not None
+        self.execute.disabled = True
+        self._say("info", f"{self._schedule.num_ranks} ranks run the table ...")
+        try:
+            self._measured = self._run(self._schedule, self.times, self.link)
+        except (RankError, RuntimeError, ValueError) as error:
+            self._say("bad", f"The ranks could not run it: {str(error).splitlines()[0]}")
+        else:
+            self._show(validate(self._schedule, max_live=self.limit.value or None))
+        finally:
+            self.execute.disabled = False
+
+    # -- words --------------------------------------------------------------------------------------------------
+
+    def _say(self, mood: str, text: str) -> None:
+        sign = {"good": "✓", "bad": "✗", "info": "…"}[mood]
+        head = f"<b>{'Goal: ' + escape(str(self.goal)) + '.' if self.goal else ''}</b> "
+        self.verdict.value = f"<div role='status'>{head if self.goal else ''}{sign} {escape(text)}</div>"
+
+    @staticmethod
+    def _list(problems: list[Problem] | tuple[Problem, ...]) -> str:
+        shown = "; ".join(str(problem) for problem in problems[:_MOST_PROBLEMS])
+        more = len(problems) - _MOST_PROBLEMS
+        return f"{shown}; and {more} more." if more > 0 else f"{shown}."
+
+    def _table_of_numbers(self) -> str:
+        """Idle share and live activations of each rank, predicted and measured."""
+        runs = {"predicted": self._simulation} | ({"measured": self._measured} if self._measured else {})
+        heads = [f"idle, {name}" for name in runs] + ["most live activations"]
+        lines = [
+            [f"rank {rank}", *(f"{run.idle_share_by_rank[rank]:.1%}" for run in runs.values()), str(live)]
+            for rank, live in enumerate(peak_live(self._schedule))
+        ]
+        lines.append(["all", *(f"{run.idle_share:.1%}" for run in runs.values()), ""])
+        times = ", ".join(f"{time_text(run.makespan_s)} {name}" for name, run in runs.items())
+        rows = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in line)}</tr>" for line in lines)
+        head = "".join(f"<th>{text}</th>" for text in ["", *heads])
+        return f"<table><caption>The step: {times}</caption><tr>{head}</tr>{rows}</table>"

@@ -1,0 +1,183 @@
+"""The schedule studio and its picture, driven without a front end."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+
+from course_lib.cost.pipeline import StageTimes, simulate
+from course_lib.parallel import pipeline
+from course_lib.plot.pipeline_gantt import pipeline_gantt
+from course_lib.plot.raster import Sheet
+from course_lib.plot.style import Look
+from course_lib.widgets import Goal, ScheduleStudio
+from course_lib.widgets.paired import Paired
+
+
+def simulated(schedule, times, link):
+    """In place of real ranks: what they would measure if each action took a tenth longer."""
+    slower = StageTimes(1.1 * times.forward_s, 1.1 * times.input_s, 1.1 * times.weight_s)
+    return simulate(schedule, slower, link=link)
+
+
+@pytest.fixture
+def studio() -> ScheduleStudio:
+    return ScheduleStudio(simulated, kind="gpipe", num_ranks=2, num_micro_batches=3)
+
+
+def test_it_starts_with_the_schedule_its_picture_and_its_numbers(studio):
+    assert studio.schedule.rows == pipeline.gpipe(2, 3).rows
+    assert Image.open(io.BytesIO(studio.image.value)).format == "PNG"
+    assert "✓ It can run." in studio.verdict.value
+    assert "<td>all</td><td>25.0%</td>" in studio.numbers.value  # (p - 1) / (m + p - 1)
+    assert repr(studio) == "Schedule studio (GPipe, 2 ranks, 3 micro-batches)"
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "expected"),
+    [
+        ("ranks", 4, "50.0%"),
+        ("micro_batches", 7, "12.5%"),
+        ("ratio", 1.0, "25.0%"),
+        ("latency", 10.0, None),
+    ],
+)
+def test_every_number_redraws(studio, control, value, expected):
+    image, numbers = studio.image.value, studio.numbers.value
+    getattr(studio, control).number.value = value
+    assert studio.image.value != image
+    assert studio.numbers.value != numbers
+    if expected:
+        assert f"<td>all</td><td>{expected}</td>" in studio.numbers.value
+
+
+def test_choosing_a_kind_writes_its_table(studio):
+    for kind in pipeline.MAKERS:
+        studio.kind.value = kind
+        free = pipeline.MAKERS[kind].chunks == "any"
+        assert studio.chunks.disabled != free
+        assert studio.schedule.rows == pipeline.make(kind, 2, 3).rows
+        assert "✓ It can run." in studio.verdict.value
+    studio.kind.value = "interleaved"
+    studio.chunks.number.value = 3
+    assert studio.schedule.num_stages == 6
+
+
+def test_a_table_that_is_typed_is_judged_and_drawn(studio):
+    studio.table.value = "F0 B0 F1 B1 F2 B2\nF0 B0 F1 B1 F2 B2"  # one at a time
+    assert "<td>all</td><td>50.0%</td>" in studio.numbers.value
+    assert "<td>1</td></tr>" in studio.numbers.value  # one live activation
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("F0 Q1", "✗ Cannot be read yet: Rank 0, cell 2"),
+        ("", "Cannot be read yet: The schedule is empty"),
+        ("F0 F1 B1\nF0 F1 B0 B1", "stage 0 (rank 0) never runs B0"),
+        ("B0 F0\nF0 B0", "runs B0 before its F0"),
+    ],
+)
+def test_what_is_wrong_is_said_and_the_picture_stays(studio, typed, said):
+    image, numbers = studio.image.value, studio.numbers.value
+    studio.table.value = typed
+    assert said in studio.verdict.value
+    assert (studio.image.value, studio.numbers.value) == (image, numbers)
+    assert studio.execute.disabled
+    assert studio.table.value == typed  # what was typed is never touched
+    studio.fill.click()
+    assert studio.schedule.rows == pipeline.gpipe(2, 3).rows
+    assert not studio.execute.disabled
+
+
+def test_a_limit_on_memory_is_a_problem_that_can_still_run(studio):
+    studio.limit.value = 2
+    assert "✗ It can run, but: stage 0 (rank 0) runs F2 as live activation 3" in studio.verdict.value
+    assert not studio.execute.disabled
+    studio.kind.value = "1f1b"
+    assert "✓ It can run." in studio.verdict.value
+
+
+def test_a_run_is_laid_under_the_plan_until_something_changes(studio):
+    height = Image.open(io.BytesIO(studio.image.value)).height
+    studio.execute.click()
+    assert Image.open(io.BytesIO(studio.image.value)).height > height
+    assert "132 ms measured" in studio.verdict.value
+    assert "idle, measured" in studio.numbers.value
+    studio.ratio.number.value = 1.0
+    assert "measured" not in studio.numbers.value
+
+
+def test_ranks_that_fail_are_told_in_words(studio):
+    def fails(*_):
+        raise RuntimeError("rank 1 <died>\nand more")
+
+    studio._run = fails
+    studio.execute.click()
+    assert "could not run it: rank 1 &lt;died&gt;</div>" in studio.verdict.value
+    assert not studio.execute.disabled
+
+
+def test_without_ranks_there_is_only_the_plan():
+    assert ScheduleStudio().execute.disabled
+
+
+def test_a_goal_is_judged():
+    studio = ScheduleStudio(
+        kind="gpipe", num_ranks=4, num_micro_batches=8, goal=Goal(4, 8, max_live=4, idle_share=0.28)
+    )
+    assert "Not the goal yet: a rank holds 8 live activations, 4 are allowed" in studio.verdict.value
+    studio.kind.value = "1f1b"
+    assert "The goal is reached" in studio.verdict.value
+    studio.micro_batches.number.value = 4
+    assert "it is for 4 ranks and 8 micro-batches" in studio.verdict.value
+    studio.micro_batches.number.value = 8
+    studio.latency.number.value = 10.0
+    assert "less than 28% is asked for" in studio.verdict.value
+
+
+def test_slider_and_box_are_one_number():
+    whole, broken = Paired("n", 2, 1, 8), Paired("x", 2.0, 0.5, 4.0, step=0.1)
+    whole.slider.value = 5
+    broken.number.value = 3.5
+    assert (whole.value, broken.slider.value) == (5, 3.5)
+    assert whole.number.description == "n"
+    whole.disabled = True
+    assert whole.slider.disabled
+    assert whole.disabled
+
+
+def test_the_picture_says_what_it_shows():
+    run = simulate(pipeline.gpipe(2, 3), StageTimes.of(0.01))
+    alone, both = pipeline_gantt(run), pipeline_gantt(run, run)
+    assert alone.alt == (
+        "GPipe with 2 ranks and 3 micro-batches: 120 ms predicted, 25% of it idle. Longest wait by rank, predicted: "
+        "30 ms, 0 ns."
+    )
+    assert "measured" in both.alt
+    assert both.size[1] > alone.size[1]
+    data, about = alone._repr_mimebundle_()
+    assert data["text/plain"] == about["image/png"]["alt"] == alone.alt
+
+
+def test_boxes_lie_where_their_times_are():
+    picture = pipeline_gantt(simulate(pipeline.one_f_one_b(2, 2), StageTimes.of(0.01)), title="x").image
+    blue = (0, 114, 178)
+    # rank 0: F0 F1 from the left edge of the axis, 1/9 of the width each; then it waits.
+    width = 800 - 92 - 12
+    at = [
+        picture.getpixel((round(1.5 * (92 + share * width)), round(1.5 * 33))) for share in (0.02, 0.2, 0.27)
+    ]
+    assert at[0] == at[1] == blue
+    assert at[2] == (255, 255, 255)
+
+
+def test_a_hatched_box_keeps_to_its_place():
+    sheet = Sheet(100, 40)
+    sheet.box(10, 10, 90, 30, Look("#E69F00", "/", "B"), "B0")
+    pixels = sheet.image.load()
+    assert pixels is not None
+    assert pixels[3, 3] == pixels[147, 57] == (255, 255, 255)
+    assert pixels[20, 20] != (255, 255, 255)
