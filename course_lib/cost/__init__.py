@@ -36,6 +36,18 @@ from course_lib.cost.scaling import (
 )
 from course_lib.cost.step import Bucket, StepTime, ddp_buckets, ddp_step
 from course_lib.cost.step_memory import transformer_memory
+from course_lib.cost.tensor_parallel import (
+    SplitCollective,
+    block_collectives,
+    collectives_sent_bytes,
+    collectives_time_s,
+    split_transformer_collectives,
+)
+from course_lib.cost.tensor_parallel_memory import (
+    ActivationTerm,
+    explained_activations,
+    published_activation_bytes,
+)
 from course_lib.meter.shapes import Attention, Conv2d, Layer, Linear
 
 __all__ = [
@@ -47,6 +59,7 @@ __all__ = [
     "MACHINES",
     "OPTIMIZERS",
     "PRECISIONS",
+    "ActivationTerm",
     "Attention",
     "Bucket",
     "CollectiveCost",
@@ -62,18 +75,23 @@ __all__ = [
     "Round",
     "Saved",
     "ScalingPoint",
+    "SplitCollective",
     "StateBytes",
     "StepTime",
     "activation_bytes",
     "algorithms_of",
+    "block_collectives",
     "bus_factor",
     "cnn_layers",
     "collective_cost",
+    "collectives_sent_bytes",
+    "collectives_time_s",
     "conv_activations",
     "crossing_bandwidth_bytes_per_s",
     "crossing_ranks",
     "ddp_buckets",
     "ddp_step",
+    "explained_activations",
     "fit_growing_latency",
     "flops",
     "from_calibration",
@@ -82,10 +100,12 @@ __all__ = [
     "mfu",
     "model_state",
     "precision_state",
+    "published_activation_bytes",
     "resnet_layers",
     "rounds_of",
     "scaling_curve",
     "six_n_flops",
+    "split_transformer_collectives",
     "transformer_activations",
     "transformer_layers",
     "transformer_memory",
