@@ -11,7 +11,7 @@ import time
 import pytest
 import torch
 
-from course_lib.learn import check, exercises
+from course_lib.learn import check, exercises, hint
 from course_lib.learn.checking import judged
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake, Outcome
 from course_lib.learn.judge import by_cases, by_value
@@ -394,3 +394,17 @@ def test_an_alarm_of_somebody_else_goes_on():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_arguments_that_do_not_fit_are_not_blamed_on_a_line_of_the_judge():
+    def ring(me):
+        return me
+
+    verdict = check("02.ring", ring)
+    assert "takes 1 positional argument but 2 were given" in verdict.message
+    assert "on line" not in verdict.message
+
+
+@pytest.mark.parametrize("name", [[], None, 7, {"02.ring"}])
+def test_what_is_no_name_of_an_exercise_gets_a_sentence(name):
+    assert "There is no exercise" in str(hint(name))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dis
 import linecache
+import re
 import traceback
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from course_lib.learn.exercise import Raised
-from course_lib.learn.watch import from_library
+from course_lib.learn.watch import from_library, is_of_course
 
-__all__ = ["NotAnAnswer", "NotAttempted", "describe", "is_stub", "says_your_turn"]
+__all__ = ["NotAnAnswer", "NotAttempted", "describe", "is_stub", "is_wrong_call", "says_your_turn"]
 
+_WRONG_CALL = re.compile(
+    r"\(\) (takes .* but \d+ (was|were) given|missing \d+ required|got an unexpected keyword)"
+)
 _QUIET = {"RESUME", "CACHE", "NOP", "PUSH_NULL", "PRECALL", "COPY_FREE_VARS", "MAKE_CELL", "NOT_TAKEN"}
 _STUB = _QUIET | {"LOAD_GLOBAL", "LOAD_CONST", "LOAD_COMMON_CONSTANT", "CALL", "POP_TOP"}
 
@@ -35,7 +39,17 @@ def describe(error: BaseException) -> Raised:
             line, source = number, linecache.getline(filename, number).strip()
     if isinstance(error, SystemExit):
         return Raised("SystemExit", "it asked Python to exit", line, source)
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is not None and is_wrong_call(type(error).__name__, message, last.tb_frame.f_code.co_filename):
+        line, source = None, ""  # the line is the judge's, and right
     return Raised(type(error).__name__, message[:300], line, source[:120])
+
+
+def is_wrong_call(kind: str, message: str, filename: str) -> bool:
+    """Whether a judge, in a file of the course, could not call an answer because it takes other arguments."""
+    return kind == "TypeError" and is_of_course(filename) and bool(_WRONG_CALL.search(message))
 
 
 def says_your_turn(error: BaseException) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from course_lib.learn.compare import Compare, difference, short
 from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
-from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
+from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_wrong_call, says_your_turn
 from course_lib.learn.watch import watch
 
 __all__ = ["RankJudge", "by_cases", "by_ranks", "by_value"]
@@ -173,9 +173,11 @@ def _of_ranks(error: Any, world_size: int) -> Raised:
     ]
     on_all = len(same) == world_size
     whose = "on every rank" if on_all else f"rank {failure.rank}"
-    in_answer = (
-        where is not None and where.function != _on_rank.__name__
-    )  # else before the answer's first line
+    in_answer = (  # else before the answer's first line
+        where is not None
+        and where.function != _on_rank.__name__
+        and not is_wrong_call(failure.type_name, failure.message, where.filename)
+    )
     line, source = (where.line_number, where.line) if in_answer else (None, "")
     message = " ".join(f"{failure.message} ({whose})".split())
     return Raised(failure.type_name, message, line, source, "" if on_all else _without_us(str(error)))

@@ -34,6 +34,11 @@ def from_library(filename: str) -> bool:
     return filename.startswith("<frozen") or filename.startswith((*_LIBRARIES, _COURSE))
 
 
+def is_of_course(filename: str) -> bool:
+    """Whether code of this file is the course's own, exercises and their examples among it."""
+    return filename.startswith(_COURSE)
+
+
 def resolve(name: str) -> Any:
     """The object of a dotted name, such as "torch.distributed.all_reduce". Raises ``ValueError`` when there
     is none.

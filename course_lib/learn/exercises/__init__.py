@@ -37,7 +37,7 @@ def exercise(name: str) -> Exercise:
     """The exercise of this name ("07.split"). Raises ``ValueError`` that names the nearest one."""
     lesson = name[:2] if isinstance(name, str) else ""
     found = {one.name: one for one in exercises_of(lesson)} if lesson in lesson_numbers() else {}
-    if name in found:
+    if isinstance(name, str) and name in found:
         return found[name]
     every = [one.name for number in lesson_numbers() for one in exercises_of(number)]
     near = difflib.get_close_matches(str(name), every, n=1, cutoff=0.4)
