@@ -1,0 +1,333 @@
+"""Draw the pictures of lesson 04: ``python assets/make_lesson_04.py`` writes assets/04_*.png beside itself.
+
+Curves and bars are computed by the cost model; the other pictures are drawings.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from make_lesson_02 import COLOURS, GREY, INK, arrow, drawing, rank, word
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from course_lib import cost
+from course_lib.plot import OKABE_ITO, lines, memory_bars, png
+from course_lib.widgets import BucketExplorer
+
+HERE = Path(__file__).parent
+BLUE, ORANGE, GREEN, RED, LIGHT = (
+    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "vermillion", "yellow")
+)
+PALE = "#F4F4F4"
+MIB = 2**20
+
+
+def save(figure: Figure, name: str) -> None:
+    (HERE / f"04_{name}.png").write_bytes(png(figure))
+
+
+def box(
+    axes: Axes, x: float, y: float, wide: float, high: float, text: str = "", *, colour: str = PALE, size: float = 9,
+    hatch: str = "", edge: str = INK, dash: str = "-",
+) -> None:  # fmt: skip
+    """A rectangle with a text in its middle, legible over a hatch."""
+    axes.add_patch(
+        Rectangle(
+            (x, y), wide, high, facecolor=colour, edgecolor=edge, hatch=hatch, linestyle=dash, linewidth=1
+        )
+    )
+    ground = {"facecolor": colour, "edgecolor": "none", "pad": 1.2} if hatch and text else None
+    word(axes, x + wide / 2, y + high / 2 - 0.1, text, size=size, color="black", bbox=ground)
+
+
+def line(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, style: str = "-|>") -> None:
+    axes.add_patch(
+        FancyArrowPatch(start, end, arrowstyle=style, mutation_scale=12, color=INK, shrinkA=0, shrinkB=0)
+    )
+
+
+def apart() -> None:
+    """Four ranks with a model and a quarter of the images each; nothing between them."""
+    figure, axes = drawing(8, 2.6)
+    for number in range(4):
+        left = 5 + 18.5 * number
+        rank(axes, left + 7, 20.5, number)
+        box(axes, left, 11, 14, 4.6, f"model {'ABCD'[number]}", colour=COLOURS[number])
+        box(axes, left, 4.2, 14, 4, "a quarter of the images", size=7.5)
+        line(axes, (left + 7, 8.4), (left + 7, 10.8))
+        if number:
+            word(axes, left - 2.2, 13.2, "?", size=18, weight="bold", color=GREY)
+    word(axes, 40, 1.6, "one process group, and no message in it", size=10)
+    save(figure, "apart")
+
+
+def step() -> None:
+    """Two ranks: forward and backward apart, the mean of gradients together, the step apart."""
+    figure, axes = drawing(8, 2.9)
+    for row in range(2):
+        y = 17.5 - 12 * row
+        rank(axes, 5, y + 2.4, row)
+        box(axes, 11, y, 11, 4.8, "its half of\nthe batch", size=8.5)
+        box(axes, 24, y, 9, 4.8, "forward", colour=BLUE)
+        box(axes, 35, y, 10, 4.8, "backward", colour=ORANGE, hatch="//")
+        box(axes, 61, y, 7, 4.8, "step", colour=GREEN, hatch="\\\\")
+        word(axes, 74.2, y + 2.4, "same\nweights", size=9.5)
+        for start, end in ((22.2, 23.8), (33.2, 34.8), (45.2, 48.6), (57.4, 60.8), (68.2, 70.6)):
+            line(axes, (start, y + 2.4), (end, y + 2.4))
+    box(axes, 49, 4, 8.2, 19.8, "mean\nof all\ngradients\n\n(all-\nreduce)", colour=RED, size=9)
+    word(axes, 53, 26.4, "the only place where they meet", size=9.5)
+    save(figure, "step")
+
+
+def buckets() -> None:
+    """Sixteen messages with a latency each above one message with the same bytes."""
+    figure, axes = drawing(8, 2.1)
+    word(axes, 2, 16.6, "a call for each gradient", ha="left")
+    for number in range(16):
+        left = 2 + 4.7 * number
+        box(axes, left, 11.4, 2.9, 3.6, colour="#DDDDDD", hatch="////")
+        box(axes, left + 2.9, 11.4, 1.2 if number % 2 else 0.35, 3.6, colour=RED)
+    word(axes, 2, 7.8, "one call for the bucket", ha="left")
+    box(axes, 2, 2.6, 2.9, 3.6, colour="#DDDDDD", hatch="////")
+    box(axes, 4.9, 2.6, 8 * 1.55, 3.6, "the same bytes", colour=RED, size=8.5)
+    word(axes, 78, 4.4, "hatched: latency; solid: bytes", ha="right", size=9, color=GREY)
+    save(figure, "buckets")
+
+
+def overlap() -> None:
+    """Backward and then one all-reduce; backward with four all-reduces beside it."""
+    figure, axes = drawing(8, 3.1)
+    word(axes, 2, 28.6, "one bucket: nothing is hidden", ha="left", weight="bold")
+    box(axes, 2, 22, 36, 4.2, "backward", colour=ORANGE, hatch="//")
+    box(axes, 38, 17.4, 28, 4.2, "all-reduce", colour=RED)
+    word(axes, 2, 13, "four buckets: all but the last is hidden", ha="left", weight="bold")
+    names = ("layers 8, 7", "6, 5", "4, 3", "2, 1")
+    for number, name in enumerate(names):
+        box(axes, 2 + 9 * number, 6.6, 9, 4.2, name, colour=ORANGE, hatch="//", size=8)
+        box(axes, 11 + 9 * number, 2, 8.6, 4.2, "8, 7" if number == 0 else name, colour=RED, size=8)
+    for x, y in ((66, 16.2), (47, 0.8)):
+        line(axes, (x, y + 12), (x, y), style="-")
+    word(axes, 66.8, 24.6, "ready", ha="left")
+    word(axes, 47.8, 9.6, "ready", ha="left")
+    save(figure, "overlap")
+
+
+def bucket_size() -> None:
+    """Step time over bucket size, from the cost model: a valley."""
+    tensors = [4 * 64 * 64] * 128
+    link = cost.Link(latency_s=0.5e-3, bandwidth_bytes_per_s=100e6)
+    sizes = [2**power * 2**10 for power in range(4, 12)]
+
+    def step_ms(size_bytes: int) -> float:
+        packed = cost.ddp_buckets(tensors, bucket_cap_bytes=size_bytes, first_bucket_bytes=size_bytes)
+        time = cost.ddp_step(
+            packed,
+            forward_s=0.016,
+            backward_s=0.032,
+            all_reduce_time_s=lambda size: cost.collective_cost("all_reduce", size, link, num_ranks=2).time_s,
+        )
+        return 1e3 * time.time_s
+
+    picture = lines(
+        {"128 gradients of 16 KiB": ([size / 1024 for size in sizes], [step_ms(size) for size in sizes])},
+        x_label="bucket size (KiB)",
+        y_label="step (ms)",
+        title="Too small: latencies. Too large: nothing is hidden.",
+        log_x=True,
+    )
+    save(picture.figure, "bucket_size")
+
+
+def accumulate() -> None:
+    """Four pieces, each followed by an all-reduce; and the same with one at the end."""
+    figure, axes = drawing(8, 2.5)
+    for row, title in enumerate(("as DDP does it by itself", "under no_sync, all but the last")):
+        y = 14.4 - 11.6 * row
+        word(axes, 2, y + 6, title, ha="left", weight="bold")
+        left = 2.0
+        for piece in range(4):
+            box(axes, left, y, 4.6, 4.2, f"F{piece + 1}", colour=BLUE)
+            box(axes, left + 4.6, y, 6, 4.2, f"B{piece + 1}", colour=ORANGE, hatch="//")
+            left += 11
+            if row == 0 or piece == 3:
+                box(axes, left - 0.2, y, 6, 4.2, "mean", colour=RED, size=8.5)
+                left += 6.4
+        box(axes, left + 0.2, y, 5, 4.2, "step", colour=GREEN, hatch="\\\\", size=8.5)
+    save(figure, "accumulate")
+
+
+def sampler() -> None:
+    """Ten cards in a shuffled order, two more from its start, dealt to four ranks in turn."""
+    figure, axes = drawing(8, 2.8)
+    order = [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]
+    for place, item in enumerate([*order, *order[:2]]):
+        copy = place >= len(order)
+        x = 5 + 6 * place
+        box(axes, x, 19, 4.6, 5, str(item), colour=COLOURS[place % 4], size=11, dash=":" if copy else "-")
+        word(axes, x + 2.3, 17.2, f"rank {place % 4}", size=7.5)
+    word(axes, 5, 26, "the same shuffled order on every rank", ha="left")
+    word(axes, 76.2, 26, "repeated from the start", ha="right", size=9)
+    for number in range(4):
+        left = 5 + 19 * number
+        rank(axes, left + 3.4, 6.5, number)
+        for turn, place in enumerate(range(number, 12, 4)):
+            item = [*order, *order[:2]][place]
+            dash = ":" if place >= len(order) else "-"
+            box(axes, left + 7.6 + 3.2 * turn, 4.4, 2.9, 4.2, str(item), colour=COLOURS[number], dash=dash)
+    save(figure, "sampler")
+
+
+def batch() -> None:
+    """The same images in 45 short steps, and in 12 steps that are four times as wide."""
+    figure, axes = drawing(8, 2.4)
+    word(axes, 2, 21.6, "one rank: 45 steps of 32", ha="left", weight="bold")
+    for number in range(45):
+        box(axes, 2 + 1.7 * number, 16.6, 1.4, 2.6, colour=COLOURS[0])
+    word(axes, 2, 13, "four ranks: 12 steps of 4 x 32", ha="left", weight="bold")
+    for number in range(12):
+        for row in range(4):
+            box(axes, 2 + 1.7 * number, 8.6 - 2.6 * row, 1.4, 2.3, colour=COLOURS[row])
+    for row in range(4):
+        word(axes, 23, 9.7 - 2.6 * row, f"rank {row}", ha="left", size=8)
+    word(
+        axes, 32, 5, "as many images, a quarter of the updates:\nhow long should each of them be?", ha="left"
+    )
+    save(figure, "batch")
+
+
+def batch_norm() -> None:
+    """Eight images on four ranks: a mean for each two of them, or one mean for all."""
+    figure, axes = drawing(8, 2.8)
+    for row, title in enumerate(("BatchNorm: four means", "SyncBatchNorm: one mean")):
+        y = 15.6 - 13 * row
+        word(axes, 2, y + 8.4, title, ha="left", weight="bold")
+        for number in range(8):
+            box(axes, 4 + 9 * number, y + 2.6, 5, 4, f"image {number}", colour=COLOURS[number // 2], size=7.5)
+        spans = [(4 + 18 * number, 14) for number in range(4)] if row == 0 else [(4.0, 68.0)]
+        for left, wide in spans:
+            axes.plot([left, left, left + wide, left + wide], [y + 1.8, y + 0.8, y + 0.8, y + 1.8], color=INK)
+            ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            word(axes, left + wide / 2, y + 0.8, "mean", size=9, bbox=ground)
+    save(figure, "batch_norm")
+
+
+def scaling() -> None:
+    """Bars of a step on 1, 2 and 4 ranks: computing shrinks in strong scaling; communication stays."""
+    figure, axes = drawing(8, 3.2)
+    for column, title in enumerate(("strong: one batch, shared", "weak: a batch for each rank")):
+        x0 = 3 + 39 * column
+        word(axes, x0, 29.6, title, ha="left", weight="bold")
+        for row, ranks in enumerate((1, 2, 4)):
+            y = 22 - 7.6 * row
+            computing = 22 / (ranks if column == 0 else 1)
+            word(axes, x0, y + 2, f"{ranks} rank{'s' * (ranks > 1)}", ha="left", size=9)
+            box(axes, x0 + 8, y, computing, 4, "computing" if computing > 10 else "", colour=BLUE, size=8.5)
+            if ranks > 1:
+                box(axes, x0 + 8 + computing, y, 6, 4, "waits", colour=RED, hatch="xx", size=8.5)
+    word(axes, 40, 2, "time of a step; the gradients are as large in all of them", size=9, color=GREY)
+    save(figure, "scaling")
+
+
+def drift() -> None:
+    """Four replicas go along together until one leaves; a row of hashes under them shows when."""
+    figure, axes = drawing(8, 3.0)
+    steps = [14 + 12 * number for number in range(6)]
+    for number in range(4):
+        y = 26 - 4 * number
+        word(axes, 5, y, f"rank {number}")
+        axes.plot(steps, [y] * 6, color=INK, linewidth=1.4, zorder=1)
+        for place, x in enumerate(steps):
+            odd = number == 2 and place >= 4
+            axes.plot([x], [y], marker="X" if odd else "o", markersize=11 if odd else 9,
+                      color=RED if odd else COLOURS[number], markeredgecolor=INK, zorder=2)  # fmt: skip
+    word(axes, 5, 7, "hashes")
+    marks = ("a3", "7c", "d1", "f0", "9e", "52")
+    for place, (x, mark) in enumerate(zip(steps, marks, strict=True)):
+        apart = place >= 4
+        text = f"{mark} {mark}\n{'b8' if apart else mark} {mark}"
+        box(axes, x - 4.4, 4, 8.8, 6, text, colour=LIGHT if apart else PALE, size=9)
+        word(axes, x, 1.6, "differ" if apart else "equal", size=8.5, weight="bold" if apart else "normal")
+    save(figure, "drift")
+
+
+def chart() -> None:
+    """Two falling losses that look healthy, and a list of messages with nothing in it."""
+    figure, axes = drawing(8, 2.4)
+    box(axes, 3, 3, 34, 17, colour="white")
+    xs = [5 + 0.6 * number for number in range(51)]
+    for number, shift in ((0, 0.0), (1, 0.9)):
+        ys = [5.2 + shift + 12 * 0.94**place for place in range(51)]
+        axes.plot(xs, ys, color=(OKABE_ITO["blue"], RED)[number], linestyle=("-", "--")[number], linewidth=2)
+    word(axes, 20, 21.8, "the log: losses of two ranks", weight="bold")
+    box(axes, 43, 3, 34, 17, colour="white")
+    word(axes, 60, 21.8, "the evidence", weight="bold")
+    rows = ("which messages?", "equal before?", "equal after?", "who read what?")
+    for place, text in enumerate(rows):
+        word(axes, 45, 17 - 3.8 * place, text, ha="left")
+        line(axes, (61, 16 - 3.8 * place), (75, 16 - 3.8 * place), style="-")
+    save(figure, "chart")
+
+
+def checkpoint() -> None:
+    """Overwriting loses both files; a draft and a rename lose nothing."""
+    figure, axes = drawing(8, 2.9)
+    for row, title in enumerate(("write over it", "write beside it, then rename")):
+        y = 17.4 - 13.4 * row
+        word(axes, 2, y + 9, title, ha="left", weight="bold")
+        box(axes, 2, y, 15, 5.6, "last.pt\nstep 100", colour=BLUE, size=8.5)
+        line(axes, (17.4, y + 2.8), (24, y + 2.8))
+        word(axes, 38.8, y + 8, "the power goes", size=9, color=GREY)
+        if row == 0:
+            box(axes, 24.4, y, 15, 5.6, "last.pt\nhalf of 200", colour=RED, hatch="//", size=8.5)
+            line(axes, (39.8, y + 2.8), (46.4, y + 2.8))
+            word(axes, 47, y + 2.8, "neither step 100 nor step 200", ha="left", size=10)
+        else:
+            box(axes, 24.4, y, 15, 5.6, "draft\nhalf of 200", colour=RED, hatch="//", size=8.5)
+            line(axes, (39.8, y + 2.8), (46.4, y + 2.8))
+            box(axes, 47, y, 15, 5.6, "last.pt\nstep 100", colour=BLUE, size=8.5)
+            word(axes, 63, y + 2.8, "is still there", ha="left", size=10)
+    save(figure, "checkpoint")
+
+
+def memory() -> None:
+    """What each rank holds for the CNN and a batch of 256, from formulas."""
+    parameters = 288 + 32 + 18432 + 64 + 73728 + 128 + 1280 + 10
+    state = cost.model_state(parameters, optimizer="adamw", num_tensors=8).as_dict()
+    bars = {}
+    for ranks in (1, 2, 4):
+        layers = cost.cnn_layers(batch_size=256 // ranks)
+        kept = cost.activation_bytes(cost.conv_activations(layers, batch_norm=False))
+        bars[f"{ranks} rank{'s, each' * (ranks > 1)}"] = {**state, "activation": kept}
+    save(memory_bars(bars, title="A batch of 256, shared: only the activations are").figure, "memory")
+
+
+def production() -> None:
+    """What you wrote, and the names that it has in PyTorch."""
+    figure, axes = drawing(8, 2.5)
+    rows = (
+        ("average_gradients, start_early", "nn.parallel.DistributedDataParallel"),
+        ("indices_of", "torch.utils.data.DistributedSampler"),
+        ("save_by_one", "rank 0 and a rename"),
+        ("shared_cluster(4).run(...)", "torchrun"),
+    )
+    word(axes, 20, 22.8, "you wrote or used", weight="bold")
+    word(axes, 59, 22.8, "production code uses", weight="bold")
+    for place, (mine, theirs) in enumerate(rows):
+        y = 16.4 - 5 * place
+        box(axes, 3, y, 33, 4, mine, colour=BLUE, size=9)
+        box(axes, 42, y, 35, 4, theirs, colour=LIGHT, size=9)
+        arrow(axes, (36.2, y + 2), (41.8, y + 2), gap=0.2)
+    save(figure, "production")
+
+
+def explorer() -> None:
+    """The explorer's picture as it opens."""
+    (HERE / "04_explorer.png").write_bytes(BucketExplorer().image.value)
+
+
+if __name__ == "__main__":
+    pictures = (apart, step, buckets, overlap, bucket_size, accumulate, sampler, batch)
+    for draw in (*pictures, batch_norm, scaling, drift, chart, checkpoint, memory, production, explorer):
+        draw()

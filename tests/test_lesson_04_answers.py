@@ -1,0 +1,192 @@
+"""Lesson 04's judges against answers that are neither the reference nor a catalogued example."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import zlib
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from course_lib.learn import exercises
+from course_lib.learn.checking import judged
+
+pytestmark = pytest.mark.xdist_group("exercises")
+
+
+def verdict(name, answer):
+    return judged(exercises.exercise(name), answer)
+
+
+# -- right in another way ---------------------------------------------------------------------------------------
+
+
+def all_gradients_in_one_message(me, model):
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
+    flat = torch.cat([grad.flatten() for grad in grads])
+    dist.all_reduce(flat, op=dist.ReduceOp.AVG)
+    for parameter, part in zip(learning, flat.split([p.numel() for p in learning]), strict=True):
+        parameter.grad = part.view_as(parameter)
+
+
+def divides_before_it_sends(me, buckets):
+    """Counts down, divides in the hook, and makes the parts of the flat tensor the gradients themselves."""
+    left, works = {}, []
+
+    def hook(parameter):
+        number = place[parameter]
+        left[number] = left.get(number, len(buckets[number])) - 1
+        if not left[number]:
+            flat = torch.cat([p.grad.flatten() for p in buckets[number]]) / me.world_size
+            works.append((number, flat, dist.all_reduce(flat, async_op=True)))
+            del left[number]
+
+    place = {parameter: number for number, bucket in enumerate(buckets) for parameter in bucket}
+    for parameter in place:
+        parameter.register_post_accumulate_grad_hook(hook)
+
+    def finish():
+        while works:
+            number, flat, work = works.pop(0)
+            work.wait()
+            for p, part in zip(
+                buckets[number], flat.split([p.numel() for p in buckets[number]]), strict=True
+            ):
+                p.grad = part.view_as(p)
+
+    return finish
+
+
+def deals_one_by_one(num_items, rank, world_size, epoch, seed):
+    order = torch.randperm(num_items, generator=torch.Generator().manual_seed(seed + epoch))
+    share = math.ceil(num_items / world_size)
+    for turn in range(share):
+        yield int(order[(rank + turn * world_size) % num_items])
+
+
+def flag_in_time(ddp, optimizer, pieces):
+    optimizer.zero_grad()
+    for index, (x, y) in enumerate(pieces):
+        ddp.require_backward_grad_sync = index == len(pieces) - 1
+        (F.cross_entropy(ddp(x), y) / len(pieces)).backward()
+    optimizer.step()
+
+
+def every_bit_by_objects(me, model):
+    mine = {name: zlib.adler32(p.detach().cpu().numpy().tobytes()) for name, p in model.named_parameters()}
+    everything = [None] * me.world_size
+    dist.all_gather_object(everything, mine)
+    return [name for name in mine if len({other[name] for other in everything}) > 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("04.gradients", all_gradients_in_one_message),
+        ("04.overlap", divides_before_it_sends),
+        ("04.sampler", deals_one_by_one),
+        ("04.accumulate", flag_in_time),
+        ("04.drift", every_bit_by_objects),
+    ],
+)
+def test_another_right_answer_passes(name, answer):
+    seen = verdict(name, answer)
+    assert seen.passed, seen
+
+
+# -- wrong in another way ---------------------------------------------------------------------------------------
+
+
+def rank_1_skips(me, model):
+    """A rank that leaves out its calls: the others wait, and the judge does not wait for ever."""
+    if me.rank != 1:
+        all_gradients_in_one_message(me, model)
+
+
+def takes_the_step_too(me, model):
+    all_gradients_in_one_message(me, model)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data -= 0.1 * parameter.grad
+
+
+def star(me, model):
+    """The mean by way of rank 0: right, but not what a ring sends."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            everything = [torch.empty_like(grad) for _ in range(me.world_size)]
+            dist.gather(grad, everything if me.rank == 0 else None, dst=0)
+            mean = torch.stack(everything).mean(dim=0) if me.rank == 0 else grad
+            dist.broadcast(mean, src=0)
+            parameter.grad = mean
+
+
+def one_early_bucket(me, buckets):
+    """Starts the first bucket early and leaves the others for the end: some of it hidden, not all."""
+    finish_first = divides_before_it_sends(me, buckets[:1])
+
+    def finish():
+        finish_first()
+        for bucket in buckets[1:]:
+            flat = torch.cat([p.grad.flatten() for p in bucket])
+            dist.all_reduce(flat)
+            for p, part in zip(
+                bucket, (flat / me.world_size).split([p.numel() for p in bucket]), strict=True
+            ):
+                p.grad.copy_(part.view_as(p))
+
+    return finish
+
+
+def pads_before_it_shuffles(num_items, rank, world_size, epoch, seed):
+    total = math.ceil(num_items / world_size) * world_size
+    order = torch.randperm(total, generator=torch.Generator().manual_seed(seed + epoch)) % num_items
+    return order[rank::world_size].tolist()
+
+
+def everything_under_no_sync(ddp, optimizer, pieces):
+    optimizer.zero_grad()
+    with ddp.no_sync():
+        for x, y in pieces:
+            (F.cross_entropy(ddp(x), y) / len(pieces)).backward()
+    optimizer.step()
+
+
+def backward_once_for_all(ddp, optimizer, pieces):
+    """Right step, one all-reduce; but DDP's forward runs several times before backward, the last of them in sync."""
+    optimizer.zero_grad()
+    losses = []
+    for index, (x, y) in enumerate(pieces):
+        with contextlib.nullcontext() if index == len(pieces) - 1 else ddp.no_sync():
+            losses.append(F.cross_entropy(ddp(x), y))
+    torch.stack(losses).sum().backward()
+    optimizer.step()
+
+
+def names_in_a_set(me, model):
+    return {name for name, _ in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "mistake", "words"),
+    [
+        ("04.gradients", rank_1_skips, None, "rank 1"),
+        ("04.gradients", takes_the_step_too, None, "under 'the weights'"),
+        ("04.gradients", star, None, "sent, in sizes of the gradients"),
+        ("04.overlap", one_early_bucket, None, "under way when the last gradient came"),
+        ("04.sampler", pads_before_it_shuffles, None, "10 examples on 4 ranks"),
+        ("04.accumulate", everything_under_no_sync, "never-averaged", "the change of the weights"),
+        ("04.accumulate", backward_once_for_all, "sum-of-means", "the change of the weights"),
+        ("04.drift", names_in_a_set, None, "the names"),
+    ],
+)
+def test_other_wrong_answers_are_turned_away_with_what_was_seen(name, answer, mistake, words):
+    seen = verdict(name, answer)
+    assert not seen.passed
+    assert seen.mistake == mistake, seen
+    assert words in f"{seen.message} {seen.evidence} {seen.details}"
