@@ -27,6 +27,9 @@ from course_lib.cost.memory import (
     model_state,
     precision_state,
 )
+from course_lib.cost.pipeline import StageTimes, simulate
+from course_lib.cost.pipeline_formulas import pipeline_idle_share, pipeline_peak_live
+from course_lib.cost.pipeline_result import Simulation
 from course_lib.cost.rounds import Round, rounds_of
 from course_lib.cost.scaling import (
     ScalingPoint,
@@ -75,7 +78,9 @@ __all__ = [
     "Round",
     "Saved",
     "ScalingPoint",
+    "Simulation",
     "SplitCollective",
+    "StageTimes",
     "StateBytes",
     "StepTime",
     "activation_bytes",
@@ -99,11 +104,14 @@ __all__ = [
     "machine_spec",
     "mfu",
     "model_state",
+    "pipeline_idle_share",
+    "pipeline_peak_live",
     "precision_state",
     "published_activation_bytes",
     "resnet_layers",
     "rounds_of",
     "scaling_curve",
+    "simulate",
     "six_n_flops",
     "split_transformer_collectives",
     "transformer_activations",
