@@ -14,6 +14,10 @@ BENCHES = {
     "launch": "how long ranks take to start and to answer, beside torch's own launchers",
     "predict": "how long collectives take on this machine, beside what the cost model says",
     "collectives": "the course's own collectives beside those of torch.distributed, in turns",
+    "data_parallel": "threads of one process against processes: what the interpreter's lock costs",
+    "ddp": "a training step of the course's DDP beside torch's, and how much of its all-reduces hides",
+    "pipeline": "a pipeline of the course beside torch's, and paced ones beside the simulator",
+    "tensor": "a transformer block cut in two by the course and by DTensor, in turns",
     "links": "what shaped links let through, beside what was asked of them",
 }
 

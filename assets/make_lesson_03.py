@@ -1,0 +1,231 @@
+"""Draw the pictures of lesson 03: ``python assets/make_lesson_03.py`` writes assets/03_*.png beside itself.
+
+All are drawings; none shows a measurement.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from course_lib.plot import OKABE_ITO, png
+
+HERE = Path(__file__).parent
+COLOURS = [OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow")]
+HATCHES = ["", "//", "..", "xx"]
+INK, GREY, PALE = "#333333", "#777777", "#F4F4F4"
+matplotlib.rcParams["font.family"] = "DejaVu Sans"
+matplotlib.rcParams["hatch.linewidth"] = 0.6
+
+
+def drawing(width: float, height: float) -> tuple[Figure, Axes]:
+    """An empty sheet whose units are tenths of an inch."""
+    figure = Figure(figsize=(width, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, 10 * width), ylim=(0, 10 * height))
+    axes.axis("off")
+    return figure, axes
+
+
+def word(axes: Axes, x: float, y: float, text: str, *, size: float = 10, **more: object) -> None:
+    axes.text(x, y, text, **{"ha": "center", "va": "center", "fontsize": size, "color": INK, **more})
+
+
+def box(
+    axes: Axes,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    text: str = "",
+    *,
+    face: str = PALE,
+    **more: object,
+) -> None:
+    size = more.pop("size", 10)
+    axes.add_patch(Rectangle((x, y), width, height, **{"facecolor": face, "edgecolor": INK, **more}))
+    ground = {"facecolor": face, "edgecolor": "none", "pad": 1.5} if more.get("hatch") else None
+    word(axes, x + width / 2, y + height / 2, text, size=size, bbox=ground, color="black")
+
+
+def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **more: object) -> None:
+    style = {"arrowstyle": "-|>", "mutation_scale": 14, "color": INK, "shrinkA": 2, "shrinkB": 2, **more}
+    axes.add_patch(FancyArrowPatch(start, end, **style))
+
+
+def save(figure: Figure, name: str) -> None:
+    (HERE / f"03_{name}.png").write_bytes(png(figure))
+
+
+def question() -> None:
+    """A batch of 32 rows, four devices: how many each?"""
+    figure, axes = drawing(8, 2.8)
+    for row in range(32):
+        axes.add_patch(
+            Rectangle((8 + 2 * row, 20.5), 1.7, 4, facecolor="#BBBBBB", edgecolor=INK, linewidth=0.6)
+        )
+    word(axes, 40, 26, "one batch from the loader: batch_size=32")
+    for device in range(4):
+        middle = 12.5 + 18.3 * device
+        arrow(axes, (40, 20), (middle, 11.5), color=GREY)
+        box(axes, middle - 7, 3.5, 14, 7.5, "", face="white")
+        word(axes, middle, 7.2, "? rows", size=13, weight="bold")
+        word(axes, middle, 1.6, f"device {device}")
+    save(figure, "question")
+
+
+def four_steps() -> None:
+    """Scatter, replicate, parallel apply, gather, from left to right."""
+    figure, axes = drawing(8, 3.6)
+    for column, (title, below) in enumerate(
+        (
+            ("1  scatter", "the batch is cut"),
+            ("2  replicate", "the weights are copied"),
+            ("3  parallel apply", "a thread for each"),
+            ("4  gather", "outputs on device 0"),
+        )
+    ):
+        word(axes, 10 + 20 * column, 33.6, title, weight="bold")
+        word(axes, 10 + 20 * column, 1.6, below, size=9, color=GREY)
+    box(axes, 1.5, 7, 4.5, 20, "x", face="white", size=12)
+    box(axes, 21.5, 13.5, 5, 7, "model", face="white", size=9)
+    for device in range(4):
+        y, look = 24.5 - 6.6 * device, {"face": COLOURS[device], "hatch": HATCHES[device]}
+        arrow(axes, (6.2, 17), (12, y + 2.2))
+        box(axes, 12.2, y, 5, 4.5, f"x{device}", **look)
+        arrow(axes, (26.7, 17), (31.2, y + 2.2))
+        box(axes, 31.4, y, 6.4, 4.5, f"copy {device}", size=8.5, **look)
+        arrow(axes, (38.2, y + 2.2), (42.2, y + 2.2))
+        box(axes, 42.4, y, 15.2, 4.5, f"copy {device}(x{device})", **look)
+        arrow(axes, (57.8, y + 2.2), (70, 17))
+        axes.add_patch(
+            Rectangle(
+                (71, 22 - 5 * device), 5, 5, facecolor=COLOURS[device], edgecolor=INK, hatch=HATCHES[device]
+            )
+        )
+    word(axes, 73.5, 4.6, "y", size=12)
+    save(figure, "four_steps")
+
+
+def traffic() -> None:
+    """Device 0 in the middle: weights go out to three devices, what comes back is the question."""
+    figure, axes = drawing(8, 3.2)
+    box(axes, 5, 8, 18, 16, "", face=COLOURS[0])
+    for line, text in enumerate(("device 0", "model, optimizer,", "replica 0")):
+        word(axes, 14, 20 - 4 * line, text, color="black", weight="bold" if not line else "normal")
+    for device in (1, 2, 3):
+        y = 26 - 9.5 * (device - 1)
+        box(
+            axes,
+            57,
+            y - 3.2,
+            18,
+            6.4,
+            f"device {device}: replica {device}",
+            face=COLOURS[device],
+            hatch=HATCHES[device],
+        )
+        home = 16 + 5 * (2 - device)
+        arrow(axes, (23.5, home + 1.2), (56.5, y + 1.4))
+        arrow(axes, (56.5, y - 1.4), (23.5, home - 1.2), linestyle="--", color=GREY)
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    word(axes, 42, 27.5, "weights", bbox=ground)
+    word(axes, 42, 4.6, "?  on the way back", bbox=ground, size=11, weight="bold")
+    save(figure, "traffic")
+
+
+def batch_norm() -> None:
+    """Four parts with means 10 to 40, and one running mean."""
+    figure, axes = drawing(8, 2.3)
+    for device in range(4):
+        left = 3 + 19.2 * device
+        box(axes, left, 14, 16.5, 6, f"mean {10 * (device + 1)}", face=COLOURS[device], hatch=HATCHES[device])
+        word(axes, left + 8.2, 21.6, f"replica {device}", size=9)
+        arrow(axes, (left + 8.2, 13.8), (32 + 5.3 * device, 8), color=GREY)
+    box(axes, 27, 1.5, 26, 6, "running mean:  ?", face="white", size=11)
+    save(figure, "batchnorm")
+
+
+def memory_question() -> None:
+    """Equal bars of parameters and activations; something lies on top of device 0's."""
+    figure, axes = drawing(8, 2.9)
+    for device in range(4):
+        left = 8 + 18 * device
+        box(axes, left, 3.5, 11, 4.5, "parameters", face=OKABE_ITO["sky blue"], size=9)
+        box(axes, left, 8, 11, 8, "activations\nof its part", face=OKABE_ITO["orange"], hatch="//", size=9)
+        word(axes, left + 5.5, 1.6, f"device {device}")
+    box(axes, 8, 16, 11, 10.5, "?", face="white", linestyle="--", size=18)
+    save(figure, "memory_question")
+
+
+def threads() -> None:
+    """Two threads take turns at the lock; two processes do not wait for each other."""
+    figure, axes = drawing(8, 3.3)
+    look = {0: (COLOURS[0], ""), 1: (COLOURS[1], "//")}
+    for group, title in enumerate(("one process, two threads: one lock", "two processes: a lock each")):
+        top = 25 - 16 * group
+        word(axes, 2, top + 5, title, ha="left", weight="bold")
+        for worker in range(2):
+            y = top - 5.2 * worker
+            word(axes, 2, y + 1.7, f"{'process' if group else 'thread'} {worker}", ha="left", size=9.5)
+            face, hatch = look[worker]
+            for turn in range(8):
+                mine = group == 1 or turn % 2 == worker
+                if group == 1 and turn > 3:
+                    continue
+                left = 14 + 7.9 * turn
+                if mine:
+                    box(axes, left, y, 7.6, 3.4, face=face, hatch=hatch)
+                else:
+                    box(axes, left, y, 7.6, 3.4, face="white", linestyle=":", edgecolor=GREY)
+                    word(axes, left + 3.8, y + 1.7, "waits", size=8.5, color=GREY)
+    arrow(axes, (14, 1.4), (77.5, 1.4), color=GREY)
+    word(axes, 72, 3, "time", size=9, color=GREY)
+    save(figure, "threads")
+
+
+def warm_up() -> None:
+    """What the share should do, and what it does."""
+    figure, axes = drawing(8, 2.2)
+    arrow(axes, (12, 3.5), (74, 3.5), color=INK)
+    arrow(axes, (12, 3.5), (12, 20.5), color=INK)
+    axes.plot([12, 45, 70], [4, 17, 17], "--", color=OKABE_ITO["blue"], linewidth=2)
+    axes.plot([12, 70], [4.4, 4.4], "-", color=OKABE_ITO["vermillion"], linewidth=2.4)
+    word(axes, 62, 19, "on one GPU", size=10)
+    word(axes, 62, 6.6, "on four GPUs", size=10)
+    word(axes, 6.2, 17, "share", size=9.5)
+    word(axes, 45, 1.6, "step 100", size=9.5)
+    save(figure, "warm_up")
+
+
+def keys() -> None:
+    """The names in a file, and those of a model; none meets."""
+    figure, axes = drawing(8, 2.9)
+    names = ["stem.0.weight", "stem.0.bias", "blocks.0.0.weight", "...", "head.2.bias"]
+    for left, title, prefix in ((3, "in the file", "module."), (48, "in the model", "")):
+        word(axes, left + 14.5, 26.6, title, weight="bold")
+        for line, name in enumerate(names):
+            text = name if name == "..." else prefix + name
+            box(axes, left, 20.5 - 4.7 * line, 29, 4, face="white")
+            axes.text(
+                left + 1.2,
+                22.4 - 4.7 * line,
+                text,
+                family="DejaVu Sans Mono",
+                fontsize=9.5,
+                va="center",
+                color="black",
+            )
+    word(axes, 40, 12.6, "?", size=22, weight="bold")
+    save(figure, "keys")
+
+
+if __name__ == "__main__":
+    for draw in (question, four_steps, traffic, batch_norm, memory_question, threads, warm_up, keys):
+        draw()
