@@ -7,6 +7,7 @@ from .bars import MemoryBoard, memory_bars
 from .curve import memory_curve
 from .gantt import gantt
 from .lines import lines
+from .pipeline_gantt import pipeline_gantt
 from .style import OKABE_ITO, Picture, png
 from .tiles import tiles
 
@@ -18,6 +19,7 @@ __all__ = [
     "lines",
     "memory_bars",
     "memory_curve",
+    "pipeline_gantt",
     "png",
     "tiles",
 ]

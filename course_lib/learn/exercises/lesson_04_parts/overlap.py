@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -140,21 +141,18 @@ def _hooks(
                 work.wait()
             under_way.append((work, flat_gradients, parameters))
 
-        def hook_of(number: int) -> Callable[[nn.Parameter], None]:
-            def hook(parameter: nn.Parameter) -> None:
-                arrived[number] += 1
-                if early and not flat:
-                    begin([parameter])
-                elif early and arrived[number] == starts_at(len(buckets[number])):
-                    begin(buckets[number])
-                    if reset:
-                        arrived[number] = 0
-
-            return hook
+        def hook(number: int, parameter: nn.Parameter) -> None:
+            arrived[number] += 1
+            if early and not flat:
+                begin([parameter])
+            elif early and arrived[number] == starts_at(len(buckets[number])):
+                begin(buckets[number])
+                if reset:
+                    arrived[number] = 0
 
         for number, bucket in enumerate(buckets):
             for parameter in bucket:
-                parameter.register_post_accumulate_grad_hook(hook_of(number))
+                parameter.register_post_accumulate_grad_hook(partial(hook, number))
 
         def finish() -> None:
             for bucket in buckets if not early else ():
