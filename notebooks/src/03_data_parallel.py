@@ -760,19 +760,22 @@ processes.reveal(
 )
 
 # %% [markdown]
-# What else you have put to the test in this lesson:
-#
-# | they say | the run said |
-# |---|---|
-# | it splits the batch and not the model | **holds**: parts of `x`, whole copies of the weights |
-# | `batch_size=32` means 32 on each GPU | **false**: the 32 are cut, 8 each |
-# | updated weights are broadcast in each iteration | **true here**, and only here |
-# | it needs no change to the training loop | **with conditions**: a short last batch, scalar outputs, saved names |
-# | it is one multi-threaded process, limited by Python threads | **holds** with the lock, for small layers |
-# | save `model.module`, load into the bare model, then wrap | **holds**: any other order needs the names mended |
-# | the first GPU uses the most memory, for gradients and optimizer | **holds**, and the outputs can be more |
-# | moving the model to the GPU after wrapping is an error | **blocked** without a GPU: `pytest -m gpu` decides |
-# | a process per GPU with DDP is an example of `nn.DataParallel` | **false**: two designs, told apart above |
+# What else widely read articles say about `nn.DataParallel`, and about using several GPUs. Each sentence has a small
+# trial in `course_lib/claims`, and its numbers decide: `print(trial("D4").run())` shows those of one. Where this machine
+# lacks the GPUs that a trial needs, the verdict is *blocked*.
+
+# %% tags=["nbval-ignore-output"]
+import textwrap
+
+from course_lib.claims import trial
+
+for name in "A4 B1 C1 C2 C4 C7 D4 D5 D6 D7 E2".split():
+    verdict, claim = trial(name).run().verdict, trial(name).claim.text
+    print(textwrap.fill(f"{name:<4}{verdict:<22} {claim}", 100, subsequent_indent=" " * 27))
+
+# %% [markdown]
+# And one that is false of most programs and true of this one: "the updated weights are broadcast to every device, each
+# iteration". You have counted it.
 
 # %% [markdown]
 # ## In production

@@ -1533,26 +1533,54 @@ import inspect
 from course_lib.examples import train_ddp
 
 
-def show(function, lines=40):
-    print("\n".join(inspect.getsource(function).splitlines()[:lines]))
+def show(function):
+    print(inspect.getsource(function))
 
 
 show(train_ddp.set_up)
 
 # %% [markdown]
 # `LOCAL_RANK` is the number on this machine and chooses the GPU; `RANK`, which `init_process_group` reads itself, is
-# the number in the whole job. Then a step. Look for `no_sync` with forward *and* backward under it, autocast, and
-# clipping after the all-reduce, where all ranks see the same norm:
+# the number in the whole job.
+#
+# Next, the data. `batch_size` on the command line is the *global* batch; each rank takes its part of it, and refuses
+# parts that would be unequal. One sampler deals out the training images. The validation images go without: a sampler
+# that pads would count some of them twice.
+
+# %%
+show(train_ddp.make_loaders)
+
+# %% [markdown]
+# A step. Look for `no_sync` with forward *and* backward under it, autocast, and clipping after the all-reduce, where
+# all ranks see the same norm:
 
 # %%
 show(train_ddp.train_step)
 
 # %% [markdown]
+# An epoch. `begin` is `set_epoch`, and skips what a resumed run has read already. Chance is seeded by step and rank, so
+# that a run which is resumed draws what it would have drawn. And a signal to stop (SIGTERM, from the cluster's
+# scheduler) reaches the ranks in different steps: they agree on it by an all-reduce, finish that step, save and leave,
+# so that nobody waits for a rank that has gone.
+
+# %%
+show(train_ddp.train_epoch)
+
+# %% [markdown]
 # Saving and resuming. What is saved is the bare model (`model.module`), so that the names in the file carry no prefix
-# and load into any model; and the position in the epoch, in steps:
+# and load into any model; and the position in the epoch, in steps. Whoever resumes asks first whether the file belongs
+# to this run. Whether there is a file is rank 0's to say: on several machines the others may not see its disk.
 
 # %%
 show(train_ddp.save)
+show(train_ddp.resume)
+
+# %% [markdown]
+# Last, the frame. `@record` writes an error down where `torchrun` finds it. The group is destroyed after a good end
+# alone: a rank that failed must leave at once, so that the others are told.
+
+# %%
+show(train_ddp.main)
 
 # %% [markdown]
 # And a start on *two machines*: one agent (`torchrun`) each, a process for each agent, one meeting point. Here both
@@ -1568,23 +1596,39 @@ with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
 meet = ["--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]
-job = ["-m", "course_lib.examples.train_ddp", "--device=cpu", "--epochs=1", "--every=10"]
+job = ["-m", "course_lib.examples.train_ddp", "--device=cpu", "--epochs=3", "--every=22"]
 command = [sys.executable, "-m", "torch.distributed.run", *meet, "--local-addr=127.0.0.1", *job]
 settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-agents = [
-    subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    for _ in range(2)
-]
+PIPE = subprocess.PIPE
+agents = [subprocess.Popen(command, env=settings, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]
 try:
-    print("".join(agent.communicate(timeout=90)[0] for agent in agents))
+    for agent in agents:
+        output, errors = agent.communicate(timeout=90)
+        print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{errors}", end="")
 finally:
     for agent in agents:
         agent.kill()
 
 # %% [markdown]
-# One log for two agents: only rank 0 speaks. With `--checkpoint run.pt --max-restarts 3` the job survives a rank that
-# dies; lesson 12 kills some.
+# One log for two agents: only rank 0 speaks. With `--max-restarts 3` for `torchrun` and `--checkpoint run.pt` for the
+# script, the job survives a rank that dies in the middle of an epoch: the agents start all ranks anew, they load the
+# file, and what is lost are the steps since it was written. (On torch 2.13, set `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1`
+# too: without it the new ranks may look for each other where the dead ones were.) Lesson 12 kills some.
 #
+# ## What the articles say
+#
+# Sentences from widely read articles, which you have met in this lesson. Each has a small trial in
+# `course_lib/claims`, and its numbers decide: `print(trial("C6").run())` shows those of one. A verdict is *blocked* where
+# this machine lacks the GPUs that a trial needs.
+
+# %% tags=["nbval-ignore-output"]
+import textwrap
+
+for name in "A1 A2 A5 A6 A7 A8 A11 C3 C5 C6 C9 C10 C12 C13 C14 D1 D2 D3 E5 E6".split():
+    verdict, claim = trial(name).run().verdict, trial(name).claim.text
+    print(textwrap.fill(f"{name:<4}{verdict:<22} {claim}", 100, subsequent_indent=" " * 27))
+
+# %% [markdown]
 # ## Six questions
 #
 # ![Two ranks: each goes forward and backward with its half of the batch; then an all-reduce averages the gradients;
