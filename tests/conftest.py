@@ -12,6 +12,8 @@ import pytest
 
 os.environ.setdefault("COURSE_HOME", tempfile.mkdtemp(prefix="course-home-"))  # never the learner's own
 os.environ.setdefault("COURSE_PROGRESS", "off")
+# Tests run side by side, each with ranks of its own: threads of one waiting for threads of another cost tenfold.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN

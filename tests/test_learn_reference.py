@@ -22,10 +22,15 @@ from itertools import count as counter
 
 FACTOR = 2
 raise_if_run = 1 / 0
+for part in range(1 // 0):
+    item = part
+items = [print(1 / 0) for x in counter()]
 
 
 def helper(x):
-    return math.floor(x) * FACTOR
+    parts = [part for part in (x,)]  # names of its own, which the lesson has used above
+    item = math.floor(parts[0])
+    return item * FACTOR
 
 
 # %%

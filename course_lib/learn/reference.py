@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+import symtable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,20 +110,24 @@ def _slice(tree: ast.Module, wanted: ast.AST) -> ast.Module:
 
 
 def _read_in(tree: ast.AST) -> set[str]:
-    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    """The names that code reads from around it: not those of its own functions and comprehensions."""
+    names: set[str] = set()
+    top = _names_of(tree)
+    todo = [top]
+    while todo:
+        table = todo.pop()
+        todo += table.get_children()
+        names |= {
+            s.get_name() for s in table.get_symbols() if s.is_referenced() and (table is top or s.is_global())
+        }
     return names - set(vars(builtins))
 
 
 def _bound_in(tree: ast.AST) -> set[str]:
     """The names that the top-level statements of ``tree`` bind."""
-    bound: set[str] = set()
-    for statement in tree.body if isinstance(tree, ast.Module) else [tree]:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            bound.add(statement.name)
-        elif isinstance(statement, ast.Import | ast.ImportFrom):
-            bound |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
-        elif not isinstance(statement, ast.Expr):
-            bound |= {
-                n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-            }
-    return bound
+    symbols = _names_of(tree).get_symbols()
+    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
+
+
+def _names_of(tree: ast.AST) -> symtable.SymbolTable:
+    return symtable.symtable(ast.unparse(tree), "<lesson>", "exec")

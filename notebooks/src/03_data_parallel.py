@@ -761,15 +761,15 @@ processes.reveal(
 
 # %% [markdown]
 # What else widely read articles say about `nn.DataParallel`, and about using several GPUs. Each sentence has a small
-# trial in `course_lib/claims`, and its numbers decide: `print(trial("D4").run())` shows those of one. Where this machine
-# lacks the GPUs that a trial needs, the verdict is *blocked*.
+# trial in `course_lib/claims`, and its numbers decide: `print(trial("D4").run())` shows those of one. Where this
+# machine lacks the GPUs that a trial needs, the verdict is *blocked*.
 
 # %% tags=["nbval-ignore-output"]
 import textwrap
 
 from course_lib.claims import trial
 
-for name in "A4 B1 C1 C2 C4 C7 D4 D5 D6 D7 E2".split():
+for name in ["A4", "B1", "C1", "C2", "C4", "C7", "D4", "D5", "D6", "D7", "E2"]:
     verdict, claim = trial(name).run().verdict, trial(name).claim.text
     print(textwrap.fill(f"{name:<4}{verdict:<22} {claim}", 100, subsequent_indent=" " * 27))
 

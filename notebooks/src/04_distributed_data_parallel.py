@@ -1618,13 +1618,14 @@ finally:
 # ## What the articles say
 #
 # Sentences from widely read articles, which you have met in this lesson. Each has a small trial in
-# `course_lib/claims`, and its numbers decide: `print(trial("C6").run())` shows those of one. A verdict is *blocked* where
-# this machine lacks the GPUs that a trial needs.
+# `course_lib/claims`, and its numbers decide: `print(trial("C6").run())` shows those of one. A verdict is *blocked*
+# where this machine lacks the GPUs that a trial needs.
 
 # %% tags=["nbval-ignore-output"]
 import textwrap
 
-for name in "A1 A2 A5 A6 A7 A8 A11 C3 C5 C6 C9 C10 C12 C13 C14 D1 D2 D3 E5 E6".split():
+met = ["A1", "A2", "A5", "A6", "A7", "A8", "A11", "C3", "C5", "C6", "C9", "C10", "C12", "C13", "C14"]
+for name in [*met, "D1", "D2", "D3", "E5", "E6"]:
     verdict, claim = trial(name).run().verdict, trial(name).claim.text
     print(textwrap.fill(f"{name:<4}{verdict:<22} {claim}", 100, subsequent_indent=" " * 27))
 
