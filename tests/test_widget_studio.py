@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 
+import psutil
 import pytest
 from PIL import Image
 
+from course_lib.cluster import RankInterrupted
 from course_lib.cost.pipeline import StageTimes, simulate
 from course_lib.parallel import pipeline
 from course_lib.plot.pipeline_gantt import pipeline_gantt
@@ -14,6 +16,7 @@ from course_lib.plot.raster import Sheet
 from course_lib.plot.style import Look
 from course_lib.widgets import Goal, ScheduleStudio
 from course_lib.widgets.paired import Paired
+from course_lib.widgets.schedule_studio import run_on_ranks
 
 
 def simulated(schedule, times, link):
@@ -110,14 +113,56 @@ def test_a_run_is_laid_under_the_plan_until_something_changes(studio):
     assert "measured" not in studio.numbers.value
 
 
-def test_ranks_that_fail_are_told_in_words(studio):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("rank 1 <died>\nand more"), "rank 1 &lt;died&gt;"),
+        (OSError("no more processes"), "no more processes"),
+        (RankInterrupted("Interrupted."), "Interrupted."),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_a_run_that_fails_is_told_in_words_and_nothing_is_lost(studio, error, said):
     def fails(*_):
-        raise RuntimeError("rank 1 <died>\nand more")
+        raise error
 
-    studio._run = fails
+    studio.table.value = "F0 B0 F1 B1 F2 B2\nF0 B0 F1 B1 F2 B2"
     studio.execute.click()
-    assert "could not run it: rank 1 &lt;died&gt;</div>" in studio.verdict.value
+    before = studio.table.value, studio.image.value, studio.numbers.value
+    studio._run, works = fails, studio._run
+    studio.execute.click()
+    assert f"could not run it: {said}</div>" in studio.verdict.value
+    assert (studio.table.value, studio.image.value, studio.numbers.value) == before
+    studio._run = works
     assert not studio.execute.disabled
+    studio.execute.click()
+    assert "measured" in studio.verdict.value
+
+
+def test_the_button_runs_the_table_on_real_ranks_and_leaves_none_behind():
+    """A schedule of the learner's own, over a link that takes its time."""
+    studio = ScheduleStudio(run_on_ranks, num_ranks=2, num_micro_batches=2)
+    studio.table.value = "F0 F1 I0 B1 W0\nF0 B0 F1 I1 W1"
+    studio.latency.number.value = 4.0
+    predicted = studio.image.value
+    before = ranks_of_this_process()
+    studio.execute.click()
+    assert "measured" in studio.verdict.value
+    assert "idle, measured" in studio.numbers.value
+    assert studio.image.value != predicted
+    run, plan = studio._measured, studio._simulation
+    assert [[span.action for span in row] for row in run.rows] == [[*row] for row in studio.schedule.rows]
+    assert run.makespan_s >= plan.makespan_s
+    assert run.rows[1][0].start_s >= 0.014  # a forward and a message
+    assert ranks_of_this_process() <= before
+
+
+def ranks_of_this_process():
+    """Ranks are the children of the fork server, which is a child of ours."""
+    me = psutil.Process()
+    return {
+        p for p in {*me.children(recursive=True)} - {*me.children()} if p.status() != psutil.STATUS_ZOMBIE
+    }
 
 
 def test_without_ranks_there_is_only_the_plan():

@@ -68,34 +68,29 @@ def start(
 
 
 class Started:
-    """Messages on their way: call it to wait for all of them, or ``wait_for`` one."""
+    """Messages on their way: call it to wait for all of them, or ``wait_for`` one.
+
+    A message is forgotten once it has been waited for: from then on its tensor is free to go. Until then it is kept,
+    on gloo also when it has long been sent, since gloo says so only to those who wait.
+    """
 
     def __init__(
-        self, messages: Sequence[Message], buffers: Sequence[torch.Tensor], works: list[dist.Work]
+        self, messages: Sequence[Message], buffers: Sequence[torch.Tensor], works: Sequence[dist.Work]
     ) -> None:
-        self._messages, self._buffers = messages, buffers
-        self._works: list[dist.Work | None] = list(works)
+        # NCCL hands out one piece of work for all messages that were started together; gloo, one for each.
+        shared = works if len(works) == len(messages) else [*works] * len(messages)
+        self._on_their_way = dict(enumerate(zip(messages, buffers, shared, strict=True)))
 
     def __call__(self) -> None:
-        for place in range(len(self._messages)):
+        for place in list(self._on_their_way):
             self.wait_for(place)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all have been waited for, or have ended by themselves and left nothing to do."""
-        is_staged = any(
-            buffer is not m.tensor for m, buffer in zip(self._messages, self._buffers, strict=True)
-        )
-        return all(work is None or (not is_staged and work.is_completed()) for work in self._works)
 
     def wait_for(self, place: int) -> None:
         """Wait until the message at this place of the list is sent or has arrived. Safe to repeat."""
-        # NCCL hands out one piece of work for all messages that were started together; gloo, one for each.
-        at = place if len(self._works) == len(self._messages) else 0
-        work, self._works[at] = self._works[at], None
-        if work is not None:
-            work.wait()
-        message, buffer = self._messages[place], self._buffers[place]
+        if place not in self._on_their_way:
+            return
+        message, buffer, work = self._on_their_way.pop(place)
+        work.wait()
         if message.is_receive and buffer is not message.tensor:
             message.tensor.copy_(buffer)
 

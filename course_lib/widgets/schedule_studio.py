@@ -7,13 +7,14 @@ measured under what was predicted.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
 import ipywidgets as widgets
 
-from course_lib.cluster import RankError
+from course_lib.cluster import Cluster, CrowdedWarning, Links, RankInterrupted
 from course_lib.cost import Link
 from course_lib.cost.pipeline import StageTimes, simulate
 from course_lib.cost.pipeline_result import Simulation
@@ -26,6 +27,7 @@ from course_lib.parallel.pipeline import (
     from_text,
     make,
     peak_live,
+    run_pipeline,
     to_text,
     validate,
 )
@@ -33,13 +35,21 @@ from course_lib.plot.pipeline_gantt import pipeline_gantt
 from course_lib.plot.raster import Raster
 from course_lib.widgets.paired import Paired
 
-__all__ = ["Goal", "Run", "ScheduleStudio"]
+__all__ = ["Goal", "Run", "ScheduleStudio", "run_on_ranks"]
 
 Run = Callable[[Schedule, StageTimes, Link], Simulation]
 """Executes a schedule on real ranks with stages of these times over this link, and returns what was measured."""
 
 _FORWARD_S = 0.010
 _MOST_PROBLEMS = 3
+
+
+def run_on_ranks(schedule: Schedule, times: StageTimes, link: Link) -> Simulation:
+    """As many ranks as the schedule has, on the CPU, started for this run and ended after it; computing is paced."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CrowdedWarning)  # ranks that wait do not crowd each other
+        with Cluster(schedule.num_ranks, links=Links()) as cluster:  # on the CPU, where links can be shaped
+            return run_pipeline(cluster, schedule, times, link=link)
 
 
 @dataclass(frozen=True)
@@ -74,8 +84,9 @@ class Goal:
 class ScheduleStudio(widgets.VBox):
     """Controls, the table to edit, what is wrong with it, the picture, and numbers by rank.
 
-    ``run`` executes the table when the button is pressed; without it there is only the simulation. ``goal`` is shown
-    and judged. A forward of a stage takes 10 ms; the other times follow from the controls.
+    ``run`` executes the table when the button is pressed, ``run_on_ranks`` for one; without it there is only the
+    simulation. ``goal`` is shown and judged. A forward of a stage takes 10 ms; the other times follow from the
+    controls.
     """
 
     def __init__(
@@ -222,8 +233,9 @@ class ScheduleStudio(widgets.VBox):
         self._say("info", f"{self._schedule.num_ranks} ranks run the table ...")
         try:
             self._measured = self._run(self._schedule, self.times, self.link)
-        except (RankError, RuntimeError, ValueError) as error:
-            self._say("bad", f"The ranks could not run it: {str(error).splitlines()[0]}")
+        except (Exception, RankInterrupted) as error:  # whatever it is: a button has no cell to show it in
+            first_line = (str(error) or type(error).__name__).splitlines()[0]
+            self._say("bad", f"The ranks could not run it: {first_line}")
         else:
             self._show(validate(self._schedule, max_live=self.limit.value or None))
         finally:

@@ -1,0 +1,124 @@
+"""One batch on one rank: the loop that executes a row of a schedule.
+
+Before an action a rank waits for what the action needs; after it, what was made sets out for the next stage or the
+one before. The loop knows nothing of 1F1B or GPipe: which messages are started together follows from the schedule
+alone (``messages.py``), and so does what is waited for when (``moves.py``). ``stage_run.py`` has what one stage does
+with one micro-batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from course_lib.cluster import Rank
+from course_lib.cluster.point_to_point import Message, receive, send, start
+from course_lib.cost.pipeline_result import ActionSpan
+from course_lib.parallel.passing import Told
+from course_lib.parallel.pipeline.messages import Transfer
+from course_lib.parallel.pipeline.moves import Move
+from course_lib.parallel.pipeline.schedule import Action
+from course_lib.parallel.pipeline.stage_run import StageRun
+
+__all__ = ["BatchRun"]
+
+
+class BatchRun:
+    """The stages of this rank, by number, while a batch goes through them.
+
+    ``ranks[r]`` is the global rank that plays rank r of the schedule. ``told[s, i]`` is what stage s passes on of
+    micro-batch i: both ends of a message look there, one to make room and the other to keep to it.
+    """
+
+    def __init__(
+        self,
+        me: Rank,
+        ranks: Sequence[int],
+        stages: Mapping[int, StageRun],
+        told: Mapping[tuple[int, int], Told],
+    ) -> None:
+        self.me, self.ranks, self.stages, self.told = me, ranks, stages, told
+        self.spans: list[ActionSpan] = []
+        self._rank = list(ranks).index(me.rank)
+        self._under_way: dict[Transfer, Callable[[], None]] = {}  # messages, and what waits for each
+
+    def go(self, moves: Sequence[Move]) -> None:
+        for sends, receives, awaits, action in moves:
+            self._start(sends, receives)
+            if action is None:  # the last messages of all
+                break
+            for transfer in awaits:
+                self._wait_for(transfer)
+            began_s = time.perf_counter()
+            self.stages[action.stage].run(action)
+            self.spans.append(ActionSpan(self._rank, action, began_s, time.perf_counter()))
+            self._hand_over(action)
+        for transfer in list(self._under_way):
+            self._wait_for(transfer)
+
+    def _start(self, sends: Sequence[Transfer], receives: Sequence[Transfer]) -> None:
+        """Start messages together. Gradients that nobody wants do not travel."""
+        messages: dict[Transfer, Message] = {}
+        for transfer in sends:
+            made = self._made(transfer.kind, transfer.from_stage, transfer.micro_batch)
+            if made is not None:
+                self._check(transfer, made)
+                messages[transfer] = send(made.detach().contiguous(), self.ranks[transfer.receiver])
+        for transfer in receives:
+            room = self._make_room(transfer)
+            if room is not None:
+                messages[transfer] = receive(room.detach(), self.ranks[transfer.sender])
+        if messages:
+            started = start([*messages.values()])
+            for place, transfer in enumerate(messages):
+                self._under_way[transfer] = partial(started.wait_for, place)
+
+    def _wait_for(self, transfer: Transfer) -> None:
+        wait = self._under_way.pop(transfer, None)
+        if wait is not None:  # a gradient that nobody wants is not under way
+            wait()
+
+    def _made(self, kind: str, stage: int, micro_batch: int) -> Tensor | None:
+        """What a stage has made for a neighbour: from here on it is not the stage's to keep."""
+        run = self.stages[stage]
+        return run.outputs.pop(micro_batch) if kind == "F" else run.input_gradients.pop(micro_batch, None)
+
+    def _make_room(self, transfer: Transfer) -> Tensor | None:
+        """An empty tensor among the inputs of a stage, or among its gradients, to be filled by a message."""
+        kind, i, from_stage, to_stage, *_ = transfer
+        told, stage = self.told[min(from_stage, to_stage), i], self.stages[to_stage]
+        if kind == "B" and not told.needs_gradient:
+            return None
+        room = torch.empty(told.shape, dtype=told.dtype, device=self.me.device)
+        if kind == "F":
+            stage.inputs[i] = room.requires_grad_(told.needs_gradient)
+        else:
+            stage.gradients[i] = room
+        return room
+
+    def _hand_over(self, action: Action) -> None:
+        """What an action made goes to a neighbouring stage on this same rank without a message."""
+        kind, stage, i = action
+        neighbour = self.stages.get(stage + 1 if kind == "F" else stage - 1)
+        if kind == "W" or neighbour is None:
+            return
+        made = self._made(kind, stage, i)
+        if made is not None:
+            (neighbour.inputs if kind == "F" else neighbour.gradients)[i] = made
+
+    def _check(self, transfer: Transfer, made: Tensor) -> None:
+        """Refuse to send what the receiver has not made room for."""
+        kind, i, from_stage, to_stage, *_ = transfer
+        if kind == "B":
+            return  # the gradient of what was received: of that same shape
+        expected, found = self.told[from_stage, i], Told(tuple(made.shape), made.dtype, made.requires_grad)
+        if found != expected:
+            raise ValueError(
+                f"stage {from_stage} has {found} to pass on, where in the first batch stage {to_stage} was told to "
+                f"expect {expected}. Keep to that (drop a smaller last batch), or call forget_shapes() on every rank "
+                "before a batch that differs."
+            )

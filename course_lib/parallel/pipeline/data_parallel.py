@@ -1,0 +1,41 @@
+"""Pipelines side by side: several copies of a pipeline, each fed with its own part of the batch.
+
+Ranks that hold the same stages average their gradients, once for a batch: after the last micro-batch, not after each.
+A micro-batch's gradients are added to those before it without a message, so waiting until the end sends ``1/m`` of the
+bytes. On 4 ranks, two pipelines of two stages::
+
+    pairs = [[0, 1], [2, 3]]                        # pipelines
+    groups = [dist.new_group(ranks) for ranks in ([0, 2], [1, 3])]     # the same stages; made on all ranks
+    pipeline = Pipeline(me, stages, schedule, loss_of, ranks=pairs[me.rank // 2])
+    pipeline.step(x, y)
+    average_gradients(pipeline, groups[me.rank % 2])
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from course_lib.parallel.pipeline.runtime import Pipeline
+
+__all__ = ["average_gradients"]
+
+
+def average_gradients(pipeline: Pipeline, group: dist.ProcessGroup | None = None) -> None:
+    """After ``step``: every gradient becomes its mean over the ranks of ``group`` (default: all), by one all-reduce.
+
+    The ranks of the group hold the same stages. All gradients travel in one flat tensor, one for each dtype; a
+    parameter without a gradient counts as zero, and gets the mean too. Equal to one batch over all pipelines where
+    each was given as many samples.
+    """
+    by_dtype: dict[torch.dtype, list[torch.Tensor]] = {}
+    for parameter in pipeline.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            by_dtype.setdefault(parameter.dtype, []).append(parameter.grad)
+    for gradients in by_dtype.values():
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=group)
+        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))

@@ -1,0 +1,108 @@
+"""A schedule run on real ranks at a given pace, told in the words of the simulator.
+
+Ranks, messages and order are real, computing is a timed wait (``PacedStage``), so the result can be laid over that of
+``simulate`` with the same times: where they differ, the difference is what ranks and messages cost on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from course_lib.checks import at_least
+from course_lib.cluster import Cluster, Link, Links, Rank
+from course_lib.cost.links import Link as ModelLink
+from course_lib.cost.pipeline import StageTimes
+from course_lib.cost.pipeline_result import ActionSpan, Simulation
+from course_lib.parallel.pipeline.paced_stage import PacedStage, can_be_paced
+from course_lib.parallel.pipeline.runtime import Pipeline
+from course_lib.parallel.pipeline.schedule import Schedule
+from course_lib.parallel.pipeline.validation import check
+
+__all__ = ["run_pipeline", "run_pipeline_steps"]
+
+
+def run_pipeline(
+    cluster: Cluster,
+    schedule: Schedule,
+    times: StageTimes | Sequence[StageTimes],
+    *,
+    link: Link | ModelLink | None = None,
+    message_bytes: int = 4,
+    steps: int = 3,
+) -> Simulation:
+    """One training step under ``schedule`` on the ranks of ``cluster``: of ``steps``, the one of median length.
+
+    ``times`` are those of every stage, or one for each. ``link`` shapes what joins the ranks (default: the machine's
+    own); a micro-batch's activations take ``message_bytes``, in whole float32 numbers. Spans count from the start of
+    the first action; there are no message spans. Raises ValueError for a schedule that cannot run, for times that are
+    not as many as stages or cannot be paced, and for a cluster of another size than the schedule.
+    """
+    taken = run_pipeline_steps(cluster, schedule, times, link=link, message_bytes=message_bytes, steps=steps)
+    return sorted(taken, key=lambda step: step.makespan_s)[len(taken) // 2]
+
+
+def run_pipeline_steps(
+    cluster: Cluster,
+    schedule: Schedule,
+    times: StageTimes | Sequence[StageTimes],
+    *,
+    link: Link | ModelLink | None = None,
+    message_bytes: int = 4,
+    steps: int = 3,
+) -> list[Simulation]:
+    """All the steps of which ``run_pipeline`` picks one, in their order."""
+    check(schedule)
+    at_least(1, steps=steps)
+    at_least(4, message_bytes=message_bytes)
+    each = [times] * schedule.num_stages if isinstance(times, StageTimes) else list(times)
+    if len(each) != schedule.num_stages or cluster.world_size != schedule.num_ranks:
+        raise ValueError(
+            f"times for {len(each)} stages and {cluster.world_size} ranks were given to {schedule.name!r}, which has "
+            f"{schedule.num_stages} stages on {schedule.num_ranks} ranks; give it as many."
+        )
+    for stage_times in each:
+        can_be_paced(stage_times)
+    with cluster.shaped(links=_links(link)):
+        by_rank = cluster.call(_paced_steps, (schedule, each, message_bytes // 4, steps), show=False)
+    return [_from_zero(schedule, rows) for rows in zip(*by_rank, strict=True)]
+
+
+def _paced_steps(
+    me: Rank, schedule: Schedule, times: Sequence[StageTimes], width: int, num_steps: int
+) -> list[tuple[ActionSpan, ...]]:
+    """On each rank: what it did in each step."""
+    pipeline = Pipeline(me, [PacedStage(me, each) for each in times], schedule, _mean)
+    # The first stage's input wants a gradient, so that its backward has two halves as those of the others have.
+    x = torch.zeros(schedule.num_micro_batches, width, device=me.device, requires_grad=True)
+    pipeline.step(x, x)  # pays for what a first step pays, such as finding out shapes
+    spans = []
+    for _ in range(num_steps):
+        dist.barrier()
+        pipeline.step(x, x)
+        spans.append(tuple(pipeline.spans))
+    return spans
+
+
+def _links(link: Link | ModelLink | None) -> Links | None:
+    """None for a link that takes no time: to shape it would take some."""
+    if link is None or link.time_s(1) == 0:
+        return None
+    return Links(Link(link.latency_s, link.bandwidth_bytes_per_s))
+
+
+def _mean(output: Tensor, _: Tensor) -> Tensor:
+    return output.mean()
+
+
+def _from_zero(schedule: Schedule, rows: Sequence[tuple[ActionSpan, ...]]) -> Simulation:
+    """All moments from the start of the first action; the ranks of one machine share a clock."""
+    began_s = min(span.start_s for row in rows for span in row)
+    moved = tuple(
+        tuple(span._replace(start_s=span.start_s - began_s, end_s=span.end_s - began_s) for span in row)
+        for row in rows
+    )
+    return Simulation(schedule, moved, messages=(), overlap=True)

@@ -1,0 +1,61 @@
+"""A stage whose computing is a wait: real messages and a real schedule, on as many ranks as you like.
+
+Forward, backward for inputs and backward for weights each take the time they are given, whatever the machine has to do
+besides. What the stage computes is small and exact, so that gradients can still be compared with one process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.checks import at_least
+from course_lib.cluster import Rank, pace
+from course_lib.cost.pipeline import StageTimes
+
+__all__ = ["PacedStage", "can_be_paced"]
+
+
+class PacedStage(nn.Module):
+    """x -> x + mean(weight), at the pace of ``times`` (seconds for a micro-batch). x: (B, ...) -> the same shape.
+
+    Autograd skips the gradient of an input that wants none, and the wait for it: give the first stage of a pipeline an
+    input that requires one. A whole backward takes as long as its two halves; ``backward_s`` of ``times`` is refused.
+    """
+
+    def __init__(self, me: Rank, times: StageTimes, *, num_weights: int = 16) -> None:
+        super().__init__()
+        at_least(1, num_weights=num_weights)
+        can_be_paced(times)
+        self.me, self.times = me, times
+        self.weight = nn.Parameter(torch.ones(num_weights, device=me.device))
+
+    def forward(self, x: Tensor) -> Tensor:
+        pace(self.me, self.times.forward_s)
+        x = _Paced.apply(x, self.me, self.times.input_s)
+        return x + _Paced.apply(self.weight.mean(), self.me, self.times.weight_s).to(x.dtype)
+
+
+def can_be_paced(times: StageTimes) -> None:
+    """Raise ValueError for a whole backward with a time of its own: it is its two halves that wait."""
+    if times.backward_s is not None:
+        raise ValueError(
+            f"backward_s={times.backward_s} cannot be paced: a whole backward runs its two halves, which take "
+            f"input_s + weight_s = {times.input_s + times.weight_s:g} s. Leave backward_s out."
+        )
+
+
+class _Paced(torch.autograd.Function):
+    """The identity, with a backward pass that takes its time."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, me: Rank, backward_s: float) -> Tensor:
+        ctx.me, ctx.backward_s = me, backward_s
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        pace(ctx.me, ctx.backward_s)
+        return gradients[0], None, None

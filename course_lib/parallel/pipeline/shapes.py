@@ -1,0 +1,70 @@
+"""What shapes will travel between stages: found out once, before the first batch, so that receivers can make room.
+
+A receiver must know the shape of what it gets before it gets it. So the stages are tried out in their order, each on
+zeros of the shapes that the one before announced: one more forward for each size of micro-batch, whose result is
+thrown away. Buffers and random numbers are left as they were. (``torch.distributed.pipelining`` does the same.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from course_lib.cluster import Rank, exchange, receive, send
+from course_lib.parallel.cutting import buffers_kept
+from course_lib.parallel.passing import Told
+from course_lib.parallel.pipeline.schedule import Schedule
+from course_lib.parallel.pipeline.stage_run import StageFailed, StageRun
+
+__all__ = ["find_shapes"]
+
+_NUM_TOLD = len(Told((), torch.float32, needs_gradient=False).numbers())
+
+
+def find_shapes(
+    me: Rank, schedule: Schedule, stages: Mapping[int, StageRun], ranks: Sequence[int]
+) -> dict[tuple[int, int], Told]:
+    """What each stage on this rank passes on, and each stage before one on this rank, by (stage, micro-batch).
+
+    ``stages`` are those of this rank; stage 0 has its inputs. One message goes from the rank of each stage to the rank
+    of the next, with what it passes on of every micro-batch.
+    """
+    told: dict[tuple[int, int], Told] = {}
+    numbers = range(schedule.num_micro_batches)
+    for stage in range(schedule.num_stages - 1):
+        here, next_ = (ranks[schedule.rank_of_stage[s]] for s in (stage, stage + 1))
+        if me.rank == here:
+            run = stages[stage]
+            entering = [told[stage - 1, i] if stage else _told(run.inputs[i]) for i in numbers]
+            leaving = {each: _try_out(me, run, each) for each in dict.fromkeys(entering)}
+            told |= {(stage, i): leaving[entering[i]] for i in numbers}
+            if next_ != here:
+                lines = [told[stage, i].numbers() for i in numbers]
+                exchange([send(torch.tensor(lines, device=me.device), next_)])
+        elif me.rank == next_:
+            room = torch.empty(len(numbers), _NUM_TOLD, dtype=torch.int64, device=me.device)
+            exchange([receive(room, here)])
+            told |= {(stage, i): Told.of(line) for i, line in enumerate(room.tolist())}
+    return told
+
+
+def _try_out(me: Rank, run: StageRun, entering: Told) -> Told:
+    """What a stage makes of an input of this shape."""
+    x = torch.zeros(entering.shape, dtype=entering.dtype, device=me.device)
+    devices = [me.device] if me.device.type == "cuda" else []
+    try:
+        with torch.random.fork_rng(devices=devices), buffers_kept(run.module):
+            return _told(run.module(x.requires_grad_(entering.needs_gradient)))
+    except Exception as error:
+        raise StageFailed(
+            f"stage {run.stage} failed when it was tried out, before the first micro-batch, on zeros of shape "
+            f"{entering.shape}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _told(x: Tensor) -> Told:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"it gave a {type(x).__name__}; what one stage gives to the next is one tensor")
+    return Told(tuple(x.shape), x.dtype, x.requires_grad)
