@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from course_lib.cluster import Rank
-from course_lib.models import TransformerBlock, TransformerConfig
+from course_lib.models import Transformer, TransformerBlock, TransformerConfig
 from course_lib.models.transformer import Attention
-from course_lib.parallel import HeadParallelAttention, own_random_numbers, split_block
+from course_lib.parallel import HeadParallelAttention, own_random_numbers, split_block, split_transformer
 from course_lib.parallel.tensor_parallel import OwnDropout, Region
 
 
@@ -80,3 +81,27 @@ def test_heads_on_different_ranks_drop_different_weights(cluster2):
     seen = list(cluster2.call(attention_weights_dropped))
     assert seen[0] == seen[1]  # after the all-reduce both ranks have both heads
     assert seen[0][0] != seen[0][1]
+
+
+def masks_of_a_model(me: Rank, sequence_parallel: bool) -> dict[str, list]:
+    """What each dropout of a model drops, by name; a mask of zeros and ones over what the rank has there."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=8, context_length=8, num_layers=1, width=16, num_heads=2, dropout=0.5
+    )
+    model = split_transformer(me, Transformer(config), sequence_parallel=sequence_parallel)
+    model.blocks[0].attention.attention_dropout_p = 0.0  # so that zeros come from these three alone
+    masks = {}
+    for name, module in model.named_modules():
+        if name.endswith("dropout"):
+            module.register_forward_hook(lambda _, __, y, name=name: masks.update({name: (y != 0).tolist()}))
+    model(torch.arange(16).view(2, 8) % 8)
+    return masks
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_every_dropout_of_a_model_draws_as_its_place_demands(cluster2, sequence_parallel):
+    """The residual stream is common to all ranks; with sequence parallelism each has positions of its own."""
+    one, other = cluster2.call(masks_of_a_model, (sequence_parallel,))
+    assert len(one) == 3  # after the embedding, after attention, after the MLP
+    assert {name: one[name] != other[name] for name in one} == dict.fromkeys(one, sequence_parallel)

@@ -1,4 +1,4 @@
-"""The whole model cut among ranks against one process, and against DTensor; its checkpoints; what it keeps."""
+"""The whole model cut among ranks against one process, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from course_lib.bench.tensor import dtensor_block
 from course_lib.cluster import Cluster, Rank, RankFailed
-from course_lib.models import Transformer, TransformerBlock, TransformerConfig, next_token_loss
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import (
     Replicate,
     Shard,
@@ -21,7 +20,6 @@ from course_lib.parallel import (
     join_states,
     load_unsplit,
     parameter_placements,
-    split_block,
     split_transformer,
     vocab_parallel_cross_entropy,
 )
@@ -174,42 +172,6 @@ def in_pairs(me: Rank) -> bool:
 
 def test_a_group_of_ranks_may_share_a_model(cluster4):
     assert all(cluster4.call(in_pairs))
-
-
-# -- DTensor --------------------------------------------------------------------------------------------------
-
-
-def beside_dtensor(me: Rank, sequence_parallel: bool) -> float:
-    """The largest difference to DTensor in output, gradients, and weights after 5 steps of AdamW, of one block."""
-    torch.manual_seed(0)
-    whole = TransformerBlock(replace(CONFIG, hidden=24)).double()
-    theirs = dtensor_block(me, copy.deepcopy(whole), sequence_parallel=sequence_parallel)
-    ours = split_block(me, whole, sequence_parallel=sequence_parallel)
-    x = torch.randn(2, 8, 16, dtype=torch.float64)
-    rows = slice(4 * me.rank, 4 * me.rank + 4) if sequence_parallel else slice(None)
-    largest, optimizers = 0.0, [torch.optim.AdamW(block.parameters(), lr=1e-2) for block in (theirs, ours)]
-    for _ in range(5):
-        outputs, grads = [], []
-        for block, optimizer in zip((theirs, ours), optimizers, strict=True):
-            mine = x[:, rows].clone().requires_grad_()
-            y = block(mine)
-            y = y.full_tensor() if hasattr(y, "full_tensor") else y
-            optimizer.zero_grad()
-            y[:, rows if y.size(1) == 8 else slice(None)].square().mean().backward()
-            optimizer.step()
-            outputs.append(y.detach())
-            grads.append(mine.grad)
-        largest = max(largest, *((a - b).abs().max().item() for a, b in (outputs, grads)))
-    state = gather_state(me, ours)
-    for name, value in theirs.state_dict().items():
-        full = value.full_tensor() if hasattr(value, "full_tensor") else value
-        largest = max(largest, (full - state[name]).abs().max().item())
-    return largest
-
-
-@pytest.mark.parametrize("sequence_parallel", [False, True])
-def test_a_block_equals_dtensors(cluster2, sequence_parallel):
-    assert max(cluster2.call(beside_dtensor, (sequence_parallel,))) < 1e-10
 
 
 # -- checkpoints ----------------------------------------------------------------------------------------------
