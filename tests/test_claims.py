@@ -25,6 +25,11 @@ VERDICTS = {
     "A10": "false",
     "A11": "holds",
     "B1": "holds",
+    "B2": "misleading",
+    "B3": "misleading",
+    "B4": "holds with conditions",
+    "B5": "holds with conditions",
+    "B6": "misleading",
     "C1": "holds",
     "C2": "holds",
     "C3": "holds",
@@ -48,9 +53,15 @@ VERDICTS = {
     "E2": "false",
     "E5": "false",
     "E6": "holds",
+    "E7": "misleading",
+    "E8": "holds",
+    "E9": "holds",
+    "E10": "holds with conditions",
+    "E11": "holds",
+    "E13": "holds",
 }
 # Decided by clocks, which no test may rely on: their numbers are put in by hand below.
-BY_CLOCK = {"A11", "C2", "C3", "C8", "C12", "D1", "D7", "E6"}
+BY_CLOCK = {"A11", "B2", "B5", "C2", "C3", "C8", "C12", "D1", "D7", "E6", "E8"}
 GPUS = {"cpu": 0, "gpu1": 1, "gpus": 2}
 
 

@@ -4,7 +4,9 @@ Each rank runs its row in order. An action starts when its rank is free and what
 readings of a message:
 
 - overlapped (``overlap=True``): it travels while both ranks compute. A link carries the bytes of one message after
-  the other in each direction; latencies do not queue. With infinite bandwidth a message is pure latency.
+  the other in each direction; latencies do not queue. With infinite bandwidth a message is pure latency. (The links
+  that the course shapes do queue them, and a message sets out when both ends ask for it: where the latency is longer
+  than an action, a run on ranks takes longer than this says.)
 - not overlapped: the sender is busy with it after its action, and the receiver before its own. The receiver cannot
   finish before the sender does, but the sender does not wait for the receiver.
 

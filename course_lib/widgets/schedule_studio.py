@@ -140,7 +140,7 @@ class ScheduleStudio(widgets.VBox):
         self.micro_batches = Paired("micro-batches", num_micro_batches, 1, 32)
         self.chunks = Paired("stages a rank", 2, 1, 4)
         self.ratio = Paired("backward / forward", 2.0, 0.5, 4.0, step=0.1)
-        self.latency = Paired("latency (ms)", 0.0, 0.0, 20.0, step=0.5)
+        self.latency = Paired("latency (ms)", 0.0, 0.0, 10.0, step=0.5)
         self.overlap = widgets.Checkbox(True, description="messages travel beside computing", indent=False)
         self.limit = widgets.BoundedIntText(
             0, min=0, max=99, description="live activations allowed (0: any number)", style=style,

@@ -1,0 +1,244 @@
+"""Trials of what is said about models cut by layers: what waits, what moves, what is kept, and what a pipeline is.
+
+Where a clock decides, computing is *paced* (a timed wait), so that two cores can play four devices; ranks, messages and
+their order are real.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from course_lib.claims.evidence import Evidence, Ranks, tries
+from course_lib.claims.workloads import batch, distance, gradients
+from course_lib.cluster import Cluster, Link, Rank
+from course_lib.cost import Simulation, StageTimes
+from course_lib.meter import MemoryLedger, metered
+from course_lib.parallel.pipeline import (
+    Pipeline,
+    Schedule,
+    average_gradients,
+    gpipe,
+    naive,
+    one_f_one_b,
+    run_pipeline,
+)
+
+__all__: list[str] = []
+
+_P, _M, _NUM_SAMPLES = 4, 8, 64
+_EQUAL = StageTimes.of(0.006)  # seconds; a backward takes twice the forward
+_SLOW_STAGE = [_EQUAL, StageTimes.of(0.012), _EQUAL, _EQUAL]
+_FORMULA = (_P - 1) / (_M + _P - 1)
+_ACTIVATION_BYTES = 250_000
+_FAST, _SLOW = Link(0.0, 1e9), Link(0.0, 5e6)  # seconds, bytes a second
+
+
+def _step(
+    cluster: Cluster,
+    schedule: Schedule,
+    times: StageTimes | list[StageTimes] = _EQUAL,
+    link: Link | None = None,
+) -> Simulation:
+    """One paced step on real ranks, as measured after a forward pass to warm up."""
+    message_bytes = 4 if link is None else _ACTIVATION_BYTES
+    return run_pipeline(cluster, schedule, times, link=link, message_bytes=message_bytes, steps=1)
+
+
+def _moving_and_waiting(step: Simulation) -> tuple[float, float]:
+    """Seconds of a naive step in which nobody computes, and in which a rank waits for another one's computing."""
+    computing_s = sum(step.compute_s)
+    return step.makespan_s - computing_s, computing_s * (_P - 1) / _P
+
+
+@tries("B2")
+def moving_activations_is_a_severe_bottleneck(ranks: Ranks) -> Evidence:
+    """One batch through four stages on a fast link and on a slow one: what does a device lose more time by?"""
+    lost = {link: _moving_and_waiting(_step(ranks(_P), naive(_P), link=link)) for link in (_FAST, _SLOW)}
+    more = {link: moving > waiting for link, (moving, waiting) in lost.items()}
+    verdict = "holds" if more[_FAST] else "misleading"
+    return Evidence(
+        verdict,
+        {
+            "stages": _P,
+            "activations of the batch": f"{_ACTIVATION_BYTES / 1e6:g} MB",
+            "moving costs a device more than waiting, 1 GB/s": more[_FAST],
+            "and 5 MB/s": more[_SLOW],
+        },
+        timings={
+            f"moving : waiting, {name}": f"{1e3 * lost[link][0]:.0f} : {1e3 * lost[link][1]:.0f} ms"
+            for name, link in (("1 GB/s", _FAST), ("5 MB/s", _SLOW))
+        },
+        because="one device works while the others wait for it, however fast activations move; only on a slow link "
+        "does moving cost more",
+    )
+
+
+@tries("B5")
+def micro_batches_keep_the_devices_busy(ranks: Ranks) -> Evidence:
+    """How busy are four devices with one batch, with eight micro-batches, with two, and with one slow stage?"""
+    busy = {
+        "one batch": 1 - _step(ranks(_P), naive(_P)).idle_share,
+        f"{_M} micro-batches": 1 - _step(ranks(_P), one_f_one_b(_P, _M)).idle_share,
+        "2 micro-batches": 1 - _step(ranks(_P), one_f_one_b(_P, 2)).idle_share,
+        f"{_M} micro-batches, one stage of double time": 1
+        - _step(ranks(_P), one_f_one_b(_P, _M), _SLOW_STAGE).idle_share,
+    }
+    one, many, few, unequal = busy.values()
+    improves, conditions = many > 1.8 * one, min(few, unequal) < 0.85 * many
+    return Evidence(
+        ("holds with conditions" if conditions else "holds") if improves else "false",
+        {
+            "devices": _P,
+            "busy by formula, one batch": f"{1 / _P:.0%}",
+            f"busy by formula, {_M} micro-batches": f"{1 - _FORMULA:.0%}",
+            "nearly twice as busy or more": improves,
+            "much less so with few micro-batches, or with a slow stage": conditions,
+        },
+        timings={f"busy, {name}": f"{share:.0%}" for name, share in busy.items()},
+        because="it takes several times as many micro-batches as stages, and stages that take equally long; "
+        "the idle share is then (p - 1)/(m + p - 1)",
+    )
+
+
+@tries("E8")
+def micro_batches_reduce_idle_time(ranks: Ranks) -> Evidence:
+    """The idle share of four devices with 1, 4 and 16 micro-batches; and what they keep meanwhile."""
+    idle = {m: _step(ranks(_P), gpipe(_P, m)).idle_share for m in (1, 4, 16)}
+    live = {kind.__name__: _live(ranks(_P), kind(_P, 16)) for kind in (gpipe, one_f_one_b)}
+    falls = idle[16] < 0.75 * idle[4] and idle[4] < 0.85 * idle[1]
+    return Evidence(
+        "holds" if falls else "false",
+        {
+            "idle by formula, 1, 4 and 16 micro-batches": ", ".join(
+                f"{(_P - 1) / (m + _P - 1):.0%}" for m in idle
+            ),
+            "it falls each time": falls,
+            "live activations by rank, 16 micro-batches, GPipe": live["gpipe"],
+            "and 1F1B": live["one_f_one_b"],
+        },
+        timings={f"idle, {m} micro-batch{'es' * (m > 1)}": f"{share:.0%}" for m, share in idle.items()},
+        because="while one stage works on a micro-batch the next works on the one before; the price is their "
+        "activations, which a schedule such as 1F1B keeps few",
+    )
+
+
+# -- real arithmetic, decided by what is counted ------------------------------------------------------------------
+
+
+def _stages(width: int = 32) -> list[nn.Module]:
+    """Four stages; chained, they are the model. The same weights on every rank."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        sizes = [12, *[width] * (_P - 1), 4]
+        return [nn.Sequential(nn.Linear(a, b), nn.Tanh()).double() for a, b in pairwise(sizes)]
+
+
+def _held(me: Rank, schedule: Schedule) -> tuple[int, int, torch.Tensor]:
+    """After one step: parameters of this rank, its most micro-batches at a time, and its gradients."""
+    pipeline = Pipeline(me, _stages(), schedule, nn.functional.cross_entropy)
+    pipeline.step(*batch(_NUM_SAMPLES))
+    numbers = sum(p.numel() for p in pipeline.parameters())
+    return numbers, max(pipeline.peak_live.values()), gradients(pipeline.stages)
+
+
+def _live(cluster: Cluster, schedule: Schedule) -> str:
+    return ", ".join(str(live) for _, live, _ in cluster.run(_held, schedule))
+
+
+def _uncut_gradients() -> torch.Tensor:
+    model = nn.Sequential(*_stages())
+    inputs, classes = batch(_NUM_SAMPLES)
+    nn.functional.cross_entropy(model(inputs), classes).backward()
+    return gradients(model)
+
+
+def _two_replicas(me: Rank) -> int:
+    """Two pipelines of two stages, each with half of the batch: parameters of this rank."""
+    pairs, same_stages = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
+    groups = [torch.distributed.new_group(members) for members in same_stages]
+    stages = _stages()
+    halves = [nn.Sequential(*stages[:2]), nn.Sequential(*stages[2:])]
+    pipeline = Pipeline(me, halves, one_f_one_b(2, 4), nn.functional.cross_entropy, ranks=pairs[me.rank // 2])
+    pipeline.step(*(part.chunk(2)[me.rank // 2] for part in batch(_NUM_SAMPLES)))
+    average_gradients(pipeline, groups[me.rank % 2])
+    return sum(p.numel() for p in pipeline.parameters())
+
+
+@tries("B6")
+def a_pipeline_is_data_and_model_parallelism_combined(ranks: Ranks) -> Evidence:
+    """A pipeline, and two pipelines side by side: who holds what, and does anybody all-reduce a gradient?"""
+    alone, both = metered(ranks(_P), _held, one_f_one_b(_P, _M)), metered(ranks(_P), _two_replicas)
+    whole = sum(p.numel() for stage in _stages() for p in stage.parameters())
+    copies = {"alone": sum(n for n, _, _ in alone) / whole, "both": sum(both) / whole}
+    reduced = {"alone": alone.communication.by_operation(), "both": both.communication.by_operation()}
+    apart = distance(torch.cat([found for _, _, found in alone]), _uncut_gradients())
+    is_replicated = copies["alone"] > 1 or "all_reduce" in reduced["alone"]
+    return Evidence(
+        "holds" if is_replicated else "misleading",
+        {
+            "copies of each weight, one pipeline": f"{copies['alone']:g}",
+            "all-reduces of gradients": reduced["alone"].get("all_reduce", 0),
+            "gradients, away from the uncut model's": "0 (rounding)" if apart < 1e-12 else f"{apart:.1e}",
+            "copies of each weight, two pipelines side by side": f"{copies['both']:g}",
+            "all-reduces of gradients there": reduced["both"].get("all_reduce", 0),
+        },
+        because="micro-batches are pieces of one batch that all pass the same weights, and nothing is replicated; the "
+        "combination exists too, and is two pipelines side by side",
+    )
+
+
+@tries("E7")
+def model_parallelism_is_pipeline_parallelism(ranks: Ranks) -> Evidence:
+    """The same four stages with one batch and with micro-batches: how many of these are on their way at once?"""
+    found = {s.name: list(ranks(_P).run(_held, s)) for s in (naive(_P), one_f_one_b(_P, _M))}
+    at_once = {name: max(live for _, live, _ in held) for name, held in found.items()}
+    first, second = (torch.cat([made for _, _, made in held]) for held in found.values())
+    apart, differ = distance(first, second), at_once["naive"] < at_once["1F1B"]
+    return Evidence(
+        "misleading" if differ and apart < 1e-12 else "holds" if apart < 1e-12 else "false",
+        {
+            "pieces of the batch on their way, model parallelism": at_once["naive"],
+            f"and a pipeline with {_M} micro-batches": at_once["1F1B"],
+            "gradients of the two differ by": "0 (rounding)" if apart < 1e-12 else f"{apart:.1e}",
+        },
+        because="both cut the model by layers and find the same gradients; a pipeline has several pieces of the batch "
+        "on their way at once, model parallelism has one, and so one device at work",
+    )
+
+
+def _peak(me: Rank, num_stages: int, kind: str) -> int:
+    """The most bytes that this rank holds in a step under Adam."""
+    stages = _stages(width=256)
+    parts = stages if num_stages == _P else [nn.Sequential(*stages)]
+    schedule = naive(num_stages) if kind == "naive" else one_f_one_b(num_stages, _M)
+    pipeline = Pipeline(me, parts, schedule, nn.functional.cross_entropy)
+    optimizer, data = torch.optim.AdamW(pipeline.parameters()), batch(8 * _NUM_SAMPLES)
+    for _ in range(2):  # in the second step the optimizer has its state
+        with MemoryLedger(pipeline.stages, optimizer, inputs=data, rank=me.rank) as ledger:
+            pipeline.step(*data)
+            optimizer.step()
+            optimizer.zero_grad()
+    return ledger.peak().total_bytes
+
+
+@tries("E13")
+def splitting_the_layers_lowers_the_memory_on_each(ranks: Ranks) -> Evidence:
+    """A step of Adam on one device, over four stages, and over four stages as a pipeline."""
+    uncut = ranks(1).run(_peak, 1, "naive")[0]
+    cut = {kind: [peak / uncut for peak in ranks(_P).run(_peak, _P, kind)] for kind in ("naive", "1f1b")}
+    live = _live(ranks(_P), one_f_one_b(_P, _M))
+    return Evidence(
+        "holds" if max(map(max, cut.values())) < 1 else "false",
+        {
+            "by rank, share of the uncut peak, one batch": ", ".join(
+                f"{share:.2f}" for share in cut["naive"]
+            ),
+            f"and {_M} micro-batches, 1F1B": ", ".join(f"{share:.2f}" for share in cut["1f1b"]),
+            "micro-batches held by rank, 1F1B": live,
+        },
+        because="weights, gradients, optimizer state and activations are all shared out; in a pipeline the "
+        "first stage holds the most micro-batches",
+    )

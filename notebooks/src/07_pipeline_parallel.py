@@ -1,0 +1,1307 @@
+# %% [markdown]
+# # 07 · Pipelines and their bubbles
+#
+# A model cut over four devices leaves each of them idle most of the time. Here the batch is cut as well, in
+# *micro-batches* that follow each other through the stages. You predict how much idle time is left, write the schedules
+# that decide it, design one of your own and have it executed by real ranks.
+#
+# **90 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# At the end you can
+#
+# - derive the idle share of a pipeline, and say when the formula is wrong;
+# - write GPipe and 1F1B as tables, and say what each of them keeps in memory;
+# - say what interleaving and a split backward buy, and what they pay with;
+# - design a schedule for a memory limit, and run it on ranks, on this course's runtime and on PyTorch's;
+# - tell three usual faults of pipelines by their evidence.
+
+# %%
+import torch
+import torch.distributed as dist
+
+from course_lib import Cluster, Link, Predict, check, hint, quiz, shared_cluster
+from course_lib.claims import VERDICTS, trial
+from course_lib.cluster import RankError
+from course_lib.cost import StageTimes, simulate
+from course_lib.data import documentation_windows, loader
+from course_lib.meter import MemoryLedger, bytes_text, metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel import cut, parameter_costs, pipeline, split_evenly
+from course_lib.plot import lines, memory_bars, pipeline_gantt
+from course_lib.widgets import Goal, ScheduleStudio
+
+# %% tags=["nbval-ignore-output"]
+two, four = shared_cluster(2), shared_cluster(4)
+
+# %% [markdown]
+# ## The staircase again
+#
+# ![Four ranks on a time axis: a forward box on each, one after the other, down the stairs, then a backward box on each,
+# up again; everything else is white](../assets/07_staircase.png)
+#
+# Lesson 06 ended with this picture: four stages, one batch, and at any moment one device at work. Here it is from four
+# ranks of this machine.
+#
+# A word on honesty first. Two cores cannot play four devices: where four ranks compute at once, each gets half a core.
+# So on this page, on any machine, *computing is paced*: a rank waits as long as a device would compute. Ranks,
+# messages, their order and the clock are real. Where the arithmetic is real, too, the text says so.
+#
+# On each of the four stages the batch takes 40 ms forward and twice that backward.
+
+
+# %%
+def run_paced(schedule, times, **settings):
+    """One step on real ranks, after a forward pass to warm up: who did what when."""
+    ranks = shared_cluster(schedule.num_ranks)
+    return pipeline.run_pipeline(ranks, schedule, times, steps=1, **settings)
+
+
+batch_times = StageTimes.of(0.040)
+
+# %% tags=["nbval-ignore-output"]
+stairs = run_paced(pipeline.naive(4), batch_times)
+print(f"{stairs.makespan_s * 1e3:.0f} ms, and {stairs.idle_share:.0%} of the devices' time is idle")
+title = "One batch through four stages, measured"
+pipeline_gantt(stairs, title=title, alt=f"{title}: a staircase, {stairs.idle_share:.0%} idle")
+
+# %% [markdown]
+# ## Cut the batch in pieces
+#
+# ![A batch of 16 samples cut in four micro-batches of four, in a queue before four stages](../assets/07_pieces.png)
+#
+# When stage 0 has done its forward, it could begin with something else. The next batch will not do: its forward needs
+# the weights that this batch is about to change. But a *piece* of this batch will. Gradients add up over pieces, as you
+# saw in lesson 01. So: four stages, four pieces, each a quarter of the work. All forwards first, then all backwards.
+# This is *GPipe* (Huang et al., 2019), and a piece is called a **micro-batch**.
+#
+# **What share of the devices' time is idle now?**
+
+# %%
+idle_of_four = Predict("07.four", "4 stages, 4 micro-batches: how much is idle?", unit="%", high=100)
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: idle_of_four.commit(10)
+idle_of_four.commit(0)  # "four pieces keep four devices busy"
+### END SOLUTION
+idle_of_four
+
+# %% tags=["nbval-ignore-output"]
+pieces = run_paced(pipeline.gpipe(4, 4), batch_times.divided(4))
+print(f"{pieces.makespan_s * 1e3:.0f} ms")
+title = "The same batch in four micro-batches, measured"
+pipeline_gantt(pieces, title=title, alt=f"{title}: boxes overlap, {pieces.idle_share:.0%} idle")
+
+# %% tags=["nbval-ignore-output"]
+idle_of_four.reveal(
+    measured=round(100 * pieces.idle_share),
+    model=round(100 * 3 / 7, 1),
+    misreadings={
+        0: "As many pieces as devices are enough to have all four at work at *some* moment. But the pipeline has to "
+        "fill first, and to empty at the end.",
+        25: "That is the share in which ONE device works in a staircase.",
+        lambda share: share > 60: "That was the staircase. Look how the boxes overlap now.",
+    },
+    because="Rank 3 waits for three forwards before its first one, and for nothing else until its last backward. "
+    "Each rank works 4 of 7 moments and waits 3.",
+)
+
+# %% [markdown]
+# Much better than the staircase, and far from full. What is white is called the **bubble**.
+#
+# One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both. The same four
+# stages, the same gradients; does the sentence hold?
+
+# %%
+tried = {"E7": trial("E7").run()}
+print(trial("E7").claim.text)
+print(tried["E7"])
+
+# %% [markdown]
+# ## The formula
+#
+# ![Boxes of GPipe on four ranks; arrows below mark where the pipeline fills and where it empties, which together is p
+# minus 1 moments of waiting](../assets/07_formula.png)
+#
+# With p stages of equal time and m micro-batches, count in moments of one micro-batch, forward and backward together:
+#
+# 1. Every rank has m moments of work.
+# 2. The last rank gets its first micro-batch after p - 1 forwards. After its last backward, p - 1 more follow.
+# 3. Together these are p - 1 moments. So the step takes m + p - 1.
+# 4. Idle share: **(p - 1) / (m + p - 1)**.
+
+
+# %%
+def idle_by_formula(p, m):
+    return (p - 1) / (m + p - 1)
+
+
+print("micro-batches", *[f"{m:>5}" for m in [1, 4, 8, 16, 64]])
+for p in [2, 4, 8, 64]:
+    print(f"{p:>2} stages     ", *[f"{idle_by_formula(p, m):>5.0%}" for m in [1, 4, 8, 16, 64]])
+
+# %% [markdown]
+# A formula that nobody held against a run is a rumour. From here on a micro-batch takes 10 ms forward and 20 ms
+# backward, whatever their number.
+
+# %% tags=["nbval-ignore-output"]
+times = StageTimes.of(0.010)
+counts = [1, 2, 4, 8, 16]
+measured = [100 * run_paced(pipeline.gpipe(4, m), times).idle_share for m in counts]
+lines(
+    {
+        "(p - 1) / (m + p - 1)": (counts, [100 * idle_by_formula(4, m) for m in counts]),
+        "measured on 4 ranks": (counts, measured),
+    },
+    x_label="micro-batches",
+    y_label="idle share (%)",
+    title="GPipe on four stages",
+)
+
+# %% [markdown]
+# The measured points lie a little above: a message takes time as well, and ranks of a busy machine wake up late.
+#
+# Two more sentences on trial. *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as
+# the first stage is free; utilisation improves drastically."* And: *"Micro-batches fill the pipeline and reduce idle
+# time."* Bet on the first one:
+
+# %%
+bet = Predict("07.b5", "'It keeps the devices busy; utilisation improves drastically.'", choices=VERDICTS)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: bet.commit("false")
+bet.commit("holds")
+### END SOLUTION
+bet
+
+# %% tags=["nbval-ignore-output"]
+tried["B5"] = trial("B5").run()
+print(tried["B5"])
+bet.reveal(
+    measured=tried["B5"].verdict,
+    because="With few micro-batches, or with one slow stage, the devices are far from busy.",
+)
+
+# %% tags=["nbval-ignore-output"]
+tried["E8"] = trial("E8").run()
+print(tried["E8"])
+
+# %% [markdown]
+# ## Then why not a thousand?
+#
+# ![A wide box for 32 texts in one go, a question mark, and eight narrow boxes with a black rim](../assets/07_thin.png)
+#
+# More micro-batches, less idle time. By the formula there is no end to it. Now with **real arithmetic**: a transformer
+# in two stages on two ranks, a batch of 32 texts, cut in 1 to 32 micro-batches. Two ranks fit on two cores.
+#
+# **Which number of micro-batches is the quickest on this machine?**
+
+# %%
+quickest = Predict(
+    "07.best", "32 texts, two stages: the quickest number of micro-batches?", unit="micro-batches"
+)
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: quickest.commit(2)
+quickest.commit(32)  # "the formula says the more the better"
+### END SOLUTION
+quickest
+
+# %%
+config = TransformerConfig(context_length=64, num_layers=8, width=48, num_heads=4)
+text, _ = documentation_windows(config.context_length)
+batches = [batch for batch, _ in zip(loader(text, 32), range(4), strict=False)]
+
+
+def make_stages(num_stages):
+    torch.manual_seed(0)  # every rank makes the same weights, and keeps its own stages
+    model = Transformer(config)
+    return cut(model, split_evenly(parameter_costs(model), num_stages))
+
+
+# %%
+import time
+
+
+def step_times(me, counts, repeats=2):
+    quickest_s = {}
+    for m in counts:
+        schedule = pipeline.gpipe(me.world_size, m)
+        model = pipeline.Pipeline(me, make_stages(me.world_size), schedule, next_token_loss)
+        for _ in range(repeats):
+            dist.barrier()
+            start_s = time.perf_counter()
+            model.step(*batches[0])
+            quickest_s[m] = min(quickest_s.get(m, 60.0), time.perf_counter() - start_s)
+    return quickest_s
+
+
+# %% tags=["nbval-ignore-output"]
+step_s = two.run(step_times, [1, 2, 4, 8, 16, 32])[0]
+for m, time_s in step_s.items():
+    print(f"{m:>2} micro-batches of {32 // m:>2} texts: {time_s * 1e3:6.1f} ms a step")
+
+# %% tags=["nbval-ignore-output"]
+quickest.reveal(
+    measured=min(step_s, key=step_s.get),
+    misreadings={
+        32: "The bubble is then smallest. But a micro-batch of one text is a thin matrix, and every layer, message "
+        "and Python call is paid 32 times.",
+        1: "One micro-batch is the staircase: one rank works at a time.",
+    },
+    because="Two things pull. The bubble shrinks with every cut, and the pieces get less efficient: what a device "
+    "pays for each operation does not shrink with the piece. On GPUs the same happens, with other numbers.",
+)
+
+# %% [markdown]
+# So m is large enough for the bubble and small enough for the pieces. GPipe's authors found that with four times as
+# many micro-batches as stages the bubble hardly counts. The formula knows nothing of the other side.
+#
+# ## Build: GPipe as a table
+#
+# ![A table with a row for each of two stages and a column for each moment: F0, F1, idle dots, B0,
+# B1](../assets/07_table.png)
+#
+# A schedule is data: a table with a row for each stage, and a column for each moment. `F2` is the forward of
+# micro-batch 2, `B2` its backward, and a dot is an idle cell. No messages are written down; who needs what from whom
+# follows from the table.
+#
+# Write the table of GPipe for p stages and m micro-batches: a text for each stage, such as `". F0 F1 . B0 B1"`. In
+# this table forward and backward take one column each. All begin as early as they can.
+
+
+# %%
+def gpipe_table(num_stages, num_micro_batches):
+    """A list with a text for each stage: its cells, column by column, separated by blanks."""
+    # In which column does stage s run F0? And when has the last forward of all been run?
+    ### BEGIN SOLUTION
+    rows = []
+    for stage in range(num_stages):
+        behind = num_stages - 1 - stage
+        forwards = [f"F{i}" for i in range(num_micro_batches)]
+        backwards = [f"B{i}" for i in range(num_micro_batches)]
+        rows.append(" ".join(["."] * stage + forwards + ["."] * (2 * behind) + backwards))
+    return rows
+    ### END SOLUTION
+
+
+# %%
+table_verdict = check("07.gpipe", gpipe_table)
+
+# %% [markdown]
+# Stuck? Take the `#` away; each run gives one more hint.
+
+# %%
+# hint("07.gpipe")
+
+# %%
+if table_verdict.passed:
+    print("\n".join(gpipe_table(4, 6)))
+
+# %% [markdown]
+# The runtime of this course reads such a table and executes it, whatever stands in it, as long as it *can* be executed.
+# What happens if it cannot? Here somebody wants B0 on stage 0 before stage 1 has run it:
+
+# %%
+impatient = pipeline.from_text("F0 B0 F1 B1\nF0 F1 B1 B0")
+for problem in pipeline.validate(impatient):
+    print(problem)
+
+# %% [markdown]
+# ## What is kept
+#
+# ![A pile of boxes that grows by one with each forward, F0, F1, F2, F3, and the question how
+# high](../assets/07_pile.png)
+#
+# The bubble asks for many micro-batches. What do they cost? A backward needs the activations that its forward left
+# behind; until then they stay. Such a micro-batch is called *live* on that stage.
+#
+# **Four stages, 16 micro-batches, GPipe. How many are live on the first rank at most?**
+
+# %%
+live = Predict("07.live", "GPipe, 4 stages, 16 micro-batches: live on rank 0 at most?", unit="micro-batches")
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: live.commit(1)
+live.commit(4)  # "one for each stage"
+### END SOLUTION
+live
+
+
+# %%
+def peaks_of_a_step(me, schedule):
+    """With real arithmetic: most live micro-batches by stage, and the ledger's peak."""
+    model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
+    for _ in range(2):  # the first step also pays for what is made once
+        with MemoryLedger(model.stages, inputs=batches[0], rank=me.rank) as ledger:
+            model.step(*batches[0])
+    return max(model.peak_live.values()), ledger.peak()
+
+
+gpipe_peaks = four.run(peaks_of_a_step, pipeline.gpipe(4, 16))
+print("live micro-batches at most, by rank:", [count for count, _ in gpipe_peaks])
+live.reveal(
+    measured=gpipe_peaks[0][0],
+    misreadings={
+        4: "The pipeline is four deep, but GPipe runs no backward before the last forward. Nothing is let go."
+    },
+    because="All forwards come first. So all 16 are live when the first backward begins, on every rank.",
+)
+
+# %% [markdown]
+# Sixteen pieces of one batch are one batch: every stage keeps what it would keep without a pipeline. If the pieces are
+# as small as they should be, a smaller bubble takes *more* of them, a larger batch; and the memory grows with it.
+#
+# ## One forward, one backward
+#
+# ![On the last stage, arrows from F0 to F1, which is GPipe, and to B0, which is 1F1B](../assets/07_choice.png)
+#
+# Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. A schedule that runs
+# B0 at once, and from then on a forward and a backward in turn, is called **1F1B** (Narayanan et al., 2019).
+#
+# **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?**
+
+# %%
+choices = ["less than half of it", "somewhat smaller", "the same", "larger"]
+bubble = Predict("07.1f1b", "The idle share under 1F1B, compared with GPipe's?", choices=choices)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: bubble.commit("larger")
+bubble.commit("somewhat smaller")
+### END SOLUTION
+bubble
+
+# %% tags=["nbval-ignore-output"]
+steps = {make.__name__: run_paced(make(4, 8), times) for make in [pipeline.gpipe, pipeline.one_f_one_b]}
+for name, step in steps.items():
+    print(
+        f"{name:<12} {step.idle_share:.0%} idle measured, {simulate(step.schedule, times).idle_share:.1%} by rule"
+    )
+pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_b"], title="1F1B")
+
+# %%
+by_rule = [simulate(make(4, 8), times).idle_share for make in [pipeline.gpipe, pipeline.one_f_one_b]]
+bubble.reveal(
+    measured="the same" if abs(by_rule[0] - by_rule[1]) < 1e-9 else "somewhat smaller",
+    misreadings={
+        "somewhat smaller": "Most people say so, and many texts. Look at rank 0: what it wins by an early B0, it "
+        "loses waiting for B1.",
+        "less than half of it": "Most people think that it shrinks. Look at rank 0: it still waits for the first "
+        "micro-batch to come all the way back.",
+    },
+    because="The pipeline still has to fill and to empty, each once. The order in between changes nothing about that.",
+)
+
+# %% [markdown]
+# Then why does everybody use it? Because of what it keeps:
+
+# %%
+f1b1_peaks = four.run(peaks_of_a_step, pipeline.one_f_one_b(4, 16))
+bars = {}
+for name, peaks in [("GPipe", gpipe_peaks), ("1F1B", f1b1_peaks)]:
+    print(f"{name:<6} live micro-batches at most, by rank:", [count for count, _ in peaks])
+    for rank, (_, peak) in enumerate(peaks):
+        bars[f"{name}, rank {rank}"] = {"activation": peak.by_label["activation"]}
+memory_bars(bars, title="Activations at their peak, 16 micro-batches, measured")
+
+# %% [markdown]
+# Not the bubble, the memory. Under 1F1B a rank holds as many micro-batches as there are stages from its own to the
+# last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
+#
+# "Splitting the layers over devices lowers the memory on each", another text says. On trial, with that in mind:
+
+# %%
+tried["E13"] = trial("E13").run()
+print(tried["E13"])
+
+# %% [markdown]
+# ### Build: one stage of 1F1B
+#
+# Write the row of one stage, without idle cells: a list such as `["F0", "B0", "F1", "B1"]`, which is right for the
+# last stage. The others begin with some forwards. How many?
+
+
+# %%
+def order_of_stage(stage, num_stages, num_micro_batches):
+    """What this stage does under 1F1B, in order: a list of texts."""
+    # 1. Warm-up: some forwards.
+    # 2. In turn: one forward, one backward.
+    # 3. The backwards that are left.
+    ### BEGIN SOLUTION
+    warm_up = min(num_stages - 1 - stage, num_micro_batches)
+    order = [f"F{i}" for i in range(warm_up)]
+    for i in range(num_micro_batches - warm_up):
+        order += [f"F{warm_up + i}", f"B{i}"]
+    return order + [f"B{i}" for i in range(num_micro_batches - warm_up, num_micro_batches)]
+    ### END SOLUTION
+
+
+# %%
+order_verdict = check("07.1f1b", order_of_stage)
+
+# %%
+# hint("07.1f1b")
+
+# %% tags=["nbval-ignore-output"]
+if order_verdict.passed:
+    rows = [" ".join(order_of_stage(stage, 4, 6)) for stage in range(4)]
+    yours = pipeline.from_text("\n".join(rows), name="your 1F1B")
+    print(pipeline.to_text(yours))
+    print(f"executed by four ranks: {run_paced(yours, times).makespan_s * 1e3:.0f} ms")
+
+# %% [markdown]
+# ## It trains
+#
+# ![A transformer's row of pieces cut in one, two and four stages, with one loss for all](../assets/07_train.png)
+#
+# Schedules are about time and memory. Do they change what is learned? The transformer again, with real arithmetic:
+# uncut, in two stages, in four, in four that two ranks share; 32 texts in eight micro-batches, and once in five, which
+# do not divide 32.
+
+
+# %%
+def train(me, schedule, num_steps=2):
+    model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    losses = []
+    for x, y in batches[:num_steps]:
+        optimizer.zero_grad()
+        loss = model.step(x, y)  # forward and backward of all micro-batches, in the schedule's order
+        optimizer.step()
+        losses.append(None if loss is None else round(loss.item(), 4))
+    flat = {
+        name: torch.cat([p.detach().flatten() for p in stage.parameters()])
+        for name, stage in model.stages.items()
+    }
+    return losses, flat  # losses: None on all ranks but that of the last stage; weights by stage
+
+
+# %%
+schedules = [pipeline.naive(1), pipeline.gpipe(2, 8), pipeline.one_f_one_b(4, 8)]
+schedules += [pipeline.one_f_one_b(4, 5), pipeline.interleaved(2, 8), pipeline.zero_bubble_h1(4, 8)]
+uncut = None
+for schedule in schedules:
+    run = shared_cluster(schedule.num_ranks).run(train, schedule)
+    by_stage = {name: weights for _, mine in run for name, weights in mine.items()}
+    weights = torch.cat([by_stage[name] for name in sorted(by_stage, key=int)])
+    uncut = weights if uncut is None else uncut
+    sizes = f"stages {schedule.num_stages}, ranks {schedule.num_ranks}, m {schedule.num_micro_batches}"
+    losses, same = run[schedule.rank_of_stage[-1]][0], (weights - uncut).abs().max().item() < 1e-5
+    print(f"{schedule.name:<16} {sizes}: {losses}, weights as uncut: {same}")
+
+# %% [markdown]
+# The same losses and the same weights. A schedule changes when things are computed, not what: every micro-batch passes
+# the same weights, and the optimizer steps after the last one. (Two of these schedules you have not met yet. Wait for
+# them.)
+#
+# One exception, from lesson 01: BatchNorm sees micro-batches, so with BatchNorm the cut of the batch does change the
+# model.
+#
+# ## When the formula is wrong
+#
+# ![Four small pipelines: longer backwards, one stage longer than the others, gaps where messages travel, and fewer
+# micro-batches than stages](../assets/07_wrong.png)
+#
+# (p - 1)/(m + p - 1) was derived from a picture with equal boxes. Change the picture.
+#
+# **Which of these changes leaves the idle share as it is?** Four stages, eight micro-batches, 1F1B.
+
+# %%
+changes = {
+    "backward takes three times the forward": {"times": StageTimes.of(0.010, 3.0)},
+    "stage 1 takes half as long again": {"times": [times, StageTimes.of(0.015), times, times]},
+    "a message takes half a forward": {"times": times, "link": Link(latency_s=0.005)},
+}
+unchanged = Predict("07.formula", "Which of these leaves the idle share as it is?", choices=list(changes))
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: unchanged.commit(list(changes)[1])
+unchanged.commit("a message takes half a forward")
+### END SOLUTION
+unchanged
+
+# %% tags=["nbval-ignore-output"]
+for make in [pipeline.gpipe, pipeline.one_f_one_b]:
+    schedule = make(4, 8)
+    print(f"{schedule.name:<6} by the formula {idle_by_formula(4, 8):.1%}")
+    for change, settings in changes.items():
+        found = f"{simulate(schedule, **settings).idle_share:.1%} simulated"
+        if schedule.name == "1F1B":
+            found += f", {run_paced(schedule, **settings).idle_share:.1%} measured"
+        print(f"       {change:<40} {found}")
+
+# %%
+by_formula = idle_by_formula(4, 8)
+errors = {
+    change: abs(simulate(pipeline.one_f_one_b(4, 8), **settings).idle_share - by_formula)
+    for change, settings in changes.items()
+}
+unchanged.reveal(
+    measured=min(errors, key=errors.get),
+    misreadings={
+        "a message takes half a forward": "Messages travel while others compute, one thinks. But under 1F1B a stage "
+        "sends a forward and then waits for a gradient, there and back, in every turn.",
+        "stage 1 takes half as long again": "All others wait for it, once for every micro-batch.",
+    },
+    because="If all boxes grow in the same way, work and waiting grow alike.",
+)
+
+# %% [markdown]
+# - **Unequal stages.** Everybody waits for the slowest, micro-batch after micro-batch, and more micro-batches do not
+#   help. What helps is another cut: `06.cut`, by time.
+# - **Messages.** GPipe pays for the latency once on the way down and once on the way up. 1F1B pays in every turn.
+#   "The same bubble" was true for free messages only.
+# - **Another definition.** Texts differ in what they divide by, and all call it the bubble:
+
+# %%
+step = simulate(pipeline.gpipe(4, 8), times)
+work_s = step.compute_s[0]
+print(f"share of the step that is idle, (p - 1)/(m + p - 1):  {1 - work_s / step.makespan_s:.1%}")
+print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s / work_s - 1:.1%}")
+
+# %% [markdown]
+# The first is what GPipe's authors count, the second what Megatron-LM's authors do. Nobody is wrong; only comparing the
+# one with the other is.
+#
+# ## Smaller steps on the stairs
+#
+# ![Eight pieces of a model on four ranks: rank 0 holds pieces 0 and 4, rank 1 holds 1 and 5, and so on; an arrow goes
+# round twice](../assets/07_chunks.png)
+#
+# The bubble is p - 1 *steps of the stairs* wide. Make the steps smaller: cut the model in 2p stages, and give each rank
+# two of them that are p apart. A micro-batch goes round twice. This is **interleaved 1F1B** (Narayanan et al., 2021);
+# each rank holds v *chunks*, and the bubble shrinks to (p - 1)/(v m + p - 1).
+
+# %% tags=["nbval-ignore-output"]
+schedule = pipeline.interleaved(4, 8, num_chunks=2)
+chunk_times = times.divided(2)  # a chunk is half of what a rank holds
+plan, run = simulate(schedule, chunk_times), run_paced(schedule, chunk_times)
+print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
+pipeline_gantt(plan, run, title="Interleaved 1F1B, two chunks a rank")
+
+# %% [markdown]
+# Nothing is free. **How many times as many bytes travel between four ranks, with two chunks a rank instead of one?**
+
+# %%
+traffic = Predict(
+    "07.bytes", "Two chunks a rank on four ranks: how many times the bytes?", unit="x", high=100
+)
+### BEGIN SOLUTION
+### STUB # Type your number below and press the button, or write for example: traffic.commit(1)
+traffic.commit(2)  # "round twice, so twice"
+### END SOLUTION
+traffic
+
+
+# %%
+def one_step(me, schedule):
+    model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
+    model.step(*batches[0])
+
+
+sent_bytes = {}
+for schedule in [pipeline.one_f_one_b(4, 8), pipeline.interleaved(4, 8)]:
+    said = metered(four, one_step, schedule).communication
+    sent_bytes[schedule.name] = said.total_bytes
+    messages = said.by_operation()["send"]
+    print(f"{schedule.name:<16} {bytes_text(said.total_bytes)} in {messages} messages")
+
+# %%
+traffic.reveal(
+    measured=round(sent_bytes["interleaved 1F1B"] / sent_bytes["1F1B"], 2),
+    model=round(7 / 3, 2),
+    misreadings={2: "Twice the stages, but count the cuts between them: 3 before, 7 now."},
+    because="p stages have p - 1 cuts, v p stages have v p - 1. From the last rank back to the first there was no way "
+    "before, and now there is one.",
+)
+
+# %% [markdown]
+# More messages, and each rank waits for more of them. What does a slow link do to that? These curves are simulated; the
+# left ends of two of them you have measured above.
+
+# %% tags=["computed-time"]
+latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10]
+curves = {}
+for v in [1, 2, 4]:
+    schedule, chunk_times = pipeline.interleaved(4, 8, num_chunks=v), times.divided(v)
+    shares = [simulate(schedule, chunk_times, link=Link(ms / 1e3)).idle_share for ms in latencies_ms]
+    curves["1F1B" if v == 1 else f"{v} chunks"] = (latencies_ms, [100 * share for share in shares])
+lines(
+    curves,
+    x_label="time of a message (ms); a forward takes 10 ms",
+    y_label="idle share (%)",
+    title="Four ranks, eight micro-batches, simulated",
+)
+
+# %% [markdown]
+# On a quick link more chunks are better, on a slow one worse. Is moving activations, then, the "severe bottleneck" that
+# one text calls it? With one batch and four stages, on a quick link and on a slow one:
+
+# %% tags=["nbval-ignore-output"]
+tried["B2"] = trial("B2").run()
+print(tried["B2"])
+
+# %% [markdown]
+# ## A backward in two halves
+#
+# ![A linear layer in the backward pass: from the arriving gradient one arrow goes to the gradient of the inputs, for
+# which the stage before is waiting, and one to the gradient of the weights, for which nobody
+# waits](../assets/07_halves.png)
+#
+# What does the stage before wait for? For the gradient of *its output*, which is your input. The gradient of your
+# weights is needed by nobody until the optimizer steps. Autograd computes both in one go. Take them apart: **I**, the
+# half that others wait for, and **W**, the half that can fill a hole.
+#
+# ### Build: two halves of one layer
+#
+# For a linear layer `y = x @ weight.T`, write both halves. `gradient` is that of y. Return the gradient of x, and a
+# *function* that adds the gradient of the weight to `weight.grad` when it is called, later.
+
+
+# %%
+def backward_in_halves(x, gradient, weight):
+    """x: (samples, inputs), gradient: (samples, outputs), weight: (outputs, inputs)."""
+    ### BEGIN SOLUTION
+    return gradient @ weight, lambda: weight.grad.add_(gradient.T @ x)
+    ### END SOLUTION
+
+
+# %%
+halves_verdict = check("07.halves", backward_in_halves)
+
+# %%
+# hint("07.halves")
+
+# %% [markdown]
+# For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`): walk it for
+# the inputs' gradients, and note down what the weights still need. **ZB-H1** (Qi et al., 2023) is 1F1B with the W's put
+# where a rank would wait. The plan and the run:
+
+# %% tags=["nbval-ignore-output"]
+zero_bubble = pipeline.zero_bubble_h1(4, 8)
+plan, run = simulate(zero_bubble, times), run_paced(zero_bubble, times)
+before = simulate(pipeline.one_f_one_b(4, 8), times)
+print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
+pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
+
+# %% [markdown]
+# A smaller bubble, with one stage a rank and not one byte more. **Who pays, and with what?** Under 1F1B the ranks held
+# 4, 3, 2 and 1 micro-batches.
+
+# %%
+ranks = ["rank 0 holds more", "rank 3 holds more", "all hold one more", "nobody holds more"]
+payer = Predict(
+    "07.payer", "Live activations under ZB-H1, compared with 1F1B: where do most come in?", choices=ranks
+)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: payer.commit("nobody holds more")
+payer.commit("nobody holds more")
+### END SOLUTION
+payer
+
+
+# %%
+def live_of_a_step(me, schedule):
+    model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
+    model.step(*batches[0])
+    return max(model.peak_live.values())
+
+
+zero_peaks = list(four.run(live_of_a_step, zero_bubble))
+plain_peaks = list(four.run(live_of_a_step, pipeline.one_f_one_b(4, 8)))
+print("1F1B: ", plain_peaks)
+print("ZB-H1:", zero_peaks)
+print(pipeline.to_text(zero_bubble).split("\n", 1)[1])
+more = [new - old for new, old in zip(zero_peaks, plain_peaks, strict=True)]
+payer.reveal(
+    measured="rank 3 holds more" if more[3] == max(more) > 0 else "nobody holds more",
+    misreadings={
+        "nobody holds more": "True of the fullest rank: 4 before, 4 now. Look at the others.",
+        "rank 0 holds more": "It held most before, and it runs every W at once. Read its row.",
+    },
+    because="W needs the activations too, so they stay until W has run. The last rank puts off most W's. The fullest "
+    "rank holds what it held before; the others come up to it.",
+)
+
+# %% [markdown]
+# ### Against somebody else's numbers
+#
+# Everything simulated on this page comes from one small simulator. Does it agree with anybody? The authors of ZB-H1
+# profiled models on their GPUs and published the times and the bubbles (arXiv 2401.10241, tables 5 and 9). Their
+# measure counts from a stage's own first forward to its own last action, on the stage that takes longest. For p stages,
+# m micro-batches and v chunks:
+
+# %%
+published = [  # p, m, v; forward, input half, weight half, message (ms); 1F1B, ZB-H1, interleaved
+    (8, 24, 3, 18.522, 18.086, 9.337, 0.601, 0.2431, 0.1585, 0.1055),
+    (8, 32, 3, 18.513, 18.086, 9.331, 0.626, 0.1985, 0.1242, 0.0818),
+    (8, 24, 4, 29.718, 29.444, 19.927, 0.527, 0.2347, 0.1323, 0.0808),
+    (16, 48, 3, 11.347, 11.248, 8.132, 0.377, 0.2552, 0.1397, 0.1104),
+]
+for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
+    stage, link = StageTimes(*[each / 1e3 for each in ms[:3]]), Link(ms[3] / 1e3)
+    plans = [(pipeline.one_f_one_b(p, m), stage), (pipeline.zero_bubble_h1(p, m), stage)]
+    plans += [(pipeline.interleaved(p, m, v), stage.divided(v))]
+    here = "  ".join(f"{simulate(plan, each, link=link).bubble_rate:.4f}" for plan, each in plans)
+    there = f"{in_1f1b:.4f}  {in_zb:.4f}  {in_interleaved:.4f}"
+    print(f"{p:>2} stages, {m} micro-batches   here {here}   published {there}")
+
+# %% [markdown]
+# To the last digit for two schedules. For the third it is close; the course's simulator lets *every* micro-batch pay
+# for its way from the last rank back to the first.
+#
+# ## The schedule studio
+#
+# ![The schedule studio's picture: four ranks, boxes of forwards and backwards, planned above and measured
+# below](../assets/07_studio.png)
+#
+# Now you. Choose a schedule or type into its table; it is checked and simulated while you type. The button runs *your*
+# table on real ranks and lays what was measured below what was planned. All of it works by keyboard.
+#
+# 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move one backward of rank 3 forward as far as it
+#    goes. What happens to the idle share, what to the live activations?
+# 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which
+#    with 5 ms? The list has two that this page did not speak of: *looped BFS*, which is GPipe with chunks, and *ZB-V*,
+#    a zero bubble with two chunks a rank that lie in a V, so that the last piece is on rank 0 again.
+# 3. **The mission.** Four ranks, six micro-batches, *at most three live activations* on any rank, and less idle time
+#    than GPipe. 1F1B needs four, ZB-H1 too.
+
+
+# %%
+def run_on_ranks(schedule, times, link):
+    return run_paced(schedule, times, link=link)
+
+
+goal = Goal(num_ranks=4, num_micro_batches=6, max_live=3, idle_share=idle_by_formula(4, 6))
+studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batches=6, goal=goal)
+studio
+
+# %% [markdown]
+# Mission 2, in numbers. Live activations are counted in those of a whole rank: a chunk of two counts half.
+
+# %% tags=["computed-time"]
+print("idle with a latency of   1 ms    5 ms   live on the fullest rank")
+for kind in ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_h1", "zb_v"]:
+    schedule = pipeline.make(kind, 4, 8)
+    v = schedule.num_stages // 4
+    plans = [simulate(schedule, times.divided(v), link=Link(ms / 1e3)) for ms in [1, 5]]
+    shares = "   ".join(f"{plan.idle_share:>5.1%}" for plan in plans)
+    print(f"{schedule.name:<22} {shares}   {max(plans[0].peak_live) / v:g}")
+
+# %% [markdown]
+# The winner changes with the link, and the winner on the slow one holds everything, as GPipe does. (See also what
+# interleaving holds: its bill is not for messages alone.) There is no best schedule. There is one for a link, a memory
+# and a number of micro-batches.
+#
+# ### Build: a schedule of your own
+#
+# Hand in your table for mission 3: as a text, a line for each rank, or straight from the studio: `studio.schedule`. A
+# backward takes twice as long as a forward, and I and W half of that each.
+
+# %%
+### BEGIN SOLUTION
+### STUB my_schedule = ...  # studio.schedule, or a text of four lines
+my_schedule = """
+F0 F1 F2 I0 W0 I1 F3 I2 W1 F4 W2 F5 I3 W3 I4 W4 I5 W5
+F0 F1 F2 I0 I1 W0 I2 W1 F3 W2 F4 F5 I3 I4 W3 I5 W4 W5
+F0 F1 I0 F2 I1 I2 W0 W1 W2 F3 F4 I3 F5 I4 I5 W3 W4 W5
+F0 I0 F1 I1 F2 I2 W0 W1 W2 F3 I3 F4 I4 F5 I5 W3 W4 W5
+"""
+### END SOLUTION
+design_verdict = check("07.design", my_schedule)
+
+# %%
+# hint("07.design")
+
+# %% tags=["nbval-ignore-output"]
+designed = pipeline.zero_bubble_h1(4, 6)  # until there is one of yours
+if design_verdict.passed:
+    designed = my_schedule if isinstance(my_schedule, pipeline.Schedule) else pipeline.from_text(my_schedule)
+plan, run = simulate(designed, times), run_paced(designed, times)
+print(f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; live by rank: {plan.peak_live}")
+pipeline_gantt(plan, run, title="The schedule that was handed in, planned and run")
+
+# %% [markdown]
+# Nobody taught the runtime this schedule. It reads a row, waits for what an action needs, runs it, and sends on what it
+# made; that is all it knows.
+#
+# ## Pipelines side by side
+#
+# ![Four ranks in a square: ranks 0 and 1 are a pipeline, ranks 2 and 3 another; dotted lines join ranks 0 and 2, and
+# ranks 1 and 3, which hold the same stage](../assets/07_grid.png)
+#
+# A pipeline has an end: a model of eight blocks cannot be cut in a hundred stages. More devices go into *replicas*: two
+# pipelines of two stages, each with half of the batch. Ranks that hold the same stage average their gradients, as in
+# lesson 04.
+
+
+# %%
+PIPELINES, SAME_STAGE = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
+
+
+def two_by_two(me, num_micro_batches, average):
+    """One batch over two pipelines; how far are the gradients from the uncut model's?"""
+    replica, stage = me.rank // 2, me.rank % 2
+    group = [dist.new_group(ranks) for ranks in SAME_STAGE][stage]  # every rank makes all groups
+    schedule = pipeline.one_f_one_b(2, num_micro_batches)
+    stages, ranks = make_stages(2), PIPELINES[replica]
+    model = pipeline.Pipeline(me, stages, schedule, next_token_loss, ranks=ranks)
+    x, y = (tensor.chunk(2)[replica] for tensor in batches[0])
+    average(model, group, lambda: model.step(x, y))
+    whole = make_stages(2)
+    next_token_loss(whole[1](whole[0](batches[0][0])), batches[0][1]).backward()
+    pairs = zip(model.parameters(), whole[stage].parameters(), strict=True)
+    return max((mine.grad.cpu() - right.grad).abs().max().item() for mine, right in pairs)
+
+
+def once(model, group, step):
+    step()
+    pipeline.average_gradients(model, group)
+
+
+run = metered(four, two_by_two, 4, once)
+print("gradients agree with the uncut model's to 1e-5 on all ranks:", max(run) < 1e-5)
+print("operations:", run.communication.by_operation())
+
+# %% [markdown]
+# Two kinds of traffic: activations and gradients of activations by send and receive *within* a pipeline, gradients of
+# weights by all-reduce *across* pipelines.
+#
+# "Pipeline parallelism is a combination of data and model parallelism", says one text. Bet:
+
+# %%
+bet = Predict("07.b6", "'A pipeline is a combination of data and model parallelism.'", choices=VERDICTS)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: bet.commit("false")
+bet.commit("holds")
+### END SOLUTION
+bet
+
+# %%
+tried["B6"] = trial("B6").run()
+print(tried["B6"])
+bet.reveal(
+    measured=tried["B6"].verdict,
+    because="Micro-batches look like the parts of a data-parallel batch. But nothing is replicated and no gradient of "
+    "a weight travels. The combination is what you ran a moment ago: two pipelines.",
+)
+
+# %% [markdown]
+# ## Clinic 1: the link that is always full
+#
+# ![Two pipelines and the link between them, black from end to end, with a question mark](../assets/07_clinic_bytes.png)
+#
+# *Symptom.* Another team has the same two pipelines. Their losses are right. They cut the batch in more micro-batches,
+# for the bubble's sake, and the step gets *slower*. The link between the replicas is always full. They had wrapped each
+# stage so that its gradients are averaged as soon as they are there:
+
+
+# %%
+def as_they_come(model, group, step):
+    def average(parameter):  # called whenever backward has added to a gradient
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, group=group)
+
+    hooks = [parameter.register_post_accumulate_grad_hook(average) for parameter in model.parameters()]
+    step()
+    for hook in hooks:
+        hook.remove()
+
+
+# %% tags=["computed-time"]
+print("micro-batches   all-reduces   bytes of all-reduces   send and receive   gradients right")
+for m in [1, 2, 4]:
+    run = metered(four, two_by_two, m, as_they_come)
+    said = run.communication
+    reduced, sent = said.of(operation="all_reduce").total_bytes, said.of(operation="send").total_bytes
+    print(
+        f"{m:>13}   {said.by_operation()['all_reduce']:>11}   {bytes_text(reduced):>20}   "
+        f"{bytes_text(sent):>16}   {max(run) < 1e-5}"
+    )
+
+# %%
+suspects = [
+    "activations go to the other replica too",
+    "gradients are averaged for every micro-batch",
+    "the groups hold too many ranks",
+    "the stages are too large for the link",
+]
+full = Predict("07.sync", "Why is the link full?", choices=suspects)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: full.commit(suspects[0])
+full.commit(suspects[3])
+### END SOLUTION
+full
+
+# %%
+full.reveal(
+    measured=suspects[1],
+    misreadings={
+        suspects[0]: "Then send and receive would grow with the micro-batches. They stay.",
+        suspects[
+            2
+        ]: "Then the first row would be too large as well. With one micro-batch all is as it should be.",
+        suspects[3]: "The stages are the same in every row. What grows, and with what?",
+    },
+    because="The bytes of all-reduce grow exactly as the number of micro-batches. The values are right all the same: "
+    "the mean of a sum is the sum of the means. Only the bill tells.",
+)
+
+# %% [markdown]
+# ### Mend it
+#
+# Change the lines above `step()` and below it, so that the bytes stay what they are with one micro-batch. Gradients are
+# added up on their own rank without a message.
+
+
+# %%
+def averaged(model, group, step):
+    """One step of a pipeline, and gradients that are averaged over ``group``."""
+    ### BEGIN SOLUTION
+    step()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, group=group)
+    ### END SOLUTION
+
+
+# %%
+sync_verdict = check("07.sync", averaged)
+
+# %%
+# hint("07.sync")
+
+# %% [markdown]
+# PyTorch's wrappers behave as that team's hooks do: they average at every backward. `DistributedDataParallel` has
+# `no_sync()` for it, and `torch.distributed.pipelining` switches the averaging on for the last micro-batch only.
+#
+# ## Clinic 2: eight times more careful
+#
+# ![A batch in one, two, four and eight pieces, and beside each the step that is taken: an arrow, half as long each
+# time](../assets/07_clinic_loss.png)
+#
+# *Symptom.* A team goes from one micro-batch to eight, and their model learns more slowly. Nothing else was changed.
+# With plain SGD it is plain to see; Adam divides by the size of the gradients, and hides it. They come from gradient
+# accumulation, and know that a loss has to be divided by the number of pieces.
+
+
+# %%
+def step_of_that_team(me, num_micro_batches):
+    def loss_of(output, target):
+        return next_token_loss(output, target) / num_micro_batches
+
+    schedule = pipeline.one_f_one_b(2, num_micro_batches)
+    model = pipeline.Pipeline(me, make_stages(2), schedule, loss_of)
+    x, y = batches[0]
+    output = model.forward_only(x)
+    model.step(x, y)
+    gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+    loss = None if output is None else round(next_token_loss(output, y.to(me.device)).item(), 4)
+    return loss, gradients.norm().item()
+
+
+print("micro-batches   loss before the step   size of the gradients, rank 0 and rank 1")
+for m in [1, 2, 4, 8]:
+    run = two.run(step_of_that_team, m)
+    print(f"{m:>13}   {run[1][0]:>20}   {run[0][1]:.4f}   {run[1][1]:.4f}")
+
+# %%
+suspects = [
+    "micro-batches are too small for good gradients",
+    "some micro-batches are lost",
+    "the loss is averaged twice",
+    "rank 0 and rank 1 use different learning rates",
+]
+careful = Predict("07.twice", "Why does it learn more slowly?", choices=suspects)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: careful.commit(suspects[0])
+careful.commit(suspects[0])
+### END SOLUTION
+careful
+
+# %%
+careful.reveal(
+    measured=suspects[2],
+    misreadings={
+        suspects[
+            0
+        ]: "Small pieces change nothing: gradients add up over them. And look at the ratio between rows.",
+        suspects[
+            1
+        ]: "If one of two were lost, the other half would point elsewhere, and not be half as long on both "
+        "ranks.",
+        suspects[3]: "No optimizer has stepped yet in this table.",
+    },
+    because="Twice the micro-batches, half the gradients, on every rank. The runtime weighs each micro-batch by its "
+    "share of the batch already, as PyTorch's does (`scale_grads=True`), and the team divides once more.",
+)
+
+# %% [markdown]
+# ### Mend it
+#
+# What should one micro-batch contribute, so that a plain *sum* over micro-batches gives the mean loss of the batch and
+# its gradients? Write it once and for all, for a classifier; the last micro-batch may be smaller than the others.
+# `num_samples` is the size of the whole batch.
+
+
+# %%
+def contribution(output, target, num_samples):
+    """What this micro-batch adds to the batch's mean loss. output: (samples, classes), target: (samples,)."""
+    ### BEGIN SOLUTION
+    return torch.nn.functional.cross_entropy(output, target, reduction="sum") / num_samples
+    ### END SOLUTION
+
+
+# %%
+loss_verdict = check("07.loss", contribution)
+
+# %%
+# hint("07.loss")
+
+# %% [markdown]
+# ## Clinic 3: after you
+#
+# ![Two ranks that stand still, with a question mark between them](../assets/07_clinic_send.png)
+#
+# *Symptom.* Somebody writes a runtime for two stages with `dist.send` and `dist.recv`. Under GPipe it works. Under 1F1B
+# it stands still. "On gloo this works, it only hangs on NCCL", says a colleague; "small messages are buffered", says
+# another. Do not believe anybody. Look.
+
+
+# %%
+def messages_of(me, schedule, send, numbers):
+    """Only the messages: two ranks, each action sends or receives ``numbers`` numbers."""
+    tensor, other, sent = torch.zeros(numbers), 1 - me.rank, []
+    for action in schedule.rows[me.rank]:
+        if (action.kind == "F") == (me.rank == 0):
+            sent.append(send(tensor, other))
+        else:
+            dist.recv(tensor.clone(), other)
+    for work in filter(None, sent):  # dist.send returns nothing to wait for
+        work.wait()
+
+
+def outcome(schedule, send, numbers=1):
+    """Did it end? If not, where did the ranks stand?"""
+    with Cluster(2, backend="gloo") as ranks:
+        try:
+            ranks.call(messages_of, (schedule, send, numbers), timeout_s=3, show=False)
+            return "it ends"
+        except RankError as error:
+            return str(error)
+
+
+# %% tags=["computed-time"]
+print("GPipe, one number a message: ", outcome(pipeline.gpipe(2, 4), dist.send))
+print("1F1B, one number a message:  ", outcome(pipeline.one_f_one_b(2, 4), dist.send))
+
+# %%
+suspects = [
+    "the messages are too large for gloo's buffers",
+    "the ranks run different schedules",
+    "both ranks are sending, and neither receives",
+    "rank 1 has ended early",
+]
+stuck = Predict("07.send", "Why does it stand still under 1F1B?", choices=suspects)
+### BEGIN SOLUTION
+### STUB # Choose below and press the button, or write for example: stuck.commit(suspects[0])
+stuck.commit(suspects[0])
+### END SOLUTION
+stuck
+
+# %%
+stuck.reveal(
+    measured=suspects[2],
+    misreadings={
+        suspects[0]: "A message was one number, four bytes. Smaller is hardly possible.",
+        suspects[1]: "Both read the same table. GPipe's works.",
+        suspects[3]: "The report has it waiting in a message.",
+    },
+    because="Under GPipe everything goes down first, and then everything up. Under 1F1B they cross: rank 0 sends F1 "
+    "while rank 1 sends B0. `dist.send` returns when the message has been taken, and each would take the other's in "
+    "its next line.",
+)
+
+# %% [markdown]
+# So both were wrong about `dist.send`: crossing sends hang on gloo, with the smallest message there is.
+#
+# ### Mend it
+#
+# `torch.distributed` has another function that sends. It returns at once, and what it returns can be waited for, which
+# `messages_of` does at the end. Which one is it?
+
+# %%
+### BEGIN SOLUTION
+### STUB way_to_send = dist.send  # which function returns before the message has been taken?
+way_to_send = dist.isend
+### END SOLUTION
+
+# %%
+print("1F1B, one number a message:", outcome(pipeline.one_f_one_b(2, 4), way_to_send))
+
+# %% tags=["computed-time"]
+print("1F1B, a million numbers:   ", outcome(pipeline.one_f_one_b(2, 4), way_to_send, 1_000_000))
+
+# %% [markdown]
+# It ends. (The price: until it has been waited for, the tensor must not be changed, nor its memory be reused.)
+#
+# And *this* is the program that works on gloo and may hang on NCCL. There a message is a kernel in a queue of the GPU,
+# and the receive can stand in that queue behind the very send that waits for it. NVIDIA's guide to NCCL, under
+# *Point-to-point communication*, says: calls that have to progress at the same time must be merged into one group. In
+# PyTorch that is `dist.batch_isend_irecv`, and in this course `exchange`. (You read what the documents say here; this
+# page was not run on NCCL.)
+#
+# | crossing messages | gloo, tried above | NCCL, by its documents |
+# |---|---|---|
+# | `dist.send`, then `dist.recv` | hangs | not safe: not in one group |
+# | `dist.isend`, then `dist.recv` | works | not safe: not in one group |
+# | `dist.batch_isend_irecv([...])` | works: every pipeline on this page | the way to do it |
+#
+# A runtime therefore has to know which messages of a schedule *cross*, and start those together. Ours derives it from
+# the table (`course_lib/parallel/pipeline/messages.py`), and `validate` refuses tables for which it cannot be done.
+#
+# ## In production
+#
+# ![One schedule as a CSV table with two arrows, to the course's runtime and to PyTorch's](../assets/07_production.png)
+#
+# PyTorch has all of this in `torch.distributed.pipelining`. The same stages, the same schedule, the same batch. (Where
+# ranks share a GPU and so talk through gloo, PyTorch's stages stay on the CPU: gloo sends no CUDA tensors.)
+
+
+# %%
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
+
+
+def device_of_torch(me):
+    return torch.device("cpu") if dist.get_backend() == "gloo" else me.device
+
+
+def torch_stages(me, schedule):
+    stages, device = make_stages(schedule.num_stages), device_of_torch(me)
+    mine = schedule.stages_of_rank[me.rank]
+    return [PipelineStage(stages[s].to(device), s, len(stages), device) for s in mine]
+
+
+def run_by_torch(me, schedule, runner, x, y):
+    first, last = schedule.rank_of_stage[0], schedule.rank_of_stage[-1]
+    losses = [] if me.rank == last else None
+    x, y = (tensor.to(device_of_torch(me)) for tensor in (x, y))
+    runner.step(*[x] * (me.rank == first), target=y if me.rank == last else None, losses=losses)
+    return torch.stack(losses).mean() if losses else None
+
+
+# %%
+def both(me, schedule, make_runner, batch):
+    """The loss by PyTorch and by the course, and the largest difference between gradients."""
+    stages = torch_stages(me, schedule)
+    loss = run_by_torch(me, schedule, make_runner(me, stages, schedule), *batch)
+    model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
+    ours = model.step(*batch)
+    theirs = [parameter for stage in stages for parameter in stage.submod.parameters()]
+    pairs = zip(theirs, model.parameters(), strict=True)
+    apart = max((their.grad.cpu() - our.grad.cpu()).abs().max().item() for their, our in pairs)
+    return None if loss is None else (round(loss.item(), 4), round(ours.item(), 4)), apart
+
+
+def one_f_one_b_of_torch(me, stages, schedule):
+    return Schedule1F1B(stages[0], schedule.num_micro_batches, loss_fn=next_token_loss)
+
+
+def interleaved_of_torch(me, stages, schedule):
+    return ScheduleInterleaved1F1B(stages, schedule.num_micro_batches, loss_fn=next_token_loss)
+
+
+# %%
+def compare(cluster, schedule, make_runner, batch=batches[0]):
+    run = cluster.run(both, schedule, make_runner, batch)
+    losses = run[schedule.rank_of_stage[-1]][0]
+    agree = max(apart for _, apart in run) < 1e-5
+    print(f"{schedule.name:<16} loss by PyTorch and here: {losses}; gradients agree to 1e-5: {agree}")
+
+
+compare(four, pipeline.one_f_one_b(4, 8), one_f_one_b_of_torch)
+compare(two, pipeline.interleaved(2, 8), interleaved_of_torch)
+
+# %% [markdown]
+# And *your* schedule? PyTorch's runtime reads a table as well: a CSV file, a line for each rank. That reader's name
+# begins with an underscore, so it may change. Here it executes the schedule you handed in (or ZB-H1, if you
+# have not yet). PyTorch's micro-batches must all be of one size, so the batch has 24 texts.
+
+# %%
+print(pipeline.to_csv(designed).splitlines()[0])
+
+# %%
+import tempfile
+from pathlib import Path
+
+from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+
+
+def from_csv_by_torch(me, stages, schedule):
+    runtime = _PipelineScheduleRuntime(stages, schedule.num_micro_batches, loss_fn=next_token_loss)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "schedule.csv"
+        path.write_text(pipeline.to_csv(schedule))
+        runtime._load_csv(str(path), format="compute_only")  # reads, validates, adds the messages
+    return runtime
+
+
+compare(four, designed, from_csv_by_torch, tuple(tensor[:24] for tensor in batches[0]))
+
+# %% [markdown]
+# The same gradients from two runtimes, for a schedule that neither knew. And the time of a step, side by side:
+
+
+# %% tags=["nbval-ignore-output"]
+def times_of_both(me, schedule, repeats=5):
+    (x, y), times_s = batches[0], {"PyTorch": [], "the course": []}
+    runner = one_f_one_b_of_torch(me, torch_stages(me, schedule), schedule)
+    model = pipeline.Pipeline(me, make_stages(me.world_size), schedule, next_token_loss)
+    steps = {
+        "PyTorch": lambda: run_by_torch(me, schedule, runner, x, y),
+        "the course": lambda: model.step(x, y),
+    }
+    for name in list(steps) * repeats:
+        dist.barrier()
+        start_s = time.perf_counter()
+        steps[name]()
+        times_s[name].append(time.perf_counter() - start_s)
+    return {name: min(each) for name, each in times_s.items()}
+
+
+for name, time_s in two.run(times_of_both, pipeline.one_f_one_b(2, 8))[0].items():
+    print(f"{name:<11} {time_s * 1e3:6.1f} ms, the quickest step of 1F1B on two ranks")
+
+# %% [markdown]
+# | you wrote | production code uses |
+# |---|---|
+# | `gpipe_table`, `order_of_stage` | `ScheduleGPipe`, `Schedule1F1B`, `ScheduleInterleaved1F1B` |
+# | `backward_in_halves` | `ScheduleInterleavedZeroBubble`, `ScheduleZBVZeroBubble` |
+# | `my_schedule` | a CSV table for `_PipelineScheduleRuntime` |
+# | `averaged` | data-parallel wrappers around stages; averaging after the last micro-batch |
+# | `cut` | by hand, or `torch.distributed.pipelining.pipeline(...)`, which traces the model |
+#
+# Use PyTorch's for work. Use this course's to find out what a schedule does before you pay for a cluster.
+#
+# ## Six sentences, tried
+#
+# ![Four ranks on a time axis, boxes and bubbles, under a question mark](../assets/07_quiz.png)
+
+# %% tags=["nbval-ignore-output"]
+for name, evidence in tried.items():
+    print(f"{evidence.verdict}: {trial(name).claim.text}")
+
+# %% [markdown]
+# ### Five questions
+
+# %% tags=["computed-time"]
+quiz("07")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can say how long a pipeline waits before it is built, and when the usual formula lies. You know the three prices
+# of a smaller bubble: memory (more micro-batches under GPipe), messages (interleaving), put-off work (zero bubble). You
+# have designed a schedule that no library ships and had it executed twice. You know three faults by their evidence: the
+# bill, the ratio, and the two ranks that stand in the same line.
+#
+# **The limit.** A stage is at least one layer, and a layer has to fit on one device. For a very wide layer it does not.
+# And the more stages, the more micro-batches it takes to fill them, until the batch is larger than is good for
+# learning. Lesson 08 cuts *inside* the layer: all devices work on the same micro-batch at the same moment.
+#
+# **Further reading.** Huang et al., *GPipe* (2019), section 2.3: the bubble and what recomputing does to memory.
+# Narayanan et al., *PipeDream* (2019), section 3: 1F1B, there without a flush. Narayanan et al., *Efficient
+# Large-Scale Language Model Training on GPU Clusters Using Megatron-LM* (2021), section 2.2: interleaving, and its
+# bill. Qi et al., *Zero Bubble Pipeline Parallelism* (2023), section 2: the two halves, and schedules
+# from them. Lamy-Poirier, *Breadth-First Pipeline Parallelism* (2022): pipelines, replicas and small batches together.
