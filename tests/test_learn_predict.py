@@ -260,7 +260,9 @@ def test_quantities(value, unit, text):
         (60, 100, "40 % too little"),
         (300, 100, "3 times too much"),
         (100, 350, "3.5 times too little"),
-        (0, 3, "not to be compared by a ratio"),
+        (0, 3, "3 too little"),
+        (18, 0, "18 too much"),
+        (-1, 0.5, "1.5 too little"),
     ],
 )
 def test_ratios_in_words(predicted, measured, text):

@@ -14,6 +14,7 @@ A trial is a function. It runs what the claim speaks of, looks at the numbers, a
 from __future__ import annotations
 
 import difflib
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,7 +60,7 @@ class Evidence:
         numbers = {**self.facts, **self.timings}
         width = max(map(len, numbers), default=0)
         rows = [f"  {name:<{width}}  {value}" for name, value in numbers.items()]
-        return "\n".join([f"{self.verdict}: {self.because}", *rows])
+        return "\n".join([textwrap.fill(f"{self.verdict}: {self.because}", 100), *rows])
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,11 @@ def quantity(value: Any, unit: str = "") -> str:
 
 
 def ratio(predicted: float, measured: float) -> str:
-    """How far a prediction was off, in words: "3.2 times too much", "within 4 %"."""
+    """How far a prediction was off, in words: "3.2 times too much", "within 4 %"; beside a zero, "43 too little"."""
     if predicted == measured:
         return "exactly right"
     if predicted * measured <= 0:
-        return "not to be compared by a ratio"
+        return f"{_digits(abs(predicted - measured))} too {'much' if predicted > measured else 'little'}"
     factor = predicted / measured
     off = max(factor, 1 / factor)
     way = "much" if factor > 1 else "little"
