@@ -46,3 +46,20 @@ def cluster4():
 
     with Cluster(4) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def clusters():
+    """``clusters(n)``: n warm ranks on gloo, whose tensors lie on the CPU on any machine; not for ranks that fail."""
+    from course_lib.cluster import Cluster
+
+    made: dict[int, Cluster] = {}
+
+    def of(world_size: int) -> Cluster:
+        if world_size not in made:
+            made[world_size] = Cluster(world_size, backend="gloo")
+        return made[world_size]
+
+    yield of
+    for cluster in made.values():
+        cluster.close()

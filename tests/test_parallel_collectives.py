@@ -21,21 +21,6 @@ SHAPES = ((), (1,), (3,), (7,), (13, 3), (2, 0, 3), (0,), (4, 5, 6))
 DTYPES = (torch.int64, torch.uint8, torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
-@pytest.fixture(scope="module")
-def clusters():
-    """Warm ranks by number, on gloo: the tensors of these tests lie on the CPU, on any machine."""
-    made: dict[int, Cluster] = {}
-
-    def of(world_size: int) -> Cluster:
-        if world_size not in made:
-            made[world_size] = Cluster(world_size, backend="gloo")
-        return made[world_size]
-
-    yield of
-    for cluster in made.values():
-        cluster.close()
-
-
 def values(rank: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Small whole numbers, different on each rank and at each place: exact in every dtype here."""
     count = torch.Size(shape).numel()

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
-from course_lib.cluster import Cluster, RankFailed
+from course_lib.cluster import RankFailed
 from course_lib.models import ResNet, SmallCNN, Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import (
     DistributedDataParallel,
@@ -28,21 +28,6 @@ pytestmark = [
 
 BATCHES = (8, 8, 7, 5, 2)  # samples of each step: the last ones do not divide, and leave ranks with nothing
 SMALL = {"bucket_size_bytes": 2000, "first_bucket_size_bytes": 300}  # several buckets in a small model
-
-
-@pytest.fixture(scope="module")
-def clusters():
-    """Warm ranks by number, on gloo: the tensors of these tests lie on the CPU, on any machine."""
-    made: dict[int, Cluster] = {}
-
-    def of(world_size: int) -> Cluster:
-        if world_size not in made:
-            made[world_size] = Cluster(world_size, backend="gloo")
-        return made[world_size]
-
-    yield of
-    for cluster in made.values():
-        cluster.close()
 
 
 class Patchwork(nn.Module):

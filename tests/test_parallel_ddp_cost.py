@@ -9,7 +9,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from course_lib.cluster import Cluster
 from course_lib.cost import ddp_buckets
 from course_lib.meter import expect, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
@@ -26,21 +25,6 @@ pytestmark = [
 ]
 
 SMALL = {"bucket_size_bytes": 2000, "first_bucket_size_bytes": 300}  # several buckets in a small model
-
-
-@pytest.fixture(scope="module")
-def clusters():
-    """Warm ranks by number, on gloo: the tensors of these tests lie on the CPU, on any machine."""
-    made: dict[int, Cluster] = {}
-
-    def of(world_size: int) -> Cluster:
-        if world_size not in made:
-            made[world_size] = Cluster(world_size, backend="gloo")
-        return made[world_size]
-
-    yield of
-    for cluster in made.values():
-        cluster.close()
 
 
 def one_backward(me, way: str, overlap: bool = True) -> dict:

@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from models_to_cut import batches, gradients_of, loss_of_kind, make
 
-from course_lib.cluster import Cluster
 from course_lib.parallel import ModelParallel, OnDevices, cut, parameter_costs, split_evenly
 
 pytestmark = pytest.mark.xdist_group("model_parallel")
@@ -18,20 +17,6 @@ OPTIMIZERS = {
     "momentum": functools.partial(torch.optim.SGD, lr=0.1, momentum=0.9),
     "adamw": functools.partial(torch.optim.AdamW, lr=0.01),
 }
-
-
-@pytest.fixture(scope="module")
-def clusters(cluster2, cluster4):
-    made = {2: cluster2, 4: cluster4}
-
-    def of(world_size):
-        if world_size not in made:
-            made[world_size] = Cluster(world_size)
-        return made[world_size]
-
-    yield of
-    for world_size in made.keys() - {2, 4}:
-        made[world_size].close()
 
 
 def uncut(kind, optimizer_name):

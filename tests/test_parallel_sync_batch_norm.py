@@ -28,21 +28,6 @@ LAYERS = {  # plain layer, shape of the whole batch, how it is made
 SHARES = {1: [[10]], 2: [[5, 5], [1, 9], [10, 0]], 3: [[4, 3, 3], [0, 8, 2]], 4: [[3, 3, 2, 2], [1, 0, 2, 7]]}
 
 
-@pytest.fixture(scope="module")
-def clusters():
-    """Warm ranks by number, on gloo and the CPU on any machine."""
-    made: dict[int, Cluster] = {}
-
-    def of(world_size: int) -> Cluster:
-        if world_size not in made:
-            made[world_size] = Cluster(world_size, backend="gloo")
-        return made[world_size]
-
-    yield of
-    for cluster in made.values():
-        cluster.close()
-
-
 def batches(shape: tuple[int, ...], num: int, dtype: torch.dtype = torch.float64) -> list[tuple]:
     """Inputs and gradients of outputs, the same on every rank; mean and size differ by channel and by item."""
     random = torch.Generator().manual_seed(3)

@@ -13,7 +13,6 @@ from models_to_cut import batches, gradients_of, loss_of_kind
 from models_to_cut import make as model_of
 from torch import nn
 
-from course_lib.cluster import Cluster
 from course_lib.meter import expect, metered
 from course_lib.parallel import cut, pieces_of, split_evenly
 from course_lib.parallel.pipeline import (
@@ -34,12 +33,6 @@ OPTIMIZERS = {
     "momentum": functools.partial(torch.optim.SGD, lr=0.1, momentum=0.9),
     "adamw": functools.partial(torch.optim.AdamW, lr=0.01),
 }
-
-
-@pytest.fixture(scope="module")
-def clusters(cluster2, cluster4):
-    with Cluster(1) as one, Cluster(3) as three:
-        yield {1: one, 2: cluster2, 3: three, 4: cluster4}
 
 
 def model(num_stages):
@@ -115,7 +108,7 @@ def all_cases(me, kind, optimizer):
 def test_loss_gradients_and_weights_are_those_of_one_process(clusters, kind, num_ranks):
     """Each optimizer with half of the schedules and numbers of ranks, and both with each schedule."""
     optimizer = sorted(OPTIMIZERS)[(num_ranks + list(MAKERS).index(kind)) % 2]
-    run = clusters[num_ranks].run(all_cases, kind, optimizer)
+    run = clusters(num_ranks).run(all_cases, kind, optimizer)
     for m, num_samples in CASES:
         schedule = make(kind, num_ranks, m)
         whole = model(schedule.num_stages)
@@ -263,7 +256,7 @@ def test_whatever_the_validator_accepts_runs_to_its_end_with_the_same_gradients(
     schedules = [
         shuffled(halved(make(kind, num_ranks, 4), seed), seed) for seed, kind in enumerate(2 * kinds)
     ]
-    run = clusters[num_ranks].run(gradients_by_schedule, schedules)
+    run = clusters(num_ranks).run(gradients_by_schedule, schedules)
     for number, schedule in enumerate(schedules):
         whole, (x, y) = model(schedule.num_stages), next(iter(data(9)))
         F.mse_loss(whole(x), y).backward()
@@ -280,7 +273,7 @@ def test_ranks_may_hold_stages_in_any_places_or_none(clusters):
             rows[(2, 0, 0, 2)[stage]].append(Action(kind, stage, 0))
     schedule = Schedule("odd", 1, (2, 0, 0, 2), tuple(map(tuple, rows)))
     assert steps_of(schedule)[1] == ()
-    run = clusters[3].run(gradients_by_schedule, [schedule])
+    run = clusters(3).run(gradients_by_schedule, [schedule])
     whole, (x, y) = model(4), next(iter(data(9)))
     F.mse_loss(whole(x), y).backward()
     assert_same(joined(found[0][0] for found in run), gradients_of(whole))

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from course_lib.cluster import Cluster, Rank, RankFailed
+from course_lib.cluster import Rank, RankFailed
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import (
     Replicate,
@@ -37,12 +37,6 @@ WAYS = {
     "sequence parallel": {"sequence_parallel": True},
     "gathered anew": {"sequence_parallel": True, "regather": True},
 }
-
-
-@pytest.fixture(scope="module")
-def clusters(cluster2, cluster4):
-    with Cluster(1) as alone:
-        yield {1: alone, 2: cluster2, 4: cluster4}
 
 
 def double(config: TransformerConfig, seed: int = 0) -> Transformer:
@@ -144,9 +138,9 @@ def assert_same(seen, wanted) -> None:
     ],
 )
 def test_training_equals_one_process(clusters, name, way, optimizer, world_sizes):
-    (alone,) = clusters[1].call(five_steps, (CONFIGS[name], None, optimizer))
+    (alone,) = clusters(1).call(five_steps, (CONFIGS[name], None, optimizer))
     for world_size in world_sizes:
-        for seen in clusters[world_size].call(five_steps, (CONFIGS[name], WAYS[way], optimizer)):
+        for seen in clusters(world_size).call(five_steps, (CONFIGS[name], WAYS[way], optimizer)):
             for what, wanted in alone.items():
                 assert_same(seen[what], wanted)
 
@@ -197,13 +191,13 @@ def loaded(me: Rank, state: dict) -> bool:
 @pytest.mark.parametrize("way", ["", "sequence parallel"])
 def test_checkpoints_move_between_splits(clusters, way):
     unsplit_state = double(CONFIG).state_dict()
-    from_two = list(clusters[2].call(gathered, (WAYS[way],)))
+    from_two = list(clusters(2).call(gathered, (WAYS[way],)))
     joined = join_states([one["own"] for one in from_two], from_two[0]["placements"])
     for state in (from_two[0]["whole"], from_two[1]["whole"], joined):
         assert state.keys() == unsplit_state.keys()
         assert all(torch.equal(state[name], unsplit_state[name]) for name in unsplit_state)
     Transformer(CONFIG).double().load_state_dict(joined)  # the unsplit model takes it
-    for cluster in clusters.values():
+    for cluster in map(clusters, (1, 2, 4)):
         assert all(cluster.call(loaded, (joined,)))
     placements = from_two[0]["placements"]
     assert placements["blocks.0.attention.w_q.weight"] == placements["stem.tokens.weight"] == Shard(0)
