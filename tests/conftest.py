@@ -63,3 +63,12 @@ def clusters():
     yield of
     for cluster in made.values():
         cluster.close()
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two ranks of a file's own, on gloo: functions on them may fail."""
+    from course_lib.cluster import Cluster
+
+    with Cluster(2, backend="gloo") as cluster:
+        yield cluster

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.cluster import Cluster, Rank, RankFailed
+from course_lib.cluster import Rank, RankFailed
 from course_lib.parallel.pipeline import Action, Pipeline, Schedule, gpipe, interleaved, one_f_one_b
 
 pytestmark = pytest.mark.xdist_group("pipeline")
@@ -77,12 +77,6 @@ def test_a_batch_that_micro_batches_cannot_share_is_refused(rank, x, target, sai
 
 
 # -- a stage raises --------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def two():
-    with Cluster(2, backend="gloo") as cluster:
-        yield cluster
 
 
 class Planted(torch.autograd.Function):

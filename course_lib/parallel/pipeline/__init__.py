@@ -5,8 +5,7 @@ Names load when they are first used, so that a schedule can be made, drawn and j
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from course_lib.lazy import loads_when_used
 
 _HOME_OF = {
     "KINDS": "schedule",
@@ -48,18 +47,4 @@ _HOME_OF = {
 }
 
 __all__ = sorted(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(
-            f"course_lib.parallel.pipeline has no name {name!r}; it offers {', '.join(__all__)}"
-        )
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)
