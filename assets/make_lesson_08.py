@@ -1,6 +1,6 @@
 """Draw the pictures of lesson 08: ``python assets/make_lesson_08.py`` writes assets/08_*.png beside itself.
 
-The explorer is the widget's own picture and the curves are computed by the cost model; the others are drawings.
+The explorer is the widget's own picture; the others are drawings.
 """
 
 from __future__ import annotations
@@ -295,8 +295,10 @@ def link() -> None:
     word(axes, 2, 27.4, "tensor parallel: the next region needs the sum now", ha="left", weight="bold")
     left = 2.0
     for number in range(6):
-        wide = 4.2 if number < 3 else 6.6
-        box(axes, left, 20.6, wide, 4.2, "", colour=OKABE_ITO["sky blue" if number < 3 else "orange"])
+        is_forward = number < 3
+        wide = 4.2 if is_forward else 6.6
+        colour, hatch = ("sky blue", "") if is_forward else ("orange", "//")
+        box(axes, left, 20.6, wide, 4.2, "", colour=OKABE_ITO[colour], hatch=hatch)
         box(axes, left + wide, 16.2, 6.4, 4.2, "sum", colour=RED, size=8.5)
         left += wide + 6.4
     word(axes, 2, 12.2, "data parallel: gradients leave while backward goes on", ha="left", weight="bold")
@@ -304,7 +306,7 @@ def link() -> None:
     box(axes, 14.6, 5.6, 19.8, 4.2, "backward", colour=OKABE_ITO["orange"], hatch="//", size=9)
     for start, wide in ((21.2, 6.2), (27.8, 6.2), (34.6, 6.2)):
         box(axes, start, 1.2, wide, 4.2, "sum", colour=RED, size=8.5)
-    word(axes, 44, 3.2, "which of them is slower, depends on the link", ha="left", size=10)
+    word(axes, 44, 3.2, "which is slower depends on the link", ha="left", size=10)
     save(figure, "link")
 
 

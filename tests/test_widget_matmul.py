@@ -36,7 +36,7 @@ def test_it_starts_with_columns_a_picture_and_the_plan_in_words(explorer):
     assert Image.open(io.BytesIO(explorer.image.value)).format == "PNG"
     words = explorer.words.value
     assert "Each rank multiplies X on every rank by A cut by columns; the product is cut by columns." in words
-    assert "Forward: nothing to do; each rank sends 0 bytes." in words
+    assert "Forward: no collective; each rank sends 0 bytes." in words
     assert (
         "Backward: all_reduce of dX; each rank sends 8,192 bytes." in words
     )  # 4 x 64 x 32, once round two ranks
@@ -54,7 +54,7 @@ def test_it_starts_with_columns_a_picture_and_the_plan_in_words(explorer):
             "cut by rows",
             "Forward: reduce_scatter of Y; each rank sends 9,216",
         ),
-        ("cut by columns", "cut by rows", "partial sums", "Backward: nothing to do; each rank sends 0 bytes"),
+        ("cut by columns", "cut by rows", "partial sums", "Backward: no collective; each rank sends 0 bytes"),
         ("cut by rows", "cut by rows", "cut by rows", "all_gather of A"),
     ],
 )

@@ -83,9 +83,11 @@ def parse_placement(text: str) -> Placement:
         return Shard(int(found[1]))
     if text in ("R", "P"):
         return Replicate() if text == "R" else Partial()
+    dim = re.search(r"\d+", text)
+    nearest = f"S({dim[0] if dim else 0})" if dim or text.upper().startswith("S") else "R"
     raise ValueError(
         f"{text!r} is no placement; write R (replicated), P (partial sums), or S(0), S(1) (cut along a dim). "
-        f"The nearest is {'S(0)' if text.upper().startswith('S') else 'R'}."
+        f"The nearest is {nearest}."
     )
 
 

@@ -81,7 +81,8 @@ class MatmulExplorer(widgets.VBox):
         return self._board.draw(*way.columns(), " ".join(way.lines()))
 
     def __repr__(self) -> str:
-        return f"Matmul explorer (X {self.x.value}, A {self.a.value}, Y {self.y.value}, {self.num_ranks.value} ranks)"
+        ranks = "1 rank" if self.num_ranks.value == 1 else f"{self.num_ranks.value} ranks"
+        return f"Matmul explorer (X {self.x.value}, A {self.a.value}, Y {self.y.value}, {ranks})"
 
     def _draw(self, _: object = None) -> None:
         in_tiles = self.a.value == _TILES

@@ -141,7 +141,8 @@ def checked(way: Planned | Tiled, run: Sequence[Products], communication: Commun
 
 
 def _steps(steps: tuple) -> str:
-    return ", ".join(f"{step.collective} of {step.tensor}" for step in steps) or "nothing to do"
+    done = (f"{step.collective}{' of' if step.is_sent else ':'} {step.tensor}" for step in steps)
+    return ", ".join(done) or "no collective"
 
 
 def _whole() -> Products:

@@ -19,9 +19,9 @@ def _compare(expected: Any, got: Any) -> str:
     if not isinstance(got, dict) or set(got) != {"A", "B"}:
         return f'expected a dictionary with the keys "A" and "B", got {short(got)}'
     try:
-        a, b = (parse_placement(str(got[name])) for name in "AB")
+        a, b = (parse_placement(str(got[name]).strip().upper()) for name in "AB")
     except ValueError as error:
-        return str(error)
+        return str(error).partition(". The nearest")[0]
     for name, placement in (("A", a), ("B", b)):
         if placement not in (Shard(0), Shard(1)):
             return f"{name} is placed {placement}; it is to be cut, S(0) or S(1)"

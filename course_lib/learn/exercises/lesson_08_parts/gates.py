@@ -20,6 +20,7 @@ __all__ = ["GATES"]
 _ENTER, _LEAVE, _BOTH = "the entrance", "the exit", "in through one gate and out by the other"
 _SHAPE, _SENT = (3, 4), "all_reduce of 96 bytes"
 _KEPT = "what went in, afterwards"
+_KEPT_BACK = "the gradient that came to the gate, afterwards"
 
 
 def _own(x: Tensor, rank: int) -> Tensor:
@@ -34,17 +35,25 @@ def _start(kind: str, rank: int) -> Tensor:
 
 def _trial(answer: Any, me: Rank, kind: str) -> Any:
     x = leaf(_start(kind, me.rank), me)
+    came: list[tuple[Tensor, Tensor]] = []  # a gradient that comes to a gate, and what it was
+
+    def passed(tensor: Tensor, is_entrance: bool) -> Any:
+        through = answer.apply(tensor, is_entrance)
+        if isinstance(through, Tensor) and through.requires_grad:
+            through.register_hook(lambda grad: came.append((grad, grad.clone())))
+        return through
 
     def run() -> Any:
         if kind == _ENTER:
-            return _own(answer.apply(x, True), me.rank)
+            return _own(passed(x, True), me.rank)
         if kind == _LEAVE:
-            return answer.apply(x.view_as(x), False)
-        return answer.apply(_own(answer.apply(x, True), me.rank), False)
+            return passed(x.view_as(x), False)
+        return passed(_own(passed(x, True), me.rank), False)
 
     report = both_ways(me, run, {"x": x})
     if isinstance(report, dict):
         report[_KEPT] = x.detach().cpu()
+        report[_KEPT_BACK] = "as it was" if all(torch.equal(*one) for one in came) else "overwritten"
     return report
 
 
@@ -63,7 +72,7 @@ def _right(kind: str) -> Callable[[int, int], dict[str, Any]]:
         there = "nothing" if kind == _ENTER else _SENT
         back = "nothing" if kind == _LEAVE else _SENT
         report = reported(output.detach(), {"x": gradient}, there, back)
-        return {**report, _KEPT: x.detach()}
+        return {**report, _KEPT: x.detach(), _KEPT_BACK: "as it was"}
 
     return expected
 
@@ -88,6 +97,10 @@ def _mean(tensor: Tensor) -> Tensor:
 def _in_place(tensor: Tensor) -> Tensor:
     dist.all_reduce(tensor.detach())
     return tensor.clone()
+
+
+def _what_all_reduce_returns(tensor: Tensor) -> Any:
+    return dist.all_reduce(tensor.clone())
 
 
 Way = Callable[[Tensor], Tensor]
@@ -124,8 +137,38 @@ class _OneGradient(Function):
         return _summed(grad) if ctx.is_entrance else grad
 
 
+class _LostFlag(Function):
+    """Looks for the flag where nobody put it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
+        return _same(x) if is_entrance else _summed(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return _summed(grad) if ctx.is_entrance else grad, None
+
+
 def _raised_about_gradients(evidence: Evidence) -> bool:
-    return evidence.error is not None and "gradient" in evidence.error.message
+    return evidence.error is not None and "number of gradients" in evidence.error.message
+
+
+def _raised_about_the_flag(evidence: Evidence) -> bool:
+    """Nothing of that name in ctx, no such name in ``backward``, or a flag given to ``save_for_backward``."""
+    error = evidence.error
+    return error is not None and (
+        ("Backward' object has no attribute" in error.message)
+        or (error.kind == "NameError" and "is_entrance" in error.message)
+        or "save_for_backward" in error.message
+    )
+
+
+def _nothing_comes_out(evidence: Evidence) -> bool:
+    return evidence.error is None and all(o.got is None for o in evidence.wrong if o.case.startswith(_LEAVE))
+
+
+def _overwrites_a_gradient(evidence: Evidence) -> bool:
+    return all(outcome.difference.startswith(f"under '{_KEPT_BACK}") for outcome in evidence.wrong)
 
 
 GATES = Exercise(
@@ -143,6 +186,24 @@ GATES = Exercise(
             "The values are right forward, and the gradient at the entrance is each rank's own: it tells of this "
             "rank's features alone. x went to all ranks, so its gradient comes back from all of them: sum it.",
             _gate(enter=(_same, _same)),
+        ),
+        Mistake(
+            "nothing-summed-at-the-exit",
+            "At the exit each rank hands on its own part. The output of the region is the sum over ranks: sum it "
+            "forward, and let the gradient pass.",
+            _gate(leave=(_same, _same)),
+        ),
+        Mistake(
+            "sums-going-in",
+            "Forward you sum at both gates. What comes to the entrance is the same on all ranks and complete: summed, "
+            "it is `n` times too large. Let it pass.",
+            _gate(enter=(_summed, _summed)),
+        ),
+        Mistake(
+            "backward-swapped",
+            "Forward is right at both gates, backward they are swapped. Where forward passes, each rank's gradient is "
+            "a summand; where forward sums, the gradient is complete already.",
+            _gate(enter=(_same, _same), leave=(_summed, _summed)),
         ),
         Mistake(
             "sums-back-at-the-exit",
@@ -174,6 +235,27 @@ GATES = Exercise(
             "The numbers are right, and the tensor that came in has been overwritten: `dist.all_reduce` works in "
             "place. Whoever kept that tensor for its own backward pass has another one now. Sum a copy.",
             _gate(leave=(_in_place, _same)),
+        ),
+        Mistake(
+            "overwrites-the-gradient",
+            "The numbers are right, and the gradient that came in has been overwritten. Autograd may still need that "
+            "tensor for another path: sum a copy of it.",
+            _gate(enter=(_same, _in_place)),
+            _overwrites_a_gradient,
+        ),
+        Mistake(
+            "all-reduce-gives-nothing",
+            "Nothing came out of the exit. `dist.all_reduce` returns nothing: the sum is in the tensor that it was "
+            "given. `summed(tensor)` returns it.",
+            _gate(enter=(_same, _what_all_reduce_returns), leave=(_what_all_reduce_returns, _same)),
+            _nothing_comes_out,
+        ),
+        Mistake(
+            "flag-not-kept",
+            "`backward` does not see the arguments of `forward`. Keep the flag in `ctx` as an attribute, "
+            "`ctx.is_entrance = is_entrance`. (`ctx.save_for_backward` is for tensors.)",
+            _LostFlag,
+            _raised_about_the_flag,
         ),
         Mistake(
             "one-gradient-short",

@@ -6,15 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04_parts.tries import ReplicaJudge
-from course_lib.learn.exercises.lesson_08_parts.tries import leaf, made
-from course_lib.parallel import all_gather_split, all_reduce_identity
+from course_lib.learn.exercises.lesson_08_parts.tries import SumBothWays, leaf, made
+from course_lib.learn.exercises.lesson_08_parts.wrong_losses import (
+    by_the_library,
+    gathers_logits,
+    largest_of_all,
+    looks_outside,
+    no_largest,
+    own_largest,
+    own_target,
+    split_loss,
+    with_gradient,
+)
+from course_lib.parallel import identity_all_reduce
 
 __all__ = ["LOSS"]
 
@@ -76,85 +86,21 @@ def _right(kind: str) -> Callable[[int, int], dict[str, Any]]:
     return expected
 
 
-# -- usual wrong answers ----------------------------------------------------------------------------------------
-
-
-def _largest(me: Rank, logits: Tensor) -> Tensor:
-    largest = logits.detach().amax(dim=1)
-    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
-    return largest
-
-
-def _own(me: Rank, logits: Tensor) -> Tensor:
-    return logits.detach().amax(dim=1)
-
-
-def _none(me: Rank, logits: Tensor) -> Tensor:
-    return torch.zeros_like(logits[:, 0])
-
-
-def _own_target(
-    me: Rank, shifted: Tensor, targets: Tensor, *, first: int | None = None, masked: bool = True
-) -> Tensor:
-    """The target's logit where this rank has it, zero elsewhere; or what two usual slips make of it."""
-    size = shifted.size(1)
-    place = targets - (me.rank * size if first is None else first)
-    is_here = (place >= 0) & (place < size)
-    found = shifted.gather(1, place.clamp(0, size - 1)[:, None])[:, 0]
-    return torch.where(is_here, found, 0.0) if masked else found
-
-
-class _SumBothWays(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        total = grads[0].clone()
-        dist.all_reduce(total)
-        return total
-
-
-def _split_loss(
-    *,
-    largest: Callable[[Rank, Tensor], Tensor] = _largest,
-    target: Callable[..., Tensor] = _own_target,
-    total: Callable[[Rank, Tensor], Tensor] = all_reduce_identity,
-    shared_exponentials: bool = True,
-    mean: bool = True,
-) -> Callable[..., Tensor]:
-    """A split loss, right but for what the arguments change."""
-
-    def split_loss(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
-        shifted = logits - largest(me, logits)[:, None]
-        exponentials = shifted.exp().sum(dim=1)
-        sums = total(me, torch.stack([exponentials, target(me, shifted, targets)]))
-        losses = (sums[0] if shared_exponentials else exponentials).log() - sums[1]
-        return losses.mean() if mean else losses.sum()
-
-    return split_loss
-
-
-def _gathers_logits(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(all_gather_split(me, logits, dim=1), targets)
-
-
-def _by_the_library(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
-    from course_lib.parallel import vocab_parallel_cross_entropy
-
-    return vocab_parallel_cross_entropy(me, logits, targets, vocab_size=me.world_size * logits.size(1))
-
-
 def _overflows(evidence: Evidence) -> bool:
-    """Right where logits are small, not a finite number where they are large."""
+    """Right where logits are small, infinite or no number where they are large: something overflowed."""
     small = [o for o in evidence.outcomes if o.case.startswith(_PLAIN)]
     large = [o for o in evidence.outcomes if o.case.startswith(_LARGE)]
-    return all(_LOSS not in o.difference and _GRADIENT not in o.difference for o in small) and not any(
-        torch.isfinite(o.got[_LOSS]).all() for o in large
-    )
+    is_right = all(_LOSS not in o.difference and _GRADIENT not in o.difference for o in small)
+    return bool(large) and is_right and not any(torch.isfinite(o.got[_LOSS]).all() for o in large)
+
+
+def _vanishes(evidence: Evidence) -> bool:
+    """As above, and the infinity is the logarithm of 0."""
+    return _overflows(evidence) and any(o.got[_LOSS].eq(-torch.inf).any() for o in evidence.wrong)
+
+
+def _is_out_of_bounds(evidence: Evidence) -> bool:
+    return evidence.error is not None and "out of bounds" in evidence.error.message
 
 
 def _sends_logits(evidence: Evidence) -> bool:
@@ -174,50 +120,102 @@ LOSS = Exercise(
             "own-softmax",
             "Each rank divides by the sum over its own tokens. A softmax is over the whole vocabulary: the sums of "
             "exponentials have to be added up over ranks.",
-            _split_loss(shared_exponentials=False),
+            split_loss(shared_exponentials=False),
         ),
         Mistake(
             "own-largest",
             "Each rank subtracts its own largest logit, so the exponentials of two ranks are in different units, and "
             "their sum means nothing. Let the ranks agree on one largest: an all-reduce with `dist.ReduceOp.MAX`.",
-            _split_loss(largest=_own),
+            split_loss(largest=own_largest),
+        ),
+        Mistake(
+            "shifted-too-far",
+            "Right while logits are small. With large ones every exponential of some position is 0, and log 0 is minus "
+            "infinity: something larger than that position's largest logit was subtracted. Take the largest of each "
+            "*row*, and of the ranks by `dist.ReduceOp.MAX`.",
+            split_loss(largest=largest_of_all),
+            _vanishes,
         ),
         Mistake(
             "not-shifted",
             "Right while logits are small. `exp(1000)` is infinite, and infinity divided by infinity is no number: "
             "subtract the position's largest logit, over all ranks, before `exp`.",
-            _split_loss(largest=_none),
+            split_loss(largest=no_largest),
             _overflows,
         ),
         Mistake(
             "everybody-counts-the-target",
             "A rank that does not have the target adds a logit all the same: one of its own, at the place to which "
             "you clamped. Put zeros where the target is not here; then the sum over ranks is the target's logit.",
-            _split_loss(target=lambda me, shifted, targets: _own_target(me, shifted, targets, masked=False)),
+            split_loss(target=lambda me, shifted, targets: own_target(me, shifted, targets, masked=False)),
         ),
         Mistake(
             "token-as-place",
             "You looked the target up by its token number. Rank r's first column is token `r * V/n`: subtract that, "
             "and see whether the place is among this rank's columns.",
-            _split_loss(target=lambda me, shifted, targets: _own_target(me, shifted, targets, first=0)),
+            split_loss(target=lambda me, shifted, targets: own_target(me, shifted, targets, first=0)),
+        ),
+        Mistake(
+            "looks-outside",
+            "You look for a target among columns that this rank does not have. The place of a target is its token "
+            "number less `me.rank * logits.size(1)`, and only 0 to `logits.size(1) - 1` are here: clamp the others, "
+            "look up, and put zeros in their stead.",
+            looks_outside,
+            _is_out_of_bounds,
+        ),
+        Mistake(
+            "target-not-shared",
+            "The logit of the target stays with the rank that has it; the others take it to be 0, and the ranks do not "
+            "agree on the loss. It has to be added up over ranks as well.",
+            split_loss(shared_target=False),
+        ),
+        Mistake(
+            "log-before-the-sum",
+            "You add up logarithms of the ranks' sums. The logarithm of a sum is wanted: add up the exponentials "
+            "over ranks, then take one logarithm.",
+            split_loss(early_log=True),
+        ),
+        Mistake(
+            "target-not-shifted",
+            "You subtract the largest logit from what goes into `exp` and not from the target's logit: the difference "
+            "of the two is off by the largest.",
+            split_loss(shifted_target=False),
+        ),
+        Mistake(
+            "sign",
+            "The right number with the wrong sign: the loss is minus the logarithm of a probability, so it is never "
+            "below 0.",
+            lambda me, logits, targets: -split_loss()(me, logits, targets),
         ),
         Mistake(
             "sums-back",
             "The loss is right and its gradient is wrong: the sum over ranks was summed backward as well. Every rank "
             "computes the same loss from it; use the exit gate, whose backward hands the gradient on.",
-            _split_loss(total=lambda me, sums: _SumBothWays.apply(sums)),
+            split_loss(total=lambda me, sums: SumBothWays.apply(sums)),
+        ),
+        Mistake(
+            "largest-not-detached",
+            "The loss is right and its gradient is not: some of it passes through the largest logit, on the rank that "
+            "has it. Take the largest from `logits.detach()`.",
+            split_loss(largest=with_gradient),
+        ),
+        Mistake(
+            "logits-through-the-entrance",
+            "The loss is right, and the logits came in through `enter`, which sums their gradients over ranks. Each "
+            "rank has logits of its *own* tokens: use them as they are.",
+            lambda me, logits, targets: split_loss()(me, identity_all_reduce(me, logits), targets),
         ),
         Mistake(
             "gathers-the-logits",
             "The loss is right, and the logits were sent: with 50,000 tokens that is 50,000 numbers a position where "
             "three would do, and a tensor that the cut was to avoid.",
-            _gathers_logits,
+            gathers_logits,
             _sends_logits,
         ),
         Mistake(
             "sum-not-mean",
             "That is the sum over positions; the mean is wanted.",
-            _split_loss(mean=False),
+            split_loss(mean=False),
         ),
     ),
     hints=(
@@ -229,7 +227,7 @@ LOSS = Exercise(
         "the clamped place, `torch.where(is_here, found, 0.0)`; `leave(me, torch.stack([sums, target]))`.",
     ),
     forbidden=("course_lib.parallel.tensor_parallel.vocabulary.vocab_parallel_cross_entropy",),
-    forbidden_example=_by_the_library,
+    forbidden_example=by_the_library,
     passed="Loss and gradients are those of the whole vocabulary, a few numbers a position were sent forward and "
     "nothing backward, and large logits do no harm.",
 )

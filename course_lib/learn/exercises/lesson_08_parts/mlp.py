@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,6 +15,7 @@ from course_lib.learn.exercises.lesson_08_parts.tries import (
     BACKWARD,
     FORWARD,
     OUTPUT,
+    SumBothWays,
     both_ways,
     leaf,
     made,
@@ -76,33 +75,19 @@ def _split_mlp(
     bend: Step = lambda me, up: F.gelu(up),
     leave: Step = all_reduce_identity,
     inside: Callable[[Rank, Tensor], Tensor | None] | None = None,
+    weights: Step = _keep,
     biased: bool = True,
 ) -> Callable[..., Tensor]:
     """A split MLP, right but for what the arguments change."""
 
     def split_mlp(me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor) -> Tensor:
+        w_up, b_up, w_down = (weights(me, weight) for weight in (w_up, b_up, w_down))
         hidden = bend(me, F.linear(enter(me, x), w_up, b_up))
         if inside is not None:
             return leave(me, F.linear(hidden, w_down, inside(me, b_down)))
         return leave(me, F.linear(hidden, w_down)) + (b_down if biased else 0 * b_down)
 
     return split_mlp
-
-
-class _SumBothWays(torch.autograd.Function):
-    """An all-reduce forward and another backward, as ``torch.distributed.nn`` has it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        total = grads[0].clone()
-        dist.all_reduce(total)
-        return total
 
 
 def _gathers_rows(me: Rank, up: Tensor) -> Tensor:
@@ -123,12 +108,35 @@ def _too_many_calls(evidence: Evidence) -> bool:
     )
 
 
+def _sums_gradients_of_weights(evidence: Evidence) -> bool:
+    """Output and the gradient of x are right, those of weights are not, and several were summed."""
+    return all(o.difference.startswith("under 'the gradient of w_") for o in evidence.wrong) and all(
+        "," in o.got[BACKWARD] for o in evidence.wrong
+    )
+
+
+def _sums_hidden_units(evidence: Evidence) -> bool:
+    first = evidence.outcomes[0]  # on two ranks
+    return f"all_reduce of {8 * _ROWS * _HIDDEN // 2} bytes" in first.got[FORWARD]
+
+
 def _shapes_do_not_fit(evidence: Evidence) -> bool:
     return evidence.error is not None and "shapes cannot be multiplied" in evidence.error.message
 
 
+def _all_units_meet_few_rows(evidence: Evidence) -> bool:
+    return _shapes_do_not_fit(evidence) and f"{_ROWS}x{_HIDDEN} and" in str(evidence.error)
+
+
 def _shape_is_wrong(evidence: Evidence) -> bool:
     return all("expected the shape" in o.difference and OUTPUT in o.difference for o in evidence.wrong)
+
+
+def _not_transposed(
+    me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor
+) -> Tensor:
+    hidden = F.gelu(identity_all_reduce(me, x) @ w_up + b_up)
+    return all_reduce_identity(me, hidden @ w_down) + b_down
 
 
 MLP = Exercise(
@@ -166,6 +174,18 @@ MLP = Exercise(
             _split_mlp(leave=_keep),
         ),
         Mistake(
+            "gates-swapped",
+            "You leave at x and enter at the output. `enter` stands before the first product, where x is the same on "
+            "all ranks; `leave` after the second, where each rank has a summand.",
+            _split_mlp(enter=all_reduce_identity, leave=identity_all_reduce),
+        ),
+        Mistake(
+            "no-gates",
+            "Each rank computed an MLP of its own hidden units, second bias included, and nothing was sent: no sum of "
+            "the outputs, and none of the gradients of x. Where do `enter` and `leave` stand?",
+            _split_mlp(enter=_keep, leave=_keep, inside=_keep),
+        ),
+        Mistake(
             "nothing-back-at-the-entrance",
             "The output is right, and so is every gradient of the weights; the gradient of x is partial, each rank's "
             "from its own hidden units. Nothing was sent backward. x has to come in through a gate.",
@@ -176,13 +196,14 @@ MLP = Exercise(
             "The output is right and all gradients of the cut matrices are `n` times too large: the all-reduce at the "
             "exit is repeated backward. Every rank computes the same loss, so the gradient of the sum is complete "
             "everywhere; hand it on as it is.",
-            _split_mlp(leave=lambda me, y: _SumBothWays.apply(y)),
+            _split_mlp(leave=lambda me, y: SumBothWays.apply(y)),
         ),
         Mistake(
             "bends-after-the-sum",
             "The first product was summed over ranks before GELU. But hidden unit 0 of rank 0 and hidden unit 0 of "
             "rank 1 are different units: a column cut gives *parts* of the hidden layer, not partial sums of it.",
             _split_mlp(bend=lambda me, up: F.gelu(all_reduce_identity(me, up))),
+            _sums_hidden_units,
         ),
         Mistake(
             "gathered-on-the-wrong-dim",
@@ -197,6 +218,13 @@ MLP = Exercise(
             "A rank gathered all hidden units, and its part of `w_down` has no use for them: it belongs to the rank's "
             "*own* units. Leave them where they were made.",
             _split_mlp(bend=lambda me, up: all_gather_split(me, F.gelu(up), dim=1)),
+            _all_units_meet_few_rows,
+        ),
+        Mistake(
+            "weights-not-transposed",
+            "The shapes do not fit. PyTorch keeps a weight as (outputs, inputs), the transpose of A: "
+            "`F.linear(x, weight)` is `x @ weight.T`.",
+            _not_transposed,
             _shapes_do_not_fit,
         ),
         Mistake(
@@ -204,6 +232,13 @@ MLP = Exercise(
             "The output is right; but an entrance at the hidden units sums gradients that belong to different units. "
             "The gate stands where all ranks hold the same tensor: at x.",
             _split_mlp(bend=lambda me, up: identity_all_reduce(me, F.gelu(up))),
+        ),
+        Mistake(
+            "weights-through-the-gate",
+            "The output is right. But the weights went through the entrance too, which sums their gradients over "
+            "ranks: each rank has weights of its own, and gradients that belong to nobody else. Only x enters.",
+            _split_mlp(weights=identity_all_reduce),
+            _sums_gradients_of_weights,
         ),
         Mistake(
             "gathers-and-adds",

@@ -59,13 +59,14 @@ def _block(
     before: Callable[[Rank, Tensor], Tensor] = _keep,
     after: Callable[[Rank, Tensor], Tensor] = _keep,
     hidden: Callable[[Rank, Tensor], Tensor] = _keep,
+    weight: Callable[[Rank, Tensor], Tensor] = _keep,
     residual_inside: bool = False,
 ) -> Callable[..., Tensor]:
-    """The block with a gate in one of four places: around all, before the norm, after it, at the hidden units."""
+    """The block with a gate somewhere: around all, before the norm, after it, at its weight, at the hidden units."""
 
     def block(me: Rank, x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
         x = around(me, x)
-        h = after(me, F.layer_norm(before(me, x), (x.size(-1),), norm_weight))
+        h = after(me, F.layer_norm(before(me, x), (x.size(-1),), weight(me, norm_weight)))
         partial = F.linear(hidden(me, F.gelu(F.linear(h, w_up))), w_down)
         if residual_inside:
             return all_reduce_identity(me, x + partial)
@@ -91,6 +92,24 @@ NORM = Exercise(
             "are still partial, and it is a weight that all ranks share. Put the norm outside the region: the gate "
             "comes after it.",
             _block(before=identity_all_reduce),
+        ),
+        Mistake(
+            "gate-at-the-weight",
+            "The gradient of the norm's weight is right now, that of x is not: it still comes out partial, and goes "
+            "on to everything before this block. One gate mends both, if it stands where both gradients pass.",
+            _block(weight=identity_all_reduce),
+        ),
+        Mistake(
+            "exit-at-the-entrance",
+            "`leave` sums forward, and here all ranks have the same tensor: it comes out `n` times too large. What is "
+            "missing is a sum of the *gradient*, and that is the other gate.",
+            _block(after=all_reduce_identity),
+        ),
+        Mistake(
+            "two-gates-in-a-row",
+            "The norm's gradient is right, and that of x has been summed twice: it passes two entrances. One, after "
+            "the norm, is enough for both.",
+            _block(before=identity_all_reduce, after=identity_all_reduce),
         ),
         Mistake(
             "gate-around-the-residual",

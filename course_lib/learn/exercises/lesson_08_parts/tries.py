@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from course_lib.cluster import Rank
@@ -18,6 +19,7 @@ __all__ = [
     "BACKWARD",
     "FORWARD",
     "OUTPUT",
+    "SumBothWays",
     "both_ways",
     "gradient_of",
     "leaf",
@@ -27,6 +29,22 @@ __all__ = [
 ]
 
 OUTPUT, FORWARD, BACKWARD = "the output", "sent forward", "sent backward"
+
+
+class SumBothWays(torch.autograd.Function):
+    """An all-reduce forward and another backward, as ``torch.distributed.nn`` has it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        total = grads[0].clone()
+        dist.all_reduce(total)
+        return total
 
 
 def made(name: str, *shape: int) -> Tensor:
