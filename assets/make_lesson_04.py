@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from make_lesson_02 import COLOURS, GREY, INK, arrow, drawing, rank, word
+from make_lesson_02 import COLOURS, GREY, INK, drawing, rank, word
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from course_lib import cost
-from course_lib.plot import OKABE_ITO, lines, memory_bars, png
+from course_lib.plot import OKABE_ITO, memory_bars, png
 from course_lib.widgets import BucketExplorer
 
 HERE = Path(__file__).parent
@@ -49,17 +49,17 @@ def line(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, st
 
 
 def apart() -> None:
-    """Four ranks with a model and a quarter of the images each; nothing between them."""
+    """Four ranks with a model and a quarter of the images each, and a question mark between them."""
     figure, axes = drawing(8, 2.6)
     for number in range(4):
         left = 5 + 18.5 * number
         rank(axes, left + 7, 20.5, number)
-        box(axes, left, 11, 14, 4.6, f"model {'ABCD'[number]}", colour=COLOURS[number])
+        box(axes, left, 11, 14, 4.6, "model", colour=COLOURS[number])
         box(axes, left, 4.2, 14, 4, "a quarter of the images", size=7.5)
         line(axes, (left + 7, 8.4), (left + 7, 10.8))
         if number:
             word(axes, left - 2.2, 13.2, "?", size=18, weight="bold", color=GREY)
-    word(axes, 40, 1.6, "one process group, and no message in it", size=10)
+    word(axes, 40, 1.6, "one process group", size=10)
     save(figure, "apart")
 
 
@@ -103,10 +103,18 @@ def overlap() -> None:
     box(axes, 2, 22, 36, 4.2, "backward", colour=ORANGE, hatch="//")
     box(axes, 38, 17.4, 28, 4.2, "all-reduce", colour=RED)
     word(axes, 2, 13, "four buckets: all but the last is hidden", ha="left", weight="bold")
-    names = ("layers 8, 7", "6, 5", "4, 3", "2, 1")
-    for number, name in enumerate(names):
-        box(axes, 2 + 9 * number, 6.6, 9, 4.2, name, colour=ORANGE, hatch="//", size=8)
-        box(axes, 11 + 9 * number, 2, 8.6, 4.2, "8, 7" if number == 0 else name, colour=RED, size=8)
+    for number in range(4):
+        box(axes, 2 + 9 * number, 6.6, 9, 4.2, colour=ORANGE, hatch="//")
+        box(axes, 11 + 9 * number, 2, 8.6, 4.2, f"bucket {number + 1}", colour=RED, size=8)
+    word(
+        axes,
+        20,
+        8.7,
+        "backward",
+        size=9,
+        color="black",
+        bbox={"facecolor": ORANGE, "edgecolor": "none", "pad": 1.2},
+    )
     for x, y in ((66, 16.2), (47, 0.8)):
         line(axes, (x, y + 12), (x, y), style="-")
     word(axes, 66.8, 24.6, "ready", ha="left")
@@ -115,67 +123,54 @@ def overlap() -> None:
 
 
 def bucket_size() -> None:
-    """Step time over bucket size, from the cost model: a valley."""
-    tensors = [4 * 64 * 64] * 128
-    link = cost.Link(latency_s=0.5e-3, bandwidth_bytes_per_s=100e6)
-    sizes = [2**power * 2**10 for power in range(4, 12)]
-
-    def step_ms(size_bytes: int) -> float:
-        packed = cost.ddp_buckets(tensors, bucket_cap_bytes=size_bytes, first_bucket_bytes=size_bytes)
-        time = cost.ddp_step(
-            packed,
-            forward_s=0.016,
-            backward_s=0.032,
-            all_reduce_time_s=lambda size: cost.collective_cost("all_reduce", size, link, num_ranks=2).time_s,
-        )
-        return 1e3 * time.time_s
-
-    picture = lines(
-        {"128 gradients of 16 KiB": ([size / 1024 for size in sizes], [step_ms(size) for size in sizes])},
-        x_label="bucket size (KiB)",
-        y_label="step (ms)",
-        title="Too small: latencies. Too large: nothing is hidden.",
-        log_x=True,
-    )
-    save(picture.figure, "bucket_size")
+    """What small buckets have against them, what large ones have; between them a question mark."""
+    figure, axes = drawing(8, 2.1)
+    for place, (size, sends) in enumerate((("small buckets", 8), ("large buckets", 1))):
+        left, wide = 2 + 46 * place, 24 / sends
+        word(axes, left, 17, size, ha="left", weight="bold")
+        box(axes, left, 10.4, 20, 4, "backward", colour=ORANGE, hatch="//", size=8.5)
+        start = left + 20 / sends
+        for number in range(sends):
+            x = start + (wide + 0.4 if sends == 1 else 3.6) * number
+            box(axes, x, 5.6, 1.6, 4, colour="#DDDDDD", hatch="////")
+            box(axes, x + 1.6, 5.6, 9.6 / sends, 4, colour=RED)
+    word(axes, 41, 10, "?", size=20, weight="bold", color=GREY)
+    word(axes, 2, 2.4, "early, and a latency each", ha="left", size=9)
+    word(axes, 48, 2.4, "one latency, and late", ha="left", size=9)
+    word(axes, 78, 17, "hatched grey: latency", ha="right", size=9, color=GREY)
+    save(figure, "bucket_size")
 
 
 def accumulate() -> None:
-    """Four pieces, each followed by an all-reduce; and the same with one at the end."""
-    figure, axes = drawing(8, 2.5)
-    for row, title in enumerate(("as DDP does it by itself", "under no_sync, all but the last")):
-        y = 14.4 - 11.6 * row
-        word(axes, 2, y + 6, title, ha="left", weight="bold")
-        left = 2.0
-        for piece in range(4):
-            box(axes, left, y, 4.6, 4.2, f"F{piece + 1}", colour=BLUE)
-            box(axes, left + 4.6, y, 6, 4.2, f"B{piece + 1}", colour=ORANGE, hatch="//")
-            left += 11
-            if row == 0 or piece == 3:
-                box(axes, left - 0.2, y, 6, 4.2, "mean", colour=RED, size=8.5)
-                left += 6.4
-        box(axes, left + 0.2, y, 5, 4.2, "step", colour=GREEN, hatch="\\\\", size=8.5)
+    """Four pieces, forward and backward, and one step; a question mark after each piece."""
+    figure, axes = drawing(8, 1.5)
+    for piece in range(4):
+        left = 2 + 17 * piece
+        box(axes, left, 4.6, 4.6, 4.2, f"F{piece + 1}", colour=BLUE)
+        box(axes, left + 4.6, 4.6, 6, 4.2, f"B{piece + 1}", colour=ORANGE, hatch="//")
+        box(axes, left + 11.2, 4.6, 5.2, 4.2, "?", colour="white", dash=":")
+    box(axes, 70.2, 4.6, 6, 4.2, "step", colour=GREEN, hatch="\\\\", size=8.5)
+    word(axes, 2, 11.6, "four pieces of a batch, one step", ha="left", weight="bold")
+    word(axes, 2, 2, "?: does an all-reduce run here?", ha="left", size=9)
     save(figure, "accumulate")
 
 
 def sampler() -> None:
-    """Ten cards in a shuffled order, two more from its start, dealt to four ranks in turn."""
+    """Ten cards in a shuffled order, dealt to four ranks in turn; two hands have an empty place."""
     figure, axes = drawing(8, 2.8)
     order = [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]
-    for place, item in enumerate([*order, *order[:2]]):
-        copy = place >= len(order)
+    for place, item in enumerate(order):
         x = 5 + 6 * place
-        box(axes, x, 19, 4.6, 5, str(item), colour=COLOURS[place % 4], size=11, dash=":" if copy else "-")
+        box(axes, x, 19, 4.6, 5, str(item), colour=COLOURS[place % 4], size=11)
         word(axes, x + 2.3, 17.2, f"rank {place % 4}", size=7.5)
     word(axes, 5, 26, "the same shuffled order on every rank", ha="left")
-    word(axes, 76.2, 26, "repeated from the start", ha="right", size=9)
     for number in range(4):
         left = 5 + 19 * number
         rank(axes, left + 3.4, 6.5, number)
         for turn, place in enumerate(range(number, 12, 4)):
-            item = [*order, *order[:2]][place]
-            dash = ":" if place >= len(order) else "-"
-            box(axes, left + 7.6 + 3.2 * turn, 4.4, 2.9, 4.2, str(item), colour=COLOURS[number], dash=dash)
+            x, there = left + 7.6 + 3.2 * turn, place < len(order)
+            text, colour = (str(order[place]), COLOURS[number]) if there else ("?", "white")
+            box(axes, x, 4.4, 2.9, 4.2, text, colour=colour, dash="-" if there else ":")
     save(figure, "sampler")
 
 
@@ -200,7 +195,7 @@ def batch() -> None:
 def batch_norm() -> None:
     """Eight images on four ranks: a mean for each two of them, or one mean for all."""
     figure, axes = drawing(8, 2.8)
-    for row, title in enumerate(("BatchNorm: four means", "SyncBatchNorm: one mean")):
+    for row, title in enumerate(("a mean on each rank?", "or one mean for all?")):
         y = 15.6 - 13 * row
         word(axes, 2, y + 8.4, title, ha="left", weight="bold")
         for number in range(8):
@@ -271,23 +266,19 @@ def chart() -> None:
 
 
 def checkpoint() -> None:
-    """Overwriting loses both files; a draft and a rename lose nothing."""
+    """The power goes while a file is written over, or while a draft is written beside it."""
     figure, axes = drawing(8, 2.9)
-    for row, title in enumerate(("write over it", "write beside it, then rename")):
+    for row, (title, name) in enumerate(
+        (("write over it", "last.pt"), ("write a draft, then rename it", "draft"))
+    ):
         y = 17.4 - 13.4 * row
         word(axes, 2, y + 9, title, ha="left", weight="bold")
         box(axes, 2, y, 15, 5.6, "last.pt\nstep 100", colour=BLUE, size=8.5)
         line(axes, (17.4, y + 2.8), (24, y + 2.8))
-        word(axes, 38.8, y + 8, "the power goes", size=9, color=GREY)
-        if row == 0:
-            box(axes, 24.4, y, 15, 5.6, "last.pt\nhalf of 200", colour=RED, hatch="//", size=8.5)
-            line(axes, (39.8, y + 2.8), (46.4, y + 2.8))
-            word(axes, 47, y + 2.8, "neither step 100 nor step 200", ha="left", size=10)
-        else:
-            box(axes, 24.4, y, 15, 5.6, "draft\nhalf of 200", colour=RED, hatch="//", size=8.5)
-            line(axes, (39.8, y + 2.8), (46.4, y + 2.8))
-            box(axes, 47, y, 15, 5.6, "last.pt\nstep 100", colour=BLUE, size=8.5)
-            word(axes, 63, y + 2.8, "is still there", ha="left", size=10)
+        box(axes, 24.4, y, 15, 5.6, f"{name}\nhalf of 200", colour=RED, hatch="//", size=8.5)
+        word(axes, 43.1, y + 8, "the power goes", size=9, color=GREY)
+        line(axes, (39.8, y + 2.8), (46.4, y + 2.8))
+        box(axes, 47, y, 15, 5.6, "last.pt\n?", colour="white", size=9, dash=":")
     save(figure, "checkpoint")
 
 
@@ -303,25 +294,6 @@ def memory() -> None:
     save(memory_bars(bars, title="A batch of 256, shared: only the activations are").figure, "memory")
 
 
-def production() -> None:
-    """What you wrote, and the names that it has in PyTorch."""
-    figure, axes = drawing(8, 2.5)
-    rows = (
-        ("average_gradients, start_early", "nn.parallel.DistributedDataParallel"),
-        ("indices_of", "torch.utils.data.DistributedSampler"),
-        ("save_by_one", "rank 0 and a rename"),
-        ("shared_cluster(4).run(...)", "torchrun"),
-    )
-    word(axes, 20, 22.8, "you wrote or used", weight="bold")
-    word(axes, 59, 22.8, "production code uses", weight="bold")
-    for place, (mine, theirs) in enumerate(rows):
-        y = 16.4 - 5 * place
-        box(axes, 3, y, 33, 4, mine, colour=BLUE, size=9)
-        box(axes, 42, y, 35, 4, theirs, colour=LIGHT, size=9)
-        arrow(axes, (36.2, y + 2), (41.8, y + 2), gap=0.2)
-    save(figure, "production")
-
-
 def explorer() -> None:
     """The explorer's picture as it opens."""
     (HERE / "04_explorer.png").write_bytes(BucketExplorer().image.value)
@@ -329,5 +301,5 @@ def explorer() -> None:
 
 if __name__ == "__main__":
     pictures = (apart, step, buckets, overlap, bucket_size, accumulate, sampler, batch)
-    for draw in (*pictures, batch_norm, scaling, drift, chart, checkpoint, memory, production, explorer):
+    for draw in (*pictures, batch_norm, scaling, drift, chart, checkpoint, memory, explorer):
         draw()

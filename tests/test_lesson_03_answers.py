@@ -71,6 +71,10 @@ def copies_of_modules(module, num_replicas):
     return [nn.Sequential(*module) for _ in range(num_replicas)]
 
 
+def the_modules_own(module, num_replicas):
+    return [dict(module.named_parameters()) for _ in range(num_replicas)]
+
+
 def half_of_each(module, num_replicas):
     return [
         {
@@ -89,6 +93,15 @@ def without_threads(replicas, parts):
     return [replica(part) for replica, part in zip(replicas, parts, strict=True)]
 
 
+def asks_in_the_thread(replicas, parts):
+    def work(r):
+        with torch.set_grad_enabled(torch.is_grad_enabled()):  # the thread's, which is always on
+            return replicas[r](parts[r])
+
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(work, range(4)))
+
+
 def waits_but_loses_the_last(replicas, parts):
     return threads_from_a_pool(replicas, parts)[:-1]
 
@@ -104,9 +117,13 @@ def prefix_off_and_changed_in_place(model, saved):
     [
         ("03.replicas", cut_off_on_the_second_only, "cut-off"),
         ("03.replicas", half_of_each, "one-copy-for-all"),
+        ("03.replicas", the_modules_own, "nothing-copied"),
         ("03.threads", lambda replicas, parts: list(map(torch.Tensor.__rmul__, parts, (2,) * 4)), None),
         ("03.threads", without_threads, "one-after-another"),
+        ("03.threads", asks_in_the_thread, "records-all-the-same"),
         ("03.threads", waits_but_loses_the_last, "not-waited"),
+        ("03.load", lambda model, saved: model.load_state_dict({n.lstrip("module."): t for n, t in saved.items()}),
+         "lstrip"),
         ("03.load", prefix_off_and_changed_in_place, None),
         ("03.load", lambda model, saved: model.eval(), None),
     ],

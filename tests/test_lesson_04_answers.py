@@ -76,6 +76,21 @@ def flag_in_time(ddp, optimizer, pieces):
     optimizer.step()
 
 
+def clears_at_the_end(ddp, optimizer, pieces):
+    flag_in_time(ddp, optimizer, pieces)
+    optimizer.zero_grad()
+
+
+def smallest_and_largest_hash(me, model):
+    low = torch.tensor([zlib.crc32(p.detach().cpu().numpy().tobytes()) for p in model.parameters()])
+    high = low.clone()
+    dist.all_reduce(low, op=dist.ReduceOp.MIN)
+    dist.all_reduce(high, op=dist.ReduceOp.MAX)
+    return [
+        name for (name, _), odd in zip(model.named_parameters(), (low != high).tolist(), strict=True) if odd
+    ]
+
+
 def every_bit_by_objects(me, model):
     mine = {name: zlib.adler32(p.detach().cpu().numpy().tobytes()) for name, p in model.named_parameters()}
     everything = [None] * me.world_size
@@ -90,6 +105,8 @@ def every_bit_by_objects(me, model):
         ("04.overlap", divides_before_it_sends),
         ("04.sampler", deals_one_by_one),
         ("04.accumulate", flag_in_time),
+        ("04.accumulate", clears_at_the_end),
+        ("04.drift", smallest_and_largest_hash),
         ("04.drift", every_bit_by_objects),
     ],
 )
@@ -112,6 +129,24 @@ def takes_the_step_too(me, model):
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data -= 0.1 * parameter.grad
+
+
+def mean_in_a_new_tensor(me, model):
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad / me.world_size
+            dist.all_reduce(grad)
+
+
+def mean_over_users(me, model):
+    """Divides by the number of ranks that used the layer."""
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            num_users = torch.tensor(float(parameter.grad is not None))
+            dist.all_reduce(num_users)
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= num_users
 
 
 def star(me, model):
@@ -143,6 +178,34 @@ def one_early_bucket(me, buckets):
     return finish
 
 
+def counts_buckets(me, buckets):
+    """Compares the count with the number of buckets, in place of the bucket's length."""
+    come = [0] * len(buckets)
+
+    def hook(number):
+        come[number] += 1
+        if come[number] == len(buckets):
+            dist.all_reduce(torch.cat([p.grad.flatten() for p in buckets[number]]), async_op=True)
+
+    for number, bucket in enumerate(buckets):
+        for parameter in bucket:
+            parameter.register_post_accumulate_grad_hook(lambda _, number=number: hook(number))
+    return lambda: None
+
+
+def joins_unequal_shapes(me, buckets):
+    def hook(_):
+        torch.cat([p.grad for p in buckets[-1]])
+
+    buckets[-1][-1].register_post_accumulate_grad_hook(hook)
+    return lambda: None
+
+
+def one_more_than_needed(num_items, rank, world_size, epoch, seed):
+    order = torch.randperm(num_items, generator=torch.manual_seed(seed + epoch)).tolist()
+    return (order * world_size)[: (num_items // world_size + 1) * world_size][rank::world_size]
+
+
 def pads_before_it_shuffles(num_items, rank, world_size, epoch, seed):
     total = math.ceil(num_items / world_size) * world_size
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed + epoch)) % num_items
@@ -168,6 +231,15 @@ def backward_once_for_all(ddp, optimizer, pieces):
     optimizer.step()
 
 
+def weights_of_rank_0(me, model):
+    found = []
+    for name, parameter in model.named_parameters():
+        other = parameter.detach().clone()
+        dist.broadcast(other, src=0)
+        found += [] if torch.equal(other, parameter) else [name]
+    return found
+
+
 def names_in_a_set(me, model):
     return {name for name, _ in model.named_parameters()}
 
@@ -177,11 +249,17 @@ def names_in_a_set(me, model):
     [
         ("04.gradients", rank_1_skips, None, "rank 1"),
         ("04.gradients", takes_the_step_too, None, "under 'the weights'"),
+        ("04.gradients", mean_in_a_new_tensor, "averages-the-weights", "in that tensor"),
+        ("04.gradients", mean_over_users, None, "under 'the gradients'"),
         ("04.gradients", star, None, "sent, in sizes of the gradients"),
         ("04.overlap", one_early_bucket, None, "under way when the last gradient came"),
+        ("04.overlap", counts_buckets, "leaves-too-soon", "len(buckets[number])"),
+        ("04.overlap", joins_unequal_shapes, None, "same number of dimensions"),
+        ("04.sampler", one_more_than_needed, None, "expected 3 items"),
         ("04.sampler", pads_before_it_shuffles, None, "10 examples on 4 ranks"),
         ("04.accumulate", everything_under_no_sync, "never-averaged", "the change of the weights"),
         ("04.accumulate", backward_once_for_all, "sum-of-means", "the change of the weights"),
+        ("04.drift", weights_of_rank_0, "ranks-disagree", "different lists"),
         ("04.drift", names_in_a_set, None, "the names"),
     ],
 )

@@ -56,7 +56,11 @@ def misuse(me) -> dict[str, str]:
     loss.backward(retain_graph=True)
     said = {"twice": message_of(lambda: loss.backward())}
     said["past"] = message_of(lambda: ddp.module(x, "abc").sum().backward())
+    other = DistributedDataParallel(me, ddp.module)
+    said["two wrappers"] = message_of(lambda: other(x, "abc").square().sum().backward())
+    del other
     said["create_graph"] = message_of(lambda: ddp(x, "abc").square().sum().backward(create_graph=True))
+    said["the wrong way round"] = message_of(lambda: DistributedDataParallel(Branches(), me))
     said["nothing"] = message_of(lambda: DistributedDataParallel(me, Branches().requires_grad_(False)))
     said["sizes"] = message_of(lambda: DistributedDataParallel(me, Branches(), bucket_size_bytes=-1))
     said["items"] = message_of(lambda: global_mean(me, x.sum(), 0))
@@ -75,6 +79,8 @@ def test_misuse_is_told_in_a_sentence(two):
         for way in ("twice", "past"):
             assert "came without a forward of this wrapper before it" in said[way]
         assert "a gradient of c.weight" in said["twice"]
+        assert "wrap a model once" in said["two wrappers"]
+        assert "a rank, then a model; module is a Rank" in said["the wrong way round"]
         assert "create_graph=True) does not work" in said["create_graph"]
         assert "there is nothing to average" in said["nothing"]
         assert "bucket_size_bytes=-1 does not work" in said["sizes"]

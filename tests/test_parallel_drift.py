@@ -236,8 +236,8 @@ def test_the_detector_knows_when(cluster4, every, drift_at, mended_at, when):
     words = {
         None: "at step 0, the first that was checked",
         2: "since step 3",
-        10: "since between step 10 and 20",
-        30: "since between step 30 and 40",
+        10: "at step 20; at step 10 all agreed",
+        30: "at step 40; at step 30 all agreed",
     }
     for seen in cluster4.call(watch, (every, drift_at, mended_at, 40)):
         expected = {
@@ -286,3 +286,5 @@ def test_bad_input_gets_a_sentence():
         DriftDetector(me, nn.Linear(1, 1), every=0)
     with pytest.raises(ValueError, match=r"step=1.5 does not work: step is a whole number"):
         DriftDetector(me, nn.Linear(1, 1)).check(1.5)
+    with pytest.raises(ValueError, match=r"a rank, then a model; module is a Rank"):
+        DriftDetector(nn.Linear(1, 1), me)

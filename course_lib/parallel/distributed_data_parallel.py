@@ -90,6 +90,9 @@ class DistributedDataParallel(nn.Module):
         broadcast_buffers: bool = True,
     ) -> None:
         super().__init__()
+        if not isinstance(module, nn.Module):
+            kind = type(module).__name__
+            raise ValueError(f"DistributedDataParallel(me, module): a rank, then a model; module is a {kind}")
         self.me, self.module = me, module
         self.overlap, self.broadcast_buffers = overlap, broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
@@ -215,7 +218,8 @@ class DistributedDataParallel(nn.Module):
 
 _UNEXPECTED = (
     "a gradient of {names} came without a forward of this wrapper before it, so it would be this rank's alone. "
-    "Call the wrapper, not its .module, and backward once after it; add up the losses of several forwards. "
+    "Call the wrapper, not its .module, and backward once after it; add up the losses of several forwards; wrap a "
+    "model once. "
     "Gradients that are meant to stay on this rank are computed within no_sync()."
 )
 _UNUSED = (

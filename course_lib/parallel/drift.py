@@ -120,7 +120,7 @@ class Drift:
             return f"{text} at step {self.step}, the first that was checked"
         if self.last_agreed_step == self.step - 1:
             return f"{text} since step {self.step}"
-        return f"{text} since between step {self.last_agreed_step} and {self.step}"
+        return f"{text} at step {self.step}; at step {self.last_agreed_step} all agreed"
 
 
 class DriftDetector:
@@ -135,6 +135,10 @@ class DriftDetector:
 
     def __init__(self, me: Rank, module: nn.Module, every: int = 1, *, include_buffers: bool = False) -> None:
         at_least(1, every=every)
+        if not isinstance(module, nn.Module):
+            raise ValueError(
+                f"DriftDetector(me, module): a rank, then a model; module is a {type(module).__name__}"
+            )
         self.me, self.module, self.every, self.include_buffers = me, module, every, include_buffers
         self._last_agreed_step: int | None = None
         self._found_at_step: int | None = None

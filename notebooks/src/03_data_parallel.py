@@ -642,8 +642,8 @@ print("the module remembers", int(fading.step))
 # %% [markdown]
 # ## Clinic 2: a model that forgot everything
 #
-# ![A file with five names that begin with module., a model with five names that do not, and no line between
-# them](../assets/03_keys.png)
+# ![Trained on four GPUs; saved and loaded without an error; begins like a model that was never
+# trained](../assets/03_keys.png)
 #
 # *Symptoms.* A model was trained on four GPUs and saved. Fine-tuning starts from that file, and begins at the loss of
 # a model that has never seen a digit. No error. The two lines, as they were sent in:
@@ -654,16 +654,16 @@ print("the module remembers", int(fading.step))
 # ```
 
 # %%
-suspects = [
+causes = [
     "the file was cut short",
     "no name in the file fits",
     "the model is in training mode",
     "it was never trained",
 ]
-forgot = Predict("03.keys", "Why is nothing left?", choices=suspects)
+forgot = Predict("03.keys", "Why is nothing left?", choices=causes)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: forgot.commit(suspects[0])
-forgot.commit(suspects[2])  # one forgets eval() so easily
+### STUB # Choose below and press the button, or write for example: forgot.commit(causes[0])
+forgot.commit(causes[2])  # one forgets eval() so easily
 ### END SOLUTION
 forgot
 
@@ -681,11 +681,11 @@ print("the file offers    ", unexpected[0])
 
 # %%
 forgot.reveal(
-    measured=suspects[1],
+    measured=causes[1],
     misreadings={
-        suspects[0]: "All tensors are there, under names that nobody asks for.",
-        suspects[2]: "That changes dropout and BatchNorm, and no weight.",
-        suspects[3]: "Its training was in order; what is in the file is a trained model.",
+        causes[0]: "All tensors are there, under names that nobody asks for.",
+        causes[2]: "That changes dropout and BatchNorm, and no weight.",
+        causes[3]: "Its training was in order; what is in the file is a trained model.",
     },
     because="The wrapper holds the model under the name `module`, and `state_dict` puts that before every name. With "
     "strict=False what does not fit is skipped, and here that is all of it.",

@@ -54,9 +54,10 @@ from course_lib.plot import gantt, lines
 one, two, four = (shared_cluster(number) for number in (1, 2, 4))
 
 # %% [markdown]
-# ## Four ranks and no message
+# ## The same loop, four times
 #
-# ![Four ranks, each with a model and a quarter of the images; nothing joins them](../assets/04_apart.png)
+# ![Four ranks, each with a model and a quarter of the images, and question marks between the
+# models](../assets/04_apart.png)
 #
 # Widely read articles describe data parallelism like this: start a process group, give each rank its part of the data
 # by a `DistributedSampler`, and keep your training loop. Here is that program. The sampler deals the digits out to
@@ -192,7 +193,7 @@ def some_steps(me, num_steps, average):
         F.cross_entropy(model(x), y).backward()
         average(me, model)
         optimizer.step()
-    return find_drift(me, model)
+    return find_drift(me, model)  # compares all replicas: the one all_gather below
 
 
 num_tensors = len(list(make_model().parameters()))
@@ -234,7 +235,7 @@ sends.commit(round(3 * gradient_bytes / 1024))  # "my gradients, to three others
 sends
 
 # %%
-link = cost.Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)  # bytes do not depend on it
+link = cost.Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
 all_reduces = ten.communication.of(0, operation="all_reduce")
 model_bytes = cost.collective_cost("all_reduce", gradient_bytes, link, num_ranks=4).bytes_sent[0]
 sends.reveal(
@@ -423,8 +424,8 @@ many.reveal(
 #
 # ## While backward goes on
 #
-# ![Above: backward, then one long all-reduce. Below: backward, and beside it four shorter all-reduces, the last of
-# which ends a little after it](../assets/04_overlap.png)
+# ![Above: backward, then one long all-reduce. Below: backward, and beside it the all-reduces of four buckets, the
+# last of which ends a little after it](../assets/04_overlap.png)
 #
 # Communication needs a link, and backward needs a device. They could run at the same time, if some gradients were
 # there before others.
@@ -448,6 +449,8 @@ model, order = make_model(), []
 for name, parameter in model.named_parameters():
     parameter.register_post_accumulate_grad_hook(lambda _, name=name: order.append(name.partition(".")[0]))
 F.cross_entropy(model(torch.randn(4, 1, 8, 8)), torch.arange(4)).backward()
+forward = [name.partition(".")[0] for name, _ in model.named_parameters()]
+print("forward goes through:        ", *dict.fromkeys(forward))
 print("gradients came in this order:", *dict.fromkeys(order))
 
 first.reveal(
@@ -554,8 +557,8 @@ print(f"measured: {hidden_s / (hidden_s + exposed_s):4.0%} of {(hidden_s + expos
 # %% [markdown]
 # ## How large a bucket?
 #
-# ![Step time over bucket size: high on the left, where latencies rule, high on the right, where nothing is hidden, and
-# low between them](../assets/04_bucket_size.png)
+# ![Small buckets set out early, each with a latency of its own; a large one sets out when backward has ended; a
+# question mark between them](../assets/04_bucket_size.png)
 #
 # Small buckets start early and pay a latency each. Large ones pay few latencies, and the last one, which nothing
 # hides, is large.
@@ -590,7 +593,7 @@ def step_s(me, after=None, time_s=0.004, repeats=3, **options):
 
 
 # %% tags=["nbval-ignore-output"]
-sizes = [2**10, 2**18, 2 * 2**18, 4 * 2**18, 8 * 2**18 + 2**13]
+sizes = [2**10, 2**18, 2 * 2**18, 4 * 2**18, 8 * 2**18 + 2**13]  # of 16, 8, 4, 2 and 1 buckets
 alone_s = max(two.run(step_s))  # what computing takes here, with all that comes on top of the pacing
 predicted_s = [predicted_step(size, alone_s / 3, alone_s * 2 / 3).time_s for size in sizes]
 with two.shaped(links=Links(far)):
@@ -609,7 +612,8 @@ best.reveal(
     misreadings={
         "16 buckets": "They start earliest, and 16 times two latencies take longer than backward itself.",
         "1 bucket": "One bucket is complete when backward ends. Nothing of it is hidden.",
-        "8 buckets": "Close. On a link with less latency it would be so.",
+        "8 buckets": "The last one is short, and eight times two latencies are still longer than backward.",
+        "2 buckets": "Close: fewer latencies, and the second bucket, half of all bytes, is hidden by nothing.",
     },
     because="The best size depends on the link's latency: on a fast one small buckets win. PyTorch's default, 25 MiB "
     "with a first one of 1 MiB, suits models of hundreds of MiB on fast links.",
@@ -643,7 +647,7 @@ lines(
 #
 # 1. 5 ms and 50 MB/s: find the bucket size with the shortest step, and say what is wrong with the next smaller one.
 # 2. Take the latency away. Which size wins now, and why is it not the same?
-# 3. 10 ms and 20 MB/s: no size hides everything. Which part of the step can no bucket size shorten?
+# 3. 10 ms and 20 MB/s: every size waits for longer than it computes. What would help, where no bucket size does?
 
 # %% tags=["computed-time"]
 from course_lib.widgets import BucketExplorer
@@ -651,19 +655,23 @@ from course_lib.widgets import BucketExplorer
 BucketExplorer(two)
 
 # %% [markdown]
-# ## Accumulating: one message for several pieces
+# To compare: on the first link two buckets win, and the latencies of four last longer than the backward pass. Without
+# latency the model prefers the smallest: nothing speaks against many, and the last one is short. (Measured, a call
+# still takes what it takes on your machine, and a larger size may win.) On the third link the bytes alone take longer
+# than the backward pass that should hide them: send fewer, less often, or over another link.
 #
-# ![Four pieces of a batch go through forward and backward; above, each is followed by an all-reduce; below, only the
-# last one](../assets/04_accumulate.png)
+# ## Accumulating: several pieces, one step
 #
-# A batch too large for a device's memory comes in pieces, as in lesson 01: several backward passes, one step. DDP
-# does not know that. Its hooks average after *each* backward pass. Under `with ddp.no_sync():` they stay quiet, the
-# gradients add up on each rank, and the next backward pass outside carries the sum.
+# ![Four pieces of a batch go through forward and backward, then comes one step; a question mark after each
+# piece](../assets/04_accumulate.png)
 #
-# **Two ranks accumulate 4 pieces for one step, without `no_sync`. How many KiB does each rank send for that step?**
+# A batch too large for a device's memory comes in pieces, as in lesson 01: several backward passes, one step of the
+# optimizer.
+#
+# **Two ranks accumulate 4 pieces for one step, with DDP. How many KiB does each rank send for that step?**
 
 # %%
-pieces = Predict("04.pieces", "4 pieces without no_sync: what does each of two ranks send?", unit="KiB")
+pieces = Predict("04.pieces", "4 pieces, one step: what does each of two ranks send?", unit="KiB")
 ### BEGIN SOLUTION
 ### STUB # Type your number below and press the button, or write for example: pieces.commit(100)
 pieces.commit(round(gradient_bytes / 1024))  # "one step, one all-reduce"
@@ -688,19 +696,24 @@ def sent_kib(*args):
 
 
 # %%
-loud_kib, quiet_kib = sent_kib(4, False), sent_kib(4, True)
-print(f"with no_sync: {quiet_kib:.0f} KiB")
 pieces.reveal(
-    measured=round(loud_kib),
+    measured=round(sent_kib(4, False)),
     model=round(4 * gradient_bytes / 1024),
     misreadings={
         round(
             gradient_bytes / 1024
         ): "One step of the *optimizer*. Every backward pass averages, and there are four."
     },
-    because="Four all-reduces, three of them for nothing: the mean of sums is the sum of means. With `no_sync` a "
-    "quarter is left, and the step is the same to rounding.",
+    because="DDP does not know what a step is: its hooks average after each backward pass. Three of these four "
+    "all-reduces are for nothing, because the mean of sums is the sum of means.",
 )
+
+# %% [markdown]
+# Under `with ddp.no_sync():` the hooks stay quiet, the gradients add up on each rank, and the next backward pass
+# outside carries the sum:
+
+# %%
+print(f"with no_sync for all but the last: {sent_kib(4, True):.0f} KiB")
 
 # %% [markdown]
 # "How often gradients are synchronised trades speed for accuracy", you may read. Not so here: `no_sync` with *one*
@@ -735,8 +748,8 @@ for autocast, name in ((True, "autocast"), (False, "the whole model in bfloat16"
 #
 # ## Who reads what
 #
-# ![Ten cards in a shuffled row; every fourth card goes to the same rank; two cards at the end are
-# copies](../assets/04_sampler.png)
+# ![Ten cards in a shuffled row; every fourth card goes to the same rank; two of the four hands have an empty
+# place](../assets/04_sampler.png)
 #
 # Every rank needs its own part of the data, and all ranks need the same number of batches, or one of them calls an
 # all-reduce that nobody joins. A *distributed sampler* gives each rank a list of indices.
@@ -769,9 +782,9 @@ reads.reveal(
 # %% [markdown]
 # ### Build: the sampler
 #
-# Give rank `rank` its indices. All ranks shuffle the same way, with a generator of their own, seeded by
-# `seed + epoch`; the order is made long enough by repeating it from its start; and it is dealt out like cards, one to
-# each rank in turn.
+# Give rank `rank` its indices. All ranks shuffle the same way, by `torch.randperm` with a `torch.Generator` of their
+# own, seeded by `seed + epoch`; the order is made long enough by repeating it from its start; and it is dealt out like
+# cards, one to each rank in turn.
 
 
 # %%
@@ -822,9 +835,8 @@ for name in ways(0, 0):
 # %% [markdown]
 # Without a sampler, ranks that share a seed all train on the same images: the replicas agree, and three of four devices
 # work for nothing. A seed for each rank is often advised against that; then the ranks draw at random, and a third of
-# the digits is read by nobody in that epoch while others are read twice. With a sampler, a seed for each rank would
-# break the partition, as the second clinic shows. And that `set_epoch` must be called for a new shuffle is a claim that
-# holds: without it every epoch has the same order, and the same batches.
+# the digits is read by nobody in that epoch while others are read twice. And that `set_epoch` must be called for a new
+# shuffle is a claim that holds: without it every epoch has the same order, and the same batches.
 #
 # ## Batch size and learning rate
 #
@@ -837,8 +849,10 @@ for name in ways(0, 0):
 # as many epochs. The accuracy is then...**
 
 # %%
-outcomes = ["clearly better", "about the same", "clearly worse"]
-script = Predict("04.rate", "The same script on four ranks, same learning rate: accuracy?", choices=outcomes)
+accuracies = ["clearly better", "about the same", "clearly worse"]
+script = Predict(
+    "04.rate", "The same script on four ranks, same learning rate: accuracy?", choices=accuracies
+)
 ### BEGIN SOLUTION
 ### STUB # Choose below and press the button, or write for example: script.commit("clearly better")
 script.commit("about the same")  # "data parallelism changes nothing but speed"
@@ -878,7 +892,7 @@ for name, score in scores.items():
 alone, same_rate, *_ = scores.values()
 change = same_rate - alone
 script.reveal(
-    measured=outcomes[1] if abs(change) < 0.01 else outcomes[0] if change > 0 else outcomes[2],
+    measured=accuracies[1] if abs(change) < 0.01 else accuracies[0] if change > 0 else accuracies[2],
     misreadings={
         "about the same": "The *step* is the one that one device would take with a batch of 128. That is another run "
         "than one with a batch of 32: a quarter of the steps, each of them as long as before.",
@@ -894,13 +908,13 @@ script.reveal(
 # size comes from which more ranks need more epochs. Data parallelism's speed-up in *images per second* is not yet a
 # speed-up in *learning*.
 #
-# ## BatchNorm looks at its own rank
+# ## Which batch does BatchNorm see?
 #
-# ![Eight images on four ranks: each rank normalises its two images by their own mean; below, a mean over all
-# eight](../assets/04_batch_norm.png)
+# ![Eight images on four ranks: a mean of the two images on each rank, or one mean of all
+# eight?](../assets/04_batch_norm.png)
 #
 # The equality above was shown with `batch_norm=False`. A BatchNorm layer normalises by the mean and deviation of *the
-# batch*. Which batch?
+# batch*.
 #
 # **The same test with BatchNorm: 24 images, four ranks, five steps. Are the weights those of one device?**
 
@@ -938,10 +952,10 @@ norm.reveal(
 # *Strong scaling*: the same batch, shared by more ranks. Each computes less, and the gradients are as large as ever.
 # *Weak scaling*: a batch of the same size on each rank, so the step does more work.
 #
-# The paced model computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over a link of 1 ms
-# latency and 200 MB/s.
+# The paced model computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over a *slow* link of
+# 1 ms latency and 200 MB/s, or over the *free* one: this machine's own, not slowed down.
 #
-# **Strong scaling, four ranks: how many times as fast as one?**
+# **Strong scaling, four ranks, the slow link: how many times as fast as one?**
 
 # %%
 faster = Predict("04.speedup", "Four ranks share the batch: how many times as fast?", unit="times")
@@ -952,6 +966,7 @@ faster.commit(4)  # "four times the devices"
 faster
 
 # %% tags=["nbval-ignore-output"]
+slow = cost.Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)
 buckets = buckets_of(4 * 2**18)
 share_s = {"strong": lambda n: 0.004 / n, "weak": lambda n: 0.004}
 
@@ -969,7 +984,7 @@ def speedups(kind, links=None):
 found = {
     (kind, name): speedups(kind, links)
     for kind in share_s
-    for name, links in (("free", None), ("slow", Links(link)))
+    for name, links in (("free", None), ("slow", Links(slow)))
 }
 for (kind, name), values in found.items():
     print(f"{kind:>6} scaling, {name} link:", "  ".join(f"{value:.2f}" for value in values), "(paced)")
@@ -978,7 +993,7 @@ for (kind, name), values in found.items():
 SIZES = cost.ddp_buckets(TENSOR_BYTES, bucket_cap_bytes=4 * 2**18, first_bucket_bytes=4 * 2**18)
 
 
-def curve(kind, counts, link=link):
+def curve(kind, counts, link=slow):
     return cost.scaling_curve(
         counts,
         SIZES,
@@ -1023,11 +1038,12 @@ lines(
 #
 # And real arithmetic? That needs a core for each rank. This machine's cores decide how far the next cell goes; beyond
 # them ranks take turns, and a speed-up of ranks that take turns would be a lie. The CNN, 1,024 images in a step on one
-# rank. Where other programs use the same cores, these numbers jump; run the cell again.
+# rank; of several rounds the fastest counts. Where other programs use the same cores, these numbers jump all the same;
+# run the cell again.
 
 
 # %%
-def real_step_s(me, num_images, repeats=10):
+def real_step_s(me, num_images, repeats=5):
     model = DistributedDataParallel(me, make_model().to(me.device))
     x = torch.ones(num_images, 1, 8, 8, device=me.device)
     y = torch.zeros(num_images, dtype=torch.long, device=me.device)
@@ -1040,16 +1056,24 @@ def real_step_s(me, num_images, repeats=10):
     return min(times_s)
 
 
+def fastest_s(ranks, num_images, links=None):
+    with ranks.shaped(links=links):
+        return max(ranks.run(real_step_s, num_images))
+
+
 # %% tags=["nbval-ignore-output"]
 workers = max(machine().cores, len(machine().devices))
 for number, ranks in ((2, two), (4, four)):
     if number > workers:
         print(f"{number} ranks: more than the {workers} cores of this machine; only the paced run tells")
         continue
-    for name, links in (("free", None), ("slow", Links(link))):
-        with ranks.shaped(links=links):
-            alone_real_s = one.run(real_step_s, 1024)[0]  # beside each, so that all meet the same neighbours
-            strong_s, weak_s = (max(ranks.run(real_step_s, images)) for images in (1024 // number, 1024))
+    settings = [(links, images) for links in (None, Links(slow)) for images in (1024 // number, 1024)]
+    rounds = [
+        [fastest_s(one, 1024), *(fastest_s(ranks, images, links) for links, images in settings)]
+        for _ in range(5)
+    ]
+    alone_real_s, *shared_s = (min(times_s) for times_s in zip(*rounds, strict=True))
+    for name, (strong_s, weak_s) in (("free", shared_s[:2]), ("slow", shared_s[2:])):
         strong, weak = alone_real_s / strong_s, number * alone_real_s / weak_s
         print(f"{number} ranks, real arithmetic, {name} link: strong {strong:.2f}, weak {weak:.2f}")
 
@@ -1089,13 +1113,9 @@ def two_lose(bandwidth):
     return curve("strong", [2], cost.Link(1e-3, bandwidth))[0].speedup < 1
 
 
-low, high = 1e6, 1e9
-while high / low > 1.001:
-    middle = (low * high) ** 0.5
-    low, high = (middle, high) if two_lose(middle) else (low, middle)
 lose.reveal(
     measured=round(crossing / 1e6),
-    model=round(low / 1e6),
+    model=max(rate for rate in range(1, 200) if two_lose(rate * 1e6)),
     because="There the exposed part of the all-reduces takes as long as the half of the computing that the second rank "
     "took over. Much faster links than that are called slow.",
 )
@@ -1123,8 +1143,8 @@ for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as q
 #
 # Equal weights are the ground on which all of this stands, and nothing enforces it. A gradient that one rank did not
 # average, a parameter changed by hand on rank 0, a bit flipped by a faulty memory: training goes on, and the losses
-# look alike. To compare all weights each time would cost more than a step. A *hash*, a few bytes computed from all
-# bits of a tensor, is enough: equal bits give equal hashes, and any changed bit changes the hash.
+# look alike. To compare all weights each time would send more than a step does. A *hash*, a few bytes computed from all
+# bits of a tensor, is enough: equal bits give equal hashes, and a change escapes with a chance of one in billions.
 #
 # ### Build: which parameters differ?
 
@@ -1303,28 +1323,28 @@ for count in range(5):
     print(f"read by {count} of the ranks in epoch 0: {(times_read == count).sum().item():>4} digits")
 
 # %%
-suspects = [
+causes = [
     "set_epoch has no effect",
     "the padding repeats digits",
     "each rank shuffles with a seed of its own",
     "all ranks read the same digits",
 ]
-seeds = Predict("04.seeds", "Why does training go slowly?", choices=suspects)
+seeds = Predict("04.seeds", "Why does training go slowly?", choices=causes)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: seeds.commit(suspects[1])
-seeds.commit(suspects[1])
+### STUB # Choose below and press the button, or write for example: seeds.commit(causes[1])
+seeds.commit(causes[1])
 ### END SOLUTION
 seeds
 
 # %%
 seeds.reveal(
-    measured=suspects[2],
+    measured=causes[2],
     because="Each rank takes every fourth card, of another pack. About a third of the digits goes to nobody, others go "
     "to two ranks or three. The fix is one line: `seed=1234` for the sampler, on every rank. Dropout may keep its own.",
     misreadings={
-        suspects[0]: "The two epochs differ, so it has one.",
-        suspects[1]: "The padding fills a gap of at most three on four ranks. Here hundreds are repeated.",
-        suspects[
+        causes[0]: "The two epochs differ, so it has one.",
+        causes[1]: "The padding fills a gap of at most three on four ranks. Here hundreds are repeated.",
+        causes[
             3
         ]: "Then four ranks would have read some digits, and none of the digits would be read by one rank alone.",
     },
@@ -1333,8 +1353,8 @@ seeds.reveal(
 # %% [markdown]
 # ## A checkpoint that survives
 #
-# ![Above: a file is overwritten, and the power goes half-way. Below: a draft beside it is written, then
-# renamed](../assets/04_checkpoint.png)
+# ![Above: a file is written over, and the power goes half-way. Below: it goes while a draft is written beside the
+# file. What is in the file?](../assets/04_checkpoint.png)
 #
 # All replicas are equal, so *one* rank writes. The others wait until the file is there: a rank that goes on and exits
 # might take the job down before the file is complete. And since writing takes time, a crash may come in its middle.
@@ -1456,9 +1476,6 @@ for name, ranks in (("1 rank: ", one), ("2 ranks:", two), ("4 ranks:", four)):
 # Four devices hold what one device holds, four times. That is the limit which the next lesson removes.
 #
 # ## In production
-#
-# ![A table of two columns: what you wrote, and what PyTorch's DistributedDataParallel calls
-# it](../assets/04_production.png)
 #
 # In production you write `nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])`: the same idea, with
 # buckets, hooks and bookkeeping in C++. Side by side on the same model and the same batches:
@@ -1596,7 +1613,7 @@ with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
 meet = ["--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]
-job = ["-m", "course_lib.examples.train_ddp", "--device=cpu", "--epochs=3", "--every=22"]
+job = ["-m", "course_lib.examples.train_ddp", "--device=cpu", "--epochs=3", "--every=22", "--lr=0.03"]
 command = [sys.executable, "-m", "torch.distributed.run", *meet, "--local-addr=127.0.0.1", *job]
 settings = {**os.environ, "OMP_NUM_THREADS": "1"}
 PIPE = subprocess.PIPE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -98,8 +99,20 @@ def _into_a_wrapper(model: nn.Module, saved: State) -> None:
 
 def _names_in(answer: Any) -> tuple[str, ...]:
     """What the code of an answer mentions."""
-    code = getattr(answer, "__code__", None)
-    return code.co_names if code is not None else ()
+    code = getattr(answer, "__code__", answer)
+    if not isinstance(code, CodeType):
+        return ()
+    return code.co_names + tuple(
+        name for part in code.co_consts for name in _names_in(part)
+    )  # comprehensions
+
+
+def _lstrip(model: nn.Module, saved: State) -> None:
+    model.load_state_dict({name.lstrip("module."): tensor for name, tensor in saved.items()})
+
+
+def _replace(model: nn.Module, saved: State) -> None:
+    model.load_state_dict({name.replace("module.", ""): tensor for name, tensor in saved.items()})
 
 
 def _not_strict(model: nn.Module, saved: State) -> None:
@@ -153,13 +166,15 @@ LOAD = Exercise(
             "lstrip",
             "`lstrip('module.')` takes off every leading letter out of m, o, d, u, l, e and the dot, so `module.model` "
             "lost its own name too. `removeprefix('module.')` takes off the word, once.",
-            _loading(lambda name: name.lstrip("module.")),
+            _lstrip,
+            recognise=lambda seen: "lstrip" in _names_in(seen.answer),
         ),
         Mistake(
             "replaced-everywhere",
             "You took `module.` out wherever it stands, and `encoder.module.weight` is such a name by its own right. "
             "Only the prefix is the wrapper's: `removeprefix`.",
-            _loading(lambda name: name.replace("module.", "")),
+            _replace,
+            recognise=lambda seen: "replace" in _names_in(seen.answer),
         ),
         Mistake(
             "cut-always",

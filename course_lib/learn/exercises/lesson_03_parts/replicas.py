@@ -154,18 +154,18 @@ REPLICAS = Exercise(
             recognise=_says(_WEIGHTS, "cut off"),
         ),
         Mistake(
-            "new-parameters",
-            "You made parameters of their own: they collect gradients, and the module's parameters, which the "
-            "optimizer holds, never see them. A replica's weights are *results* of a copy: `p.clone()` and no more.",
-            _giving(weight=lambda p: nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad)),
-            recognise=_says(_WEIGHTS, "parameters of their own"),
-        ),
-        Mistake(
             "nothing-copied",
             "The replicas use the module's own tensors. In one memory that works; another device cannot reach them. "
             "Copy each parameter for each replica.",
             _giving(weight=lambda p: p.view_as(p)),
             recognise=_says(_MEMORY, "weight with the module"),
+        ),
+        Mistake(
+            "new-parameters",
+            "You made parameters of their own: they collect gradients, and the module's parameters, which the "
+            "optimizer holds, never see them. A replica's weights are *results* of a copy: `p.clone()` and no more.",
+            _giving(weight=lambda p: nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad)),
+            recognise=_says(_WEIGHTS, "parameters of their own"),
         ),
         Mistake(
             "one-copy-for-all",

@@ -163,6 +163,10 @@ def _not_waited(seen: Evidence) -> bool:
     return isinstance(outputs, list) and (len(outputs) < 4 or None in outputs)
 
 
+def _recorded_anyway(evidence: Evidence) -> bool:
+    return any("no_grad" in o.case and "recorded" in str(o.got) for o in evidence.outcomes)
+
+
 def _out_of_order(seen: Evidence) -> bool:
     outputs, expected = _facts(seen).get(_OUTPUTS), _right(True, None)[_OUTPUTS]
     return outputs != expected and isinstance(outputs, list) and sorted(map(str, outputs)) == expected
@@ -213,6 +217,7 @@ THREADS = Exercise(
             "Under `torch.no_grad()` the outputs were recorded all the same. That setting belongs to a thread, and a "
             "new thread begins with recording on. Ask `torch.is_grad_enabled()` before, and set it in the thread.",
             _applying(modes=False),
+            recognise=_recorded_anyway,
         ),
         Mistake(
             "failure-lost",

@@ -24,9 +24,12 @@ from course_lib.learn.exercises.lesson_04_parts.tries import (
 __all__ = ["ACCUMULATE"]
 
 _LEARNING_RATE = 0.5
+_STEPS, _PIECE = 2, 6  # the answer is called twice, on pieces of six examples
 _SENT = "sent, in sizes of the gradients"
 _CHANGE = "the change of the weights"
-_FLAG = "the flag in the last backward pass"  # tells two wrong answers apart; nobody is judged by it
+_LARGEST = "examples in the largest forward pass"
+_FLAG = "the flag in the last backward pass"  # these tell wrong answers apart; nobody is judged by them
+_CALLED = "DDP itself was called"
 
 Pieces = list[tuple[Tensor, Tensor]]
 
@@ -34,7 +37,10 @@ Pieces = list[tuple[Tensor, Tensor]]
 def _pieces(rank: int, count: int) -> Pieces:
     draw = torch.Generator().manual_seed(31 + rank)
     return [
-        (torch.randn(6, 8, generator=draw, dtype=torch.float64), torch.randint(0, 4, (6,), generator=draw))
+        (
+            torch.randn(_PIECE, 8, generator=draw, dtype=torch.float64),
+            torch.randint(0, 4, (_PIECE,), generator=draw),
+        )
         for _ in range(count)
     ]
 
@@ -47,14 +53,21 @@ def _trial(answer: Callable[..., Any], me: Rank, count: int) -> dict[str, Any]:
     optimizer = torch.optim.SGD(ddp.parameters(), lr=_LEARNING_RATE)
     before, pieces = weights(model), _pieces(me.rank, count)
     flags: list[bool] = []
+    sizes: list[int] = []
+    called: list[bool] = []
+    model.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
+    ddp.register_forward_pre_hook(lambda *_: called.append(True))
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(lambda _: flags.append(ddp.require_backward_grad_sync))
     with Recorder(me.rank) as recorder:
-        answer(ddp, optimizer, [(x.to(me.device), y.to(me.device)) for x, y in pieces])
+        for _ in range(_STEPS):
+            answer(ddp, optimizer, [(x.to(me.device), y.to(me.device)) for x, y in pieces])
     return {
         _FLAG: flags[-1:] == [True],
+        _CALLED: bool(called),
         _CHANGE: weights(model) - before,
-        _SENT: times_sent(recorder.calls, sum(parameter.nbytes for parameter in model.parameters())),
+        _SENT: times_sent(recorder.calls, _STEPS * sum(parameter.nbytes for parameter in model.parameters())),
+        _LARGEST: max(sizes, default=0),
     }
 
 
@@ -70,9 +83,13 @@ def _right(count: int) -> Callable[[int, int], dict[str, Any]]:
         before = weights(model)
         pieces = [piece for each in range(world_size) for piece in _pieces(each, count)]
         x, y = (torch.cat(parts) for parts in zip(*pieces, strict=True))
-        F.cross_entropy(model(x), y).backward()
-        torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE).step()
-        return {_CHANGE: weights(model) - before, _SENT: round(2 * (world_size - 1) / world_size, 1)}
+        optimizer = torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE)
+        for _ in range(_STEPS):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        sent = round(2 * (world_size - 1) / world_size, 1)
+        return {_CHANGE: weights(model) - before, _SENT: sent, _LARGEST: _PIECE}
 
     return expected
 
@@ -86,12 +103,17 @@ def _step(
     flag_after_forward: bool = False,
     divide: bool = True,
     steps_inside: bool = False,
+    clears: bool = True,
+    clears_inside: bool = False,
 ) -> Callable[..., None]:
     """The step, right but for what the arguments change. ``syncs(index, count)``: whether a piece is averaged."""
 
     def take(ddp: Any, optimizer: torch.optim.Optimizer, pieces: Pieces) -> None:
-        optimizer.zero_grad()
+        if clears:
+            optimizer.zero_grad()
         for index, (x, y) in enumerate(pieces):
+            if clears_inside:
+                optimizer.zero_grad()
             sync = syncs(index, len(pieces))
             if not flag_after_forward:
                 ddp.require_backward_grad_sync = sync
@@ -127,6 +149,20 @@ def _no_sync_around_backward(ddp: Any, optimizer: torch.optim.Optimizer, pieces:
     optimizer.step()
 
 
+def _bare_model(ddp: Any, optimizer: torch.optim.Optimizer, pieces: Pieces) -> None:
+    optimizer.zero_grad()
+    for x, y in pieces:
+        (F.cross_entropy(ddp.module(x), y) / len(pieces)).backward()
+    optimizer.step()
+
+
+def _all_at_once(ddp: Any, optimizer: torch.optim.Optimizer, pieces: Pieces) -> None:
+    x, y = (torch.cat(parts) for parts in zip(*pieces, strict=True))
+    optimizer.zero_grad()
+    F.cross_entropy(ddp(x), y).backward()
+    optimizer.step()
+
+
 def _pieces_averaged(evidence: Evidence, low: float, high: float) -> bool:
     """Whether on two ranks, where a gradient that is averaged is sent once, so many were."""
     sent = [o.got[_SENT] for o in evidence.outcomes if o.case.startswith("four") and o.case.endswith("of 2")]
@@ -151,6 +187,12 @@ ACCUMULATE = Exercise(
             lambda evidence: _pieces_averaged(evidence, 0.0, 0.1) and not any(all_got(evidence, _FLAG)),
         ),
         Mistake(
+            "calls-the-bare-model",
+            "Nothing was sent: `ddp.module` is the bare model, and DDP never heard of these passes. Call `ddp(x)`.",
+            _bare_model,
+            lambda evidence: evidence.error is None and not any(all_got(evidence, _CALLED)),
+        ),
+        Mistake(
             "flag-too-late",
             "Nothing was sent, and no error told you: the replicas differ. DDP reads the flag in its *forward* pass, "
             "where it prepares the hooks; the last piece's forward pass had run before you set it. Decide before the "
@@ -168,6 +210,24 @@ ACCUMULATE = Exercise(
             "steps-inside",
             "You took a step after each piece. Clear once, add up all pieces, step once.",
             _step(steps_inside=True),
+        ),
+        Mistake(
+            "never-clears",
+            "The first step is right. In the second, the gradients of the first are still there and are added: clear "
+            "them, `optimizer.zero_grad()`, once for each step of the optimizer.",
+            _step(clears=False),
+        ),
+        Mistake(
+            "clears-inside",
+            "You clear the gradients before each piece, so only the last piece is left of the batch. Clear once, "
+            "before the first piece.",
+            _step(clears_inside=True),
+        ),
+        Mistake(
+            "all-at-once",
+            "The step is right, and all pieces went through the model together: with all their activations in memory "
+            "at a time. Take them one by one; that is what the pieces are for.",
+            _all_at_once,
         ),
         Mistake(
             "averages-every-piece",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -39,7 +41,7 @@ def _plant(kind: str, model: nn.Module, rank: int, world_size: int) -> None:
             model.get_parameter("0.weight")[0, 0] += 1.0
 
 
-_FOUND = {_SAME: [], _NAN: [], _SWAP: ["2.weight"], _ULP: ["0.bias"], _TWO: ["0.weight", "4.bias"]}
+_FOUND = {_SAME: [], _SWAP: ["2.weight"], _ULP: ["0.bias"], _TWO: ["0.weight", "4.bias"], _NAN: []}
 
 
 def _trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
@@ -47,13 +49,28 @@ def _trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
 
     model = replica(me.device, width=64)
     _plant(kind, model, me.rank, me.world_size)
-    with Recorder(me.rank) as recorder:
+    with Recorder(me.rank) as recorder, _salted_hash(me.rank):
         names = answer(me, model)
     sent = times_sent(recorder.calls, sum(parameter.nbytes for parameter in model.parameters()))
     return {
         _NAMES: list(names) if isinstance(names, tuple | set | list | dict) else names,
         _SENT: "a little" if sent <= 0.3 else "about all of them",
     }
+
+
+@contextmanager
+def _salted_hash(rank: int) -> Iterator[None]:
+    """``hash(bytes)`` differs between ranks, as under torchrun; the ranks here share a parent, and its salt."""
+    plain_hash = builtins.hash
+
+    def salted(value: object) -> int:
+        return plain_hash((rank, value)) if isinstance(value, bytes) else plain_hash(value)
+
+    builtins.hash = salted
+    try:
+        yield
+    finally:
+        builtins.hash = plain_hash
 
 
 def _right(kind: str) -> Callable[[int, int], dict[str, Any]]:
@@ -124,6 +141,11 @@ def _hash_and_largest(me: Rank, model: nn.Module) -> list[str]:
     return _names_where(model, _gathered(me, marks), _some_differ)
 
 
+def _python_hash(me: Rank, model: nn.Module) -> list[str]:
+    marks = [hash(p.detach().cpu().numpy().tobytes()) for p in model.parameters()]
+    return _names_where(model, _gathered(me, marks), _some_differ)
+
+
 def _first_alone(me: Rank, model: nn.Module) -> list[str]:
     return _names_where(model, _gathered(me, _bits(model)), _some_differ)[:1]
 
@@ -152,6 +174,12 @@ def _overlooks(evidence: Evidence, label: str) -> bool:
     return any(o.case.startswith(f"{label},") and o.got[_NAMES] == [] for o in evidence.outcomes)
 
 
+def _finds_everything(evidence: Evidence) -> bool:
+    """Whether every parameter is said to differ, on replicas that agree."""
+    names = [name for name, _ in replica().named_parameters()]
+    return any(o.case.startswith(f"{_SAME},") and o.got[_NAMES] == names for o in evidence.outcomes)
+
+
 def _ranks_disagree(evidence: Evidence) -> bool:
     answers = [
         o.got[_NAMES] for o in evidence.outcomes if o.case.startswith(_TWO) and o.case.endswith("of 4")
@@ -165,11 +193,12 @@ DRIFT = Exercise(
     judge=ReplicaJudge((4, 2), tuple(Case(kind, (kind,), _right(kind)) for kind in _FOUND), _trial),
     mistakes=(
         Mistake(
-            "sends-all-weights",
-            "The names are right, and to find them every rank sent all its weights: more than a training step sends. "
-            "Send a *hash* of each parameter, a few bytes that change when any bit changes.",
-            _gathers_weights,
-            lambda evidence: evidence.error is None and "about all of them" in all_got(evidence, _SENT),
+            "python-hash",
+            "You found a drift where there is none. Python's own `hash` of bytes is salted, with another number in "
+            "each process that starts by itself, so equal bits give unequal hashes. Take one that is the same "
+            "everywhere: `zlib.crc32`.",
+            _python_hash,
+            lambda evidence: evidence.error is None and _finds_everything(evidence),
         ),
         Mistake(
             "ranks-disagree",
@@ -177,6 +206,13 @@ DRIFT = Exercise(
             "(`dist.all_gather`), not those of rank 0 or of a neighbour alone; then every rank can say the same.",
             _only_the_others_know,
             _ranks_disagree,
+        ),
+        Mistake(
+            "sends-all-weights",
+            "To find the names, every rank sent all its weights: more than a training step sends. "
+            "Send a *hash* of each parameter, a few bytes that change when any bit changes.",
+            _gathers_weights,
+            lambda evidence: evidence.error is None and "about all of them" in all_got(evidence, _SENT),
         ),
         Mistake(
             "compares-sums",

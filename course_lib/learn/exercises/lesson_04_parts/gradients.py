@@ -129,6 +129,20 @@ def _trips_over_none(me: Rank, model: nn.Module) -> None:
         parameter.grad /= me.world_size  # type: ignore[operator,assignment]  # None is the mistake
 
 
+def _sends_frozen(me: Rank, model: nn.Module) -> None:
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= me.world_size
+
+
+def _keeps_what_is_returned(me: Rank, model: nn.Module) -> None:
+    _filled(model)
+    for parameter in _learning(model):
+        parameter.grad = dist.all_reduce(parameter.grad)  # None: it works in place
+
+
 def _averages_a_loss(me: Rank, model: nn.Module) -> None:
     loss = torch.ones(1, device=me.device)
     dist.all_reduce(loss)
@@ -167,7 +181,11 @@ def _kept_own_and_sent(low: float, high: float) -> Callable[[Evidence], bool]:
 
 
 def _first_error_in(label: str) -> Callable[[Evidence], bool]:
-    return lambda evidence: evidence.wrong[0].case.startswith(label)
+    return lambda evidence: evidence.error is not None and evidence.wrong[0].case.startswith(label)
+
+
+def _loses_gradients(evidence: Evidence) -> bool:
+    return evidence.error is None and any(isinstance(got, str) for got in all_got(evidence, "the gradients"))
 
 
 def _everything_to_everybody(evidence: Evidence) -> bool:
@@ -199,8 +217,9 @@ GRADIENTS = Exercise(
         ),
         Mistake(
             "averages-the-weights",
-            "Every rank keeps its own gradients: you all-reduced the weights, which are equal anyway. What differs "
-            "between ranks is `parameter.grad`.",
+            "Something was sent, and every rank still has its own gradients. Did you all-reduce the weights? They are "
+            "equal anyway. Or a new tensor, such as `parameter.grad / n`? Then the result is in that tensor, and the "
+            "optimizer reads `parameter.grad`.",
             _averages_weights,
             _kept_own_and_sent(0.4, 9.0),
         ),
@@ -233,15 +252,29 @@ GRADIENTS = Exercise(
             "A frozen parameter has no gradient: its `.grad` is None. Leave out parameters whose `requires_grad` is "
             "False.",
             _trips_over_none,
-            lambda evidence: evidence.error is not None and _first_error_in(_FROZEN)(evidence),
+            _first_error_in(_FROZEN),
+        ),
+        Mistake(
+            "loses-gradients",
+            "A parameter that learns has no gradient afterwards: its `.grad` is None. `dist.all_reduce` works in "
+            "place and returns None, so do not assign what it returns; and zeros that stand in for None have to "
+            "become `parameter.grad`, or the mean is lost.",
+            _keeps_what_is_returned,
+            _loses_gradients,
+        ),
+        Mistake(
+            "sends-frozen",
+            "The values are right, and you sent too much: a frozen parameter has no gradient on any rank, and you "
+            "sent zeros for it. Ask for `requires_grad` first.",
+            _sends_frozen,
         ),
         Mistake(
             "skips-none",
-            "One rank did not use a layer, so its gradient is None there and it skips a call that the others make. "
-            "Calls have no names: its next one meets the wrong partner, or nobody. Whether a rank calls must not "
+            "One rank did not use a layer, so its gradient is None there and it does not make a call that the others "
+            "make. Calls have no names: its next one meets the wrong partner, or nobody. Whether a rank calls must not "
             "depend on what only that rank knows. Ask for `requires_grad`, and put zeros in place of None.",
             _skips_none,
-            lambda evidence: _first_error_in(_UNUSED)(evidence),
+            _first_error_in(_UNUSED),
         ),
         Mistake(
             "gathers-everything",

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch._C._distributed_c10d import Work
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04_parts.tries import ReplicaJudge, all_got, gradient_vector, replica
+from course_lib.learn.exercises.lesson_04_parts.wrong_overlaps import (
+    Buckets,
+    by_the_library,
+    hooks,
+    never_sends,
+)
 
 __all__ = ["OVERLAP"]
-
-Buckets = list[list[nn.Parameter]]
 
 _LAYERS, _EACH, _ONE = "a bucket for each layer", "a bucket for each gradient", "one bucket for everything"
 _STEPS = 2
 _EARLY, _WAITS = "under way when the last gradient came", "waits inside backward"
 _CALLS, _WAITED = "all-reduces in a step", "waits for all of them"
+_AGAIN = "waits once more for those of the first step"
 
 
 def _buckets(model: nn.Module, kind: str) -> Buckets:
@@ -46,7 +49,7 @@ def _trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     model = replica(me.device)
     buckets = _buckets(model, kind)
     facts: dict[str, Any] = {_EARLY: [], _WAITS: []}
-    waits: list[None] = []
+    waits: list[Work] = []
     with Recorder(me.rank) as recorder, _counted_waits(waits):
         seen: list[int] = []
         arrived: list[None] = []
@@ -70,19 +73,21 @@ def _trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
             finish()
             if step == 0:
                 facts["gradients of the first step"] = gradient_vector(model)
+                of_the_first = list(waits)
     facts["gradients of the second step"] = gradient_vector(model)
     facts[_CALLS] = len(recorder.calls) / _STEPS
     facts[_WAITED] = len(waits) >= len(recorder.calls)
+    facts[_AGAIN] = any(work is old for work in waits[len(of_the_first) :] for old in of_the_first)
     return facts
 
 
 @contextmanager
-def _counted_waits(waits: list[None]) -> Iterator[None]:
-    """Every ``work.wait()`` puts an entry in the list."""
+def _counted_waits(waits: list[Work]) -> Iterator[None]:
+    """Every ``work.wait()`` puts its ``work`` in the list."""
     plain_wait = Work.wait
 
     def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        waits.append(None)
+        waits.append(work)
         return plain_wait(work, *args, **kwargs)
 
     Work.wait = wait  # type: ignore[method-assign,assignment]
@@ -109,76 +114,13 @@ def _right(kind: str) -> Callable[[int, int], dict[str, Any]]:
             _WAITS: [0] * _STEPS,
             _CALLS: float(count),
             _WAITED: True,
+            _AGAIN: False,
         }
 
     return expected
 
 
-# -- usual wrong answers ----------------------------------------------------------------------------------------
-
-
-def _hooks(
-    *,
-    early: bool = True,
-    wait_in_hook: bool = False,
-    wait_at_end: bool = True,
-    divide: bool = True,
-    copy_back: bool = True,
-    reset: bool = True,
-    flat: bool = True,
-    starts_at: Callable[[int], int] = lambda size: size,
-) -> Callable[[Rank, Buckets], Callable[[], None]]:
-    """The answer, right but for what the arguments change."""
-
-    def start_early(me: Rank, buckets: Buckets) -> Callable[[], None]:
-        under_way: list[tuple[Any, Tensor, Sequence[nn.Parameter]]] = []
-        arrived = [0] * len(buckets)
-
-        def begin(parameters: Sequence[nn.Parameter]) -> None:
-            flat_gradients = torch.cat([_grad(p).flatten() for p in parameters])
-            work = dist.all_reduce(flat_gradients, async_op=True)
-            if wait_in_hook:
-                work.wait()
-            under_way.append((work, flat_gradients, parameters))
-
-        def hook(number: int, parameter: nn.Parameter) -> None:
-            arrived[number] += 1
-            if early and not flat:
-                begin([parameter])
-            elif early and arrived[number] == starts_at(len(buckets[number])):
-                begin(buckets[number])
-                if reset:
-                    arrived[number] = 0
-
-        for number, bucket in enumerate(buckets):
-            for parameter in bucket:
-                parameter.register_post_accumulate_grad_hook(partial(hook, number))
-
-        def finish() -> None:
-            for bucket in buckets if not early else ():
-                begin(bucket)
-            for work, flat_gradients, parameters in under_way:
-                if wait_at_end:
-                    work.wait()
-                _put_back(flat_gradients / me.world_size if divide else flat_gradients, parameters, copy_back)
-            under_way.clear()
-
-        return finish
-
-    return start_early
-
-
-def _grad(parameter: nn.Parameter) -> Tensor:
-    if parameter.grad is None:
-        raise RuntimeError("this parameter has no gradient yet")
-    return parameter.grad
-
-
-def _put_back(flat: Tensor, parameters: Sequence[nn.Parameter], copy_back: bool) -> None:
-    sizes = [parameter.numel() for parameter in parameters]
-    for parameter, part in zip(parameters, flat.split(sizes), strict=True):
-        if copy_back:
-            _grad(parameter).copy_(part.view_as(parameter))
+# -- what usual wrong answers show -------------------------------------------------------------------------------
 
 
 def _fact(name: str, says: Callable[[Any], bool]) -> Callable[[Evidence], bool]:
@@ -186,8 +128,18 @@ def _fact(name: str, says: Callable[[Any], bool]) -> Callable[[Evidence], bool]:
 
 
 def _no_early(evidence: Evidence) -> bool:
+    """Whether the gradients are right, and no call was made before the end of backward."""
     counts = all_got(evidence, _EARLY)
-    return evidence.error is None and all(not any(steps) for steps in counts)
+    right = all(o.difference.startswith(f"under '{_EARLY}") for o in evidence.wrong)
+    return evidence.error is None and right and all(not any(steps) for steps in counts)
+
+
+def _asks_none(evidence: Evidence, *, wait: bool) -> bool:
+    """Whether something was asked of None: ``wait``, or else what one asks of a gradient."""
+    error = evidence.error
+    if error is None or "NoneType" not in error.message or "not callable" in error.message:
+        return False
+    return ("'wait'" in error.message) == wait
 
 
 OVERLAP = Exercise(
@@ -204,38 +156,53 @@ OVERLAP = Exercise(
             "one-call-a-gradient",
             "Each gradient travels alone, in a call of its own: the buckets are not used. Wait until all gradients of "
             "a bucket are there, `torch.cat` them to one flat tensor, and all-reduce that.",
-            _hooks(flat=False),
+            hooks(flat=False),
             lambda evidence: (
                 evidence.error is None
                 and next(o.got[_CALLS] for o in evidence.outcomes if o.case.startswith(_ONE)) > 1
             ),
         ),
         Mistake(
+            "never-sends",
+            "No all-reduce was made, so every rank keeps its own gradients. Does `on_gradient` count each gradient "
+            "that comes? It starts the call when the count is the length of its bucket.",
+            never_sends,
+            _fact(_CALLS, lambda calls: calls == 0),
+        ),
+        Mistake(
             "after-backward",
             "The means are right, and nothing was under way when the last gradient came: all calls are made after "
             "backward, and none of their time is hidden. Start a bucket's all-reduce in the hook of its last gradient.",
-            _hooks(early=False),
+            hooks(early=False),
             _no_early,
         ),
         Mistake(
             "waits-in-the-hook",
             "Your hook waits until its all-reduce is done, and backward stands still meanwhile. With `async_op=True` "
             "the call returns at once; keep what it returns, and wait in `finish`.",
-            _hooks(wait_in_hook=True),
+            hooks(wait_in_hook=True),
             _fact(_WAITS, lambda steps: sum(steps) > 0),
         ),
         Mistake(
             "reads-before-it-is-there",
             "`finish` takes the result of an all-reduce without waiting for it, so it reads whatever is there by then. "
             "Call `work.wait()` first, for every bucket.",
-            _hooks(wait_at_end=False),
+            hooks(wait_at_end=False),
             _fact(_WAITED, lambda waited: not waited),
+        ),
+        Mistake(
+            "keeps-what-is-done",
+            "In the second step you waited once more for the calls of the first, whose results are old by then. What "
+            "`finish` has dealt with it must forget, or each step takes longer than the one before and no flat tensor "
+            "is ever given back: `under_way.clear()`.",
+            hooks(clear=False),
+            _fact(_AGAIN, bool),
         ),
         Mistake(
             "works-once",
             "The first step is right and the second is not: the buckets do not begin afresh. Set your counts back when "
-            "a bucket leaves, and forget finished calls in `finish`.",
-            _hooks(reset=False),
+            "a bucket leaves.",
+            hooks(reset=False),
             lambda evidence: (
                 evidence.error is None
                 and all(counts[0] != counts[1] for counts in all_got(evidence, _EARLY)[:2])
@@ -243,24 +210,28 @@ OVERLAP = Exercise(
         ),
         Mistake(
             "leaves-too-soon",
-            "A bucket left before all of its gradients were there. Count the gradients of a bucket as they come, and "
-            "start when the count is its length.",
-            _hooks(starts_at=lambda size: 1),
-            lambda evidence: (
-                evidence.error is not None
-                and evidence.error.kind in ("RuntimeError", "AttributeError", "TypeError")
-            ),
+            "A bucket left before all of its gradients were there. Count the gradients of a bucket as they come, start "
+            "when the count is its length, `len(buckets[number])`, and set the count back for the next step.",
+            hooks(starts_at=lambda size: 1),
+            lambda evidence: _asks_none(evidence, wait=False),
+        ),
+        Mistake(
+            "without-async-op",
+            "Without `async_op=True` an all-reduce waits on the spot and returns None, which has no `wait()`. With it, "
+            "the call returns at once, and gives you something to wait for in `finish`.",
+            hooks(asynchronous=False),
+            lambda evidence: _asks_none(evidence, wait=True),
         ),
         Mistake(
             "sum-not-mean",
             "You have the sum of the ranks' gradients. Divide by `me.world_size`, once, before you copy it back.",
-            _hooks(divide=False),
+            hooks(divide=False),
         ),
         Mistake(
             "not-copied-back",
             "The means were computed and are lost: `torch.cat` made a copy, and the optimizer reads `parameter.grad`. "
             "Cut the flat tensor into the parameters' sizes and copy each part back.",
-            _hooks(copy_back=False),
+            hooks(copy_back=False),
         ),
     ),
     hints=(
@@ -277,19 +248,7 @@ OVERLAP = Exercise(
         "course_lib.parallel.DistributedDataParallel",
         "course_lib.parallel.all_reduce_buckets",
     ),
-    forbidden_example=lambda me, buckets: _by_the_library(me, buckets),
+    forbidden_example=by_the_library,
     passed="One call a bucket, all but the last of them under way before the last gradient was there, and no wait "
     "inside backward.",
 )
-
-
-def _by_the_library(me: Rank, buckets: Buckets) -> Callable[[], None]:
-    from course_lib.parallel import DistributedDataParallel
-
-    def finish() -> None:
-        DistributedDataParallel(me, nn.ParameterList([p for bucket in buckets for p in bucket]))
-        for bucket in buckets:
-            for parameter in bucket:
-                dist.all_reduce(_grad(parameter))
-
-    return finish

@@ -7,16 +7,18 @@ from typing import Any
 
 import torch
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.judge import by_cases
 
 __all__ = ["SAMPLER"]
+
+_GLOBAL = "the global generator"
 
 Sampler = Callable[[int, int, int, int, int], Iterable[int]]
 
 
 def _tried(answer: Sampler, num_items: int, world_size: int, epoch: int, seed: int) -> dict[str, Any]:
-    """The indices of every rank, as each rank would find them, and whether they come again when asked again."""
+    """The indices of every rank, as each rank would find them; whether they come again; what else was touched."""
     kept = torch.get_rng_state()
     found = []
     for rank in range(world_size):
@@ -24,11 +26,14 @@ def _tried(answer: Sampler, num_items: int, world_size: int, epoch: int, seed: i
         once = _plain(answer(num_items, rank, world_size, epoch, seed))
         found.append(once)
     torch.manual_seed(77)
+    before = torch.get_rng_state()
     again = _plain(answer(num_items, world_size - 1, world_size, epoch, seed))
+    untouched = torch.equal(before, torch.get_rng_state())
     torch.set_rng_state(kept)
     return {
         "asked again": "the same" if again == found[-1] else "other indices",
         **{f"rank {rank}": indices for rank, indices in enumerate(found)},
+        _GLOBAL: "as it was" if untouched else "changed",
     }
 
 
@@ -47,7 +52,7 @@ def _right(num_items: int, world_size: int, epoch: int, seed: int) -> dict[str, 
         sampler: Any = DistributedSampler(range(num_items), world_size, rank, seed=seed)  # type: ignore[arg-type]
         sampler.set_epoch(epoch)
         expected[f"rank {rank}"] = list(sampler)
-    return expected
+    return expected | {_GLOBAL: "as it was"}
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -72,6 +77,34 @@ def _sampler(
         return order[rank * share : (rank + 1) * share] if blocks else order[rank::world_size]
 
     return indices
+
+
+def _seeds_everything(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:
+    torch.manual_seed(seed + epoch)
+    return _sampler(own_generator=False)(num_items, rank, world_size, epoch, seed)  # type: ignore[return-value]
+
+
+def _multiplies(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> Any:
+    order = torch.randperm(num_items, generator=torch.Generator().manual_seed(seed + epoch))
+    return (order * world_size)[: -(-num_items // world_size) * world_size][rank::world_size]
+
+
+def _only_the_generator(evidence: Evidence) -> bool:
+    return evidence.error is None and all(
+        o.difference.startswith(f"under '{_GLOBAL}") for o in evidence.wrong
+    )
+
+
+def _too_large(evidence: Evidence) -> bool:
+    """Whether there is an index behind the last example."""
+
+    def largest(values: dict[str, Any]) -> int:
+        shares = [
+            share for name, share in values.items() if name.startswith("rank") and isinstance(share, list)
+        ]
+        return max((index for share in shares for index in share), default=-1)
+
+    return any(isinstance(o.got, dict) and largest(o.got) > largest(o.expected) for o in evidence.outcomes)
 
 
 def _by_the_library(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:
@@ -104,6 +137,21 @@ SAMPLER = Exercise(
             lambda evidence: any(
                 isinstance(o.got, dict) and o.got["asked again"] != "the same" for o in evidence.outcomes
             ),
+        ),
+        Mistake(
+            "seeds-everything",
+            "The indices are right, and on the way you seeded the global generator, from which dropout draws too: "
+            "alike on every rank from now on, and again in every epoch. Use a generator of your own, "
+            "`torch.Generator().manual_seed(...)`, for the shuffle alone.",
+            _seeds_everything,
+            _only_the_generator,
+        ),
+        Mistake(
+            "multiplies-the-indices",
+            "Some indices point behind the last example. `order * n` repeats a list, but multiplies the numbers of a "
+            "tensor. Make it a list first: `.tolist()`.",
+            _multiplies,
+            _too_large,
         ),
         Mistake(
             "a-seed-for-each-rank",
