@@ -87,6 +87,7 @@ def by_logarithms(output, target, num_samples):
         ("07.gpipe", by_columns),
         ("07.1f1b", by_turns),
         ("07.halves", by_einsum),
+        ("07.halves", lambda x, g, w: [g @ w, lambda: w.grad.add_(g.T @ x)]),
         ("07.design", pipeline.from_text(DESIGN)),
         ("07.design", pipeline.to_text(pipeline.aligned(pipeline.from_text(DESIGN)))),
         ("07.design", DESIGN.lower()),
@@ -150,6 +151,36 @@ def by_classes(output, target, num_samples):
     return F.cross_entropy(output, target, reduction="sum") / output.numel()
 
 
+def dots_one_short(p, m):
+    """One idle column more than needed between forwards and backwards."""
+    return [row.replace(f"F{m - 1}", f"F{m - 1} .") for row in by_columns(p, m)]
+
+
+def turns_of_one_number(stage, p, m):
+    """Each turn takes back what it has just sent."""
+    begin = [f"F{i}" for i in range(min(p - 1 - stage, m))]
+    turns = [cell for i in range(len(begin), m) for cell in (f"F{i}", f"B{i}")]
+    return begin + turns + [cell.replace("F", "B") for cell in begin]
+
+
+def half_of_the_mean(model, group, step):
+    step()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad, group=group)
+        parameter.grad /= 4
+
+
+def step_without_brackets(model, group, step):
+    step  # noqa: B018
+    for parameter in model.parameters():
+        average(parameter, group)
+
+
+def averages_the_model(model, group, step):
+    step()
+    dist.all_reduce(model.grad, group=group)
+
+
 def both_products_now(x, gradient, weight):
     made = gradient.T @ x
     return gradient @ weight, lambda: weight.grad.add_(made)
@@ -161,19 +192,26 @@ def both_products_now(x, gradient, weight):
         ("07.gpipe", lambda p, m: "\n".join(by_columns(p, m)), None, "a list of"),
         ("07.gpipe", only_the_last_two, None, "rows, one for each stage"),
         ("07.gpipe", lambda p, m: ["F0 X1"] * p, None, "X1"),
+        ("07.gpipe", dots_one_short, "waits-for-nothing", "9 columns; 8 are enough"),
+        ("07.1f1b", turns_of_one_number, "same-number-in-a-turn", "counts from 0"),
         ("07.1f1b", all_warm_up, "holds-another-number", "at a time"),
         ("07.1f1b", lambda s, p, m: " ".join(by_turns(s, p, m)), None, "expected a list"),
         ("07.1f1b", lambda s, p, m: by_turns(s, p, m)[:-1], None, ""),
         ("07.halves", both_products_now, "computed-too-early", "later"),
-        ("07.halves", lambda x, g, w: g @ w, None, ""),
+        ("07.halves", lambda x, g, w: g @ w, "no-function", "a tensor and a function"),
+        ("07.halves", lambda x, g, w: (g @ w, lambda: g.T @ x), "kept-by-nobody", "thrown away"),
+        ("07.halves", lambda x, g, w: (g @ w.T, None), "product-does-not-fit", "g @ w.T"),
         ("07.design", "F0 nonsense", "cannot-run", "nonsense"),
         ("07.design", 17, None, "as a text"),
         ("07.design", pipeline.to_text(pipeline.one_f_one_b(2, 6)), "another-size", "4 ranks"),
         ("07.design", DESIGN.replace("F2 I0 W0 I1", "F2 F3 I0 W0 I1"), "cannot-run", "F3"),
         ("07.sync", hook_on_the_first_weight, None, "all-reduced"),
+        ("07.sync", half_of_the_mean, "divided-by-all-ranks", "two"),
+        ("07.sync", step_without_brackets, "no-step", "brackets"),
         ("07.sync", by_rank_0, None, "gradients"),
         ("07.loss", by_classes, None, "sum of the contributions"),
         ("07.loss", lambda output, target, n: float("nan"), "no-tensor", "past"),
+        ("07.loss", lambda output, target, n: print(end=""), None, "with one number, got None"),
     ],
 )
 def test_a_wrong_answer_is_told_what_was_seen(name, answer, mistake, words):
@@ -181,6 +219,12 @@ def test_a_wrong_answer_is_told_what_was_seen(name, answer, mistake, words):
     assert seen.status == "not yet", seen
     assert mistake is None or seen.mistake == mistake, seen
     assert words in f"{seen.evidence} {seen.message}", seen
+
+
+def test_an_error_of_the_learners_own_is_told_as_it_is():
+    seen = verdict("07.sync", averages_the_model)
+    assert (seen.status, seen.mistake) == ("raised", None)
+    assert "no attribute 'grad'" in seen.message
 
 
 def test_gpipe_takes_backwards_in_any_order_that_loses_no_time():

@@ -134,7 +134,7 @@ def test_text_is_a_table_to_read():
 
 def test_what_a_person_types():
     typed = from_text("  f0  F1 b0\tB1\n\nrank 1: F0 . B0 F1 B1\n")
-    assert (typed.name, typed.num_micro_batches, typed.rank_of_stage) == ("typed", 2, (0, 1))
+    assert (typed.name, typed.num_micro_batches, typed.rank_of_stage) == ("your table", 2, (0, 1))
     assert typed.actions[1][:2] == (Action("F", 1, 0), None)
     assert typed.rows[0] == tuple(Action(k, 0, i) for k, i in (("F", 0), ("F", 1), ("B", 0), ("B", 1)))
     given = from_text("F0\nF0", num_micro_batches=4, rank_of_stage=(1, 0), name="mine")

@@ -109,6 +109,7 @@ def test_a_run_is_laid_under_the_plan_until_something_changes(studio):
     assert Image.open(io.BytesIO(studio.image.value)).height > height
     assert "132 ms measured" in studio.verdict.value
     assert "idle, measured" in studio.numbers.value
+    assert "✓ It ran in 132 ms, 25.0% idle." in studio.verdict.value
     studio.ratio.number.value = 1.0
     assert "measured" not in studio.numbers.value
 
@@ -165,6 +166,41 @@ def ranks_of_this_process():
     }
 
 
+def test_a_click_that_comes_after_a_broken_table_runs_nothing(studio):
+    studio.table.value = "F0 Q1"
+    said = studio.verdict.value
+    studio._execute(None)  # the click was on its way when the button was switched off
+    assert studio.verdict.value == said
+    assert studio._measured is None
+
+
+def test_what_was_typed_can_be_had_back(studio):
+    assert studio.back.disabled
+    mine = "F0 B0 F1 B1 F2 B2\nF0 B0 F1 B1 F2 B2"
+    studio.table.value = mine
+    assert studio.schedule.name == "your table"
+    for _ in range(2):
+        studio.kind.value = "1f1b" if studio.kind.value == "gpipe" else "gpipe"
+        studio.ranks.number.value = 5 - studio.ranks.value
+        assert studio.table.value != mine
+        assert studio.schedule.name in ("GPipe", "1F1B")
+        studio.back.click()
+        assert studio.table.value == mine
+        assert "✓ It can run." in studio.verdict.value
+
+
+def test_a_table_that_was_edited_goes_by_another_name(studio):
+    studio.table.value = studio.table.value.replace("F0", "f0", 1)  # under the line that says GPipe
+    assert studio.schedule.name == "your table"
+    assert "your table with 2 ranks and 3 micro-batches" in studio.verdict.value
+
+
+def test_stages_that_share_a_rank_are_counted_one_by_one(studio):
+    assert "activations</th>" in studio.numbers.value
+    studio.kind.value = "interleaved"
+    assert "most live activations, of single stages</th>" in studio.numbers.value
+
+
 def test_without_ranks_there_is_only_the_plan():
     assert ScheduleStudio().execute.disabled
 
@@ -180,7 +216,7 @@ def test_a_goal_is_judged():
     assert "it is for 4 ranks and 8 micro-batches" in studio.verdict.value
     studio.micro_batches.number.value = 8
     studio.latency.number.value = 10.0
-    assert "less than 28% is asked for" in studio.verdict.value
+    assert "51.0% idle is planned, less than 28.0% is asked for" in studio.verdict.value
 
 
 def test_slider_and_box_are_one_number():
@@ -201,7 +237,14 @@ def test_the_picture_says_what_it_shows():
         "GPipe with 2 ranks and 3 micro-batches: 120 ms predicted, 25% of it idle. Longest wait by rank, predicted: "
         "30 ms, 0 ns."
     )
-    assert "measured" in both.alt
+    assert "; 120 ms measured, 25% of it idle." in both.alt
+    ran = pipeline_gantt(measured=simulate(pipeline.naive(1), StageTimes.of(0.01)), title="x").alt
+    assert (
+        "1 rank and 1 micro-batch: 30 ms measured, 0% of it idle. Longest wait by rank, measured: 0 ns."
+        in ran
+    )
+    with pytest.raises(ValueError, match="nothing to draw; give what was predicted"):
+        pipeline_gantt()
     assert both.size[1] > alone.size[1]
     data, about = alone._repr_mimebundle_()
     assert data["text/plain"] == about["image/png"]["alt"] == alone.alt

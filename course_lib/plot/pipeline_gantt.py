@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from course_lib.cost.pipeline_result import ActionSpan, Simulation
 from course_lib.meter.units import time_text
-from course_lib.parallel.pipeline.schedule import KINDS, Action
+from course_lib.parallel.pipeline.schedule import KINDS, Action, Schedule
 
 from .raster import Raster, Sheet
 from .style import OKABE_ITO, Look
@@ -32,33 +32,41 @@ _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 def pipeline_gantt(
-    predicted: Simulation, measured: Simulation | None = None, *, title: str = "", alt: str | None = None
+    predicted: Simulation | None = None,
+    measured: Simulation | None = None,
+    *,
+    title: str = "",
+    alt: str | None = None,
 ) -> Raster:
     """Boxes of all actions, with their micro-batch's number; idle time is white.
 
-    With ``measured``, each rank has two rows on the same axis: what was predicted, and below it what was run. Later
-    stages of a rank are lighter. The alt text is made from the spans unless given.
+    With both, each rank has two rows on the same axis: what was predicted, and below it what was run. Later stages of
+    a rank are lighter. The alt text is made from the spans unless given. ValueError where there is nothing to draw.
     """
-    both = [predicted] if measured is None else [predicted, measured]
-    end_s = max(run.makespan_s for run in both) or 1e-9
-    row, gap = (22, 10) if measured is None else (17, 12)
-    num_ranks = predicted.schedule.num_ranks
-    rank_height = row * len(both) + gap
+    named = {"predicted": predicted, "measured": measured}
+    runs = {name: run for name, run in named.items() if run is not None}
+    if not runs:
+        raise ValueError("There is nothing to draw; give what was predicted, what was measured, or both.")
+    schedule = next(iter(runs.values())).schedule
+    end_s = max(run.makespan_s for run in runs.values()) or 1e-9
+    row, gap = (22, 10) if len(runs) == 1 else (17, 12)
+    num_ranks = schedule.num_ranks
+    rank_height = row * len(runs) + gap
     bottom = _TOP + num_ranks * rank_height
     sheet = Sheet(_WIDTH, bottom + _FOOT)
-    sheet.text(_LEFT, 14, title or predicted.schedule.name, size=10, bold=True)
+    sheet.text(_LEFT, 14, title or schedule.name, size=10, bold=True)
     scale = (_WIDTH - _LEFT - _RIGHT) / end_s
     _axis(sheet, end_s, scale, bottom)
     for rank in range(num_ranks):
         top = _TOP + rank * rank_height
         sheet.text(8, top + rank_height / 2 - gap / 2, f"rank {rank}")
-        for place, run in enumerate(both):
+        for place, run in enumerate(runs.values()):
             y = top + place * row
-            if measured is not None:
+            if len(runs) > 1:
                 sheet.text(_LEFT - 6, y + row / 2, ("plan", "run")[place], size=8, anchor="rm")
             _row(sheet, run, rank, y, y + row - 1, scale)
-    _key(sheet, predicted, bottom + 42)
-    return Raster(sheet.image, alt if alt is not None else _words(predicted, measured))
+    _key(sheet, schedule, bottom + 42)
+    return Raster(sheet.image, alt if alt is not None else _words(schedule, runs))
 
 
 def _row(sheet: Sheet, run: Simulation, rank: int, top: float, bottom: float, scale: float) -> None:
@@ -92,27 +100,26 @@ def _round_step(value: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= value)
 
 
-def _key(sheet: Sheet, run: Simulation, y: float) -> None:
-    kinds = {action.kind for _, _, action in run.schedule.cells}
+def _key(sheet: Sheet, schedule: Schedule, y: float) -> None:
+    kinds = {action.kind for _, _, action in schedule.cells}
     x = float(_LEFT)
     for kind, look in _LOOKS.items():
         if kind in kinds:
             sheet.box(x, y - 7, x + 22, y + 7, look, kind)
             x += 28 + sheet.text(x + 28, y, KINDS[kind], size=9) + 18
-    if not run.schedule.has_one_stage_a_rank:
+    if not schedule.has_one_stage_a_rank:
         sheet.text(x, y, "lighter: a rank's later stages", size=9)
 
 
-def _words(predicted: Simulation, measured: Simulation | None) -> str:
-    schedule = predicted.schedule
-    said = (
-        f"{schedule.name} with {schedule.num_ranks} ranks and {schedule.num_micro_batches} micro-batches: "
-        f"{time_text(predicted.makespan_s)} predicted, {predicted.idle_share:.0%} of it idle"
-    )
-    if measured is not None:
-        said += f"; {time_text(measured.makespan_s)} measured, {measured.idle_share:.0%} idle"
-    waits = [_longest_wait(row) for row in predicted.rows]
-    return f"{said}. Longest wait by rank, predicted: {', '.join(map(time_text, waits))}."
+def _words(schedule: Schedule, runs: Mapping[str, Simulation]) -> str:
+    p, m = schedule.num_ranks, schedule.num_micro_batches
+    size = f"{p} rank{'s' * (p > 1)} and {m} micro-batch{'es' * (m > 1)}"
+    times = [
+        f"{time_text(run.makespan_s)} {name}, {run.idle_share:.0%} of it idle" for name, run in runs.items()
+    ]
+    first, run = next(iter(runs.items()))
+    waits = ", ".join(time_text(_longest_wait(row)) for row in run.rows)
+    return f"{schedule.name} with {size}: {'; '.join(times)}. Longest wait by rank, {first}: {waits}."
 
 
 def _longest_wait(row: Sequence[ActionSpan]) -> float:

@@ -65,20 +65,29 @@ class Goal:
         """What is still wrong, in words; nothing when the goal is reached."""
         wrong = []
         if (schedule.num_ranks, schedule.num_micro_batches) != (self.num_ranks, self.num_micro_batches):
-            wrong.append(f"it is for {self.num_ranks} ranks and {self.num_micro_batches} micro-batches")
+            wrong.append(f"it is for {self._size}")
         if max(peak_live(schedule)) > self.max_live:
             wrong.append(
                 f"a rank holds {max(peak_live(schedule))} live activations, {self.max_live} are allowed"
             )
-        if simulation.idle_share >= self.idle_share:
-            wrong.append(f"{simulation.idle_share:.1%} is idle, less than {self.idle_share:.0%} is asked for")
+        if simulation.idle_share >= self.idle_share - 1e-9:
+            wrong.append(
+                f"{simulation.idle_share:.1%} idle is planned, less than {self.idle_share:.1%} is asked for"
+            )
         return wrong
 
+    @property
+    def _size(self) -> str:
+        return f"{_counted(self.num_ranks, 'rank')} and {_counted(self.num_micro_batches, 'micro-batch')}"
+
     def __str__(self) -> str:
-        return (
-            f"{self.num_ranks} ranks, {self.num_micro_batches} micro-batches, at most {self.max_live} live activations "
-            f"on a rank, less than {self.idle_share:.0%} idle"
-        )
+        live = _counted(self.max_live, "live activation")
+        return f"{self._size}, at most {live} on a rank, less than {self.idle_share:.1%} idle"
+
+
+def _counted(number: int, thing: str) -> str:
+    ending = "" if number == 1 else "es" if thing.endswith("ch") else "s"
+    return f"{number} {thing}{ending}"
 
 
 class ScheduleStudio(widgets.VBox):
@@ -100,7 +109,7 @@ class ScheduleStudio(widgets.VBox):
     ) -> None:
         self._run, self.goal = run, goal
         self._measured: Simulation | None = None
-        self._is_filling = False
+        self._filled = self._typed = ""
         self._make_controls(kind, num_ranks, num_micro_batches)
         self.table = widgets.Textarea(description="table", continuous_update=True)
         self.table.layout, self.table.style = (
@@ -111,22 +120,25 @@ class ScheduleStudio(widgets.VBox):
         self.verdict = widgets.HTML()
         self.image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
         self.numbers = widgets.HTML()
+        self.numbers.add_class("course-numbers")
         for control in (self.kind, self.ranks.number, self.micro_batches.number, self.chunks.number):
             control.observe(self._fill, names="value")
         for control in (self.ratio.number, self.latency.number, self.overlap, self.limit, self.table):
             control.observe(self._draw, names="value")
         self.fill.on_click(self._fill)
+        self.back.on_click(self._take_back)
         self.execute.on_click(self._execute)
         self._fill()
         rows = [
             [self.kind, self.ranks, self.micro_batches, self.chunks],
             [self.ratio, self.latency, self.overlap, self.limit],
-            [self.execute, self.fill],
+            [self.execute, self.fill, self.back],
         ]
         wrap = widgets.Layout(flex_flow="row wrap")
         boxes = [widgets.HBox(row, layout=wrap) for row in rows]
         look = widgets.HTML(
-            "<style>.course-schedule textarea {font-family: monospace; white-space: pre}</style>"
+            "<style>.course-schedule textarea {font-family: monospace; white-space: pre}\n"
+            ".course-numbers :is(td, th) {padding: 0 0.8em; line-height: 1.5}</style>"
         )
         super().__init__([look, *boxes[:2], self.table, boxes[2], self.verdict, self.image, self.numbers])
 
@@ -152,6 +164,11 @@ class ScheduleStudio(widgets.VBox):
         self.fill = widgets.Button(
             description="fill the table anew", tooltip="Write the chosen schedule into it"
         )
+        self.back = widgets.Button(
+            description="back to my table",
+            tooltip="What you typed, before a choice wrote over it",
+            disabled=True,
+        )
 
     # -- what is chosen -----------------------------------------------------------------------------------------
 
@@ -167,8 +184,8 @@ class ScheduleStudio(widgets.VBox):
 
     @property
     def schedule(self) -> Schedule:
-        """The table as it stands; ``ValueError`` where it cannot be read."""
-        return from_text(self.table.value)
+        """The table as it stands; ``ValueError`` where it cannot be read. One that was edited is *your table*."""
+        return from_text(self.table.value, name=None if self.table.value == self._filled else "your table")
 
     def picture(self) -> Raster:
         """What is shown, as a picture that stays."""
@@ -176,24 +193,29 @@ class ScheduleStudio(widgets.VBox):
 
     def __repr__(self) -> str:
         return (
-            f"Schedule studio ({MAKERS[self.kind.value].title}, {self.ranks.value} ranks, "
-            f"{self.micro_batches.value} micro-batches)"
+            f"Schedule studio ({MAKERS[self.kind.value].title}, {_counted(int(self.ranks.value), 'rank')}, "
+            f"{_counted(int(self.micro_batches.value), 'micro-batch')})"
         )
 
     # -- what happens -------------------------------------------------------------------------------------------
 
     def _fill(self, _: object = None) -> None:
-        """Write the chosen schedule into the table."""
+        """Write the chosen schedule into the table; what was typed there can be had back."""
         free = MAKERS[self.kind.value].chunks == "any"
         self.chunks.disabled = not free
         made = make(
             self.kind.value, int(self.ranks.value), int(self.micro_batches.value),
             num_chunks=int(self.chunks.value) if free else None,
         )  # fmt: skip
-        text = to_text(aligned(made))
-        if text == self.table.value:
+        if self.table.value not in (self._filled, self._typed):
+            self._typed, self.back.disabled = self.table.value, False
+        self._filled = to_text(aligned(made))
+        if self._filled == self.table.value:
             self._draw()
-        self.table.value = text
+        self.table.value = self._filled
+
+    def _take_back(self, _: object) -> None:
+        self.table.value = self._typed
 
     def _draw(self, change: object = None) -> None:
         self._measured = None  # it belongs to what was there before
@@ -222,13 +244,14 @@ class ScheduleStudio(widgets.VBox):
         if problems:
             self._say("bad", f"It can run, but: {self._list(problems)}")
         elif missed:
-            self._say("info", f"It can run. Not the goal yet: {'; '.join(missed)}.")
+            self._say("info", f"{self._ran()} Not the goal yet: {'; '.join(missed)}.")
         else:
-            reached = f" The goal is reached: {self.goal}." if self.goal else ""
-            self._say("good", f"It can run.{reached} {picture.alt}")
+            reached = " The goal is reached." if self.goal else ""
+            self._say("good", f"{self._ran()}{reached} {picture.alt}")
 
     def _execute(self, _: object) -> None:
-        assert self._run is not None
+        if self._run is None or self.execute.disabled:  # clicked while a change was on its way
+            return
         self.execute.disabled = True
         self._say("info", f"{self._schedule.num_ranks} ranks run the table ...")
         try:
@@ -242,6 +265,10 @@ class ScheduleStudio(widgets.VBox):
             self.execute.disabled = False
 
     # -- words --------------------------------------------------------------------------------------------------
+
+    def _ran(self) -> str:
+        run = self._measured
+        return f"It ran in {time_text(run.makespan_s)}, {run.idle_share:.1%} idle." if run else "It can run."
 
     def _say(self, mood: str, text: str) -> None:
         sign = {"good": "✓", "bad": "✗", "info": "…"}[mood]
@@ -257,7 +284,9 @@ class ScheduleStudio(widgets.VBox):
     def _table_of_numbers(self) -> str:
         """Idle share and live activations of each rank, predicted and measured."""
         runs = {"predicted": self._simulation} | ({"measured": self._measured} if self._measured else {})
-        heads = [f"idle, {name}" for name in runs] + ["most live activations"]
+        heads = [f"idle, {name}" for name in runs] + [
+            "most live activations" + ("" if self._schedule.has_one_stage_a_rank else ", of single stages")
+        ]
         lines = [
             [f"rank {rank}", *(f"{run.idle_share_by_rank[rank]:.1%}" for run in runs.values()), str(live)]
             for rank, live in enumerate(peak_live(self._schedule))

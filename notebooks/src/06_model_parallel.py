@@ -386,10 +386,9 @@ def most_at_once(spans):
 print({f"{n} ranks": most_at_once(spans) for n, spans in working.items()})
 
 # %% [markdown]
-# **Two claims you may have read.** "Model parallelism is also known as pipeline parallelism", and "pipeline
-# parallelism is a combination of data and model parallelism". The first is *misleading*: a pipeline has several things
-# in it at once, and what you ran has one. The second is *misleading* too: a pipeline's small batches are pieces of one
-# batch that all pass the same weights; nothing is replicated. Lesson 07 builds one, and it begins with your staircase.
+# "Model parallelism is also known as pipeline parallelism", you may have read, and "pipeline parallelism is a
+# combination of data and model parallelism". A pipeline has several things in it at once; what you ran has one.
+# Lesson 07 makes one of your staircase, and puts both sentences on trial.
 #
 # ## Is it the moving?
 #
@@ -735,9 +734,7 @@ drift.reveal(
     "and in that step neither had the gradient of the uncut matrix, which is the sum of theirs. One tensor became two "
     "when the model was cut, and nobody told the optimizers.",
     misreadings={
-        suspects[
-            0
-        ]: "Then every gradient would be half of what it should be, and the two copies would not part.",
+        suspects[0]: "Then every gradient would be half as large, and the two copies would not part.",
         suspects[2]: "Then the loss of step 0 would differ. It agrees.",
         suspects[3]: "Then the loss of step 0 would differ a little. It agrees.",
     },
@@ -842,19 +839,17 @@ for name, time_s in two.run(times_of_both)[0].items():
 # | `cut_evenly` | most often by hand, or evenly by blocks; you can do better |
 # | `after_backward` | an all-reduce in a group of the first and the last rank |
 #
-# ## Seven sentences, tried
+# ## Five sentences, tried
 #
 # ![Three boxes in a row on a time axis, the first and the last with a question mark](../assets/06_quiz.png)
 #
-# Seven sentences from widely read texts went through this lesson. Each was decided by something that you ran:
+# Five sentences from widely read texts went through this lesson. Each was decided by something that you ran:
 
 # %%
 verdicts = {
     "x = dist.recv(0) returns the tensor that rank 0 sent": "false",
     "sending activations is enough to train two halves": "false",
     "moving activations makes a severe bottleneck": "misleading",
-    "model parallelism is also known as pipeline parallelism": "misleading",
-    "a pipeline is a combination of data and model parallelism": "misleading",
     "splitting the layers lowers the memory on each device": "holds",
     "it is necessary when the model does not fit": "misleading",
 }

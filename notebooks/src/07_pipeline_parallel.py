@@ -5,7 +5,7 @@
 # *micro-batches* that follow each other through the stages. You predict how much idle time is left, write the schedules
 # that decide it, design one of your own and have it executed by real ranks.
 #
-# **90 minutes · difficulty 4 of 5 · needs: cpu**
+# **120 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # At the end you can
 #
@@ -61,8 +61,7 @@ batch_times = StageTimes.of(0.040)
 # %% tags=["nbval-ignore-output"]
 stairs = run_paced(pipeline.naive(4), batch_times)
 print(f"{stairs.makespan_s * 1e3:.0f} ms, and {stairs.idle_share:.0%} of the devices' time is idle")
-title = "One batch through four stages, measured"
-pipeline_gantt(stairs, title=title, alt=f"{title}: a staircase, {stairs.idle_share:.0%} idle")
+pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 
 # %% [markdown]
 # ## Cut the batch in pieces
@@ -87,8 +86,7 @@ idle_of_four
 # %% tags=["nbval-ignore-output"]
 pieces = run_paced(pipeline.gpipe(4, 4), batch_times.divided(4))
 print(f"{pieces.makespan_s * 1e3:.0f} ms")
-title = "The same batch in four micro-batches, measured"
-pipeline_gantt(pieces, title=title, alt=f"{title}: boxes overlap, {pieces.idle_share:.0%} idle")
+pipeline_gantt(measured=pieces, title="The same batch in four micro-batches, measured")
 
 # %% tags=["nbval-ignore-output"]
 idle_of_four.reveal(
@@ -100,15 +98,16 @@ idle_of_four.reveal(
         25: "That is the share in which ONE device works in a staircase.",
         lambda share: share > 60: "That was the staircase. Look how the boxes overlap now.",
     },
-    because="Rank 3 waits for three forwards before its first one, and for nothing else until its last backward. "
-    "Each rank works 4 of 7 moments and waits 3.",
+    because="Rank 3 waits while three forwards are run before its first one, and while three backwards follow its "
+    "last. That is waiting for three micro-batches, next to work on four: 3 of 7.",
 )
 
 # %% [markdown]
 # Much better than the staircase, and far from full. What is white is called the **bubble**.
 #
-# One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both. The same four
-# stages, the same gradients; does the sentence hold?
+# One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both: four stages, and
+# one batch or its pieces on them. Does the sentence hold? (`trial` runs the course's test of a claim; what is printed
+# below the verdict is what it found.)
 
 # %%
 tried = {"E7": trial("E7").run()}
@@ -159,9 +158,8 @@ lines(
 # %% [markdown]
 # The measured points lie a little above: a message takes time as well, and ranks of a busy machine wake up late.
 #
-# Two more sentences on trial. *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as
-# the first stage is free; utilisation improves drastically."* And: *"Micro-batches fill the pipeline and reduce idle
-# time."* Bet on the first one:
+# Another sentence on trial: *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as
+# the first stage is free; utilisation improves drastically."* Your bet?
 
 # %%
 bet = Predict("07.b5", "'It keeps the devices busy; utilisation improves drastically.'", choices=VERDICTS)
@@ -178,10 +176,6 @@ bet.reveal(
     measured=tried["B5"].verdict,
     because="With few micro-batches, or with one slow stage, the devices are far from busy.",
 )
-
-# %% tags=["nbval-ignore-output"]
-tried["E8"] = trial("E8").run()
-print(tried["E8"])
 
 # %% [markdown]
 # ## Then why not a thousand?
@@ -251,7 +245,8 @@ quickest.reveal(
 
 # %% [markdown]
 # So m is large enough for the bubble and small enough for the pieces. GPipe's authors found that with four times as
-# many micro-batches as stages the bubble hardly counts. The formula knows nothing of the other side.
+# many micro-batches as stages the bubble hardly counts. (What does the table above say for 4 stages and 16? They
+# recompute activations in the backward pass, and can do that while they wait.) The formula knows nothing of the pieces.
 #
 # ## Build: GPipe as a table
 #
@@ -262,8 +257,9 @@ quickest.reveal(
 # micro-batch 2, `B2` its backward, and a dot is an idle cell. No messages are written down; who needs what from whom
 # follows from the table.
 #
-# Write the table of GPipe for p stages and m micro-batches: a text for each stage, such as `". F0 F1 . B0 B1"`. In
-# this table forward and backward take one column each. All begin as early as they can.
+# Write the table of GPipe for p stages and m micro-batches: a text for each stage, such as `"F0 F1 . . B0 B1"` for the
+# first of two. In this table forward and backward take one column each. All begin as early as they can. Dots at the end
+# of a row may be left out.
 
 
 # %%
@@ -296,7 +292,8 @@ if table_verdict.passed:
 
 # %% [markdown]
 # The runtime of this course reads such a table and executes it, whatever stands in it, as long as it *can* be executed.
-# What happens if it cannot? Here somebody wants B0 on stage 0 before stage 1 has run it:
+# (Dots are for your eyes: it waits for what an action needs, however many there are.) What if it cannot? `validate`
+# says so before any rank begins. Here stage 0 wants to run B0 before F1, and stage 1 F1 before B0:
 
 # %%
 impatient = pipeline.from_text("F0 B0 F1 B1\nF0 F1 B1 B0")
@@ -344,8 +341,9 @@ live.reveal(
 )
 
 # %% [markdown]
-# Sixteen pieces of one batch are one batch: every stage keeps what it would keep without a pipeline. If the pieces are
-# as small as they should be, a smaller bubble takes *more* of them, a larger batch; and the memory grows with it.
+# Sixteen pieces of one batch are one batch: every stage keeps what it would keep without a pipeline. And once the
+# pieces are as thin as is good for them, a smaller bubble takes *more* of them: a larger batch, and more memory on
+# every rank.
 #
 # ## One forward, one backward
 #
@@ -354,7 +352,8 @@ live.reveal(
 # Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. A schedule that runs
 # B0 at once, and from then on a forward and a backward in turn, is called **1F1B** (Narayanan et al., 2019).
 #
-# **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?**
+# **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?** In the picture after your guess, *run*
+# is measured, and *plan* is what `simulate` works out from the table alone, with messages that take no time.
 
 # %%
 choices = ["less than half of it", "somewhat smaller", "the same", "larger"]
@@ -368,22 +367,21 @@ bubble
 # %% tags=["nbval-ignore-output"]
 steps = {make.__name__: run_paced(make(4, 8), times) for make in [pipeline.gpipe, pipeline.one_f_one_b]}
 for name, step in steps.items():
-    print(
-        f"{name:<12} {step.idle_share:.0%} idle measured, {simulate(step.schedule, times).idle_share:.1%} by rule"
-    )
+    planned = simulate(step.schedule, times).idle_share
+    print(f"{name:<12} {planned:.1%} idle planned, {step.idle_share:.0%} measured")
 pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_b"], title="1F1B")
 
 # %%
-by_rule = [simulate(make(4, 8), times).idle_share for make in [pipeline.gpipe, pipeline.one_f_one_b]]
+planned = [simulate(make(4, 8), times).idle_share for make in [pipeline.gpipe, pipeline.one_f_one_b]]
 bubble.reveal(
-    measured="the same" if abs(by_rule[0] - by_rule[1]) < 1e-9 else "somewhat smaller",
+    measured="the same" if abs(planned[0] - planned[1]) < 1e-9 else "somewhat smaller",
     misreadings={
-        "somewhat smaller": "Most people say so, and many texts. Look at rank 0: what it wins by an early B0, it "
-        "loses waiting for B1.",
-        "less than half of it": "Most people think that it shrinks. Look at rank 0: it still waits for the first "
-        "micro-batch to come all the way back.",
+        "somewhat smaller": "So one would think. Follow rank 0: what it wins by an early B0, it loses waiting for B1.",
+        "less than half of it": "So one would think. Follow rank 0: it still waits for the first micro-batch to come "
+        "all the way back.",
     },
-    because="The pipeline still has to fill and to empty, each once. The order in between changes nothing about that.",
+    because="The pipeline still has to fill and to empty, each once. The order in between changes nothing about that. "
+    "In the plan the two shares are equal; the measured ones differ by what messages and your machine add.",
 )
 
 # %% [markdown]
@@ -402,11 +400,11 @@ memory_bars(bars, title="Activations at their peak, 16 micro-batches, measured")
 # Not the bubble, the memory. Under 1F1B a rank holds as many micro-batches as there are stages from its own to the
 # last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
 #
-# "Splitting the layers over devices lowers the memory on each", another text says. On trial, with that in mind:
+# "Micro-batches fill the pipeline and reduce idle time", another text says. You know the gain and its price now:
 
-# %%
-tried["E13"] = trial("E13").run()
-print(tried["E13"])
+# %% tags=["nbval-ignore-output"]
+tried["E8"] = trial("E8").run()
+print(tried["E8"])
 
 # %% [markdown]
 # ### Build: one stage of 1F1B
@@ -493,8 +491,8 @@ for schedule in schedules:
 #
 # ## When the formula is wrong
 #
-# ![Four small pipelines: longer backwards, one stage longer than the others, gaps where messages travel, and fewer
-# micro-batches than stages](../assets/07_wrong.png)
+# ![Three small pipelines: longer backwards, one stage longer than the others, and gaps where messages
+# travel](../assets/07_wrong.png)
 #
 # (p - 1)/(m + p - 1) was derived from a picture with equal boxes. Change the picture.
 #
@@ -573,6 +571,9 @@ print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, m
 pipeline_gantt(plan, run, title="Interleaved 1F1B, two chunks a rank")
 
 # %% [markdown]
+# (What is measured lies further from the plan than before: there are twice as many actions of half the length, and
+# your machine adds its bit to each.)
+#
 # Nothing is free. **How many times as many bytes travel between four ranks, with two chunks a rank instead of one?**
 
 # %%
@@ -610,7 +611,7 @@ traffic.reveal(
 
 # %% [markdown]
 # More messages, and each rank waits for more of them. What does a slow link do to that? These curves are simulated; the
-# left ends of two of them you have measured above.
+# runs above belong to the left ends of two of them.
 
 # %% tags=["computed-time"]
 latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10]
@@ -627,14 +628,8 @@ lines(
 )
 
 # %% [markdown]
-# On a quick link more chunks are better, on a slow one worse. Is moving activations, then, the "severe bottleneck" that
-# one text calls it? With one batch and four stages, on a quick link and on a slow one:
-
-# %% tags=["nbval-ignore-output"]
-tried["B2"] = trial("B2").run()
-print(tried["B2"])
-
-# %% [markdown]
+# On a quick link more chunks are better, on a slow one worse.
+#
 # ## A backward in two halves
 #
 # ![A linear layer in the backward pass: from the arriving gradient one arrow goes to the gradient of the inputs, for
@@ -678,17 +673,15 @@ print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, mea
 pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
 
 # %% [markdown]
-# A smaller bubble, with one stage a rank and not one byte more. **Who pays, and with what?** Under 1F1B the ranks held
-# 4, 3, 2 and 1 micro-batches.
+# A smaller bubble, with one stage a rank: the cuts are those of 1F1B, and so are the messages. **Who pays, and with
+# what?** Under 1F1B the ranks held 4, 3, 2 and 1 micro-batches.
 
 # %%
-ranks = ["rank 0 holds more", "rank 3 holds more", "all hold one more", "nobody holds more"]
-payer = Predict(
-    "07.payer", "Live activations under ZB-H1, compared with 1F1B: where do most come in?", choices=ranks
-)
+choices = ["on rank 0", "on rank 3", "on all ranks alike", "nowhere"]
+payer = Predict("07.payer", "ZB-H1 against 1F1B: where do live activations grow most?", choices=choices)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: payer.commit("nobody holds more")
-payer.commit("nobody holds more")
+### STUB # Choose below and press the button, or write for example: payer.commit("on all ranks alike")
+payer.commit("nowhere")  # "the W's only move"
 ### END SOLUTION
 payer
 
@@ -707,10 +700,11 @@ print("ZB-H1:", zero_peaks)
 print(pipeline.to_text(zero_bubble).split("\n", 1)[1])
 more = [new - old for new, old in zip(zero_peaks, plain_peaks, strict=True)]
 payer.reveal(
-    measured="rank 3 holds more" if more[3] == max(more) > 0 else "nobody holds more",
+    measured="on rank 3" if more[3] == max(more) > 0 else "nowhere",
     misreadings={
-        "nobody holds more": "True of the fullest rank: 4 before, 4 now. Look at the others.",
-        "rank 0 holds more": "It held most before, and it runs every W at once. Read its row.",
+        "nowhere": "True of the fullest rank: 4 before, 4 now. Look at the others.",
+        "on rank 0": "It held most before, and it runs every W at once. Read its row.",
+        "on all ranks alike": "Read the two lists, rank by rank.",
     },
     because="W needs the activations too, so they stay until W has run. The last rank puts off most W's. The fullest "
     "rank holds what it held before; the others come up to it.",
@@ -731,6 +725,8 @@ published = [  # p, m, v; forward, input half, weight half, message (ms); 1F1B, 
     (8, 24, 4, 29.718, 29.444, 19.927, 0.527, 0.2347, 0.1323, 0.0808),
     (16, 48, 3, 11.347, 11.248, 8.132, 0.377, 0.2552, 0.1397, 0.1104),
 ]
+names = f"{'1F1B':<8}{'ZB-H1':<8}inter."
+print(f"{'':<35}{names}{'':<13}{names}")
 for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
     stage, link = StageTimes(*[each / 1e3 for each in ms[:3]]), Link(ms[3] / 1e3)
     plans = [(pipeline.one_f_one_b(p, m), stage), (pipeline.zero_bubble_h1(p, m), stage)]
@@ -749,10 +745,11 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
 # below](../assets/07_studio.png)
 #
 # Now you. Choose a schedule or type into its table; it is checked and simulated while you type. The button runs *your*
-# table on real ranks and lays what was measured below what was planned. All of it works by keyboard.
+# table on real ranks and lays what was measured below what was planned. A new choice writes over the table; *back to my
+# table* brings yours back. All of it works by keyboard.
 #
-# 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move one backward of rank 3 forward as far as it
-#    goes. What happens to the idle share, what to the live activations?
+# 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
+#    What happens to the idle share, what to the live activations?
 # 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which
 #    with 5 ms? The list has two that this page did not speak of: *looped BFS*, which is GPipe with chunks, and *ZB-V*,
 #    a zero bubble with two chunks a rank that lie in a V, so that the last piece is on rank 0 again.
@@ -770,7 +767,8 @@ studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batche
 studio
 
 # %% [markdown]
-# Mission 2, in numbers. Live activations are counted in those of a whole rank: a chunk of two counts half.
+# The second task, in numbers. Live activations are counted in those of a whole rank: where a rank holds two chunks, one
+# of them counts half. (The studio counts single stages.)
 
 # %% tags=["computed-time"]
 print("idle with a latency of   1 ms    5 ms   live on the fullest rank")
@@ -858,7 +856,9 @@ print("operations:", run.communication.by_operation())
 
 # %% [markdown]
 # Two kinds of traffic: activations and gradients of activations by send and receive *within* a pipeline, gradients of
-# weights by all-reduce *across* pipelines.
+# weights by all-reduce *across* pipelines. (Count the sends: four activations and four gradients in each of two
+# pipelines, and once in each the shape of what will come. `average_gradients` puts all of a rank's gradients in one
+# message.)
 #
 # "Pipeline parallelism is a combination of data and model parallelism", says one text. Bet:
 
@@ -930,9 +930,7 @@ full.reveal(
     measured=suspects[1],
     misreadings={
         suspects[0]: "Then send and receive would grow with the micro-batches. They stay.",
-        suspects[
-            2
-        ]: "Then the first row would be too large as well. With one micro-batch all is as it should be.",
+        suspects[2]: "Then the first row would be too large as well.",
         suspects[3]: "The stages are the same in every row. What grows, and with what?",
     },
     because="The bytes of all-reduce grow exactly as the number of micro-batches. The values are right all the same: "
@@ -942,8 +940,8 @@ full.reveal(
 # %% [markdown]
 # ### Mend it
 #
-# Change the lines above `step()` and below it, so that the bytes stay what they are with one micro-batch. Gradients are
-# added up on their own rank without a message.
+# Write it anew: other lines before and after `step()` than that team's, so that the bytes stay what they are with one
+# micro-batch. On its own rank a gradient adds up over micro-batches without a message.
 
 
 # %%
@@ -1014,13 +1012,8 @@ careful
 careful.reveal(
     measured=suspects[2],
     misreadings={
-        suspects[
-            0
-        ]: "Small pieces change nothing: gradients add up over them. And look at the ratio between rows.",
-        suspects[
-            1
-        ]: "If one of two were lost, the other half would point elsewhere, and not be half as long on both "
-        "ranks.",
+        suspects[0]: "Gradients add up over pieces, small or not. Look at the ratio between rows.",
+        suspects[1]: "What is left of two would not be half as long so exactly, and on both ranks.",
         suspects[3]: "No optimizer has stepped yet in this table.",
     },
     because="Twice the micro-batches, half the gradients, on every rank. The runtime weighs each micro-batch by its "
@@ -1274,7 +1267,7 @@ for name, time_s in two.run(times_of_both, pipeline.one_f_one_b(2, 8))[0].items(
 #
 # Use PyTorch's for work. Use this course's to find out what a schedule does before you pay for a cluster.
 #
-# ## Six sentences, tried
+# ## Four sentences, tried
 #
 # ![Four ranks on a time axis, boxes and bubbles, under a question mark](../assets/07_quiz.png)
 

@@ -77,7 +77,7 @@ def from_text(
         tuple(cell and _with_stage(cell, rank, stages_of_rank[rank]) for cell in row)
         for rank, row in enumerate(cells)
     ]
-    return _schedule(name or "typed", num_micro_batches, rank_of_stage, rows)
+    return _schedule(name or "your table", num_micro_batches, rank_of_stage, rows)
 
 
 def to_csv(schedule: Schedule) -> str:

@@ -122,6 +122,7 @@ def _step(
     scale: Callable[[int], float] = lambda n: 1.0,
     loss_everywhere: bool = False,
     extra: bool = False,
+    one_room: bool = False,
     after_loss: Callable[..., None] = lambda loss, leaving: None,
 ) -> Callable[..., Any]:
     """A right answer but for what the arguments change."""
@@ -143,8 +144,8 @@ def _step(
                 loss = loss_of(leaving, torch.zeros_like(leaving))
                 loss.backward()
             if waits:
-                gradient = torch.empty_like(leaving)
-                exchange([receive(gradient, me.rank + 1)] * (1 + extra))
+                gradient = room if one_room else torch.empty_like(leaving)
+                exchange([receive(gradient.detach(), me.rank + 1)] * (1 + extra))
                 backward(leaving, gradient)
         if not is_first and sends_back:
             exchange([send(back(entering, gradient), me.rank - 1)] * (1 + extra))
@@ -243,6 +244,13 @@ BACKWARD = Exercise(
             "received. That is the gradient of what *left* them. The rank before needs that of what *entered*: "
             "`entering.grad`, after `leaving.backward(gradient)`.",
             _step(back=lambda entering, gradient: entering.grad if gradient is None else gradient),
+        ),
+        Mistake(
+            "one-room-for-both",
+            "With two ranks this looks right; with more, the ranks in the middle receive the gradient into `room`, "
+            "where the activation still lies. Backward needs that activation for the weights' gradients, and finds "
+            "the gradient in its place. Make new room: `torch.empty_like(leaving)`.",
+            _step(one_room=True),
         ),
         Mistake(
             "ones-in-place-of-the-gradient",

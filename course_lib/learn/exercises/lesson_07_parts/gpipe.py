@@ -34,7 +34,7 @@ def _compare(expected: dict[str, int], got: Any) -> str:
     try:
         schedule = from_text("\n".join(row or "." for row in got), num_micro_batches=m)
     except ValueError as error:
-        return str(error)
+        return str(error).rstrip(".")
     problems = validate(schedule)
     return str(problems[0]) if problems else _out_of_time(schedule) or _shape(schedule, expected["columns"])
 
@@ -170,8 +170,10 @@ GPIPE = Exercise(
         Mistake(
             "waits-for-nothing",
             "Everything is in order, and there are idle columns in the middle in which nobody waits for anything. The "
-            "last stage has run its last forward: what keeps it from beginning its first backward in the next column?",
+            "last stage has run its last forward: what keeps it from beginning its first backward in the next column? "
+            "Each stage before it follows one column later.",
             _table(_late),
+            _says("are enough"),
         ),
         Mistake(
             "rows-are-micro-batches",

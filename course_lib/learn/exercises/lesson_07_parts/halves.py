@@ -7,29 +7,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.learn.compare import close_to
+from course_lib.learn.compare import close_to, short
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.judge import by_cases
+from course_lib.learn.products import Products
 
 __all__ = ["HALVES"]
 
 _IN, _OUT = 5, 3
 _NOW, _LATER, _BEFORE = "gradient of the inputs", "gradient of the weight, after later()", "and before it"
 _FIRST, _SECOND = "products in the first half", "products in later()"
-
-
-class _Products(TorchDispatchMode):
-    """Counts products of matrices, whoever asks for them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "matmul", "linear")
-        return func(*args, **(kwargs or {}))
+_WEIGHT = "the weight itself"
 
 
 def _inputs(num_samples: int, number: int) -> tuple[Tensor, Tensor]:
@@ -45,7 +34,7 @@ def _weight() -> Tensor:
 def _right(num_samples: int, num_micro_batches: int) -> dict[str, Any]:
     """By autograd, on the layer in one piece."""
     weight = _weight().requires_grad_()
-    found: dict[str, Any] = {_NOW: [], _BEFORE: "untouched"}
+    found: dict[str, Any] = {_NOW: [], _BEFORE: "untouched", _WEIGHT: "as it was"}
     for number in range(num_micro_batches):
         x, gradient = _inputs(num_samples, number)
         x.requires_grad_()
@@ -60,19 +49,30 @@ def _call(answer: Callable[..., Any], num_samples: int, num_micro_batches: int) 
     weight = _weight()
     weight.grad = torch.zeros_like(weight)
     made: list[Any] = []
-    with _Products() as first:
+    with Products() as first:
         for number in range(num_micro_batches):
             made.append(answer(*_inputs(num_samples, number), weight))
     if any(one is ... for one in made):
         return ...
-    if not all(isinstance(one, tuple) and len(one) == 2 and callable(one[1]) for one in made):
-        return made
+    if not all(isinstance(one, tuple | list) and len(one) == 2 and callable(one[1]) for one in made):
+        return f"expected a tensor and a function, got {short(made[0])}"
     before = "untouched" if not weight.grad.any() else "changed"
-    with _Products() as second:
+    with Products() as second:
         for _, later in reversed(made):
             later()
-    now = [one for one, _ in made]
-    return {_NOW: now, _BEFORE: before, _LATER: weight.grad, _FIRST: first.count, _SECOND: second.count}
+    return {
+        _NOW: [one for one, _ in made],
+        _BEFORE: before,
+        _WEIGHT: "as it was" if torch.equal(weight, _weight()) else "changed",
+        _LATER: weight.grad,
+        _FIRST: first.count,
+        _SECOND: second.count,
+    }
+
+
+def _compare(expected: Any, got: Any) -> str:
+    """What came is told as it is where it is no such pair; else the first difference."""
+    return got if isinstance(got, str) and got != expected else close_to(1e-9, 1e-12)(expected, got)
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -109,6 +109,10 @@ def _change_weight(weight: Tensor, made: Tensor) -> None:
     weight += made
 
 
+def _forget(weight: Tensor, made: Tensor) -> None:
+    """Made, and kept by nobody."""
+
+
 def _at_once(x: Tensor, gradient: Tensor, weight: Tensor) -> Any:
     _add(weight, gradient.T @ x)
     return gradient @ weight, lambda: None
@@ -123,13 +127,24 @@ def _mean(x: Tensor, gradient: Tensor, weight: Tensor) -> Tensor:
     return gradient.T @ x / len(x)
 
 
-def _tuple_came(evidence: Evidence) -> bool:
-    return all(isinstance(outcome.got, list) for outcome in evidence.outcomes)
+def _no_pair_came(evidence: Evidence) -> bool:
+    return all(isinstance(outcome.got, str) for outcome in evidence.outcomes)
 
 
-def _sides_do_not_fit(evidence: Evidence) -> bool:
-    words = "" if evidence.error is None else evidence.error.message.lower()
-    return any(word in words for word in ("shape", "size", "broadcast"))
+def _error_says(words: str) -> Callable[[Evidence], bool]:
+    return lambda evidence: evidence.error is not None and words in evidence.error.message
+
+
+def _seen(name: str, what: Any) -> Callable[[Evidence], bool]:
+    return lambda evidence: all(isinstance(o.got, dict) and o.got[name] == what for o in evidence.outcomes)
+
+
+def _stays_empty(evidence: Evidence) -> bool:
+    """The weight's gradient is as large as it was at the beginning, though all is computed at its time."""
+    return all(
+        isinstance(o.got, dict) and o.got[_SECOND] == o.expected[_SECOND] and not o.got[_LATER].any()
+        for o in evidence.outcomes
+    )
 
 
 def _by_autograd(x: Tensor, gradient: Tensor, weight: Tensor) -> Any:
@@ -148,7 +163,7 @@ HALVES = Exercise(
             Case("three micro-batches, second halves in reverse order", (4, 3), _right),
         ],
         call=_call,
-        compare=close_to(1e-9, 1e-12),
+        compare=_compare,
     ),
     mistakes=(
         Mistake(
@@ -156,7 +171,7 @@ HALVES = Exercise(
             "Return two things: the gradient of the inputs, and a *function* that takes no arguments and does the rest "
             "when it is called. If you wrote `later()`, leave the brackets away.",
             _called_already,
-            _tuple_came,
+            _no_pair_came,
         ),
         Mistake(
             "all-at-once",
@@ -184,13 +199,29 @@ HALVES = Exercise(
             "changes-the-weight",
             "`later()` adds to the weight itself. What is to grow is `weight.grad`; the optimizer changes the weight.",
             _halves(put=_change_weight),
+            _seen(_WEIGHT, "changed"),
+        ),
+        Mistake(
+            "kept-by-nobody",
+            "`later()` computes the gradient of the weight, and nobody keeps it: what it returns is thrown away. Add "
+            "it to `weight.grad`, in place.",
+            _halves(put=_forget),
+            _stays_empty,
+        ),
+        Mistake(
+            "product-does-not-fit",
+            "Two sides of a product do not fit. Write the shapes beside each: x is (samples, inputs), gradient "
+            "(samples, outputs), weight (outputs, inputs). Forward it was `weight.T`; the way back goes through "
+            "`weight` as it is.",
+            _halves(inputs=lambda x, g, w: g @ w.T),
+            _error_says("cannot be multiplied"),
         ),
         Mistake(
             "other-way-round",
             "The gradient of the weight has its sides exchanged. It has the shape of the weight, (outputs, inputs): "
             "gradient first, transposed.",
             _halves(weights=lambda x, g, w: x.T @ g),
-            _sides_do_not_fit,
+            lambda evidence: evidence.error is not None and evidence.error.kind == "RuntimeError",
         ),
         Mistake(
             "passes-it-on",

@@ -59,7 +59,7 @@ def _read(expected: dict[str, Any], got: Any) -> Schedule | str:
         text = "\n".join(" ".join(row) or "." for row in got)
         return from_text(text, num_micro_batches=expected["micro-batches"])
     except ValueError as error:
-        return str(error)
+        return str(error).rstrip(".")
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -108,6 +108,13 @@ def _in_portions(stage: int, num_stages: int, num_micro_batches: int) -> Row:
         portion = range(begin, min(begin + size, num_micro_batches))
         row += [f"{kind}{i}" for kind in "FB" for i in portion]
     return row
+
+
+def _takes_its_own(stage: int, num_stages: int, num_micro_batches: int) -> Row:
+    """In each turn the backward of the micro-batch whose forward was run a moment ago."""
+    m, first = num_micro_batches, min(num_stages - 1 - stage, num_micro_batches)
+    turns = [f"{kind}{i}" for i in range(first, m) for kind in "FB"]
+    return [f"F{i}" for i in range(first)] + turns + [f"B{i}" for i in range(first)]
 
 
 def _too_many_at_once(evidence: Evidence) -> bool:
@@ -180,6 +187,13 @@ ONE_F_ONE_B = Exercise(
             "Your backwards take the micro-batch that came in last. Gradients come back in the order in which "
             "activations went out: B0 is the first.",
             _takes_the_newest,
+        ),
+        Mistake(
+            "same-number-in-a-turn",
+            "In each turn you run the backward of the micro-batch whose forward you ran a moment ago. Its gradient is "
+            "not there yet: it comes from the last stage. What arrives first is B0. So the forward of a turn counts on "
+            "from the warm-up, and the backward counts from 0.",
+            _takes_its_own,
         ),
         Mistake(
             "in-portions",

@@ -118,6 +118,12 @@ def _sums(model: Any, group: Any, step: Callable[[], Any]) -> None:
     _reduce_all(_gradients(model), group, dist.ReduceOp.SUM)
 
 
+def _by_four(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    _sums(model, group, step)
+    for gradient in _gradients(model):
+        gradient /= 4
+
+
 def _with_everybody(model: Any, group: Any, step: Callable[[], Any]) -> None:
     step()
     _reduce_all(_gradients(model), None)
@@ -143,10 +149,13 @@ def _several_steps(model: Any, group: Any, step: Callable[[], Any]) -> None:
 
 
 def _sent(check: Callable[[float, int], bool]) -> Callable[[Evidence], bool]:
-    """What was all-reduced, and in how many steps, fits on every rank."""
-    return lambda evidence: all(
-        check(sent, steps)
-        for sent, steps in zip(all_got(evidence, _SENT), all_got(evidence, _STEPS), strict=True)
+    """What was all-reduced, and in how many steps, fits on every rank, and nothing was raised."""
+    return lambda evidence: (
+        evidence.error is None
+        and all(
+            check(sent, steps)
+            for sent, steps in zip(all_got(evidence, _SENT), all_got(evidence, _STEPS), strict=True)
+        )
     )
 
 
@@ -164,9 +173,10 @@ SYNC = Exercise(
     mistakes=(
         Mistake(
             "no-step",
-            "Nobody took the step. Call `step()` once: it runs all micro-batches there and back.",
+            "Nobody took the step before the gradients were asked for. Call `step()` once, with its brackets: it runs "
+            "all micro-batches there and back.",
             _no_step,
-            lambda evidence: 0 in all_got(evidence, _STEPS),
+            lambda evidence: 0 in all_got(evidence, _STEPS) or "NoneType" in str(evidence.error),
         ),
         Mistake(
             "several-steps",
@@ -198,6 +208,12 @@ SYNC = Exercise(
             "The gradients are twice too large. Each pipeline's loss is the mean over *its* half of the batch; the "
             "mean over both halves is the mean of the two: `dist.ReduceOp.AVG`.",
             _sums,
+        ),
+        Mistake(
+            "divided-by-all-ranks",
+            "The gradients are half of what they should be: a sum over *two* ranks, divided by four. Only the ranks of "
+            "`group` hold this stage; `dist.ReduceOp.AVG` counts them for you.",
+            _by_four,
         ),
         Mistake(
             "with-everybody",
