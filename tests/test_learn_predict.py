@@ -267,3 +267,12 @@ def test_quantities(value, unit, text):
 )
 def test_ratios_in_words(predicted, measured, text):
     assert ratio(predicted, measured) == text
+
+
+def test_what_was_not_measured_is_not_called_so():
+    guess = Predict("99.label", "How much?", unit="ms")
+    guess.commit(2)
+    shown = guess.reveal(measured=4, label="computed")
+    assert "computed: 4 ms" in repr(shown)
+    assert "measured" not in repr(shown)
+    assert "÷ computed" in shown._html()

@@ -121,17 +121,21 @@ class Predict:
         *,
         measured: Any,
         model: Any = None,
+        label: str = "measured",
         because: str = "",
         misreadings: Mapping[Any, str] | None = None,
     ) -> Reveal:
         """Show predicted, cost model and measured side by side, and why they differ.
 
+        ``label`` says what stands in the place of a measurement where nothing was measured, such as "computed".
         ``misreadings`` maps a wrong answer, or a function ``(predicted) -> bool``, to the sentence that names
         what such an answer mixes up. Without a prediction the rest is shown all the same.
         """
         predicted = self.value
         sentence = "" if predicted is None else misreading_of(predicted, misreadings or {})
-        reveal = Reveal(self.question, self.kind, self.unit, predicted, model, measured, because, sentence)
+        reveal = Reveal(
+            self.question, self.kind, self.unit, predicted, model, measured, because, sentence, label
+        )
         if not self._kept.revealed and predicted is not None:
             record(
                 "predict",

@@ -32,6 +32,7 @@ class Reveal(Shown):
     measured: Any
     because: str = ""
     misreading: str = ""
+    label: str = "measured"
 
     @property
     def off(self) -> float | None:
@@ -65,7 +66,7 @@ class Reveal(Shown):
         rows = [
             ["you predicted", self.predicted],
             ["the cost model says", self.model],
-            ["measured", self.measured],
+            [self.label, self.measured],
         ]
         return [self._row(name, value) for name, value in rows if value is not None]
 
@@ -74,7 +75,7 @@ class Reveal(Shown):
         if self.kind != "number":
             return row
         measured = float(self.measured)
-        if name == "measured":
+        if name == self.label:
             return [*row, ""]
         comparable = measured != 0 and float(value) * measured > 0
         return [*row, quantity(float(value) / measured) if comparable else "–"]
@@ -87,7 +88,7 @@ class Reveal(Shown):
         return f"{self.question}\n  {values}.\n  " + "\n  ".join(self._sentences())
 
     def _html(self) -> str:
-        head = ["", "value"] + (["÷ measured"] if self.kind == "number" else [])
+        head = ["", "value"] + ([f"÷ {self.label}"] if self.kind == "number" else [])
         body = table(head, self._rows()) + "".join(paragraph(text) for text in self._sentences())
         return panel("info", self.question, body)
 

@@ -487,6 +487,7 @@ cause
 # %%
 cause.reveal(
     measured=suspects[2],
+    label="the evidence says",
     because="Rank 0 waits in the collective. The table says of the others that they had returned without one.",
     misreadings={
         suspects[0]: "Rank 0 is not slow: it waits. It is the one that did come to the meeting.",

@@ -630,6 +630,7 @@ polite
 # %%
 polite.reveal(
     measured=suspects[1],
+    label="the evidence says",
     because="All four stand at the same line, the sending one. Each waits until its message is taken, and the line "
     "that would take it comes next. Neither library buffers a message for a rank that is not there yet.",
     misreadings={
@@ -709,6 +710,7 @@ order
 # %%
 order.reveal(
     measured=suspects[1],
+    label="the evidence says",
     because="Every rank makes both calls, and all of them have come to a call number 1; but for rank 0 that is a "
     "broadcast. Collectives have no names: the first call of one rank meets the first call of the others.",
     misreadings={
@@ -767,6 +769,7 @@ skip
 # %%
 skip.reveal(
     measured=suspects[2],
+    label="the evidence says",
     because="Rank 1 had returned after all_reduce #2, the others wait in #3. Rank 1 skipped a batch, and with it a "
     "call. The `if` asks about a loss that only rank 1 has seen.",
     misreadings={

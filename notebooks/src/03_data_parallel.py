@@ -607,6 +607,7 @@ for where, wrap in {"one device": lambda m: m, "four devices": lambda m: DataPar
 # %%
 stands_still.reveal(
     measured=suspects[1],
+    label="the evidence says",
     misreadings={
         suspects[0]: "Then some counts would be lost, and others not. Every one of twenty calls saw a 1.",
         suspects[2]: "There is no optimizer in this evidence.",
@@ -682,6 +683,7 @@ print("the file offers    ", unexpected[0])
 # %%
 forgot.reveal(
     measured=causes[1],
+    label="the evidence says",
     misreadings={
         causes[0]: "All tensors are there, under names that nobody asks for.",
         causes[2]: "That changes dropout and BatchNorm, and no weight.",

@@ -1254,6 +1254,7 @@ flag
 # %%
 flag.reveal(
     measured=suspects[1],
+    label="the evidence says",
     because="Not one all-reduce in 8 steps. DDP reads the flag in its *forward* pass, where it prepares the hooks; "
     "here it is set between forward and backward, one line too late, and always False when it is read.",
     misreadings={
@@ -1339,6 +1340,7 @@ seeds
 # %%
 seeds.reveal(
     measured=causes[2],
+    label="the evidence says",
     because="Each rank takes every fourth card, of another pack. About a third of the digits goes to nobody, others go "
     "to two ranks or three. The fix is one line: `seed=1234` for the sampler, on every rank. Dropout may keep its own.",
     misreadings={

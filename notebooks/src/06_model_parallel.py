@@ -730,6 +730,7 @@ drift
 # %%
 drift.reveal(
     measured=suspects[1],
+    label="the evidence says",
     because="The first loss agrees, so weights and activations were right. After the first step the copies differ, "
     "and in that step neither had the gradient of the uncut matrix, which is the sum of theirs. One tensor became two "
     "when the model was cut, and nobody told the optimizers.",

@@ -375,6 +375,7 @@ pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_
 planned = [simulate(make(4, 8), times).idle_share for make in [pipeline.gpipe, pipeline.one_f_one_b]]
 bubble.reveal(
     measured="the same" if abs(planned[0] - planned[1]) < 1e-9 else "somewhat smaller",
+    label="computed",
     misreadings={
         "somewhat smaller": "So one would think. Follow rank 0: what it wins by an early B0, it loses waiting for B1.",
         "less than half of it": "So one would think. Follow rank 0: it still waits for the first micro-batch to come "
@@ -529,6 +530,7 @@ errors = {
 }
 unchanged.reveal(
     measured=min(errors, key=errors.get),
+    label="computed",
     misreadings={
         "a message takes half a forward": "Messages travel while others compute, one thinks. But under 1F1B a stage "
         "sends a forward and then waits for a gradient, there and back, in every turn.",
@@ -928,6 +930,7 @@ full
 # %%
 full.reveal(
     measured=suspects[1],
+    label="the evidence says",
     misreadings={
         suspects[0]: "Then send and receive would grow with the micro-batches. They stay.",
         suspects[2]: "Then the first row would be too large as well.",
@@ -1011,6 +1014,7 @@ careful
 # %%
 careful.reveal(
     measured=suspects[2],
+    label="the evidence says",
     misreadings={
         suspects[0]: "Gradients add up over pieces, small or not. Look at the ratio between rows.",
         suspects[1]: "What is left of two would not be half as long so exactly, and on both ranks.",
@@ -1096,6 +1100,7 @@ stuck
 # %%
 stuck.reveal(
     measured=suspects[2],
+    label="the evidence says",
     misreadings={
         suspects[0]: "A message was one number, four bytes. Smaller is hardly possible.",
         suspects[1]: "Both read the same table. GPipe's works.",

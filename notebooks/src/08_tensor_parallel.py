@@ -217,6 +217,7 @@ for name, plan in plans.items():
 ((sent),) = [step for step in plans["by columns"].backward if step.is_sent]
 back.reveal(
     measured=f"an {sent.collective.replace('_', '-')} of {sent.tensor}",
+    label="computed",
     misreadings={
         "nothing": "Each rank knows how its own columns feel about X. X went into all columns, and its gradient is the "
         "sum over all of them.",
@@ -719,6 +720,7 @@ for way in ("plain", "sequence parallel"):
 plain, along = amounts_sent.values()
 sequence.reveal(
     measured="the same" if plain == along else "more" if along > plain else "fewer",
+    label="computed",
     misreadings={
         "more": "Twice as many calls, each for half of the bytes.",
         "fewer": "Lesson 02: an all-reduce *is* a reduce-scatter and an all-gather.",
@@ -1004,6 +1006,7 @@ norms
 # %%
 norms.reveal(
     measured=suspects[1],
+    label="the evidence says",
     because="Read the table from the loss backward: all is right until the gradient comes out of block 2's matrices "
     "and reaches its norm. There each rank has a summand, takes it for the whole, and everything before is wrong. The "
     "norm's two copies take different steps; from then on there are two models.",
@@ -1096,6 +1099,7 @@ seeds
 # %%
 seeds.reveal(
     measured=suspects[1],
+    label="the evidence says",
     because="Units i of all ranks live and die together, so four ranks draw from far fewer masks than one device does. "
     "Inside a region each rank needs random numbers of its own; outside, where all hold the same tensor, they must be "
     "the same.",
@@ -1168,6 +1172,7 @@ logits
 # %%
 logits.reveal(
     measured=suspects[1],
+    label="the evidence says",
     because="Each rank has some *columns* of every row. `torch.cat` without a dim stacks them as rows, (n N, V/n), and "
     "`view` then makes the shape right and the rows wrong: tokens 0 and 1 of both positions became one row. With one "
     "position the two orders are the same numbers in memory. A `view` that mends a shape deserves a second look.",
