@@ -5,27 +5,26 @@ Names load when they are first used, so that importing the package is cheap.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
-
-from course_lib.lazy import loads_when_used
 
 __version__ = "0.1.0"
 
 _HOME_OF = {
-    "Cluster": "cluster",
-    "Rank": "cluster",
-    "shared_cluster": "cluster",
-    "Link": "cluster",
-    "Links": "cluster",
-    "pace": "cluster",
-    "machine": "devices",
-    "calibrate": "meter.calibration",
-    "Predict": "learn",
-    "check": "learn",
-    "hint": "learn",
-    "solution": "learn",
-    "quiz": "learn",
-    "progress": "learn",
+    "Cluster": "course_lib.cluster",
+    "Rank": "course_lib.cluster",
+    "shared_cluster": "course_lib.cluster",
+    "Link": "course_lib.cluster",
+    "Links": "course_lib.cluster",
+    "pace": "course_lib.cluster",
+    "machine": "course_lib.devices",
+    "calibrate": "course_lib.meter.calibration",
+    "Predict": "course_lib.learn",
+    "check": "course_lib.learn",
+    "hint": "course_lib.learn",
+    "solution": "course_lib.learn",
+    "quiz": "course_lib.learn",
+    "progress": "course_lib.learn",
 }
 
 __all__ = [*_HOME_OF, "__version__"]
@@ -38,4 +37,14 @@ def load_ipython_extension(shell: Any) -> None:
     magic.register(shell)
 
 
-__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"course_lib has no name {name!r}; it offers {', '.join(sorted(_HOME_OF))}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
