@@ -128,12 +128,13 @@ def micro_batches_reduce_idle_time(ranks: Ranks) -> Evidence:
 # -- real arithmetic, decided by what is counted ------------------------------------------------------------------
 
 
-def _stages(width: int = 32) -> list[nn.Module]:
-    """Four stages; chained, they are the model. The same weights on every rank."""
+def _stages(width: int = 32, *, num_layers: int = 1) -> list[nn.Module]:
+    """Four stages of so many layers; chained, they are the model. The same weights on every rank."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        sizes = [12, *[width] * (_P - 1), 4]
-        return [nn.Sequential(nn.Linear(a, b), nn.Tanh()).double() for a, b in pairwise(sizes)]
+        sizes = [12, *[width] * (_P * num_layers - 1), 4]
+        layers = [nn.Sequential(nn.Linear(a, b), nn.Tanh()).double() for a, b in pairwise(sizes)]
+    return [nn.Sequential(*layers[i : i + num_layers]) for i in range(0, len(layers), num_layers)]
 
 
 def _held(me: Rank, schedule: Schedule) -> tuple[int, int, torch.Tensor]:
@@ -211,7 +212,7 @@ def model_parallelism_is_pipeline_parallelism(ranks: Ranks) -> Evidence:
 
 def _peak(me: Rank, num_stages: int, kind: str) -> int:
     """The most bytes that this rank holds in a step under Adam."""
-    stages = _stages(width=256)
+    stages = _stages(width=128, num_layers=6)
     parts = stages if num_stages == _P else [nn.Sequential(*stages)]
     schedule = naive(num_stages) if kind == "naive" else one_f_one_b(num_stages, _M)
     pipeline = Pipeline(me, parts, schedule, nn.functional.cross_entropy)
