@@ -61,6 +61,12 @@ def by_einsum(x, gradient, weight):
     return torch.einsum("so,oi->si", gradient, weight), partial(add, gradient, x)
 
 
+def clears_first(x, gradient, weight):
+    """Right in one batch, and loses what an earlier one has left."""
+    weight.grad.zero_()
+    return gradient @ weight, lambda: weight.grad.add_(gradient.T @ x)
+
+
 def sums_and_halves(model, group, step):
     step()
     for parameter in model.parameters():
@@ -199,6 +205,7 @@ def both_products_now(x, gradient, weight):
         ("07.1f1b", lambda s, p, m: by_turns(s, p, m)[:-1], None, ""),
         ("07.halves", both_products_now, "computed-too-early", "later"),
         ("07.halves", lambda x, g, w: g @ w, "no-function", "a tensor and a function"),
+        ("07.halves", clears_first, None, "expected 'untouched', got 'changed'"),
         ("07.halves", lambda x, g, w: (g @ w, lambda: g.T @ x), "kept-by-nobody", "thrown away"),
         ("07.halves", lambda x, g, w: (g @ w.T, None), "product-does-not-fit", "g @ w.T"),
         ("07.design", "F0 nonsense", "cannot-run", "nonsense"),

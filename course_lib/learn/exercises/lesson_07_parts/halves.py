@@ -31,9 +31,15 @@ def _weight() -> Tensor:
     return torch.arange(_OUT * _IN, dtype=torch.float64).reshape(_OUT, _IN) / 7
 
 
+def _gradient() -> Tensor:
+    """What an earlier batch has left in ``weight.grad``, to which everything is added."""
+    return torch.full((_OUT, _IN), 0.5, dtype=torch.float64)
+
+
 def _right(num_samples: int, num_micro_batches: int) -> dict[str, Any]:
     """By autograd, on the layer in one piece."""
     weight = _weight().requires_grad_()
+    weight.grad = _gradient()
     found: dict[str, Any] = {_NOW: [], _BEFORE: "untouched", _WEIGHT: "as it was"}
     for number in range(num_micro_batches):
         x, gradient = _inputs(num_samples, number)
@@ -47,7 +53,7 @@ def _right(num_samples: int, num_micro_batches: int) -> dict[str, Any]:
 def _call(answer: Callable[..., Any], num_samples: int, num_micro_batches: int) -> Any:
     """First halves of all micro-batches, then the second halves, the last one first."""
     weight = _weight()
-    weight.grad = torch.zeros_like(weight)
+    weight.grad = _gradient()
     made: list[Any] = []
     with Products() as first:
         for number in range(num_micro_batches):
@@ -56,7 +62,7 @@ def _call(answer: Callable[..., Any], num_samples: int, num_micro_batches: int) 
         return ...
     if not all(isinstance(one, tuple | list) and len(one) == 2 and callable(one[1]) for one in made):
         return f"expected a tensor and a function, got {short(made[0])}"
-    before = "untouched" if not weight.grad.any() else "changed"
+    before = "untouched" if weight.grad is not None and torch.equal(weight.grad, _gradient()) else "changed"
     with Products() as second:
         for _, later in reversed(made):
             later()
@@ -142,7 +148,9 @@ def _seen(name: str, what: Any) -> Callable[[Evidence], bool]:
 def _stays_empty(evidence: Evidence) -> bool:
     """The weight's gradient is as large as it was at the beginning, though all is computed at its time."""
     return all(
-        isinstance(o.got, dict) and o.got[_SECOND] == o.expected[_SECOND] and not o.got[_LATER].any()
+        isinstance(o.got, dict)
+        and o.got[_SECOND] == o.expected[_SECOND]
+        and torch.equal(o.got[_LATER], _gradient())
         for o in evidence.outcomes
     )
 
@@ -191,8 +199,8 @@ HALVES = Exercise(
         ),
         Mistake(
             "replaces",
-            "With one micro-batch this is right. With three, the gradient is that of one of them: `later()` must *add* "
-            "to `weight.grad`, as backward does.",
+            "What was in `weight.grad` before, from this batch or an earlier one, is gone: `later()` must *add* to it, "
+            "as backward does.",
             _halves(put=_replace),
         ),
         Mistake(
