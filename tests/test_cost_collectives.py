@@ -514,3 +514,9 @@ def test_the_bench_prints_every_case_and_judges_the_median(monkeypatch, capsys, 
 def test_an_error_has_the_sign_of_a_prediction_that_is_too_long():
     assert predict.Comparison("all_reduce", 2, 4096, 1.2, 1.0).error == pytest.approx(0.2)
     assert predict.Comparison("all_reduce", 2, 4096, 0.5, 1.0).error == pytest.approx(-0.5)
+
+
+def test_what_is_not_said_of_a_link_takes_no_time():
+    assert Link().time_s(10**9) == 0
+    assert Link(0.002).time_s(10**9) == 0.002
+    assert Link(bandwidth_bytes_per_s=1e6).time_s(5000) == 0.005

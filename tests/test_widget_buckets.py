@@ -128,3 +128,8 @@ def test_paced_layers_refuse_to_be_empty(bad, cluster2):
     sizes = {"num_layers": 1, "layer_bytes": 4, "forward_s": 0.0, "backward_s": 0.0} | bad
     with pytest.raises(ValueError, match="at least 1"):
         PacedLayers(Rank(0, 1, torch.device("cpu"), "gloo"), **sizes)
+
+
+def test_what_is_no_cluster_is_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="cluster='two' is no cluster. Give shared_cluster"):
+        BucketExplorer("two")

@@ -7,6 +7,7 @@ sends one after the other, and likewise for what it receives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,10 +22,10 @@ __all__ = ["Link", "Network"]
 
 @dataclass(frozen=True)
 class Link:
-    """One direction of a connection; bandwidth may be infinite."""
+    """One direction of a connection. ``Link()`` takes no time."""
 
-    latency_s: float
-    bandwidth_bytes_per_s: float
+    latency_s: float = 0.0
+    bandwidth_bytes_per_s: float = math.inf
 
     def __post_init__(self) -> None:
         not_negative(latency_s=self.latency_s)

@@ -51,6 +51,10 @@ class BucketExplorer(widgets.VBox):
         backward_s: float = 0.040,
     ) -> None:
         at_least(1, num_layers=num_layers, layer_bytes=layer_bytes)
+        if cluster is not None and not hasattr(cluster, "world_size"):
+            raise ValueError(
+                f"cluster={cluster!r} is no cluster. Give shared_cluster(2), or nothing for predictions alone."
+            )
         self._cluster = cluster
         self._num_ranks = 2 if cluster is None else cluster.world_size
         self._model: dict[str, Any] = {"num_layers": num_layers, "layer_bytes": layer_bytes}
