@@ -131,5 +131,5 @@ def test_paced_layers_refuse_to_be_empty(bad, cluster2):
 
 
 def test_what_is_no_cluster_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match="cluster='two' is no cluster. Give shared_cluster"):
+    with pytest.raises(ValueError, match="cluster='two' is no cluster"):
         BucketExplorer("two")
