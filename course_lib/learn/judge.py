@@ -1,7 +1,8 @@
 """Judges: they try an answer in several cases and write down what came, as :class:`Evidence`.
 
 ``by_cases`` calls the answer in this process, ``by_ranks`` on real ranks, ``by_value`` looks at a value. Each
-case gets inputs of its own, so that an answer which changes them spoils nothing.
+case gets inputs of its own, so that an answer which changes them spoils nothing. ``by_trial`` lets a *trial* use the
+answer on each rank: it may build a model, let the answer at it, and report values and cost under names to be read.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from course_lib.learn.compare import Compare, difference, short
+from course_lib.learn.compare import Compare, close_to, difference, short
 from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_wrong_call, says_your_turn
 from course_lib.learn.watch import watch
 
-__all__ = ["RankJudge", "by_cases", "by_ranks", "by_value"]
+__all__ = ["RankJudge", "by_cases", "by_ranks", "by_trial", "by_value"]
 
 _LONGEST = 10_000  # items taken from a generator that a learner returns
+_CLOSE = close_to(1e-9, 1e-12)
 
 
 def by_value(expected: Any, *, label: str = "your answer", compare: Compare = difference) -> Judge:
@@ -99,14 +102,27 @@ def by_ranks(
     return RankJudge(tuple(world_sizes), tuple(cases), compare, timeout_s)
 
 
+def by_trial(
+    world_sizes: Sequence[int],
+    cases: Sequence[Case],
+    trial: Callable[..., Any],
+    *,
+    compare: Compare = _CLOSE,
+    timeout_s: float = 8.0,
+) -> RankJudge:
+    """Judge a function by what ``trial(answer, me, *args)`` reports on every rank."""
+    return RankJudge(tuple(world_sizes), tuple(cases), compare, timeout_s, trial)
+
+
 @dataclass(frozen=True)
 class RankJudge:
-    """The judge that :func:`by_ranks` gives."""
+    """The judge that :func:`by_ranks` gives; ``call(answer, me, *args)`` uses the answer where it is not None."""
 
     world_sizes: tuple[int, ...]
     cases: tuple[Case, ...]
     compare: Compare = difference
     timeout_s: float = 10.0
+    call: Callable[..., Any] | None = None
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         _need_callable(answer)
@@ -125,9 +141,10 @@ class RankJudge:
 
         ranks = range(world_size)
         args = [case.args(rank, world_size) if callable(case.args) else case.args for rank in ranks]
+        function = answer if self.call is None else partial(self.call, answer)
         try:
             run = shared_cluster(world_size).call(
-                _on_rank, (answer, args, forbidden), timeout_s=self.timeout_s
+                _on_rank, (function, args, forbidden), timeout_s=self.timeout_s
             )
         except RankError as error:
             raised = _of_ranks(error, world_size)

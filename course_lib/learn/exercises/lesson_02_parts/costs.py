@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from course_lib.learn.exercise import Evidence, Outcome
@@ -33,8 +34,9 @@ class CostJudge:
         return self.ranks.compare(expected, got)
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        inner = RankJudge(self.world_sizes, self.ranks.cases, lambda expected, got: "", self.ranks.timeout_s)
-        seen = inner(_Metered(answer) if callable(answer) else answer, forbidden)
+        metered = partial(_metered, self.ranks.call)
+        inner = replace(self.ranks, compare=lambda expected, got: "", call=metered)
+        seen = inner(answer, forbidden)
         outcomes: list[Outcome] = []
         calls: list[Call] = []
         for outcome in seen.outcomes:
@@ -57,19 +59,13 @@ class CostJudge:
         return Outcome(cost_label(communication.world_size), expected, got, difference=wrong)
 
 
-class _Metered:
-    """The answer, called under a recorder with tensors on the rank's device: its value and the calls it made."""
+def _metered(call: Callable[..., Any] | None, answer: Callable[..., Any], me: Any, *args: Any) -> Any:
+    """The answer's value and the calls that it made."""
+    from course_lib.meter.recorder import Recorder
 
-    def __init__(self, answer: Callable[..., Any]) -> None:
-        self.answer = answer
-
-    def __call__(self, me: Any, *args: Any) -> tuple[Any, tuple[Call, ...]]:
-        from course_lib.meter.recorder import Recorder
-
-        args = tuple(value.to(me.device) if hasattr(value, "is_cuda") else value for value in args)
-        with Recorder(me.rank) as recorder:
-            value = self.answer(me, *args)
-        return value, recorder.calls
+    with Recorder(me.rank) as recorder:
+        value = answer(me, *args) if call is None else call(answer, me, *args)
+    return value, recorder.calls
 
 
 def cost_label(world_size: int) -> str:

@@ -14,12 +14,12 @@ from course_lib.cluster import Rank
 from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04_parts.tries import (
-    ReplicaJudge,
     all_got,
     replica,
     times_sent,
     weights,
 )
+from course_lib.learn.judge import by_trial
 
 __all__ = ["ACCUMULATE"]
 
@@ -172,7 +172,7 @@ def _pieces_averaged(evidence: Evidence, low: float, high: float) -> bool:
 ACCUMULATE = Exercise(
     name="04.accumulate",
     title="One step over several pieces, one all-reduce",
-    judge=ReplicaJudge(
+    judge=by_trial(
         (2, 4),
         (Case("four pieces", (4,), _right(4)), Case("one piece", (1,), _right(1))),
         _trial,

@@ -15,7 +15,8 @@ from torch import nn
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04_parts.tries import ReplicaJudge, all_got, replica, times_sent
+from course_lib.learn.exercises.lesson_04_parts.tries import all_got, replica, times_sent
+from course_lib.learn.judge import by_trial
 
 __all__ = ["DRIFT"]
 
@@ -190,7 +191,7 @@ def _ranks_disagree(evidence: Evidence) -> bool:
 DRIFT = Exercise(
     name="04.drift",
     title="Which parameters have drifted?",
-    judge=ReplicaJudge((4, 2), tuple(Case(kind, (kind,), _right(kind)) for kind in _FOUND), _trial),
+    judge=by_trial((4, 2), tuple(Case(kind, (kind,), _right(kind)) for kind in _FOUND), _trial),
     mistakes=(
         Mistake(
             "python-hash",

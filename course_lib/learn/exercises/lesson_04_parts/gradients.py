@@ -12,7 +12,6 @@ from torch import nn
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04_parts.tries import (
-    ReplicaJudge,
     all_got,
     gradient_vector,
     rank_gradients,
@@ -20,6 +19,7 @@ from course_lib.learn.exercises.lesson_04_parts.tries import (
     times_sent,
     weights,
 )
+from course_lib.learn.judge import by_trial
 
 __all__ = ["GRADIENTS"]
 
@@ -201,7 +201,7 @@ def _everything_to_everybody(evidence: Evidence) -> bool:
 GRADIENTS = Exercise(
     name="04.gradients",
     title="The mean of all gradients, on every rank",
-    judge=ReplicaJudge(
+    judge=by_trial(
         (4, 2),
         tuple(Case(kind, (kind,), _right(kind)) for kind in (_PLAIN, _FROZEN, _UNUSED)),
         _trial,

@@ -12,13 +12,14 @@ from torch._C._distributed_c10d import Work
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04_parts.tries import ReplicaJudge, all_got, gradient_vector, replica
+from course_lib.learn.exercises.lesson_04_parts.tries import all_got, gradient_vector, replica
 from course_lib.learn.exercises.lesson_04_parts.wrong_overlaps import (
     Buckets,
     by_the_library,
     hooks,
     never_sends,
 )
+from course_lib.learn.judge import by_trial
 
 __all__ = ["OVERLAP"]
 
@@ -145,7 +146,7 @@ def _asks_none(evidence: Evidence, *, wait: bool) -> bool:
 OVERLAP = Exercise(
     name="04.overlap",
     title="Buckets that leave while backward goes on",
-    judge=ReplicaJudge(
+    judge=by_trial(
         (2, 4),
         tuple(Case(kind, (kind,), _right(kind)) for kind in (_LAYERS, _EACH, _ONE)),
         _trial,

@@ -1,46 +1,17 @@
-"""A judge for answers that work on replicas: each rank builds its replica, lets the answer at it, reports facts.
-
-A *trial* is ``trial(answer, me, *args) -> dict``; it runs on every rank, and what it returns is compared with what
-the case expects of that rank. Values and cost stand in one dictionary, under names that a learner can read.
-"""
+"""Replicas for trials, the same on every rank, and what trials report of them."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.compare import Compare, close_to
-from course_lib.learn.exercise import Case, Evidence
-from course_lib.learn.failure import NotAnAnswer
-from course_lib.learn.judge import RankJudge
+from course_lib.learn.exercise import Evidence
 from course_lib.meter import Call
 
-__all__ = ["ReplicaJudge", "all_got", "gradient_vector", "rank_gradients", "replica", "times_sent", "weights"]
-
-Trial = Callable[..., dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class ReplicaJudge:
-    """Tries an answer by ``trial`` in every case, on each of these world sizes."""
-
-    world_sizes: tuple[int, ...]
-    cases: tuple[Case, ...]
-    trial: Trial
-    timeout_s: float = 8.0
-    compare: Compare = dataclasses.field(default=close_to(1e-9, 1e-12))
-
-    def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        if not callable(answer):
-            raise NotAnAnswer("Give the function itself, without calling it.")
-        judge = RankJudge(self.world_sizes, self.cases, self.compare, self.timeout_s)
-        return dataclasses.replace(judge(partial(self.trial, answer), forbidden), answer=answer)
+__all__ = ["all_got", "gradient_vector", "rank_gradients", "replica", "times_sent", "weights"]
 
 
 def replica(device: torch.device | str = "cpu", *, width: int = 24) -> nn.Sequential:

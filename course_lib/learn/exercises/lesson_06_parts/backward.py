@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,6 @@ from torch import nn
 from course_lib.cluster import exchange, receive, send
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_02_parts.costs import CostJudge, sent, values_are_right
-from course_lib.learn.failure import NotAnAnswer
 from course_lib.learn.judge import RankJudge
 from course_lib.meter import Communication, expect
 
@@ -65,39 +63,20 @@ def _case(label: str, num_batches: int) -> Case:
     )
 
 
-@dataclass(frozen=True)
-class _Trained:
+def _trained(answer: Callable[..., Any], me: Any, num_batches: int) -> Any:
     """What a rank runs: the answer on this rank's part, batch by batch; then its loss and its gradients."""
-
-    answer: Callable[..., Any]
-
-    def __call__(self, me: Any, num_batches: int) -> Any:
-        part = _parts(me.world_size)[me.rank].to(me.device)
-        for number in range(num_batches):
-            x, y = (tensor.to(me.device) for tensor in _batch(number))
-            is_first, is_last = me.rank == 0, me.rank == me.world_size - 1
-            room = torch.empty(_SHAPE, dtype=torch.float64, device=me.device)
-            loss = self.answer(me, part, x if is_first else None, y if is_last else None, F.mse_loss, room)
-            if loss is ...:
-                return loss
-        return {
-            "loss": loss.item() if isinstance(loss, torch.Tensor) else loss,
-            "gradients": _gradients(part),
-        }
-
-
-@dataclass(frozen=True)
-class _TrainingJudge:
-    inner: CostJudge
-
-    @property
-    def world_sizes(self) -> tuple[int, ...]:
-        return self.inner.world_sizes
-
-    def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        if not callable(answer):
-            raise NotAnAnswer("Give the function itself, without calling it.")
-        return self.inner(_Trained(answer), forbidden)
+    part = _parts(me.world_size)[me.rank].to(me.device)
+    for number in range(num_batches):
+        x, y = (tensor.to(me.device) for tensor in _batch(number))
+        is_first, is_last = me.rank == 0, me.rank == me.world_size - 1
+        room = torch.empty(_SHAPE, dtype=torch.float64, device=me.device)
+        loss = answer(me, part, x if is_first else None, y if is_last else None, F.mse_loss, room)
+        if loss is ...:
+            return loss
+    return {
+        "loss": loss.item() if isinstance(loss, torch.Tensor) else loss,
+        "gradients": _gradients(part),
+    }
 
 
 def _weigh(communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
@@ -188,8 +167,8 @@ def _nothing_before_the_end(evidence: Evidence) -> bool:
 BACKWARD = Exercise(
     name="06.backward",
     title="There and back through a cut model",
-    judge=_TrainingJudge(
-        CostJudge(RankJudge((2, 4), (_case(_ONE, 1), _case(_TWO, 2)), timeout_s=4.0), {_ONE: _weigh})
+    judge=CostJudge(
+        RankJudge((2, 4), (_case(_ONE, 1), _case(_TWO, 2)), timeout_s=4.0, call=_trained), {_ONE: _weigh}
     ),
     mistakes=(
         Mistake(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +11,6 @@ from torch import nn
 
 from course_lib.cluster import exchange, receive, send
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.failure import NotAnAnswer
 from course_lib.learn.judge import RankJudge
 
 __all__ = ["TIED"]
@@ -32,35 +30,16 @@ def _expected(rank: int, n: int) -> dict[str, Any] | str:
     return {"gradient": _gradient(0) + _gradient(n - 1), "weight": _weight()}
 
 
-@dataclass(frozen=True)
-class _Called:
+def _called(answer: Callable[..., Any], me: Any) -> Any:
     """The answer, called where there is a copy: on the first rank and on the last."""
-
-    answer: Callable[..., Any]
-
-    def __call__(self, me: Any) -> Any:
-        last = me.world_size - 1
-        if me.rank not in (0, last):
-            return "holds no copy"
-        weight = nn.Parameter(_weight().to(me.device))
-        weight.grad = _gradient(me.rank).to(me.device)
-        if self.answer(me, weight, last - me.rank) is ...:
-            return ...
-        return {"gradient": weight.grad, "weight": weight.detach()}
-
-
-@dataclass(frozen=True)
-class _CopyJudge:
-    inner: RankJudge
-
-    @property
-    def world_sizes(self) -> tuple[int, ...]:
-        return self.inner.world_sizes
-
-    def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        if not callable(answer):
-            raise NotAnAnswer("Give the function itself, without calling it.")
-        return self.inner(_Called(answer), forbidden)
+    last = me.world_size - 1
+    if me.rank not in (0, last):
+        return "holds no copy"
+    weight = nn.Parameter(_weight().to(me.device))
+    weight.grad = _gradient(me.rank).to(me.device)
+    if answer(me, weight, last - me.rank) is ...:
+        return ...
+    return {"gradient": weight.grad, "weight": weight.detach()}
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -128,8 +107,8 @@ def _stands_still(num_ranks: int) -> Callable[[Evidence], bool]:
 TIED = Exercise(
     name="06.tied",
     title="Two copies of one matrix",
-    judge=_CopyJudge(
-        RankJudge((2, 4), (Case("a matrix on the first and the last rank", (), _expected),), timeout_s=4.0)
+    judge=RankJudge(
+        (2, 4), (Case("a matrix on the first and the last rank", (), _expected),), timeout_s=4.0, call=_called
     ),
     mistakes=(
         Mistake(

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04_parts.tries import (
-    ReplicaJudge,
     all_got,
     gradient_vector,
     times_sent,
     weights,
 )
+from course_lib.learn.judge import by_trial
 from course_lib.parallel.pipeline import Pipeline, one_f_one_b
 
 __all__ = ["SYNC"]
@@ -162,7 +162,7 @@ def _sent(check: Callable[[float, int], bool]) -> Callable[[Evidence], bool]:
 SYNC = Exercise(
     name="07.sync",
     title="Averaged once",
-    judge=ReplicaJudge(
+    judge=by_trial(
         (4,),
         (
             Case("two pipelines and one micro-batch", (1,), _right),

@@ -12,8 +12,8 @@ from torch.autograd import Function
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04_parts.tries import ReplicaJudge
 from course_lib.learn.exercises.lesson_08_parts.tries import both_ways, leaf, made, reported, weights_of
+from course_lib.learn.judge import by_trial
 
 __all__ = ["GATES"]
 
@@ -174,7 +174,7 @@ def _overwrites_a_gradient(evidence: Evidence) -> bool:
 GATES = Exercise(
     name="08.gates",
     title="In through one gate, out by the other",
-    judge=ReplicaJudge(
+    judge=by_trial(
         (2, 4),
         tuple(Case(kind, (kind,), _right(kind)) for kind in (_ENTER, _LEAVE, _BOTH)),
         _trial,

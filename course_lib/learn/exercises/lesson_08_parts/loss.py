@@ -11,7 +11,6 @@ from torch import Tensor
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04_parts.tries import ReplicaJudge
 from course_lib.learn.exercises.lesson_08_parts.tries import SumBothWays, leaf, made
 from course_lib.learn.exercises.lesson_08_parts.wrong_losses import (
     by_the_library,
@@ -24,6 +23,7 @@ from course_lib.learn.exercises.lesson_08_parts.wrong_losses import (
     split_loss,
     with_gradient,
 )
+from course_lib.learn.judge import by_trial
 from course_lib.parallel import identity_all_reduce
 
 __all__ = ["LOSS"]
@@ -112,7 +112,7 @@ def _sends_logits(evidence: Evidence) -> bool:
 LOSS = Exercise(
     name="08.loss",
     title="A loss whose logits never meet",
-    judge=ReplicaJudge(
+    judge=by_trial(
         (2, 4), tuple(Case(kind, (kind,), _right(kind)) for kind in (_PLAIN, _LARGE)), _trial, timeout_s=6.0
     ),
     mistakes=(

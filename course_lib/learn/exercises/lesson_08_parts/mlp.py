@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04_parts.tries import ReplicaJudge
 from course_lib.learn.exercises.lesson_08_parts.tries import (
     BACKWARD,
     FORWARD,
     OUTPUT,
+    SplitMlp,
     SumBothWays,
-    both_ways,
-    leaf,
-    made,
-    reported,
-    weights_of,
 )
+from course_lib.learn.judge import by_trial
 from course_lib.parallel import (
     all_gather_split,
     all_reduce_identity,
@@ -32,32 +27,23 @@ __all__ = ["MLP"]
 
 _ROWS, _WIDTH, _HIDDEN = 5, 6, 8
 _SENT = f"all_reduce of {8 * _ROWS * _WIDTH} bytes"
-_NAMES = ("x", "w_up", "b_up", "w_down", "b_down")
 
 
-def _whole() -> dict[str, Tensor]:
-    shapes = ((_ROWS, _WIDTH), (_HIDDEN, _WIDTH), (_HIDDEN,), (_WIDTH, _HIDDEN), (_WIDTH,))
-    return {name: made(name, *shape) for name, shape in zip(_NAMES, shapes, strict=True)}
+def _unsplit(x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor) -> Tensor:
+    return F.linear(F.gelu(F.linear(x, w_up, b_up)), w_down, b_down)
 
 
-def _parts(rank: int, n: int, of: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What a rank has of each: rows of ``w_up`` are the hidden units, and so are columns of ``w_down``."""
-    cut = {"w_up": 0, "b_up": 0, "w_down": 1}
-    return {name: one.chunk(n, cut[name])[rank] if name in cut else one for name, one in of.items()}
-
-
-def _trial(answer: Callable[..., Any], me: Rank) -> Any:
-    leaves = {name: leaf(part, me) for name, part in _parts(me.rank, me.world_size, _whole()).items()}
-    return both_ways(me, lambda: answer(me, *leaves.values()), leaves)
-
-
-def _right(rank: int, world_size: int) -> dict[str, Any]:
-    whole = {name: tensor.requires_grad_() for name, tensor in _whole().items()}
-    hidden = F.gelu(F.linear(whole["x"], whole["w_up"], whole["b_up"]))
-    output = F.linear(hidden, whole["w_down"], whole["b_down"])
-    (output * weights_of(output)).sum().backward()
-    gradients = {name: tensor.grad for name, tensor in whole.items() if tensor.grad is not None}
-    return reported(output.detach(), _parts(rank, world_size, gradients), _SENT, _SENT)
+_SPLIT = SplitMlp(
+    {
+        "x": (_ROWS, _WIDTH),
+        "w_up": (_HIDDEN, _WIDTH),
+        "b_up": (_HIDDEN,),
+        "w_down": (_WIDTH, _HIDDEN),
+        "b_down": (_WIDTH,),
+    },
+    _unsplit,
+    _SENT,
+)
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -142,7 +128,9 @@ def _not_transposed(
 MLP = Exercise(
     name="08.mlp",
     title="An MLP on several ranks, with one all-reduce each way",
-    judge=ReplicaJudge((2, 4), (Case("an MLP of 8 hidden units", (), _right),), _trial, timeout_s=6.0),
+    judge=by_trial(
+        (2, 4), (Case("an MLP of 8 hidden units", (), _SPLIT.right),), _SPLIT.trial, timeout_s=6.0
+    ),
     mistakes=(
         Mistake(
             "bias-n-times",

@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04_parts.tries import ReplicaJudge
-from course_lib.learn.exercises.lesson_08_parts.tries import both_ways, leaf, made, reported, weights_of
+from course_lib.learn.exercises.lesson_08_parts.tries import SplitMlp
+from course_lib.learn.judge import by_trial
 from course_lib.parallel import all_reduce_identity, identity_all_reduce
 
 __all__ = ["NORM"]
 
 _ROWS, _WIDTH, _HIDDEN = 5, 6, 8
 _SENT = f"all_reduce of {8 * _ROWS * _WIDTH} bytes"
-_NAMES = ("x", "norm_weight", "w_up", "w_down")
 
 
-def _whole() -> dict[str, Tensor]:
-    shapes = ((_ROWS, _WIDTH), (_WIDTH,), (_HIDDEN, _WIDTH), (_WIDTH, _HIDDEN))
-    return {name: made(name, *shape) for name, shape in zip(_NAMES, shapes, strict=True)}
-
-
-def _parts(rank: int, n: int, of: dict[str, Tensor]) -> dict[str, Tensor]:
-    cut = {"w_up": 0, "w_down": 1}
-    return {name: one.chunk(n, cut[name])[rank] if name in cut else one for name, one in of.items()}
-
-
-def _trial(answer: Callable[..., Any], me: Rank) -> Any:
-    leaves = {name: leaf(part, me) for name, part in _parts(me.rank, me.world_size, _whole()).items()}
-    return both_ways(me, lambda: answer(me, *leaves.values()), leaves)
-
-
-def _right(rank: int, world_size: int) -> dict[str, Any]:
-    whole = {name: tensor.requires_grad_() for name, tensor in _whole().items()}
-    x, norm_weight, w_up, w_down = whole.values()
+def _unsplit(x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
     h = F.layer_norm(x, (_WIDTH,), norm_weight)
-    output = x + F.linear(F.gelu(F.linear(h, w_up)), w_down)
-    (output * weights_of(output)).sum().backward()
-    gradients = {name: tensor.grad for name, tensor in whole.items() if tensor.grad is not None}
-    return reported(output.detach(), _parts(rank, world_size, gradients), _SENT, _SENT)
+    return x + F.linear(F.gelu(F.linear(h, w_up)), w_down)
+
+
+_SPLIT = SplitMlp(
+    {"x": (_ROWS, _WIDTH), "norm_weight": (_WIDTH,), "w_up": (_HIDDEN, _WIDTH), "w_down": (_WIDTH, _HIDDEN)},
+    _unsplit,
+    _SENT,
+)
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -78,7 +63,9 @@ def _block(
 NORM = Exercise(
     name="08.norm",
     title="Where the entrance gate stands",
-    judge=ReplicaJudge((2, 4), (Case("a norm, an MLP and a residual", (), _right),), _trial, timeout_s=6.0),
+    judge=by_trial(
+        (2, 4), (Case("a norm, an MLP and a residual", (), _SPLIT.right),), _SPLIT.trial, timeout_s=6.0
+    ),
     mistakes=(
         Mistake(
             "as-it-was",

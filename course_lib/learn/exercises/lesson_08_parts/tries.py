@@ -6,6 +6,7 @@ All numbers are float64, and the same whole matrices are made on every rank, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ __all__ = [
     "BACKWARD",
     "FORWARD",
     "OUTPUT",
+    "SplitMlp",
     "SumBothWays",
     "both_ways",
     "gradient_of",
@@ -87,6 +89,42 @@ def reported(output: Any, gradients: Mapping[str, Any], forward: str, backward: 
     """The report, in the order in which a difference is looked for."""
     named = {gradient_of(name): gradient for name, gradient in gradients.items()}
     return {OUTPUT: output, **named, FORWARD: forward, BACKWARD: backward}
+
+
+@dataclass(frozen=True)
+class SplitMlp:
+    """An MLP, with what may stand around it, cut by hidden units: rows of ``w_up`` and ``b_up``, columns of ``w_down``.
+
+    ``forward(*tensors)`` is the unsplit computation of the tensors that ``shapes`` names, in this order; what is not
+    named above is whole on every rank. ``sent`` is what travels forward, and again backward.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    forward: Callable[..., Tensor]
+    sent: str
+
+    def whole(self) -> dict[str, Tensor]:
+        return {name: made(name, *shape) for name, shape in self.shapes.items()}
+
+    @staticmethod
+    def parts(rank: int, n: int, of: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What a rank has of each."""
+        cut = {"w_up": 0, "b_up": 0, "w_down": 1}
+        return {name: one.chunk(n, cut[name])[rank] if name in cut else one for name, one in of.items()}
+
+    def trial(self, answer: Callable[..., Any], me: Rank) -> Any:
+        """``answer(me, *parts)`` on a rank."""
+        parts = self.parts(me.rank, me.world_size, self.whole())
+        leaves = {name: leaf(part, me) for name, part in parts.items()}
+        return both_ways(me, lambda: answer(me, *leaves.values()), leaves)
+
+    def right(self, rank: int, world_size: int) -> dict[str, Any]:
+        """The report that one process would give, and of its gradients this rank's parts."""
+        whole = {name: tensor.requires_grad_() for name, tensor in self.whole().items()}
+        output = self.forward(*whole.values())
+        (output * weights_of(output)).sum().backward()
+        gradients = {name: tensor.grad for name, tensor in whole.items() if tensor.grad is not None}
+        return reported(output.detach(), self.parts(rank, world_size, gradients), self.sent, self.sent)
 
 
 def _in_words(calls: Sequence[Call]) -> str:
