@@ -10,9 +10,9 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from sketch import drawing
 
 from course_lib.cost import activation_bytes, cnn_layers, conv_activations, model_state, transformer_memory
 from course_lib.models import SmallCNN, TransformerConfig, parameter_count
@@ -21,18 +21,7 @@ from course_lib.plot import OKABE_ITO, memory_bars, png
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREEN = OKABE_ITO["blue"], OKABE_ITO["orange"], OKABE_ITO["green"]
 YELLOW, RED, SKY = OKABE_ITO["yellow"], OKABE_ITO["vermillion"], OKABE_ITO["sky blue"]
-matplotlib.rcParams["font.family"] = "DejaVu Sans"
 matplotlib.rcParams["hatch.linewidth"] = 0.7
-
-
-def drawing(width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty sheet whose units are tenths of an inch."""
-    figure = Figure(figsize=(width, height), facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, 10 * width), ylim=(0, 10 * height))
-    axes.axis("off")
-    return figure, axes
 
 
 def box(axes: Axes, x: float, y: float, wide: float, high: float, text: str = "", *, colour: str = "white",

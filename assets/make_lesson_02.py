@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+from sketch import COLOURS, GREY, INK, drawing, rank, word
 
 from course_lib import Cluster
 from course_lib.parallel import record
@@ -20,28 +19,6 @@ from course_lib.parallel.recording import Recording
 from course_lib.plot import OKABE_ITO, png, tiles
 
 HERE = Path(__file__).parent
-COLOURS = [OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow")]
-INK, GREY = "#333333", "#777777"
-matplotlib.rcParams["font.family"] = "DejaVu Sans"
-
-
-def drawing(width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty sheet whose units are tenths of an inch."""
-    figure = Figure(figsize=(width, height), facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, 10 * width), ylim=(0, 10 * height))
-    axes.axis("off")
-    return figure, axes
-
-
-def word(axes: Axes, x: float, y: float, text: str, *, size: float = 10, **more: object) -> None:
-    axes.text(x, y, text, **{"ha": "center", "va": "center", "fontsize": size, "color": INK, **more})
-
-
-def rank(axes: Axes, x: float, y: float, number: int, *, radius: float = 3.4) -> None:
-    axes.add_patch(Circle((x, y), radius, facecolor=COLOURS[number], edgecolor=INK, zorder=3))
-    word(axes, x, y, f"rank {number}", size=9.5, color="black", zorder=4)
 
 
 def arrow(

@@ -9,32 +9,15 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from sketch import COLOURS, GREY, INK, PALE, drawing, word
 
 from course_lib.plot import OKABE_ITO, png
 
 HERE = Path(__file__).parent
-COLOURS = [OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow")]
 HATCHES = ["", "//", "..", "xx"]
-INK, GREY, PALE = "#333333", "#777777", "#F4F4F4"
-matplotlib.rcParams["font.family"] = "DejaVu Sans"
 matplotlib.rcParams["hatch.linewidth"] = 0.6
-
-
-def drawing(width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty sheet whose units are tenths of an inch."""
-    figure = Figure(figsize=(width, height), facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, 10 * width), ylim=(0, 10 * height))
-    axes.axis("off")
-    return figure, axes
-
-
-def word(axes: Axes, x: float, y: float, text: str, *, size: float = 10, **more: object) -> None:
-    axes.text(x, y, text, **{"ha": "center", "va": "center", "fontsize": size, "color": INK, **more})
 
 
 def box(

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from make_lesson_02 import COLOURS, GREY, INK, drawing, rank, word
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from sketch import COLOURS, GREY, INK, PALE, box, drawing, line, rank, word
 
 from course_lib import cost
 from course_lib.plot import OKABE_ITO, memory_bars, png
@@ -20,32 +18,11 @@ HERE = Path(__file__).parent
 BLUE, ORANGE, GREEN, RED, LIGHT = (
     OKABE_ITO[name] for name in ("sky blue", "orange", "green", "vermillion", "yellow")
 )
-PALE = "#F4F4F4"
 MIB = 2**20
 
 
 def save(figure: Figure, name: str) -> None:
     (HERE / f"04_{name}.png").write_bytes(png(figure))
-
-
-def box(
-    axes: Axes, x: float, y: float, wide: float, high: float, text: str = "", *, colour: str = PALE, size: float = 9,
-    hatch: str = "", edge: str = INK, dash: str = "-",
-) -> None:  # fmt: skip
-    """A rectangle with a text in its middle, legible over a hatch."""
-    axes.add_patch(
-        Rectangle(
-            (x, y), wide, high, facecolor=colour, edgecolor=edge, hatch=hatch, linestyle=dash, linewidth=1
-        )
-    )
-    ground = {"facecolor": colour, "edgecolor": "none", "pad": 1.2} if hatch and text else None
-    word(axes, x + wide / 2, y + high / 2 - 0.1, text, size=size, color="black", bbox=ground)
-
-
-def line(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, style: str = "-|>") -> None:
-    axes.add_patch(
-        FancyArrowPatch(start, end, arrowstyle=style, mutation_scale=12, color=INK, shrinkA=0, shrinkB=0)
-    )
 
 
 def apart() -> None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib
 import torch
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from sketch import GREY, INK, PALE, drawing, word
 
 from course_lib.models import ResNet
 from course_lib.parallel import memory_costs, parameter_costs, pieces_of
@@ -20,23 +19,7 @@ from course_lib.plot import OKABE_ITO, png
 
 HERE = Path(__file__).parent
 LEFT, RIGHT = OKABE_ITO["sky blue"], OKABE_ITO["orange"]
-INK, GREY, PALE = "#333333", "#777777", "#F4F4F4"
 PIECES = ("stem", "block 0", "block 1", "block 2", "block 3", "head")
-matplotlib.rcParams["font.family"] = "DejaVu Sans"
-
-
-def drawing(width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty sheet whose units are tenths of an inch."""
-    figure = Figure(figsize=(width, height), facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, 10 * width), ylim=(0, 10 * height))
-    axes.axis("off")
-    return figure, axes
-
-
-def word(axes: Axes, x: float, y: float, text: str, *, size: float = 10, **more: object) -> None:
-    axes.text(x, y, text, **{"ha": "center", "va": "center", "fontsize": size, "color": INK, **more})
 
 
 def box(axes: Axes, x: float, y: float, wide: float, high: float, text: str = "", **more: object) -> None:

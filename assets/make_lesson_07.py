@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from make_lesson_06 import GREY, INK, LEFT, PALE, RIGHT, arrow, box, drawing, word
+from make_lesson_06 import LEFT, RIGHT, arrow, box
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from sketch import GREY, INK, PALE, drawing, word
 
 from course_lib import Cluster
 from course_lib.cost import Link, StageTimes, simulate

@@ -8,18 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from make_lesson_02 import COLOURS, GREY, INK, drawing, word
-from make_lesson_04 import box, line
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from sketch import COLOURS, GREY, INK, PALE, box, drawing, line, word
 
 from course_lib.plot import OKABE_ITO, png
 from course_lib.widgets import MatmulExplorer
 
 HERE = Path(__file__).parent
 ZERO, ONE, TWO, THREE = COLOURS
-RED, PALE, WHITE = OKABE_ITO["vermillion"], "#F4F4F4", "white"
+RED, WHITE = OKABE_ITO["vermillion"], "white"
 
 
 def save(figure: Figure, name: str) -> None:
