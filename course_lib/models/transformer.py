@@ -119,14 +119,20 @@ class Embedding(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (B, T, D)."""
-        num_tokens = tokens.size(1)
-        if num_tokens > self.context_length:
-            raise ValueError(
-                f"A sequence of {num_tokens} tokens is longer than context_length={self.context_length}. "
-                f"Cut it to {self.context_length} tokens, or build the model with a longer context."
-            )
-        positions = torch.arange(num_tokens, device=tokens.device)
-        return self.dropout(self.tokens(tokens) + self.positions(positions))
+        return self.dropout(
+            self.tokens(tokens) + self.positions(position_numbers(tokens, self.context_length))
+        )
+
+
+def position_numbers(tokens: Tensor, context_length: int) -> Tensor:
+    """0, 1, ... for each position: (B, T) -> (T,). Raises ValueError for more of them than the model has."""
+    num_tokens = tokens.size(1)
+    if num_tokens > context_length:
+        raise ValueError(
+            f"A sequence of {num_tokens} tokens is longer than context_length={context_length}. "
+            f"Cut it to {context_length} tokens, or build the model with a longer context."
+        )
+    return torch.arange(num_tokens, device=tokens.device)
 
 
 class Unembedding(nn.Module):

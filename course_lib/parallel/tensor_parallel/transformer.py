@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster import Rank
-from course_lib.models.transformer import Embedding, Transformer, TransformerBlock
+from course_lib.models.transformer import Embedding, Transformer, TransformerBlock, position_numbers
 from course_lib.parallel.conjugates import split_all_gather
 from course_lib.parallel.tensor_parallel.attention import HeadParallelAttention
 from course_lib.parallel.tensor_parallel.layers import (
@@ -113,13 +112,7 @@ class ParallelStem(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (B, T, D), or (B, T/n, D) with sequence parallelism."""
-        num_tokens = tokens.size(1)
-        if num_tokens > self.context_length:
-            raise ValueError(
-                f"A sequence of {num_tokens} tokens is longer than context_length={self.context_length}. "
-                f"Cut it to {self.context_length} tokens, or build the model with a longer context."
-            )
-        positions = self.positions(torch.arange(num_tokens, device=tokens.device))  # (T, D)
+        positions = self.positions(position_numbers(tokens, self.context_length))  # (T, D)
         if self.region.sequence_parallel:
             positions = split_all_gather(
                 self.region.me, positions, dim=SEQUENCE_DIM, group=self.region.group
