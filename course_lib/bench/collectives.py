@@ -53,9 +53,7 @@ def main(arguments: list[str]) -> int:
         with Cluster(num_ranks, timeout_s=600) as cluster:
             for name in _PAIRS[:1] if options.only_ring else _PAIRS:
                 add_rows(table, cluster, name, options.rounds)
-    table.print_foot()
-    if options.json:
-        table.save(options.json)
+    table.finish(options.json)
     return 0
 
 

@@ -42,9 +42,7 @@ def main(arguments: list[str]) -> int:
         for name, build in MODELS.items():
             for backward in (False, True):
                 add_race(table, cluster, name, build, backward, options.rounds)
-    table.print_foot()
-    if options.json:
-        table.save(options.json)
+    table.finish(options.json)
     return 0
 
 

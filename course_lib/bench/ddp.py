@@ -61,9 +61,7 @@ def main(arguments: list[str]) -> int:
             add_steps(table, name, cluster.call(paired_steps, (name, options.rounds), show=False)[0])
     with Cluster(2, backend="gloo", links=Links(_LINK), timeout_s=600) as cluster:
         add_overlap(table, list(cluster.call(overlap, (options.overlap_rounds,), show=False)))
-    table.print_foot()
-    if options.json:
-        table.save(options.json)
+    table.finish(options.json)
     return 0
 
 

@@ -67,9 +67,7 @@ def main(arguments: list[str]) -> int:
     measure_ours(table, options.rounds)
     if not options.only_ours:
         measure_others(table, max(2, options.rounds // 2))
-    table.print_foot()
-    if options.json:
-        table.save(options.json)
+    table.finish(options.json)
     return 0
 
 

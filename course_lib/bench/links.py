@@ -54,9 +54,7 @@ def main(arguments: list[str]) -> int:
     table.print_head()
     table.add("error of the effective bandwidth", errors["bandwidth"], "%", target=100 * PROMISED_ERROR)
     table.add("error of the effective latency", errors["latency"], "%")
-    table.print_foot()
-    if options.json:
-        table.save(options.json)
+    table.finish(options.json)
     return 0
 
 

@@ -73,7 +73,5 @@ def main(arguments: Sequence[str]) -> int:
     table.add("DDP step, meter off", [1e3 * off for off, _ in pairs], "ms")
     table.add("DDP step, meter on", [1e3 * on for _, on in pairs], "ms")
     table.add("on / off, pair by pair", [on / off for off, on in pairs], "x", target=1.05)
-    table.print_foot()
-    if options.json:
-        table.save(options.json)
+    table.finish(options.json)
     return 0

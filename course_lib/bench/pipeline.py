@@ -57,9 +57,7 @@ def main(arguments: list[str]) -> int:
                 for num_micro_batches in (4, 8, 16):
                     add_paced(table, cluster, kind, num_micro_batches, options.paced_rounds)
             add_peaks(table, cluster)
-    table.print_foot()
-    if options.json:
-        table.save(options.json)
+    table.finish(options.json)
     return 0
 
 

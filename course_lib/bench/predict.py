@@ -71,9 +71,8 @@ def main(arguments: list[str]) -> int:
     table = Table("course bench predict")
     together, rows = compare(options.rounds)
     show(table, rows)
-    table.print_foot()
+    table.finish(options.json)
     if options.json:
-        table.save(options.json)
         add_to_record(options.json, together, rows)
     return 0
 

@@ -59,6 +59,12 @@ class Table:
             + (f"; short: {', '.join(short)}" if short else "")
         )
 
+    def finish(self, path: Path | None) -> None:
+        """The last line, and the file, if one was asked for."""
+        self.print_foot()
+        if path is not None:
+            self.save(path)
+
     def save(self, path: Path) -> None:
         """Write the table as JSON: machine, versions, command, date, and every sample."""
         here = machine()

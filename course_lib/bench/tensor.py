@@ -44,9 +44,7 @@ def main(arguments: list[str]) -> int:
         for width, length in _SIZES:
             for sequence_parallel in (False, True):
                 add_rows(table, cluster, width, length, sequence_parallel, options.rounds)
-    table.print_foot()
-    if options.json:
-        table.save(options.json)
+    table.finish(options.json)
     return 0
 
 
