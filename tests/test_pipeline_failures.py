@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from planted import Fails
 from torch import nn
 
 from course_lib.cluster import Rank, RankFailed
@@ -79,18 +80,6 @@ def test_a_batch_that_micro_batches_cannot_share_is_refused(rank, x, target, sai
 # -- a stage raises --------------------------------------------------------------------------------------------------
 
 
-class Planted(torch.autograd.Function):
-    """The identity, whose backward raises."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        raise ArithmeticError("planted")
-
-
 class Stage(nn.Linear):
     """Goes wrong in the way that it is told to."""
 
@@ -110,7 +99,7 @@ class Stage(nn.Linear):
             return super().forward(x).to(torch.complex64)
         if self.wrong == "grows" and not is_zero:
             x = torch.cat([x, x])
-        return Planted.apply(super().forward(x)) if self.wrong == "backward" else super().forward(x)
+        return Fails.apply(super().forward(x)) if self.wrong == "backward" else super().forward(x)
 
 
 def step_with(me, stage, wrong, num_samples=8):

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 import torch.nn.functional as F
+from planted import Fails
 from torch import nn
 
 from course_lib.models import TransformerBlock, TransformerConfig
@@ -185,15 +186,6 @@ def test_activations_go_with_b_or_w_and_not_before(order, num_kept, waits):
 
 
 def test_a_half_that_fails_bears_the_name_of_its_stage():
-    class Fails(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx, gradient):
-            raise ArithmeticError("planted")
-
     module = nn.Linear(6, 6).double()
     module.register_forward_hook(lambda _module, _inputs, output: Fails.apply(output))
     with pytest.raises(
