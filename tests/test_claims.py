@@ -195,3 +195,12 @@ def test_a_verdict_on_threads_follows_the_race(name, threads_s, verdict, ranks, 
 def test_a_verdict_on_overlap_follows_what_was_hidden(small, one, verdict, ranks, monkeypatch):
     monkeypatch.setattr(speed, "_hidden_share", lambda _, in_one_bucket: one if in_one_bucket else small)
     assert claims.trial("E6").run(ranks).verdict == verdict
+
+
+def test_verdicts_stand_before_the_claims_in_lines_that_are_not_too_long():
+    lines = claims.verdicts("C5", "C7").splitlines()
+    assert lines[0].startswith("C5  holds                  Without a distributed sampler")
+    assert any(line.startswith("C7  false                  With nn.DataParallel") for line in lines)
+    assert max(map(len, lines)) <= 100
+    with pytest.raises(ValueError, match="There is no claim 'Z9'"):
+        claims.verdicts("C5", "Z9")

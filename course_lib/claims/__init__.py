@@ -11,11 +11,12 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+import textwrap
 
 from course_lib.claims.catalogue import ARTICLES, CLAIMS, Claim
 from course_lib.claims.evidence import VERDICTS, Evidence, Trial, found_trials
 
-__all__ = ["ARTICLES", "CLAIMS", "VERDICTS", "Claim", "Evidence", "Trial", "trial", "trials"]
+__all__ = ["ARTICLES", "CLAIMS", "VERDICTS", "Claim", "Evidence", "Trial", "trial", "trials", "verdicts"]
 
 
 def trials() -> dict[str, Trial]:
@@ -35,3 +36,13 @@ def trial(name: str) -> Trial:
     known = any(claim.name == name for claim in CLAIMS)
     what = f"The claim {name!r} has no trial yet." if known else f"There is no claim {name!r}."
     raise ValueError(f"{what} The nearest with a trial is {near!r}; there are {', '.join(every)}.")
+
+
+def verdicts(*names: str) -> str:
+    """Run the trials of these claims: a line or two for each, with its verdict and its text."""
+    lines = []
+    for name in names:
+        of_claim = trial(name)
+        line = f"{name:<4}{of_claim.run().verdict:<22} {of_claim.claim.text}"
+        lines.append(textwrap.fill(line, 100, subsequent_indent=" " * 27))
+    return "\n".join(lines)

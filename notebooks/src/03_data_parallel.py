@@ -767,13 +767,9 @@ processes.reveal(
 # machine lacks the GPUs that a trial needs, the verdict is *blocked*.
 
 # %% tags=["nbval-ignore-output"]
-import textwrap
+from course_lib.claims import trial, verdicts
 
-from course_lib.claims import trial
-
-for name in ["A4", "B1", "C1", "C2", "C4", "C7", "D4", "D5", "D6", "D7", "E2"]:
-    verdict, claim = trial(name).run().verdict, trial(name).claim.text
-    print(textwrap.fill(f"{name:<4}{verdict:<22} {claim}", 100, subsequent_indent=" " * 27))
+print(verdicts("A4", "B1", "C1", "C2", "C4", "C7", "D4", "D5", "D6", "D7", "E2"))
 
 # %% [markdown]
 # And one that is false of most programs and true of this one: "the updated weights are broadcast to every device, each

@@ -1641,12 +1641,10 @@ finally:
 # where this machine lacks the GPUs that a trial needs.
 
 # %% tags=["nbval-ignore-output"]
-import textwrap
+from course_lib.claims import verdicts
 
-met = ["A1", "A2", "A5", "A6", "A7", "A8", "A11", "C3", "C5", "C6", "C9", "C10", "C12", "C13", "C14"]
-for name in [*met, "D1", "D2", "D3", "E5", "E6"]:
-    verdict, claim = trial(name).run().verdict, trial(name).claim.text
-    print(textwrap.fill(f"{name:<4}{verdict:<22} {claim}", 100, subsequent_indent=" " * 27))
+print(verdicts("A1", "A2", "A5", "A6", "A7", "A8", "A11", "C3", "C5", "C6", "C9", "C10", "C12", "C13", "C14"))
+print(verdicts("D1", "D2", "D3", "E5", "E6"))
 
 # %% [markdown]
 # ## Six questions
