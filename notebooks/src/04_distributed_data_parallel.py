@@ -1617,7 +1617,7 @@ with socket.socket() as free:
 meet = ["--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]
 job = ["-m", "course_lib.examples.train_ddp", "--device=cpu", "--epochs=3", "--every=22", "--lr=0.03"]
 command = [sys.executable, "-m", "torch.distributed.run", *meet, "--local-addr=127.0.0.1", *job]
-settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+settings = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 PIPE = subprocess.PIPE
 agents = [subprocess.Popen(command, env=settings, stdout=PIPE, stderr=PIPE, text=True) for _ in range(2)]
 try:
@@ -1631,8 +1631,10 @@ finally:
 # %% [markdown]
 # One log for two agents: only rank 0 speaks. With `--max-restarts 3` for `torchrun` and `--checkpoint run.pt` for the
 # script, the job survives a rank that dies in the middle of an epoch: the agents start all ranks anew, they load the
-# file, and what is lost are the steps since it was written. (On torch 2.13, set `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1`
-# too: without it the new ranks may look for each other where the dead ones were.) Lesson 12 kills some.
+# file, and what is lost are the steps since it was written. Lesson 12 kills some.
+#
+# (`TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` is for torch 2.13, and gives each start a meeting point of its own: without it
+# new ranks may look for each other where the dead ones were, and on a busy machine a job that was done has hung.)
 #
 # ## What the articles say
 #
