@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
-from course_lib.parallel import DistributedDataParallel
+from course_lib.parallel.data import DistributedDataParallel
 
 TINY = {"bucket_size_bytes": 1, "first_bucket_size_bytes": 1}  # a bucket for each parameter
 

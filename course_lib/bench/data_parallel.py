@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     if options.rounds < 1 or options.workers < 1:
         parser.error("--rounds and --workers are whole numbers of at least 1")
     warnings.simplefilter("ignore", CrowdedWarning)
-    from course_lib.parallel import interpreter_lock
+    from course_lib.parallel.data import interpreter_lock
 
     table = Table("course bench data_parallel")
     table.print_head()
@@ -67,7 +67,7 @@ MODELS = {"many small layers": many_small_layers, "few large layers": few_large_
 
 def add_race(table: Table, cluster: Cluster, name: str, build: Build, backward: bool, rounds: int) -> None:
     """Five lines: the time of each, and the two speed-ups."""
-    from course_lib.parallel import threads_or_processes
+    from course_lib.parallel.data import threads_or_processes
 
     steps = 10 if build is many_small_layers else 3
     race = threads_or_processes(cluster, build, backward=backward, steps=steps, rounds=rounds)

@@ -19,8 +19,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, Link, Links, Rank
+from course_lib.cluster import Cluster, Links, Rank
 from course_lib.cost import ddp_step
+from course_lib.link import Link
 from course_lib.meter.stopwatch import Comparison, compare
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def paired_steps(me: Rank, name: str, rounds: int) -> Comparison:
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
-    from course_lib.parallel import DistributedDataParallel
+    from course_lib.parallel.data import DistributedDataParallel
 
     wrap: tuple[Callable[[nn.Module], nn.Module], ...] = (
         TorchDDP,
@@ -168,7 +169,7 @@ def overlap(me: Rank, rounds: int) -> dict[str, list[Overlap]]:
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
-    from course_lib.parallel import DistributedDataParallel, PacedLayers
+    from course_lib.parallel.data import DistributedDataParallel, PacedLayers
 
     def paced() -> PacedLayers:
         times = {"forward_s": _FORWARD_S, "backward_s": _BACKWARD_S}

@@ -16,8 +16,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, CrowdedWarning, Link, Links, Rank
+from course_lib.cluster import Cluster, CrowdedWarning, Links, Rank
 from course_lib.cluster.link_times import link_time
+from course_lib.link import Link
 from course_lib.meter.together import Spans, span_times, spans_of
 from course_lib.meter.units import time_text
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.bench.table import Table
 from course_lib.cluster import Cluster, CrowdedWarning, Rank
-from course_lib.cost.pipeline import StageTimes, simulate
+from course_lib.cost.pipeline import simulate
 from course_lib.meter.stopwatch import Comparison, compare
-from course_lib.parallel.pipeline import MAKERS, make, peak_live_by_stage
+from course_lib.schedules import SCHEDULES, get_schedule, peak_in_flight_by_stage
+from course_lib.schedules.stage_times import StageTimes
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -66,7 +67,7 @@ def main(arguments: list[str]) -> int:
 
 def add_steps(table: Table, kind: str, both: Comparison) -> None:
     """Three lines: the time by PyTorch, the time by the course, and the ratio of the paired times."""
-    theirs, ours, what = both.first.times_s, both.second.times_s, f"step, {MAKERS[kind].title}"
+    theirs, ours, what = both.first.times_s, both.second.times_s, f"step, {SCHEDULES[kind].title}"
     table.add(f"{what}: torch", [1e3 * time_s for time_s in theirs], "ms")
     table.add(f"{what}: the course", [1e3 * time_s for time_s in ours], "ms")
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
@@ -78,8 +79,8 @@ def paired_steps(me: Rank, kind: str, rounds: int, *, steps_in_a_turn: int = 4) 
     import torch
     import torch.distributed as dist
 
-    num_chunks = 2 if kind == "interleaved" else 1
-    both = [way(me, kind, num_chunks) for way in (_torch_step, _course_step)]
+    num_virtual_stages = 2 if kind == "interleaved" else 1
+    both = [way(me, kind, num_virtual_stages) for way in (_torch_step, _course_step)]
     tokens = torch.randint(256, (_NUM_MICRO_BATCHES * _MICRO_BATCH_SIZE, _LENGTH + 1))
     x = tokens[:, :-1] if me.rank == 0 else None
     y = tokens[:, 1:] if me.rank == me.world_size - 1 else None
@@ -105,14 +106,16 @@ def _parts(num_stages: int) -> list[nn.Module]:
     import torch
 
     from course_lib.models import Transformer, TransformerConfig
-    from course_lib.parallel import cut, pieces_of, split_evenly
+    from course_lib.parallel.model import cut, pieces_of, split_evenly
 
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(num_layers=6))
     return [*cut(model, split_evenly([1] * len(pieces_of(model)), num_stages))]
 
 
-def _torch_step(me: Rank, kind: str, num_chunks: int) -> Callable[[Tensor | None, Tensor | None], None]:
+def _torch_step(
+    me: Rank, kind: str, num_virtual_stages: int
+) -> Callable[[Tensor | None, Tensor | None], None]:
     from torch.distributed.pipelining import (
         PipelineStage,
         Schedule1F1B,
@@ -122,7 +125,7 @@ def _torch_step(me: Rank, kind: str, num_chunks: int) -> Callable[[Tensor | None
 
     from course_lib.models import next_token_loss
 
-    num_stages = num_chunks * me.world_size
+    num_stages = num_virtual_stages * me.world_size
     parts = _parts(num_stages)
     numbers = range(me.rank, num_stages, me.world_size)
     stages = [PipelineStage(parts[number], number, num_stages, me.device) for number in numbers]
@@ -143,11 +146,13 @@ def _torch_step(me: Rank, kind: str, num_chunks: int) -> Callable[[Tensor | None
     return step
 
 
-def _course_step(me: Rank, kind: str, num_chunks: int) -> Callable[[Tensor | None, Tensor | None], None]:
+def _course_step(
+    me: Rank, kind: str, num_virtual_stages: int
+) -> Callable[[Tensor | None, Tensor | None], None]:
     from course_lib.models import next_token_loss
     from course_lib.parallel.pipeline import Pipeline
 
-    schedule = make(kind, me.world_size, _NUM_MICRO_BATCHES, num_chunks=num_chunks)
+    schedule = get_schedule(kind, me.world_size, _NUM_MICRO_BATCHES, num_virtual_stages=num_virtual_stages)
     pipeline = Pipeline(me, _parts(schedule.num_stages), schedule, next_token_loss)
 
     def step(x: Tensor | None, y: Tensor | None) -> None:
@@ -164,7 +169,7 @@ def add_paced(table: Table, cluster: Cluster, kind: str, num_micro_batches: int,
     """A line: how far measured idle shares are from the simulated one."""
     from course_lib.parallel.pipeline import run_pipeline_steps
 
-    schedule = make(kind, cluster.world_size, num_micro_batches)
+    schedule = get_schedule(kind, cluster.world_size, num_micro_batches)
     times = _TIMES.divided(schedule.num_stages // schedule.num_ranks)
     expected = simulate(schedule, times).idle_share
     steps = run_pipeline_steps(cluster, schedule, times, steps=rounds)
@@ -178,11 +183,11 @@ def add_paced(table: Table, cluster: Cluster, kind: str, num_micro_batches: int,
 
 def add_peaks(table: Table, cluster: Cluster) -> None:
     """A line: by how many micro-batches any stage's activations differ from the count, over all schedules."""
-    by_rank = cluster.call(peaks, (tuple(MAKERS), 6), show=False)
+    by_rank = cluster.call(peaks, (tuple(SCHEDULES), 6), show=False)
     off = []
-    for kind in MAKERS:
+    for kind in SCHEDULES:
         found = {stage: peak for rank in by_rank for stage, peak in rank[kind].items()}
-        expected = peak_live_by_stage(make(kind, cluster.world_size, 6))
+        expected = peak_in_flight_by_stage(get_schedule(kind, cluster.world_size, 6))
         off.append(max(abs(found[stage] - peak) for stage, peak in enumerate(expected)))
     table.add(f"activations at the peak off, all schedules, {cluster.world_size} ranks", off, "", target=0.0)
 
@@ -196,10 +201,10 @@ def peaks(me: Rank, kinds: tuple[str, ...], num_micro_batches: int) -> dict[str,
 
     found = {}
     for kind in kinds:
-        schedule = make(kind, me.world_size, num_micro_batches)
+        schedule = get_schedule(kind, me.world_size, num_micro_batches)
         stages = [nn.Linear(4, 4) for _ in range(schedule.num_stages)]
         pipeline = Pipeline(me, stages, schedule, nn.functional.mse_loss)
         x = torch.ones(num_micro_batches, 4)
         pipeline.step(x, x)
-        found[kind] = pipeline.peak_live
+        found[kind] = pipeline.peak_in_flight
     return found

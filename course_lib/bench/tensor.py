@@ -68,7 +68,7 @@ def paired(me: Rank, width: int, length: int, sequence_parallel: bool, rounds: i
     import torch.distributed as dist
 
     from course_lib.models import TransformerBlock, TransformerConfig
-    from course_lib.parallel import split_block
+    from course_lib.parallel.tensor import split_block
 
     torch.manual_seed(0)
     config = TransformerConfig(width=width, context_length=length, num_heads=4)

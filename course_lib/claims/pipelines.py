@@ -13,18 +13,11 @@ from torch import nn
 
 from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.claims.workloads import batch, distance, gradients
-from course_lib.cluster import Cluster, Link, Rank
-from course_lib.cost import Simulation, StageTimes
+from course_lib.cluster import Cluster, Rank
+from course_lib.link import Link
 from course_lib.meter import MemoryLedger, metered
-from course_lib.parallel.pipeline import (
-    Pipeline,
-    Schedule,
-    average_gradients,
-    gpipe,
-    naive,
-    one_f_one_b,
-    run_pipeline,
-)
+from course_lib.parallel.pipeline import Pipeline, average_gradients, run_pipeline
+from course_lib.schedules import Schedule, ScheduleTrace, StageTimes, gpipe, naive, one_f_one_b
 
 __all__: list[str] = []
 
@@ -41,13 +34,13 @@ def _step(
     schedule: Schedule,
     times: StageTimes | list[StageTimes] = _EQUAL,
     link: Link | None = None,
-) -> Simulation:
+) -> ScheduleTrace:
     """One paced step on real ranks, as measured after a forward pass to warm up."""
     message_bytes = 4 if link is None else _ACTIVATION_BYTES
     return run_pipeline(cluster, schedule, times, link=link, message_bytes=message_bytes, steps=1)
 
 
-def _moving_and_waiting(step: Simulation) -> tuple[float, float]:
+def _moving_and_waiting(step: ScheduleTrace) -> tuple[float, float]:
     """Seconds of a naive step in which nobody computes, and in which a rank waits for another one's computing."""
     computing_s = sum(step.compute_s)
     return step.makespan_s - computing_s, computing_s * (_P - 1) / _P
@@ -142,7 +135,7 @@ def _held(me: Rank, schedule: Schedule) -> tuple[int, int, torch.Tensor]:
     pipeline = Pipeline(me, _stages(), schedule, nn.functional.cross_entropy)
     pipeline.step(*batch(_NUM_SAMPLES))
     numbers = sum(p.numel() for p in pipeline.parameters())
-    return numbers, max(pipeline.peak_live.values()), gradients(pipeline.stages)
+    return numbers, max(pipeline.peak_in_flight.values()), gradients(pipeline.stages)
 
 
 def _live(cluster: Cluster, schedule: Schedule) -> str:

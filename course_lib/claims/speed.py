@@ -14,9 +14,10 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.claims.evidence import Evidence, Ranks, tries
-from course_lib.cluster import Cluster, Link, Links, Rank, pace
+from course_lib.cluster import Cluster, Links, Rank, pace
+from course_lib.link import Link
 from course_lib.meter import metered, time_text
-from course_lib.parallel import PacedLayers
+from course_lib.parallel.data import PacedLayers
 
 __all__: list[str] = []
 

@@ -17,7 +17,6 @@ from course_lib.cost.collectives import (
 from course_lib.cost.flops import Flops, flops, mfu, six_n_flops
 from course_lib.cost.gloo import GLOO_COLLECTIVES, GlooTime, gloo_time
 from course_lib.cost.growing import A100_ALL_REDUCE, GrowingLatency, fit_growing_latency
-from course_lib.cost.links import Link, Network
 from course_lib.cost.machines import LINKS, MACHINES, MachineSpec, from_calibration, machine_spec
 from course_lib.cost.memory import (
     DTYPE_BYTES,
@@ -27,14 +26,14 @@ from course_lib.cost.memory import (
     model_state,
     precision_state,
 )
-from course_lib.cost.pipeline import StageTimes, simulate
-from course_lib.cost.pipeline_formulas import pipeline_idle_share, pipeline_peak_live
-from course_lib.cost.pipeline_result import Simulation
+from course_lib.cost.network import Network
+from course_lib.cost.pipeline import simulate
+from course_lib.cost.pipeline_formulas import pipeline_idle_share, pipeline_peak_in_flight
 from course_lib.cost.rounds import Round, rounds_of
 from course_lib.cost.scaling import (
     ScalingPoint,
-    crossing_bandwidth_bytes_per_s,
-    crossing_ranks,
+    break_even_bandwidth_bytes_per_s,
+    break_even_ranks,
     scaling_curve,
 )
 from course_lib.cost.step import Bucket, StepTime, ddp_buckets, ddp_step
@@ -72,28 +71,25 @@ __all__ = [
     "GrowingLatency",
     "Layer",
     "Linear",
-    "Link",
     "MachineSpec",
     "Network",
     "Round",
     "Saved",
     "ScalingPoint",
-    "Simulation",
     "SplitCollective",
-    "StageTimes",
     "StateBytes",
     "StepTime",
     "activation_bytes",
     "algorithms_of",
     "block_collectives",
+    "break_even_bandwidth_bytes_per_s",
+    "break_even_ranks",
     "bus_factor",
     "cnn_layers",
     "collective_cost",
     "collectives_sent_bytes",
     "collectives_time_s",
     "conv_activations",
-    "crossing_bandwidth_bytes_per_s",
-    "crossing_ranks",
     "ddp_buckets",
     "ddp_step",
     "explained_activations",
@@ -105,7 +101,7 @@ __all__ = [
     "mfu",
     "model_state",
     "pipeline_idle_share",
-    "pipeline_peak_live",
+    "pipeline_peak_in_flight",
     "precision_state",
     "published_activation_bytes",
     "resnet_layers",

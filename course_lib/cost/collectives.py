@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from course_lib.checks import at_least
-from course_lib.cost.known import known, not_negative
-from course_lib.cost.links import Link, Network
+from course_lib.checks import at_least, known, not_negative
+from course_lib.cost.network import Network
 from course_lib.cost.rounds import ALGORITHMS, Round, rounds_of
+from course_lib.link import Link
 
 __all__ = ["COLLECTIVES", "CollectiveCost", "algorithms_of", "bus_factor", "collective_cost"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from course_lib.checks import at_least
-from course_lib.cost.known import above_zero, known
-from course_lib.cost.links import Link, Network
+from course_lib.checks import above_zero, at_least, known
+from course_lib.cost.network import Network
+from course_lib.link import Link
 
 if TYPE_CHECKING:
     from course_lib.meter.calibration import Calibration

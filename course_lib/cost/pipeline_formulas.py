@@ -7,12 +7,11 @@ the textbooks. Unequal stages, slow links and schedules of one's own need ``simu
 
 from __future__ import annotations
 
-from course_lib.checks import at_least
-from course_lib.cost.known import known
-from course_lib.cost.pipeline import StageTimes
-from course_lib.parallel.pipeline.makers import MAKERS, chunks_of
+from course_lib.checks import at_least, known
+from course_lib.schedules.published import SCHEDULES, virtual_stages_of
+from course_lib.schedules.stage_times import StageTimes
 
-__all__ = ["pipeline_idle_share", "pipeline_peak_live"]
+__all__ = ["pipeline_idle_share", "pipeline_peak_in_flight"]
 
 
 def pipeline_idle_share(
@@ -20,16 +19,20 @@ def pipeline_idle_share(
     num_ranks: int,
     num_micro_batches: int,
     *,
-    num_chunks: int | None = None,
+    num_virtual_stages: int | None = None,
     times: StageTimes | None = None,
 ) -> float:
-    """The share of the ranks' time in which they do not compute, for a kind of ``MAKERS``.
+    """The share of the ranks' time in which they do not compute, for a kind of ``SCHEDULES``.
 
     ``times`` are those of all that a rank holds; only the zero bubble schedules depend on them. Raises ValueError
     where the formula does not hold: ZB-H1 needs ``m >= p`` and a W that is no longer than F and I, ZB-V needs
     ``m >= 2p - 1`` and F, I and W of equal time.
     """
-    p, m, v = num_ranks, num_micro_batches, _chunks(kind, num_ranks, num_micro_batches, num_chunks)
+    p, m, v = (
+        num_ranks,
+        num_micro_batches,
+        _stages_a_rank(kind, num_ranks, num_micro_batches, num_virtual_stages),
+    )
     f, i, w = (times.forward_s, times.input_s, times.weight_s) if times else (1.0, 1.0, 1.0)
     work_s = m * (f + i + w)
     if kind == "naive":
@@ -40,19 +43,23 @@ def pipeline_idle_share(
     elif kind == "zb_v":
         _holds("ZB-V", m >= 2 * p - 1 and f == i == w, "m >= 2p - 1 and F, I and W of equal time")
         wait_s = (p - 1) * f / 2  # only because later ranks start later
-    else:  # too few micro-batches do not keep p ranks busy while they pass from chunk to chunk
+    else:  # too few micro-batches do not keep p ranks busy while they pass from stage to stage
         wait_s = (p - 1 + (v - 1) * max(0, p - m)) * (f + i + w) / v
     return wait_s / (work_s + wait_s) if wait_s else 0.0
 
 
-def pipeline_peak_live(
-    kind: str, num_ranks: int, num_micro_batches: int, *, num_chunks: int | None = None
+def pipeline_peak_in_flight(
+    kind: str, num_ranks: int, num_micro_batches: int, *, num_virtual_stages: int | None = None
 ) -> tuple[int, ...]:
     """For each rank the most activations that it holds, one being a micro-batch on one of its stages.
 
     With several stages a rank, a stage is a smaller piece of the model and its activations are as much smaller.
     """
-    p, m, v = num_ranks, num_micro_batches, _chunks(kind, num_ranks, num_micro_batches, num_chunks)
+    p, m, v = (
+        num_ranks,
+        num_micro_batches,
+        _stages_a_rank(kind, num_ranks, num_micro_batches, num_virtual_stages),
+    )
     group = -(-m // max(1, m // p))  # micro-batches that interleaved 1F1B passes on together
     peaks = {
         "naive": lambda rank: 1,
@@ -66,10 +73,10 @@ def pipeline_peak_live(
     return tuple(min(peaks[kind](rank), v * m) for rank in range(p))
 
 
-def _chunks(kind: str, num_ranks: int, num_micro_batches: int, num_chunks: int | None) -> int:
+def _stages_a_rank(kind: str, num_ranks: int, num_micro_batches: int, num_virtual_stages: int | None) -> int:
     """How many stages a rank holds, after a look at all arguments."""
     at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
-    return chunks_of(known("kind", kind, MAKERS), num_chunks)
+    return virtual_stages_of(known("kind", kind, SCHEDULES), num_virtual_stages)
 
 
 def _holds(title: str, condition: bool, words: str) -> None:

@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.checks import at_least
-from course_lib.cost.known import above_zero, known, not_negative
+from course_lib.checks import above_zero, at_least, known, not_negative
 from course_lib.cost.step import StepTime, ddp_step
 
-__all__ = ["ScalingPoint", "crossing_bandwidth_bytes_per_s", "crossing_ranks", "scaling_curve"]
+__all__ = ["ScalingPoint", "break_even_bandwidth_bytes_per_s", "break_even_ranks", "scaling_curve"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def scaling_curve(
     return tuple(points)
 
 
-def crossing_ranks(points: Sequence[ScalingPoint]) -> int | None:
+def break_even_ranks(points: Sequence[ScalingPoint]) -> int | None:
     """The first number of ranks at which communication takes longer than the backward pass that should hide it.
 
     None where that happens at none of the points.
@@ -77,7 +76,7 @@ def crossing_ranks(points: Sequence[ScalingPoint]) -> int | None:
     return next(crossed, None)
 
 
-def crossing_bandwidth_bytes_per_s(
+def break_even_bandwidth_bytes_per_s(
     bucket_bytes: Sequence[float], *, num_ranks: int, backward_s: float, latency_s: float = 0.0
 ) -> float:
     """The bandwidth of a link at which ring all-reduces of all buckets take just as long as the backward pass.

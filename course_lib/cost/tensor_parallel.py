@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from course_lib.checks import at_least
 from course_lib.cost.architectures import TransformerSizes
 from course_lib.cost.collectives import bus_factor, collective_cost
-from course_lib.cost.links import Link, Network
+from course_lib.cost.network import Network
+from course_lib.link import Link
 
 __all__ = [
     "SplitCollective",

@@ -42,7 +42,7 @@ from course_lib.cluster import Rank
 from course_lib.examples.set_up import StopSignal, largest_of_all, leave_signals_to_the_rank, say, set_up
 from course_lib.examples.settings import Images, learning_rate, load_images, parse_arguments
 from course_lib.models import ResNet
-from course_lib.parallel.checkpoint import load_on_all, save_by_one
+from course_lib.parallel.data.checkpoint import load_on_all, save_by_one
 
 # -- data -------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
-from course_lib.parallel import MatmulPlan, Partial, Placement, Shard
+from course_lib.parallel.tensor import MatmulPlan, Partial, Placement, Shard
 
 from .style import OKABE_ITO, Picture, style, text_colour
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from course_lib.cost.pipeline_result import ActionSpan, Simulation
 from course_lib.meter.units import time_text
-from course_lib.parallel.pipeline.schedule import KINDS, Action, Schedule
+from course_lib.schedules.action import KINDS, Action
+from course_lib.schedules.table import Schedule
+from course_lib.schedules.trace import ActionSpan, ScheduleTrace
 
 from .raster import Raster, Sheet
 from .style import OKABE_ITO, Look
@@ -32,8 +33,8 @@ _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 def pipeline_gantt(
-    predicted: Simulation | None = None,
-    measured: Simulation | None = None,
+    predicted: ScheduleTrace | None = None,
+    measured: ScheduleTrace | None = None,
     *,
     title: str = "",
     alt: str | None = None,
@@ -69,7 +70,7 @@ def pipeline_gantt(
     return Raster(sheet.image, alt if alt is not None else _words(schedule, runs))
 
 
-def _row(sheet: Sheet, run: Simulation, rank: int, top: float, bottom: float, scale: float) -> None:
+def _row(sheet: Sheet, run: ScheduleTrace, rank: int, top: float, bottom: float, scale: float) -> None:
     zero_s = min((row[0].start_s for row in run.rows if row), default=0.0)
     first = min(run.schedule.stages_of_rank[rank], default=0)
     for _, action, start_s, end_s in run.rows[rank]:
@@ -111,7 +112,7 @@ def _key(sheet: Sheet, schedule: Schedule, y: float) -> None:
         sheet.text(x, y, "lighter: a rank's later stages", size=9)
 
 
-def _words(schedule: Schedule, runs: Mapping[str, Simulation]) -> str:
+def _words(schedule: Schedule, runs: Mapping[str, ScheduleTrace]) -> str:
     p, m = schedule.num_ranks, schedule.num_micro_batches
     size = f"{p} rank{'s' * (p > 1)} and {m} micro-batch{'es' * (m > 1)}"
     times = [

@@ -16,7 +16,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from course_lib.meter.units import bytes_text
-from course_lib.parallel.recording import Frame, Piece
+from course_lib.parallel.collectives.recording import Frame, Piece
 
 from .style import OKABE_ITO, Picture, style, text_colour
 

@@ -22,9 +22,10 @@ import torch
 import torch.distributed as dist
 
 from course_lib import Predict, check, cost, hint, quiz, shared_cluster, solution
-from course_lib.cluster import RankError, exchange, receive, send
+from course_lib.cluster import RankError, exchange, recv, send
 from course_lib.meter import metered
-from course_lib.parallel import collectives, record
+from course_lib.parallel import collectives
+from course_lib.parallel.collectives import record
 from course_lib.plot import lines, tiles
 
 # %% tags=["nbval-ignore-output"]
@@ -146,7 +147,7 @@ which.reveal(
 # ![Left: ranks 1, 2 and 3 send to rank 0. Right: rank 0 sends to ranks 1, 2 and 3](../assets/02_naive.png)
 #
 # First the way that comes to mind. All ranks send their tensor to rank 0; it adds them up and sends the sum to
-# everybody. `send` and `receive` describe a message, `exchange` starts all messages of a list *together* and waits
+# everybody. `send` and `recv` describe a message, `exchange` starts all messages of a list *together* and waits
 # until they are through.
 
 
@@ -155,12 +156,12 @@ def naive_all_reduce(me, tensor):
     others = range(1, me.world_size)
     if me.rank == 0:
         rooms = [torch.empty_like(tensor) for _ in others]
-        exchange([receive(room, rank) for room, rank in zip(rooms, others, strict=True)])
+        exchange([recv(room, rank) for room, rank in zip(rooms, others, strict=True)])
         tensor += sum(rooms)
         exchange([send(tensor, rank) for rank in others])
     else:
         exchange([send(tensor, 0)])
-        exchange([receive(tensor, 0)])
+        exchange([recv(tensor, 0)])
     return tensor
 
 
@@ -282,10 +283,10 @@ def ring_all_reduce(me, tensor):
     for step in range(n - 1):
         mine = parts[(me.rank - step - 1) % n]
         arrived = torch.empty_like(mine)
-        exchange([send(parts[(me.rank - step) % n], after), receive(arrived, before)])
+        exchange([send(parts[(me.rank - step) % n], after), recv(arrived, before)])
         mine += arrived
     for step in range(n - 1):
-        exchange([send(parts[(me.rank + 1 - step) % n], after), receive(parts[(me.rank - step) % n], before)])
+        exchange([send(parts[(me.rank + 1 - step) % n], after), recv(parts[(me.rank - step) % n], before)])
     return tensor
     ### END SOLUTION
 
@@ -501,7 +502,7 @@ def tree_broadcast(me, tensor):
             if me.rank + reach < me.world_size:
                 exchange([send(tensor, me.rank + reach)])
         elif me.rank < 2 * reach:
-            exchange([receive(tensor, me.rank - reach)])
+            exchange([recv(tensor, me.rank - reach)])
         reach *= 2
     return tensor
     ### END SOLUTION
@@ -582,7 +583,7 @@ times.reveal(
 # 3. `reduce`: how many copies of the whole tensor travel, and how many would travel if everybody sent to rank 0?
 
 # %%
-from course_lib.parallel import RECORDABLE
+from course_lib.parallel.collectives import RECORDABLE
 from course_lib.widgets import CollectiveExplorer
 
 recordings = [record(ranks, name) for name in RECORDABLE]
@@ -600,7 +601,7 @@ CollectiveExplorer(recordings)
 def pass_on(me, mine):
     theirs = torch.empty_like(mine)
     exchange([send(mine, (me.rank + 1) % me.world_size)])
-    exchange([receive(theirs, (me.rank - 1) % me.world_size)])
+    exchange([recv(theirs, (me.rank - 1) % me.world_size)])
     return theirs
 
 
@@ -653,7 +654,7 @@ def pass_on_mended(me, mine):
     ### BEGIN SOLUTION
     theirs = torch.empty_like(mine)
     after, before = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size
-    exchange([send(mine, after), receive(theirs, before)])
+    exchange([send(mine, after), recv(theirs, before)])
     return theirs
     ### END SOLUTION
 
@@ -833,7 +834,7 @@ for name in found[0]:
 # |---|---|
 # | `ring_all_reduce` | `dist.all_reduce(tensor)` |
 # | `tree_broadcast` | `dist.broadcast(tensor, src=0)` |
-# | `exchange([send(...), receive(...)])` | `dist.batch_isend_irecv([dist.P2POp(...), ...])` |
+# | `exchange([send(...), recv(...)])` | `dist.batch_isend_irecv([dist.P2POp(...), ...])` |
 # | the evidence table | `TORCH_NCCL_TRACE_BUFFER_SIZE`, PyTorch's flight recorder |
 #
 # The other collectives of this lesson, in the same style, are in `course_lib/parallel/collectives`; each fits a

@@ -29,7 +29,14 @@ from course_lib import Predict, check, cost, hint, machine, quiz, shared_cluster
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text
 from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss, parameter_count
-from course_lib.parallel import CopyCounter, DataParallel, gather, parallel_apply, replicate, scatter
+from course_lib.parallel.data import (
+    CopyCounter,
+    DataParallel,
+    gather,
+    parallel_apply,
+    replicate,
+    scatter,
+)
 from course_lib.plot import memory_bars
 
 # %% [markdown]
@@ -469,7 +476,7 @@ def few_large_layers():
 
 
 # %% tags=["nbval-ignore-output"]
-from course_lib.parallel import interpreter_lock, threads_or_processes
+from course_lib.parallel.data import interpreter_lock, threads_or_processes
 
 ranks = shared_cluster(2)
 races = {
@@ -803,7 +810,7 @@ else:
 # | `scatter`, `gather` | the same names in `torch.nn.parallel` |
 # | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")` |
 #
-# The course's own version is in `course_lib/parallel/data_parallel.py`, about four screens.
+# The course's own version is in `course_lib/parallel/data/data_parallel.py`, about four screens.
 
 # %% [markdown]
 # ## Five questions

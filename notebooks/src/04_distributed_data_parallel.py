@@ -34,7 +34,7 @@ from course_lib import Links, Predict, check, cost, hint, machine, pace, quiz, s
 from course_lib.data import digits, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
 from course_lib.models import SmallCNN, accuracy
-from course_lib.parallel import (
+from course_lib.parallel.data import (
     DistributedDataParallel,
     DistributedSampler,
     DriftDetector,
@@ -1127,7 +1127,7 @@ lose.reveal(
 
 # %% tags=["computed-time"]
 for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as quick", 0.032 / 50)):
-    needed = cost.crossing_bandwidth_bytes_per_s(SIZES, num_ranks=2, backward_s=backward_s, latency_s=1e-3)
+    needed = cost.break_even_bandwidth_bytes_per_s(SIZES, num_ranks=2, backward_s=backward_s, latency_s=1e-3)
     rate = f"{needed / 1e6:.0f} MB/s" if needed < float("inf") else "no bandwidth is enough"
     print(f"{name}, two ranks: to hide everything, {rate}")
 

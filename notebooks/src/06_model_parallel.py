@@ -24,11 +24,11 @@ import torch
 import torch.distributed as dist
 
 from course_lib import Cluster, Link, Links, Predict, check, hint, quiz, shared_cluster, solution
-from course_lib.cluster import exchange, receive, send
+from course_lib.cluster import exchange, recv, send
 from course_lib.data import documentation_windows, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
 from course_lib.models import ResNet, Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel import (
+from course_lib.parallel.model import (
     ModelParallel,
     cut,
     memory_costs,
@@ -146,7 +146,7 @@ returned.reveal(
 # (batch, tokens, width).
 #
 # Now the whole step, as it first comes to mind: rank 0 sends its activation, rank 1 goes on and calls
-# `loss.backward()`. (`exchange`, `send` and `receive` are those of lesson 02; they work on GPUs too.)
+# `loss.backward()`. (`exchange`, `send` and `recv` are those of lesson 02; they work on GPUs too.)
 #
 # **How many of rank 0's parameters have a gradient then?**
 
@@ -173,7 +173,7 @@ def forward_alone(me):
         exchange([send(part(x).detach(), 1)])
     else:
         activation = torch.empty(SHAPE, device=me.device)
-        exchange([receive(activation, 0)])
+        exchange([recv(activation, 0)])
         next_token_loss(part(activation), y).backward()
     return sum(p.grad is not None for p in part.parameters())
 
@@ -215,7 +215,7 @@ def there_and_back(me, part, x, target, loss_of, room):
     # 3. Who waits for a gradient from you?
     ### BEGIN SOLUTION
     if not is_first:
-        exchange([receive(room, me.rank - 1)])
+        exchange([recv(room, me.rank - 1)])
     entering = x if is_first else room.requires_grad_()
     leaving, loss = part(entering), None
     if is_last:
@@ -224,7 +224,7 @@ def there_and_back(me, part, x, target, loss_of, room):
     else:
         exchange([send(leaving.detach(), me.rank + 1)])
         gradient = torch.empty_like(leaving)
-        exchange([receive(gradient, me.rank + 1)])
+        exchange([recv(gradient, me.rank + 1)])
         leaving.backward(gradient)
     if not is_first:
         exchange([send(entering.grad, me.rank - 1)])
@@ -270,7 +270,7 @@ if backward_verdict.passed:
 #
 # What you wrote by hand can be taught to autograd. A `torch.autograd.Function` is a forward and the backward that
 # belongs to it: *forward: send; backward: receive*, and the other way round. With such a pair every rank's loop looks
-# like any training loop. The pair is in `course_lib/parallel/passing.py`, 40 lines; `ModelParallel` uses it.
+# like any training loop. The pair is in `course_lib/parallel/model/passing.py`, 40 lines; `ModelParallel` uses it.
 
 
 # %%
@@ -753,7 +753,7 @@ def after_backward(me, weight, other):
     """Make ``weight.grad`` on both ranks what the uncut model's matrix would have."""
     ### BEGIN SOLUTION
     theirs = torch.empty_like(weight.grad)
-    exchange([send(weight.grad, other), receive(theirs, other)])
+    exchange([send(weight.grad, other), recv(theirs, other)])
     weight.grad += theirs
     ### END SOLUTION
 

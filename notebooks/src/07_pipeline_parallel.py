@@ -19,15 +19,17 @@
 import torch
 import torch.distributed as dist
 
-from course_lib import Cluster, Link, Predict, check, hint, quiz, shared_cluster
+from course_lib import Cluster, Link, Predict, check, hint, quiz, schedules, shared_cluster
 from course_lib.claims import VERDICTS, trial
 from course_lib.cluster import RankError
-from course_lib.cost import StageTimes, simulate
+from course_lib.cost import simulate
 from course_lib.data import documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel import cut, parameter_costs, pipeline, split_evenly
+from course_lib.parallel import pipeline
+from course_lib.parallel.model import cut, parameter_costs, split_evenly
 from course_lib.plot import lines, memory_bars, pipeline_gantt
+from course_lib.schedules import StageTimes
 from course_lib.widgets import Goal, ScheduleStudio
 
 # %% tags=["nbval-ignore-output"]
@@ -59,7 +61,7 @@ def run_paced(schedule, times, **settings):
 batch_times = StageTimes.of(0.040)
 
 # %% tags=["nbval-ignore-output"]
-stairs = run_paced(pipeline.naive(4), batch_times)
+stairs = run_paced(schedules.naive(4), batch_times)
 print(f"{stairs.makespan_s * 1e3:.0f} ms, and {stairs.idle_share:.0%} of the devices' time is idle")
 pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 
@@ -84,7 +86,7 @@ idle_of_four.commit(0)  # "four pieces keep four devices busy"
 idle_of_four
 
 # %% tags=["nbval-ignore-output"]
-pieces = run_paced(pipeline.gpipe(4, 4), batch_times.divided(4))
+pieces = run_paced(schedules.gpipe(4, 4), batch_times.divided(4))
 print(f"{pieces.makespan_s * 1e3:.0f} ms")
 pipeline_gantt(measured=pieces, title="The same batch in four micro-batches, measured")
 
@@ -144,7 +146,7 @@ for p in [2, 4, 8, 64]:
 # %% tags=["nbval-ignore-output"]
 times = StageTimes.of(0.010)
 counts = [1, 2, 4, 8, 16]
-measured = [100 * run_paced(pipeline.gpipe(4, m), times).idle_share for m in counts]
+measured = [100 * run_paced(schedules.gpipe(4, m), times).idle_share for m in counts]
 lines(
     {
         "(p - 1) / (m + p - 1)": (counts, [100 * idle_by_formula(4, m) for m in counts]),
@@ -216,7 +218,7 @@ import time
 def step_times(me, counts, repeats=2):
     quickest_s = {}
     for m in counts:
-        schedule = pipeline.gpipe(me.world_size, m)
+        schedule = schedules.gpipe(me.world_size, m)
         model = pipeline.Pipeline(me, make_stages(me.world_size), schedule, next_token_loss)
         for _ in range(repeats):
             dist.barrier()
@@ -296,8 +298,8 @@ if table_verdict.passed:
 # says so before any rank begins. Here stage 0 wants to run B0 before F1, and stage 1 F1 before B0:
 
 # %%
-impatient = pipeline.from_text("F0 B0 F1 B1\nF0 F1 B1 B0")
-for problem in pipeline.validate(impatient):
+impatient = schedules.from_text("F0 B0 F1 B1\nF0 F1 B1 B0")
+for problem in schedules.validate(impatient):
     print(problem)
 
 # %% [markdown]
@@ -327,10 +329,10 @@ def peaks_of_a_step(me, schedule):
     for _ in range(2):  # the first step also pays for what is made once
         with MemoryLedger(model.stages, inputs=batches[0], rank=me.rank) as ledger:
             model.step(*batches[0])
-    return max(model.peak_live.values()), ledger.peak()
+    return max(model.peak_in_flight.values()), ledger.peak()
 
 
-gpipe_peaks = four.run(peaks_of_a_step, pipeline.gpipe(4, 16))
+gpipe_peaks = four.run(peaks_of_a_step, schedules.gpipe(4, 16))
 print("live micro-batches at most, by rank:", [count for count, _ in gpipe_peaks])
 live.reveal(
     measured=gpipe_peaks[0][0],
@@ -365,14 +367,14 @@ bubble.commit("somewhat smaller")
 bubble
 
 # %% tags=["nbval-ignore-output"]
-steps = {make.__name__: run_paced(make(4, 8), times) for make in [pipeline.gpipe, pipeline.one_f_one_b]}
+steps = {make.__name__: run_paced(make(4, 8), times) for make in [schedules.gpipe, schedules.one_f_one_b]}
 for name, step in steps.items():
     planned = simulate(step.schedule, times).idle_share
     print(f"{name:<12} {planned:.1%} idle planned, {step.idle_share:.0%} measured")
 pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_b"], title="1F1B")
 
 # %%
-planned = [simulate(make(4, 8), times).idle_share for make in [pipeline.gpipe, pipeline.one_f_one_b]]
+planned = [simulate(make(4, 8), times).idle_share for make in [schedules.gpipe, schedules.one_f_one_b]]
 bubble.reveal(
     measured="the same" if abs(planned[0] - planned[1]) < 1e-9 else "somewhat smaller",
     label="computed",
@@ -389,7 +391,7 @@ bubble.reveal(
 # Then why does everybody use it? Because of what it keeps:
 
 # %%
-f1b1_peaks = four.run(peaks_of_a_step, pipeline.one_f_one_b(4, 16))
+f1b1_peaks = four.run(peaks_of_a_step, schedules.one_f_one_b(4, 16))
 bars = {}
 for name, peaks in [("GPipe", gpipe_peaks), ("1F1B", f1b1_peaks)]:
     print(f"{name:<6} live micro-batches at most, by rank:", [count for count, _ in peaks])
@@ -438,8 +440,8 @@ order_verdict = check("07.1f1b", order_of_stage)
 # %% tags=["nbval-ignore-output"]
 if order_verdict.passed:
     rows = [" ".join(order_of_stage(stage, 4, 6)) for stage in range(4)]
-    yours = pipeline.from_text("\n".join(rows), name="your 1F1B")
-    print(pipeline.to_text(yours))
+    yours = schedules.from_text("\n".join(rows), name="your 1F1B")
+    print(schedules.str(yours))
     print(f"executed by four ranks: {run_paced(yours, times).makespan_s * 1e3:.0f} ms")
 
 # %% [markdown]
@@ -470,8 +472,8 @@ def train(me, schedule, num_steps=2):
 
 
 # %%
-schedules = [pipeline.naive(1), pipeline.gpipe(2, 8), pipeline.one_f_one_b(4, 8)]
-schedules += [pipeline.one_f_one_b(4, 5), pipeline.interleaved(2, 8), pipeline.zero_bubble_h1(4, 8)]
+schedules = [schedules.naive(1), schedules.gpipe(2, 8), schedules.one_f_one_b(4, 8)]
+schedules += [schedules.one_f_one_b(4, 5), schedules.interleaved(2, 8), schedules.zero_bubble_h1(4, 8)]
 uncut = None
 for schedule in schedules:
     run = shared_cluster(schedule.num_ranks).run(train, schedule)
@@ -513,7 +515,7 @@ unchanged.commit("a message takes half a forward")
 unchanged
 
 # %% tags=["nbval-ignore-output"]
-for make in [pipeline.gpipe, pipeline.one_f_one_b]:
+for make in [schedules.gpipe, schedules.one_f_one_b]:
     schedule = make(4, 8)
     print(f"{schedule.name:<6} by the formula {idle_by_formula(4, 8):.1%}")
     for change, settings in changes.items():
@@ -525,7 +527,7 @@ for make in [pipeline.gpipe, pipeline.one_f_one_b]:
 # %%
 by_formula = idle_by_formula(4, 8)
 errors = {
-    change: abs(simulate(pipeline.one_f_one_b(4, 8), **settings).idle_share - by_formula)
+    change: abs(simulate(schedules.one_f_one_b(4, 8), **settings).idle_share - by_formula)
     for change, settings in changes.items()
 }
 unchanged.reveal(
@@ -547,7 +549,7 @@ unchanged.reveal(
 # - **Another definition.** Texts differ in what they divide by, and all call it the bubble:
 
 # %%
-step = simulate(pipeline.gpipe(4, 8), times)
+step = simulate(schedules.gpipe(4, 8), times)
 work_s = step.compute_s[0]
 print(f"share of the step that is idle, (p - 1)/(m + p - 1):  {1 - work_s / step.makespan_s:.1%}")
 print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s / work_s - 1:.1%}")
@@ -566,9 +568,9 @@ print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s /
 # each rank holds v *chunks*, and the bubble shrinks to (p - 1)/(v m + p - 1).
 
 # %% tags=["nbval-ignore-output"]
-schedule = pipeline.interleaved(4, 8, num_chunks=2)
-chunk_times = times.divided(2)  # a chunk is half of what a rank holds
-plan, run = simulate(schedule, chunk_times), run_paced(schedule, chunk_times)
+schedule = schedules.interleaved(4, 8, num_virtual_stages=2)
+stage_times = times.divided(2)  # a chunk is half of what a rank holds
+plan, run = simulate(schedule, stage_times), run_paced(schedule, stage_times)
 print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
 pipeline_gantt(plan, run, title="Interleaved 1F1B, two chunks a rank")
 
@@ -596,7 +598,7 @@ def one_step(me, schedule):
 
 
 sent_bytes = {}
-for schedule in [pipeline.one_f_one_b(4, 8), pipeline.interleaved(4, 8)]:
+for schedule in [schedules.one_f_one_b(4, 8), schedules.interleaved(4, 8)]:
     said = metered(four, one_step, schedule).communication
     sent_bytes[schedule.name] = said.total_bytes
     messages = said.by_operation()["send"]
@@ -619,8 +621,8 @@ traffic.reveal(
 latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10]
 curves = {}
 for v in [1, 2, 4]:
-    schedule, chunk_times = pipeline.interleaved(4, 8, num_chunks=v), times.divided(v)
-    shares = [simulate(schedule, chunk_times, link=Link(ms / 1e3)).idle_share for ms in latencies_ms]
+    schedule, stage_times = schedules.interleaved(4, 8, num_virtual_stages=v), times.divided(v)
+    shares = [simulate(schedule, stage_times, link=Link(ms / 1e3)).idle_share for ms in latencies_ms]
     curves["1F1B" if v == 1 else f"{v} chunks"] = (latencies_ms, [100 * share for share in shares])
 lines(
     curves,
@@ -668,9 +670,9 @@ halves_verdict = check("07.halves", backward_in_halves)
 # where a rank would wait. The plan and the run:
 
 # %% tags=["nbval-ignore-output"]
-zero_bubble = pipeline.zero_bubble_h1(4, 8)
+zero_bubble = schedules.zero_bubble_h1(4, 8)
 plan, run = simulate(zero_bubble, times), run_paced(zero_bubble, times)
-before = simulate(pipeline.one_f_one_b(4, 8), times)
+before = simulate(schedules.one_f_one_b(4, 8), times)
 print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
 pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
 
@@ -692,14 +694,14 @@ payer
 def live_of_a_step(me, schedule):
     model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
     model.step(*batches[0])
-    return max(model.peak_live.values())
+    return max(model.peak_in_flight.values())
 
 
 zero_peaks = list(four.run(live_of_a_step, zero_bubble))
-plain_peaks = list(four.run(live_of_a_step, pipeline.one_f_one_b(4, 8)))
+plain_peaks = list(four.run(live_of_a_step, schedules.one_f_one_b(4, 8)))
 print("1F1B: ", plain_peaks)
 print("ZB-H1:", zero_peaks)
-print(pipeline.to_text(zero_bubble).split("\n", 1)[1])
+print(schedules.str(zero_bubble).split("\n", 1)[1])
 more = [new - old for new, old in zip(zero_peaks, plain_peaks, strict=True)]
 payer.reveal(
     measured="on rank 3" if more[3] == max(more) > 0 else "nowhere",
@@ -731,8 +733,8 @@ names = f"{'1F1B':<8}{'ZB-H1':<8}inter."
 print(f"{'':<35}{names}{'':<13}{names}")
 for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
     stage, link = StageTimes(*[each / 1e3 for each in ms[:3]]), Link(ms[3] / 1e3)
-    plans = [(pipeline.one_f_one_b(p, m), stage), (pipeline.zero_bubble_h1(p, m), stage)]
-    plans += [(pipeline.interleaved(p, m, v), stage.divided(v))]
+    plans = [(schedules.one_f_one_b(p, m), stage), (schedules.zero_bubble_h1(p, m), stage)]
+    plans += [(schedules.interleaved(p, m, v), stage.divided(v))]
     here = "  ".join(f"{simulate(plan, each, link=link).bubble_rate:.4f}" for plan, each in plans)
     there = f"{in_1f1b:.4f}  {in_zb:.4f}  {in_interleaved:.4f}"
     print(f"{p:>2} stages, {m} micro-batches   here {here}   published {there}")
@@ -764,7 +766,7 @@ def run_on_ranks(schedule, times, link):
     return run_paced(schedule, times, link=link)
 
 
-goal = Goal(num_ranks=4, num_micro_batches=6, max_live=3, idle_share=idle_by_formula(4, 6))
+goal = Goal(num_ranks=4, num_micro_batches=6, max_in_flight=3, idle_share=idle_by_formula(4, 6))
 studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batches=6, goal=goal)
 studio
 
@@ -775,11 +777,11 @@ studio
 # %% tags=["computed-time"]
 print("idle with a latency of   1 ms    5 ms   live on the fullest rank")
 for kind in ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_h1", "zb_v"]:
-    schedule = pipeline.make(kind, 4, 8)
+    schedule = schedules.get_schedule(kind, 4, 8)
     v = schedule.num_stages // 4
     plans = [simulate(schedule, times.divided(v), link=Link(ms / 1e3)) for ms in [1, 5]]
     shares = "   ".join(f"{plan.idle_share:>5.1%}" for plan in plans)
-    print(f"{schedule.name:<22} {shares}   {max(plans[0].peak_live) / v:g}")
+    print(f"{schedule.name:<22} {shares}   {max(plans[0].peak_in_flight) / v:g}")
 
 # %% [markdown]
 # The winner changes with the link, and the winner on the slow one holds everything, as GPipe does. (See also what
@@ -807,11 +809,15 @@ design_verdict = check("07.design", my_schedule)
 # hint("07.design")
 
 # %% tags=["nbval-ignore-output"]
-designed = pipeline.zero_bubble_h1(4, 6)  # until there is one of yours
+designed = schedules.zero_bubble_h1(4, 6)  # until there is one of yours
 if design_verdict.passed:
-    designed = my_schedule if isinstance(my_schedule, pipeline.Schedule) else pipeline.from_text(my_schedule)
+    designed = (
+        my_schedule if isinstance(my_schedule, schedules.Schedule) else schedules.from_text(my_schedule)
+    )
 plan, run = simulate(designed, times), run_paced(designed, times)
-print(f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; live by rank: {plan.peak_live}")
+print(
+    f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; live by rank: {plan.peak_in_flight}"
+)
 pipeline_gantt(plan, run, title="The schedule that was handed in, planned and run")
 
 # %% [markdown]
@@ -836,7 +842,7 @@ def two_by_two(me, num_micro_batches, average):
     """One batch over two pipelines; how far are the gradients from the uncut model's?"""
     replica, stage = me.rank // 2, me.rank % 2
     group = [dist.new_group(ranks) for ranks in SAME_STAGE][stage]  # every rank makes all groups
-    schedule = pipeline.one_f_one_b(2, num_micro_batches)
+    schedule = schedules.one_f_one_b(2, num_micro_batches)
     stages, ranks = make_stages(2), PIPELINES[replica]
     model = pipeline.Pipeline(me, stages, schedule, next_token_loss, ranks=ranks)
     x, y = (tensor.chunk(2)[replica] for tensor in batches[0])
@@ -982,7 +988,7 @@ def step_of_that_team(me, num_micro_batches):
     def loss_of(output, target):
         return next_token_loss(output, target) / num_micro_batches
 
-    schedule = pipeline.one_f_one_b(2, num_micro_batches)
+    schedule = schedules.one_f_one_b(2, num_micro_batches)
     model = pipeline.Pipeline(me, make_stages(2), schedule, loss_of)
     x, y = batches[0]
     output = model.forward_only(x)
@@ -1080,8 +1086,8 @@ def outcome(schedule, send, numbers=1):
 
 
 # %% tags=["computed-time"]
-print("GPipe, one number a message: ", outcome(pipeline.gpipe(2, 4), dist.send))
-print("1F1B, one number a message:  ", outcome(pipeline.one_f_one_b(2, 4), dist.send))
+print("GPipe, one number a message: ", outcome(schedules.gpipe(2, 4), dist.send))
+print("1F1B, one number a message:  ", outcome(schedules.one_f_one_b(2, 4), dist.send))
 
 # %%
 suspects = [
@@ -1126,10 +1132,10 @@ way_to_send = dist.isend
 ### END SOLUTION
 
 # %%
-print("1F1B, one number a message:", outcome(pipeline.one_f_one_b(2, 4), way_to_send))
+print("1F1B, one number a message:", outcome(schedules.one_f_one_b(2, 4), way_to_send))
 
 # %% tags=["computed-time"]
-print("1F1B, a million numbers:   ", outcome(pipeline.one_f_one_b(2, 4), way_to_send, 1_000_000))
+print("1F1B, a million numbers:   ", outcome(schedules.one_f_one_b(2, 4), way_to_send, 1_000_000))
 
 # %% [markdown]
 # It ends. (The price: until it has been waited for, the tensor must not be changed, nor its memory be reused.)
@@ -1208,8 +1214,8 @@ def compare(cluster, schedule, make_runner, batch=batches[0]):
     print(f"{schedule.name:<16} loss by PyTorch and here: {losses}; gradients agree to 1e-5: {agree}")
 
 
-compare(four, pipeline.one_f_one_b(4, 8), one_f_one_b_of_torch)
-compare(two, pipeline.interleaved(2, 8), interleaved_of_torch)
+compare(four, schedules.one_f_one_b(4, 8), one_f_one_b_of_torch)
+compare(two, schedules.interleaved(2, 8), interleaved_of_torch)
 
 # %% [markdown]
 # And *your* schedule? PyTorch's runtime reads a table as well: a CSV file, a line for each rank. That reader's name
@@ -1217,7 +1223,7 @@ compare(two, pipeline.interleaved(2, 8), interleaved_of_torch)
 # have not yet). PyTorch's micro-batches must all be of one size, so the batch has 24 texts.
 
 # %%
-print(pipeline.to_csv(designed).splitlines()[0])
+print(schedules.to_csv(designed).splitlines()[0])
 
 # %%
 import tempfile
@@ -1230,7 +1236,7 @@ def from_csv_by_torch(me, stages, schedule):
     runtime = _PipelineScheduleRuntime(stages, schedule.num_micro_batches, loss_fn=next_token_loss)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "schedule.csv"
-        path.write_text(pipeline.to_csv(schedule))
+        path.write_text(schedules.to_csv(schedule))
         runtime._load_csv(str(path), format="compute_only")  # reads, validates, adds the messages
     return runtime
 
@@ -1258,7 +1264,7 @@ def times_of_both(me, schedule, repeats=5):
     return {name: min(each) for name, each in times_s.items()}
 
 
-for name, time_s in two.run(times_of_both, pipeline.one_f_one_b(2, 8))[0].items():
+for name, time_s in two.run(times_of_both, schedules.one_f_one_b(2, 8))[0].items():
     print(f"{name:<11} {time_s * 1e3:6.1f} ms, the quickest step of 1F1B on two ranks")
 
 # %% [markdown]

@@ -35,7 +35,8 @@ from course_lib import Links, Predict, check, cost, hint, pace, quiz, shared_clu
 from course_lib.claims import VERDICTS, trial
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Attention, Transformer, TransformerBlock, TransformerConfig, next_token_loss
-from course_lib.parallel import (
+from course_lib.parallel.data import paced_step_s
+from course_lib.parallel.tensor import (
     ColumnParallelLinear,
     HeadParallelAttention,
     Shard,
@@ -44,7 +45,6 @@ from course_lib.parallel import (
     identity_all_reduce,
     matmul_plan,
     own_random_numbers,
-    paced_step_s,
     parse_placement,
     split_block,
     split_transformer,

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import exchange, receive, send
+from course_lib.cluster.point_to_point import exchange, recv, send
 from course_lib.parallel.collectives.members import Members, checked_out, rows
 
 __all__ = ["all_to_all", "gather", "scatter"]
@@ -37,7 +37,7 @@ def scatter(
     root_place = members.place_of(root)
     out = checked_out(out, out.shape, out)
     if members.place != root_place:
-        exchange([receive(out, root)] if out.numel() else [], group=group)
+        exchange([recv(out, root)] if out.numel() else [], group=group)
         return out
     if tensor is None:
         raise ValueError(f"rank {me.rank} is the root and has to give the tensor; it gave None")
@@ -71,7 +71,7 @@ def gather(
         return None
     result, parts = room_for_all(members, tensor, sizes, out)
     others = [(rank, part) for rank, part in zip(members.ranks, parts, strict=True) if rank != me.rank]
-    exchange([receive(part, rank) for rank, part in others if part.numel()], group=group)
+    exchange([recv(part, rank) for rank, part in others if part.numel()], group=group)
     parts[root_place].copy_(tensor)
     return result
 
@@ -108,7 +108,7 @@ def all_to_all(
     theirs = out.split(counts)
     others = [place for place in range(members.count) if place != members.place]
     messages = [send(mine[place], members.at(place)) for place in others if mine[place].numel()]
-    messages += [receive(theirs[place], members.at(place)) for place in others if theirs[place].numel()]
+    messages += [recv(theirs[place], members.at(place)) for place in others if theirs[place].numel()]
     exchange(messages, group=group)
     theirs[members.place].copy_(mine[members.place])
     return out

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import Message, receive, send, start
-from course_lib.cost.pipeline_result import ActionSpan
-from course_lib.parallel.passing import Told
+from course_lib.cluster.point_to_point import Message, recv, send, start
+from course_lib.parallel.model.passing import Told
 from course_lib.parallel.pipeline.messages import Transfer
 from course_lib.parallel.pipeline.moves import Move
-from course_lib.parallel.pipeline.schedule import Action
 from course_lib.parallel.pipeline.stage_run import StageRun
+from course_lib.schedules.action import Action
+from course_lib.schedules.trace import ActionSpan
 
 __all__ = ["BatchRun"]
 
@@ -71,7 +71,7 @@ class BatchRun:
         for transfer in receives:
             room = self._make_room(transfer)
             if room is not None:
-                messages[transfer] = receive(room.detach(), self.ranks[transfer.sender])
+                messages[transfer] = recv(room.detach(), self.ranks[transfer.sender])
         if messages:
             started = start([*messages.values()])
             for place, transfer in enumerate(messages):

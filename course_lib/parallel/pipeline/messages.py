@@ -11,22 +11,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from course_lib.parallel.pipeline.dependencies import walk
-from course_lib.parallel.pipeline.schedule import Action, Schedule
+from course_lib.schedules.action import Action
+from course_lib.schedules.dependencies import Transfer
+from course_lib.schedules.table import Schedule
 
-__all__ = ["Step", "Transfer", "steps_of", "transfer_of"]
-
-
-class Transfer(NamedTuple):
-    """A message between two ranks: the activations (kind F) or the gradients of activations (kind B) of one
-    micro-batch, from one stage to the next or to the one before."""
-
-    kind: str
-    micro_batch: int
-    from_stage: int
-    to_stage: int
-    sender: int  # ranks
-    receiver: int
+__all__ = ["Step", "steps_of"]
 
 
 class Step(NamedTuple):
@@ -40,29 +29,15 @@ class Step(NamedTuple):
     action: Action | None
 
 
-def transfer_of(action: Action, schedule: Schedule) -> Transfer | None:
-    """What an action sends, if it does: W sends nothing, nor do ends of the pipeline and stages of one rank."""
-    kind, stage, micro_batch = action
-    if kind == "W":
-        return None
-    to_stage = stage + 1 if kind == "F" else stage - 1
-    if not 0 <= to_stage < schedule.num_stages:
-        return None
-    sender, receiver = schedule.rank_of_stage[stage], schedule.rank_of_stage[to_stage]
-    if sender == receiver:
-        return None
-    return Transfer("F" if kind == "F" else "B", micro_batch, stage, to_stage, sender, receiver)
-
-
 def steps_of(schedule: Schedule) -> tuple[tuple[Step, ...], ...]:
     """For each rank its actions with the batches of messages between them.
 
     Works also for ranks that wait for each batch to end before they go on. Raises ValueError where ranks wait for
     each other; ask ``validate`` first, which says more.
     """
-    result = walk(schedule)
-    if result.stuck:
-        rank, (action, _) = next(iter(result.stuck.items()))
+    dependencies = schedule.dependencies
+    if dependencies.stuck:
+        rank, (action, _) = next(iter(dependencies.stuck.items()))
         raise ValueError(
             f"Rank {rank} waits at {schedule.label(action)} for ever; validate says what is wrong."
         )
@@ -77,14 +52,13 @@ def steps_of(schedule: Schedule) -> tuple[tuple[Step, ...], ...]:
 
     made: list[Transfer] = []  # in the step under way: handed out when it is over
     now = 0
-    for step, rank, action in result.order:
+    for step, rank, action in dependencies.order:
         if step > now:
             _hand_out(made, sends, receives)
             now = step
         close(rank, action)
-        transfer = transfer_of(action, schedule)
-        if transfer:
-            made.append(transfer)
+        if action in dependencies.sends:
+            made.append(dependencies.sends[action])
     _hand_out(made, sends, receives)
     for rank in range(schedule.num_ranks):
         if sends[rank] or receives[rank]:

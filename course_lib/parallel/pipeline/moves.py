@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from course_lib.parallel.pipeline.messages import Transfer, steps_of, transfer_of
-from course_lib.parallel.pipeline.schedule import Action, Schedule
+from course_lib.parallel.pipeline.messages import steps_of
+from course_lib.schedules.action import Action
+from course_lib.schedules.dependencies import Transfer
+from course_lib.schedules.table import Schedule
 
-__all__ = ["Move", "arrival_of", "moves_of", "proofs_of"]
+__all__ = ["Move", "moves_of", "proofs_of"]
 
 
 class Move(NamedTuple):
@@ -39,19 +41,10 @@ def moves_of(schedule: Schedule, rank: int, *, early: bool = False) -> tuple[Mov
         receives = [receives[0] + receives[1], *receives[2:], ()]
     moves = []
     for (sends, _, action), started in zip(steps, receives, strict=True):
-        arrival = None if action is None else arrival_of(action, schedule)
+        arrival = None if action is None else schedule.dependencies.awaits.get(action)
         awaits = () if arrival is None else (arrival, *proofs[arrival])
         moves.append(Move(sends, started, awaits, action))
     return tuple(moves)
-
-
-def arrival_of(action: Action, schedule: Schedule) -> Transfer | None:
-    """The message that an action cannot begin without, if there is one."""
-    kind, stage, micro_batch = action
-    if kind == "W":
-        return None
-    maker = Action("F", stage - 1, micro_batch) if kind == "F" else Action("B", stage + 1, micro_batch)
-    return transfer_of(maker, schedule) if 0 <= maker.stage < schedule.num_stages else None
 
 
 def proofs_of(schedule: Schedule, rank: int) -> dict[Transfer, tuple[Transfer, ...]]:
@@ -59,11 +52,12 @@ def proofs_of(schedule: Schedule, rank: int) -> dict[Transfer, tuple[Transfer, .
 
     The peer had used them before it made the message. Each is listed once, with the first message that proves it.
     """
+    dependencies = schedule.dependencies
     proofs: dict[Transfer, tuple[Transfer, ...]] = {}
     for peer_row in schedule.rows:
         used: list[Transfer] = []
         for action in peer_row:
-            arrival, answer = arrival_of(action, schedule), transfer_of(action, schedule)
+            arrival, answer = dependencies.awaits.get(action), dependencies.sends.get(action)
             if arrival and arrival.sender == rank:
                 used.append(arrival)
             if answer and answer.receiver == rank:
