@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from course_lib.devices import container_limits
-from course_lib.devices.gpus import Device, Link, find_gpus
+from course_lib.devices.gpus import Device, GpuLink, find_gpus
 from course_lib.devices.torch_builds import TorchBuild, installed_build, why_unusable
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Device", "Link", "Machine", "Tier", "look", "machine"]
+__all__ = ["Device", "GpuLink", "Machine", "Tier", "look", "machine"]
 
 Tier = Literal["cpu", "one gpu", "many gpus"]
 
@@ -46,7 +46,7 @@ class Machine:
     torch_version: str | None
     torch_cuda: str | None = None
     devices: tuple[Device, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[GpuLink, ...] = ()
     shared_memory_bytes: int | None = None
     driver: str | None = None
     driver_cuda: str | None = None
@@ -70,7 +70,7 @@ class Machine:
             return torch.device("cpu")
         return torch.device("cuda", rank % len(self.devices))
 
-    def link_between(self, a: int, b: int) -> Link | None:
+    def link_between(self, a: int, b: int) -> GpuLink | None:
         """What joins two GPUs, in either order, or None where they are one or not of this machine."""
         return next((link for link in self.links if {link.a, link.b} == {a, b}), None)
 

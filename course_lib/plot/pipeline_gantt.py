@@ -11,8 +11,8 @@ from course_lib.schedules.action import KINDS, Action
 from course_lib.schedules.table import Schedule
 from course_lib.schedules.trace import ActionSpan, ScheduleTrace
 
-from .raster import Raster, Sheet
-from .style import OKABE_ITO, Look
+from course_lib.plot.raster import Raster, Sheet
+from course_lib.plot.style import OKABE_ITO, Look
 
 __all__ = ["pipeline_gantt"]
 

@@ -47,7 +47,7 @@ GOOD = '''\
 
 # %%
 from course_lib import Predict
-from course_lib.models import SmallCNN
+from course_lib.parallel.data import DataParallel
 
 print("hello")
 
@@ -85,6 +85,7 @@ class Planted:
         next_lesson = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Six\n## The way\n")])
         nbformat.write(next_lesson, folder / "notebooks" / "06_next.ipynb")
         (folder / "notebooks" / "05_tiny.ipynb").touch()
+        (folder / "notebooks" / "glossary.md").touch()
 
     def lesson(
         self,
@@ -141,6 +142,7 @@ BAD_SOURCES = [
     ("no_bare_figures", *in_first_cell('plt.gca().set_xlabel("s")'), 12, "matplotlib object"),
     ("imports_are_public", *in_first_cell("from course_lib.learn.x import y"), 12, "use course_lib.learn"),
     ("imports_are_public", *in_first_cell("import course_lib.learn.x"), 12, "course_lib.learn"),
+    ("imports_are_public", *in_first_cell("from course_lib.parallel.data.drift import x"), 12, "parallel.data"),
     ("images_have_alt_text", *in_last_cell("![](../assets/a.png)"), 32, "alt text ''"),
     ("images_have_alt_text", *in_last_cell("![a picture](../assets/a.png)"), 32, "alt text 'a picture'"),
     ("images_have_alt_text", *in_last_cell('<img src="../assets/a.png">'), 32, "alt text ''"),
