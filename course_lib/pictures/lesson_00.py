@@ -1,55 +1,52 @@
-"""Draw the pictures of lesson 00: ``python assets/make_lesson_00.py`` writes ``assets/00_*.png``.
+"""The pictures of lesson 00.
 
 They are drawings, not measurements. Colours are Okabe and Ito's, and every colour comes with a letter or a hatch.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import io
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
-FOLDER = Path(__file__).resolve().parent
+from course_lib.pictures import sketch
+from course_lib.pictures.sketch import Drawings, Point, drawing
+
 COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7")
 INK, GREY, PALE = "#1a1a1a", "#6b6b6b", "#f1f1ee"
 
 
-def canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """A page of ``width`` x ``height`` drawing units; 1 unit is 1/10 inch."""
-    figure = Figure(figsize=(width / 10, height / 10), facecolor="white")
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(0, height))
-    axes.set_axis_off()
-    return figure, axes
+def finished(figure: Figure) -> bytes:
+    """A PNG with 160 dots to an inch, rougher than those of the other lessons."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=160, metadata={"Software": None})
+    return buffer.getvalue()
 
 
-def save(figure: Figure, name: str) -> None:
-    figure.savefig(FOLDER / f"00_{name}.png", dpi=160, metadata={"Software": None})
+def box(axes: Axes, x: float, y: float, wide: float, high: float, text: str = "", **look: Any) -> None:
+    """A box with round corners and a text in its middle."""
+    size, weight = look.pop("size", 11), look.pop("weight", "normal")
+    look = {"facecolor": "white", "edgecolor": INK, "linewidth": 1.2, **look}
+    axes.add_patch(FancyBboxPatch((x, y), wide, high, boxstyle="round,pad=0,rounding_size=0.8", **look))
+    word(axes, x + wide / 2, y + high / 2, text, size=size, weight=weight)
 
 
-def box(axes: Axes, x: float, y: float, width: float, height: float, text: str = "", **style: object) -> None:
-    size, weight = style.pop("size", 11), style.pop("weight", "normal")
-    style = {"facecolor": "white", "edgecolor": INK, "linewidth": 1.2, **style}
-    axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=0.8", **style))
-    if text:
-        axes.text(
-            x + width / 2, y + height / 2, text, ha="center", va="center", size=size, weight=weight, color=INK
-        )
+def arrow(axes: Axes, start: Point, end: Point, style: str = "-|>") -> None:
+    """An arrow in this lesson's ink."""
+    sketch.arrow(axes, start, end, style=style, head=11, gap=2, color=INK, linewidth=1.2)
 
 
-def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], style: str = "-|>") -> None:
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle=style, mutation_scale=11, color=INK, linewidth=1.2))
+def word(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
+    """A text in this lesson's ink and size."""
+    sketch.word(axes, x, y, text, **{"size": 10.5, "color": INK, **look})
 
 
-def word(axes: Axes, x: float, y: float, text: str, **style: object) -> None:
-    axes.text(x, y, text, **{"ha": "center", "va": "center", "size": 10.5, "color": INK, **style})
-
-
-def loop() -> None:
+def loop() -> bytes:
     """Predict, run, reveal, explain, build, break."""
-    figure, axes = canvas(74, 13)
+    figure, axes = drawing(7.4, 1.3)
     steps = (
         ("1 predict", "you commit\nto an answer"),
         ("2 run", "real processes\ndo it"),
@@ -64,12 +61,12 @@ def loop() -> None:
         word(axes, x + 5.2, 3.8, text, size=9.5)
         if number < 5:
             arrow(axes, (x + 10.5, 9.2), (x + 11.9, 9.2))
-    save(figure, "loop")
+    return finished(figure)
 
 
-def four_ranks() -> None:
+def four_ranks() -> bytes:
     """The notebook's kernel hands one function to four processes; each has its own memory."""
-    figure, axes = canvas(74, 31)
+    figure, axes = drawing(7.4, 3.1)
     box(axes, 25, 23.5, 24, 6, "your notebook (its kernel)\n counter = 0", facecolor=PALE)
     for rank in range(4):
         x = 2 + 18 * rank
@@ -81,12 +78,12 @@ def four_ranks() -> None:
         box(axes, x + 1.5, 2.6, 13, 3.3, "its device", size=10, hatch="///", edgecolor="#b5b5b5")
     word(axes, 12.5, 25.2, "the function travels\nto every rank", size=9.5, ha="center", color=GREY)
     word(axes, 61, 25.2, "what it returns\ntravels back", size=9.5, ha="center", color=GREY)
-    save(figure, "four_ranks")
+    return finished(figure)
 
 
-def nodes() -> None:
+def nodes() -> bytes:
     """Two nodes with two devices each: world size 4, ranks 0 to 3."""
-    figure, axes = canvas(74, 22)
+    figure, axes = drawing(7.4, 2.2)
     for node in range(2):
         x = 2 + 36 * node
         box(axes, x, 2, 34, 16.5, facecolor=PALE)
@@ -107,12 +104,12 @@ def nodes() -> None:
             box(axes, left, 3.2, 14, 4, f"device {local}", hatch="///", edgecolor="#b5b5b5", size=10.5)
             arrow(axes, (left + 7, 8.5), (left + 7, 7.3))
     word(axes, 37, 20.2, "world size 4: all ranks of one job, over all nodes", size=10.5, weight="bold")
-    save(figure, "nodes")
+    return finished(figure)
 
 
-def replica_and_shard() -> None:
+def replica_and_shard() -> bytes:
     """The same model held whole four times, and cut in four."""
-    figure, axes = canvas(74, 23)
+    figure, axes = drawing(7.4, 2.3)
     titles = ("replica: every rank holds the whole model", "shard: every rank holds one piece of it")
     for side, title in enumerate(titles):
         left = 2 + 37 * side
@@ -132,12 +129,12 @@ def replica_and_shard() -> None:
                         Rectangle((x + 0.8, y), 5.8, 2.6, fill=False, edgecolor="#c4c4c4", linestyle=":")
                     )
             word(axes, x + 3.7, 2.6, f"rank {rank}", size=9.5)
-    save(figure, "replica_and_shard")
+    return finished(figure)
 
 
-def all_reduce() -> None:
+def all_reduce() -> bytes:
     """Four ranks hold 3, 1, 4, 1; after an all-reduce each holds 9."""
-    figure, axes = canvas(74, 24)
+    figure, axes = drawing(7.4, 2.4)
     numbers = (3, 1, 4, 1)
     box(
         axes,
@@ -167,12 +164,12 @@ def all_reduce() -> None:
         )
     word(axes, 2, 19.3, "before", rotation=90, size=10, color=GREY)
     word(axes, 2, 4.7, "after", rotation=90, size=10, color=GREY)
-    save(figure, "all_reduce")
+    return finished(figure)
 
 
-def shares() -> None:
+def shares() -> bytes:
     """Ten items dealt to four ranks in blocks of 3, 3, 2 and 2."""
-    figure, axes = canvas(74, 15)
+    figure, axes = drawing(7.4, 1.5)
     sizes, item = (3, 3, 2, 2), 0
     for rank, size in enumerate(sizes):
         left = 2 + 7 * item
@@ -193,12 +190,12 @@ def shares() -> None:
         axes.plot([left, left, right, right], [6, 5.2, 5.2, 6], color=INK, linewidth=1.2)
         word(axes, (left + right) / 2, 3.2, f"rank {rank}: {size} items")
     word(axes, 37, 13.6, "10 items, 4 ranks", size=10, color=GREY)
-    save(figure, "shares")
+    return finished(figure)
 
 
-def waiting() -> None:
+def waiting() -> bytes:
     """Rank 0 waits in a collective that the others never call."""
-    figure, axes = canvas(74, 21)
+    figure, axes = drawing(7.4, 2.1)
     for rank in range(4):
         y = 15.5 - 4.2 * rank
         word(axes, 5, y + 1.5, f"rank {rank}", size=10.5, weight="bold")
@@ -206,10 +203,8 @@ def waiting() -> None:
         word(axes, 18, y + 1.5, "its own work", size=10)
         if rank == 0:
             axes.add_patch(Rectangle((26, y), 40, 3, facecolor="white", edgecolor="#D55E00", hatch="////"))
-            axes.text(
-                46, y + 1.5, "waits for the other three", ha="center", va="center", size=10,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 2.5},
-            )  # fmt: skip
+            ground = {"facecolor": "white", "edgecolor": "none", "pad": 2.5}
+            word(axes, 46, y + 1.5, "waits for the other three", size=10, color="black", bbox=ground)
             arrow(axes, (66, y + 1.5), (71.5, y + 1.5))
         else:
             word(axes, 36, y + 1.5, "returned, went on", size=10, color=GREY)
@@ -217,12 +212,12 @@ def waiting() -> None:
     word(axes, 26.6, 20, "the collective", size=9.5, ha="left")
     arrow(axes, (56, 1.2), (71.5, 1.2))
     word(axes, 52.5, 1.2, "time", size=9.5, color=GREY)
-    save(figure, "waiting")
+    return finished(figure)
 
 
-def silent_job() -> None:
+def silent_job() -> bytes:
     """Four ranks have done their own work; then nothing more is heard of the job."""
-    figure, axes = canvas(74, 21)
+    figure, axes = drawing(7.4, 2.1)
     for rank in range(4):
         y = 15.5 - 4.2 * rank
         word(axes, 5, y + 1.5, f"rank {rank}", size=10.5, weight="bold")
@@ -232,9 +227,16 @@ def silent_job() -> None:
         word(axes, 46, y + 1.5, "?", size=12, weight="bold", color=GREY)
     arrow(axes, (56, 1.2), (71.5, 1.2))
     word(axes, 52.5, 1.2, "time", size=9.5, color=GREY)
-    save(figure, "silent_job")
+    return finished(figure)
 
 
-if __name__ == "__main__":
-    for draw in (loop, four_ranks, nodes, replica_and_shard, all_reduce, shares, silent_job, waiting):
-        draw()
+PICTURES: Drawings = {
+    "loop": loop,
+    "four_ranks": four_ranks,
+    "nodes": nodes,
+    "replica_and_shard": replica_and_shard,
+    "shares": shares,
+    "all_reduce": all_reduce,
+    "silent_job": silent_job,
+    "waiting": waiting,
+}

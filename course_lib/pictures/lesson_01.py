@@ -1,4 +1,4 @@
-"""Draw the pictures of lesson 01: ``python assets/make_lesson_01.py`` writes assets/01_*.png beside itself.
+"""The pictures of lesson 01.
 
 Sizes in the pictures of memory come from the cost model; the other pictures are drawings.
 """
@@ -6,49 +6,40 @@ Sizes in the pictures of memory come from the cost model; the other pictures are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Rectangle
-from sketch import drawing
+from matplotlib.patches import Rectangle
 
 from course_lib.cost import activation_bytes, cnn_layers, conv_activations, model_state, transformer_memory
 from course_lib.models import SmallCNN, TransformerConfig, parameter_count
-from course_lib.plot import OKABE_ITO, memory_bars, png
+from course_lib.pictures.sketch import INK, Drawings, arrow, drawing, word
+from course_lib.plot import OKABE_ITO, memory_bars
 
-HERE = Path(__file__).parent
 BLUE, ORANGE, GREEN = OKABE_ITO["blue"], OKABE_ITO["orange"], OKABE_ITO["green"]
 YELLOW, RED, SKY = OKABE_ITO["yellow"], OKABE_ITO["vermillion"], OKABE_ITO["sky blue"]
-matplotlib.rcParams["hatch.linewidth"] = 0.7
+STYLE = {"hatch.linewidth": 0.7}
 
 
-def box(axes: Axes, x: float, y: float, wide: float, high: float, text: str = "", *, colour: str = "white",
-        ink: str = "black", hatch: str = "", dashed: bool = False, size: float = 10) -> None:  # fmt: skip
-    """A labelled rectangle."""
-    axes.add_patch(Rectangle((x, y), wide, high, facecolor=colour, edgecolor="white" if hatch else "#333333",
-                             hatch=hatch, linewidth=1, linestyle="--" if dashed else "-"))  # fmt: skip
-    if hatch:
-        axes.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor="#333333", linewidth=1))
-    ground = {"facecolor": colour, "edgecolor": "none", "pad": 1.5} if hatch else None
-    axes.text(
-        x + wide / 2, y + high / 2, text, ha="center", va="center", color=ink, fontsize=size, bbox=ground
+def box(
+    axes: Axes, x: float, y: float, wide: float, high: float, text: str = "", *, colour: str = "white",
+    ink: str = "black", hatch: str = "", dashed: bool = False, size: float = 10,
+) -> None:  # fmt: skip
+    """A rectangle with a text in its middle; its hatch is white."""
+    edge, dash = "white" if hatch else INK, "--" if dashed else "-"
+    axes.add_patch(
+        Rectangle(
+            (x, y), wide, high, facecolor=colour, edgecolor=edge, hatch=hatch, linewidth=1, linestyle=dash
+        )
     )
+    if hatch:
+        axes.add_patch(Rectangle((x, y), wide, high, fill=False, edgecolor=INK, linewidth=1))
+    ground = {"facecolor": colour, "edgecolor": "none", "pad": 1.5} if hatch else None
+    word(axes, x + wide / 2, y + high / 2, text, size=size, color=ink, bbox=ground)
 
 
-def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], *, dashed: bool = False) -> None:
-    """An arrow from one point to another."""
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color="#333333",
-                                   linestyle="--" if dashed else "-", shrinkA=0, shrinkB=0))  # fmt: skip
-
-
-def save(figure: Figure, name: str) -> None:
-    """Write the picture as assets/01_NAME.png."""
-    (HERE / f"01_{name}.png").write_bytes(png(figure))
-
-
-def memory_kinds() -> None:
+def memory_kinds() -> Figure:
+    """What the digits network holds at three moments of a step, by the cost model."""
     model = SmallCNN()
     state = model_state(parameter_count(model), num_tensors=len(list(model.parameters())))
     kept = activation_bytes(conv_activations(cnn_layers(batch_size=64)))
@@ -58,10 +49,11 @@ def memory_kinds() -> None:
         "after forward": {**held, "activation": kept},
         "after backward": {**held, "gradient": state.gradients},
     }
-    save(memory_bars(bars, title="A step of the digits network, batch of 64").figure, "memory_kinds")
+    return memory_bars(bars, title="A step of the digits network, batch of 64").figure
 
 
-def step_timeline() -> None:
+def step_timeline() -> Figure:
+    """A step in a row: data, forward, backward, step; how long backward takes is the question."""
     figure, axes = drawing(8, 1.7)
     row = [
         ("data", 6, YELLOW, "black", ".."),
@@ -77,10 +69,11 @@ def step_timeline() -> None:
         x += wide
     arrow(axes, (10, 3.5), (68, 3.5))
     axes.text(69, 3.5, "time", va="center", fontsize=10)
-    save(figure, "step_timeline")
+    return figure
 
 
-def three_products() -> None:
+def three_products() -> Figure:
+    """The three matrix products of a linear layer, and what each costs."""
     figure, axes = drawing(8, 3.2)
     rows = [
         ("forward", 22, ("y", 8, 5), ("x", 5, 5), ("w", 8, 4)),
@@ -97,17 +90,19 @@ def three_products() -> None:
                 hatch="//" if is_grad else "", size=9)  # fmt: skip
             x += wide + 4.5
         axes.text(79, y + 3, "2 × rows × in × out FLOP", ha="right", va="center", fontsize=9)
-    save(figure, "three_products")
+    return figure
 
 
-def memory_question() -> None:
+def memory_question() -> Figure:
+    """A bar that begins with the parameters; the rest is the question."""
     figure, axes = drawing(8, 1.3)
     box(axes, 6, 3.5, 14, 6, "parameters", colour=BLUE, ink="white")
     box(axes, 20, 3.5, 52, 6, "and what else?   how much?", dashed=True)
-    save(figure, "memory_question")
+    return figure
 
 
-def bfloat16() -> None:
+def bfloat16() -> Figure:
+    """The bits of a float32 above those of a bfloat16."""
     figure, axes = drawing(8, 2.9)
     for y, name, digits in ((17, "float32", 23), (4, "bfloat16", 7)):
         axes.text(3, y + 3, name, fontsize=11, fontweight="bold", va="center")
@@ -116,10 +111,11 @@ def bfloat16() -> None:
             letter = "s" if i == 0 else "e" if i < 9 else "d"
             box(axes, 14 + 2 * i, y, 2, 6, letter, colour=colour, size=8)
     axes.text(14, 26, "s sign   e exponent: how large   d digits: how exactly", fontsize=10, va="center")
-    save(figure, "bfloat16")
+    return figure
 
 
-def accumulate() -> None:
+def accumulate() -> Figure:
+    """Twelve examples in pieces of 5, 5 and 2, each with its share in the sum of gradients."""
     figure, axes = drawing(8, 3.0)
     x = 3.0
     for size, share in ((5, "5/12"), (5, "5/12"), (2, "2/12")):
@@ -133,10 +129,11 @@ def accumulate() -> None:
     box(axes, 3, 6, x - 7, 6, "one running sum, .grad", colour=ORANGE, hatch="//")
     arrow(axes, (x - 4, 9), (x + 3, 9))
     box(axes, x + 3.5, 6, 16, 6, "one step", colour=GREEN, hatch="\\\\")
-    save(figure, "accumulate")
+    return figure
 
 
-def autocast() -> None:
+def autocast() -> Figure:
+    """What has two bytes under autocast, and what keeps four."""
     figure, axes = drawing(8, 2.9)
     rows = [
         (17, "2 bytes", SKY, "", ["inputs of matmuls", "copies of the weights", "q, k, v, MLP inside"]),
@@ -149,10 +146,11 @@ def autocast() -> None:
             box(axes, 13 + i * wide, y, wide - 1.2, 8, name, colour=colour, ink="black" if colour == SKY else "white",
                 hatch=hatch, size=9.5)  # fmt: skip
     axes.text(3, 26.6, "under bfloat16 autocast", fontsize=10, va="center")
-    save(figure, "autocast")
+    return figure
 
 
-def recompute() -> None:
+def recompute() -> Figure:
+    """Activations of four blocks: all kept, or the inputs alone and one block computed again."""
     figure, axes = drawing(8, 3.6)
 
     def row(y: float, title: str, filled: Sequence[int], back: int | None) -> None:
@@ -173,10 +171,11 @@ def recompute() -> None:
         [0],
         3,
     )
-    save(figure, "recompute")
+    return figure
 
 
-def explorer() -> None:
+def explorer() -> Figure:
+    """The memory explorer with its controls, at one choice."""
     config = TransformerConfig(context_length=256, num_layers=12, width=512, num_heads=8)
     before = transformer_memory(config, batch_size=32)
     after = transformer_memory(config, batch_size=32, recompute=True)
@@ -199,10 +198,11 @@ def explorer() -> None:
     ):
         controls.text(2 + 19.5 * i, 5, name, fontsize=9, va="center")
         box(controls, 10 + 19.5 * i, 2.5, 9.5, 5, value, size=9)
-    save(figure, "explorer")
+    return figure
 
 
-def clinic() -> None:
+def clinic() -> Figure:
+    """Memory that grows with every batch of an evaluation, up to a limit."""
     figure, axes = drawing(8, 2.8)
     for i in range(9):
         box(axes, 8 + 6.6 * i, 4, 6.6, 3 + 1.9 * i, "", colour=RED)
@@ -211,10 +211,11 @@ def clinic() -> None:
     axes.text(8, 1.6, "batches of the evaluation, one after the other", fontsize=10, va="center")
     axes.text(4, 13, "memory", rotation=90, ha="center", va="center", fontsize=10)
     axes.text(71, 19, "?", fontsize=20, ha="center", va="center")
-    save(figure, "clinic")
+    return figure
 
 
-def levers() -> None:
+def levers() -> Figure:
+    """Memory of a step by the cost model: plain, with each of three levers, and with all."""
     config = TransformerConfig(context_length=256, num_layers=12, width=512, num_heads=8)
     bars = {
         "plain": transformer_memory(config, batch_size=32),
@@ -223,21 +224,19 @@ def levers() -> None:
         "recomputed": transformer_memory(config, batch_size=32, recompute=True),
         "all three": transformer_memory(config, batch_size=8, precision="bfloat16 autocast", recompute=True),
     }
-    save(memory_bars(bars, title="12 layers of width 512, batch of 32 with AdamW").figure, "levers")
+    return memory_bars(bars, title="12 layers of width 512, batch of 32 with AdamW").figure
 
 
-if __name__ == "__main__":
-    for draw in (
-        memory_question,
-        memory_kinds,
-        step_timeline,
-        bfloat16,
-        three_products,
-        accumulate,
-        autocast,
-        recompute,
-        explorer,
-        clinic,
-        levers,
-    ):
-        draw()
+PICTURES: Drawings = {
+    "memory_question": memory_question,
+    "memory_kinds": memory_kinds,
+    "step_timeline": step_timeline,
+    "three_products": three_products,
+    "accumulate": accumulate,
+    "bfloat16": bfloat16,
+    "autocast": autocast,
+    "recompute": recompute,
+    "explorer": explorer,
+    "clinic": clinic,
+    "levers": levers,
+}

@@ -1,46 +1,34 @@
-"""Draw the pictures of lesson 02: ``python assets/make_lesson_02.py`` writes assets/02_*.png beside itself.
+"""The pictures of lesson 02.
 
 What ranks hold is recorded from runs on four ranks; the other pictures are drawings.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
-from sketch import COLOURS, GREY, INK, drawing, rank, word
+from matplotlib.patches import Circle, Rectangle
 
 from course_lib import Cluster
-from course_lib.parallel import record
-from course_lib.parallel.recording import Recording
-from course_lib.plot import OKABE_ITO, png, tiles
+from course_lib.parallel.collectives import record
+from course_lib.parallel.collectives.recording import Recording
+from course_lib.pictures import sketch
+from course_lib.pictures.sketch import COLOURS, GREY, INK, Drawings, Point, drawing, rank, word
+from course_lib.plot import OKABE_ITO, tiles
 
-HERE = Path(__file__).parent
 
-
-def arrow(
-    axes: Axes, start: tuple[float, float], end: tuple[float, float], *, gap: float = 3.8, bend: float = 0.0
-) -> None:
-    """An arrow between two circles."""
+def arrow(axes: Axes, start: Point, end: Point, *, gap: float = 3.8) -> None:
+    """An arrow between two circles, or whatever else ends ``gap`` before the points."""
     length = math.dist(start, end)
     (x, y), (u, v) = start, end
     dx, dy = (u - x) / length * gap, (v - y) / length * gap
-    axes.add_patch(
-        FancyArrowPatch(
-            (x + dx, y + dy), (u - dx, v - dy), arrowstyle="-|>", mutation_scale=14, color=INK, shrinkA=0, shrinkB=0,
-            connectionstyle=f"arc3,rad={bend}",
-        )
-    )  # fmt: skip
+    sketch.arrow(axes, (x + dx, y + dy), (u - dx, v - dy), head=14)
 
 
-def save(figure: Figure, name: str) -> None:
-    (HERE / f"02_{name}.png").write_bytes(png(figure))
-
-
-def question() -> None:
+def question() -> Figure:
     """Four ranks with a full row of numbers each; below, each wants one quarter of the sum."""
     figure, axes = drawing(8, 3.0)
     for number in range(4):
@@ -69,10 +57,10 @@ def question() -> None:
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
     )
     word(axes, 40, 1.6, "each rank needs its own quarter of the sum, and no more", size=10)
-    save(figure, "question")
+    return figure
 
 
-def naive() -> None:
+def naive() -> Figure:
     """Three ranks send to rank 0 and get the sum back: all lines meet at one rank."""
     figure, axes = drawing(8, 3.2)
     for step, title in enumerate(("everybody sends to rank 0", "rank 0 sends the sum to everybody")):
@@ -83,15 +71,16 @@ def naive() -> None:
             place = (2 + 40 * step + 8 * number + (0 if number == 2 else -4 if number == 1 else 4), 7)
             rank(axes, *place, number)
             arrow(axes, *((place, middle) if step == 0 else (middle, place)))
-    save(figure, "naive")
+    return figure
 
 
-def ring_places(x: float, y: float, radius: float) -> list[tuple[float, float]]:
+def ring_places(x: float, y: float, radius: float) -> list[Point]:
+    """Where four ranks stand in a ring, from the upper left on, clockwise."""
     angles = [math.radians(135 - 90 * number) for number in range(4)]
     return [(x + radius * math.cos(a) * 1.35, y + radius * math.sin(a)) for a in angles]
 
 
-def ring() -> None:
+def ring() -> Figure:
     """Four ranks in a ring, each sends one of its four parts to the next."""
     figure, axes = drawing(8, 3.8)
     places = ring_places(40, 18.5, 13)
@@ -109,10 +98,10 @@ def ring() -> None:
             )  # fmt: skip
             word(axes, left + 1.6, y, f"{'ABCD'[number]}{part}", size=9)
     word(axes, 40, 35.8, "step 1: every rank sends one part (heavy border) to the next rank", weight="bold")
-    save(figure, "ring")
+    return figure
 
 
-def tree() -> None:
+def tree() -> Figure:
     """A broadcast to four ranks: round 1, rank 0 to 1; round 2, 0 to 2 and 1 to 3."""
     figure, axes = drawing(8, 2.9)
     for column, title in enumerate(("before", "round 1", "round 2")):
@@ -128,10 +117,10 @@ def tree() -> None:
             word(axes, x, y, f"rank {number}", size=9.5, zorder=4)
         for sender, receiver in {0: [], 1: [(0, 1)], 2: [(0, 2), (1, 3)]}[column]:
             arrow(axes, places[sender], places[receiver])
-    save(figure, "tree")
+    return figure
 
 
-def small() -> None:
+def small() -> Figure:
     """Six short messages in a row around a ring, four in a row along a tree."""
     figure, axes = drawing(8, 2.0)
     for row, (name, count) in enumerate((("ring", 6), ("tree, up and down", 4))):
@@ -147,10 +136,10 @@ def small() -> None:
                 )
             )
     word(axes, 22, 18.6, "hatched: latency of a message; solid: its bytes", ha="left", size=9, color=GREY)
-    save(figure, "small")
+    return figure
 
 
-def stuck() -> None:
+def stuck() -> Figure:
     """Four ranks, none of which moves on; nobody knows why."""
     figure, axes = drawing(8, 1.9)
     for number in range(4):
@@ -160,19 +149,26 @@ def stuck() -> None:
         axes.add_patch(Rectangle((24, y), 46, 3, facecolor="#F4F4F4", edgecolor=GREY, linestyle=":"))
         word(axes, 17, y + 1.5, "works", size=9.5)
         word(axes, 47, y + 1.5, "stands at some line", size=9.5, color=GREY)
-    save(figure, "stuck")
+    return figure
 
 
-def halves(ring_recording: Recording) -> None:
+@functools.cache
+def recorded() -> Recording:
+    """A ring all-reduce, recorded on four ranks: two pictures show it."""
+    with Cluster(4) as cluster:
+        return record(cluster, "all_reduce, ring")
+
+
+def halves() -> Figure:
     """A recorded ring all-reduce: at the start, half-way, and at the end."""
-    frames = ring_recording.frames
+    frames = recorded().frames
     panels = {"at the start": frames[0], "half-way": frames[3], "at the end": frames[6]}
-    save(tiles(panels, columns=3, messages=False).figure, "halves")
+    return tiles(panels, columns=3, messages=False).figure
 
 
-def explorer(ring_recording: Recording) -> None:
+def explorer() -> Figure:
     """The explorer with its controls, at step 2 of the ring."""
-    frames = ring_recording.frames
+    frames = recorded().frames
     picture = tiles({"all_reduce, ring: after step 2": frames[2]}, columns=1, before=frames[1])
     figure = picture.figure
     width, height = figure.get_size_inches()
@@ -188,13 +184,16 @@ def explorer(ring_recording: Recording) -> None:
         word(controls, x + wide / 2, 2.5, text, size=9)
     word(controls, 5, 2.5, "collective", size=9)
     word(controls, 27.5, 2.5, "step", size=9)
-    save(figure, "explorer")
+    return figure
 
 
-if __name__ == "__main__":
-    for draw in (question, naive, ring, tree, small, stuck):
-        draw()
-    with Cluster(4) as cluster:
-        recorded = record(cluster, "all_reduce, ring")
-    halves(recorded)
-    explorer(recorded)
+PICTURES: Drawings = {
+    "question": question,
+    "naive": naive,
+    "ring": ring,
+    "tree": tree,
+    "small": small,
+    "halves": halves,
+    "explorer": explorer,
+    "stuck": stuck,
+}

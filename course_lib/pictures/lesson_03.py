@@ -1,52 +1,24 @@
-"""Draw the pictures of lesson 03: ``python assets/make_lesson_03.py`` writes assets/03_*.png beside itself.
-
-All are drawings; none shows a measurement.
-"""
+"""The pictures of lesson 03. All are drawings; none shows a measurement."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
-import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Rectangle
-from sketch import COLOURS, GREY, INK, PALE, drawing, word
+from matplotlib.patches import Rectangle
 
-from course_lib.plot import OKABE_ITO, png
+from course_lib.pictures import sketch
+from course_lib.pictures.sketch import COLOURS, GREY, INK, Drawings, drawing, word
+from course_lib.plot import OKABE_ITO
 
-HERE = Path(__file__).parent
 HATCHES = ["", "//", "..", "xx"]
-matplotlib.rcParams["hatch.linewidth"] = 0.6
+STYLE = {"hatch.linewidth": 0.6}
+
+box = partial(sketch.box, size=10, drop=0.0, pad=1.5)
+arrow = partial(sketch.arrow, head=14, gap=2)
 
 
-def box(
-    axes: Axes,
-    x: float,
-    y: float,
-    width: float,
-    height: float,
-    text: str = "",
-    *,
-    face: str = PALE,
-    **more: object,
-) -> None:
-    size = more.pop("size", 10)
-    axes.add_patch(Rectangle((x, y), width, height, **{"facecolor": face, "edgecolor": INK, **more}))
-    ground = {"facecolor": face, "edgecolor": "none", "pad": 1.5} if more.get("hatch") else None
-    word(axes, x + width / 2, y + height / 2, text, size=size, bbox=ground, color="black")
-
-
-def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **more: object) -> None:
-    style = {"arrowstyle": "-|>", "mutation_scale": 14, "color": INK, "shrinkA": 2, "shrinkB": 2, **more}
-    axes.add_patch(FancyArrowPatch(start, end, **style))
-
-
-def save(figure: Figure, name: str) -> None:
-    (HERE / f"03_{name}.png").write_bytes(png(figure))
-
-
-def question() -> None:
+def question() -> Figure:
     """A batch of 32 rows, four devices: how many each?"""
     figure, axes = drawing(8, 2.8)
     for row in range(32):
@@ -57,13 +29,13 @@ def question() -> None:
     for device in range(4):
         middle = 12.5 + 18.3 * device
         arrow(axes, (40, 20), (middle, 11.5), color=GREY)
-        box(axes, middle - 7, 3.5, 14, 7.5, "", face="white")
+        box(axes, middle - 7, 3.5, 14, 7.5, "", colour="white")
         word(axes, middle, 7.2, "? rows", size=13, weight="bold")
         word(axes, middle, 1.6, f"device {device}")
-    save(figure, "question")
+    return figure
 
 
-def four_steps() -> None:
+def four_steps() -> Figure:
     """Scatter, replicate, parallel apply, gather, from left to right."""
     figure, axes = drawing(8, 3.6)
     for column, (title, below) in enumerate(
@@ -76,16 +48,16 @@ def four_steps() -> None:
     ):
         word(axes, 10 + 20 * column, 33.6, title, weight="bold")
         word(axes, 10 + 20 * column, 1.6, below, size=9, color=GREY)
-    box(axes, 1.5, 7, 4.5, 20, "x", face="white", size=12)
-    box(axes, 21.5, 13.5, 5, 7, "model", face="white", size=9)
+    box(axes, 1.5, 7, 4.5, 20, "x", colour="white", size=12)
+    box(axes, 21.5, 13.5, 5, 7, "model", colour="white", size=9)
     for device in range(4):
-        y, look = 24.5 - 6.6 * device, {"face": COLOURS[device], "hatch": HATCHES[device]}
+        y, coloured = 24.5 - 6.6 * device, partial(box, colour=COLOURS[device], hatch=HATCHES[device])
         arrow(axes, (6.2, 17), (12, y + 2.2))
-        box(axes, 12.2, y, 5, 4.5, f"x{device}", **look)
+        coloured(axes, 12.2, y, 5, 4.5, f"x{device}")
         arrow(axes, (26.7, 17), (31.2, y + 2.2))
-        box(axes, 31.4, y, 6.4, 4.5, f"copy {device}", size=8.5, **look)
+        coloured(axes, 31.4, y, 6.4, 4.5, f"copy {device}", size=8.5)
         arrow(axes, (38.2, y + 2.2), (42.2, y + 2.2))
-        box(axes, 42.4, y, 15.2, 4.5, f"copy {device}(x{device})", **look)
+        coloured(axes, 42.4, y, 15.2, 4.5, f"copy {device}(x{device})")
         arrow(axes, (57.8, y + 2.2), (70, 17))
         axes.add_patch(
             Rectangle(
@@ -93,13 +65,13 @@ def four_steps() -> None:
             )
         )
     word(axes, 73.5, 4.6, "y", size=12)
-    save(figure, "four_steps")
+    return figure
 
 
-def traffic() -> None:
+def traffic() -> Figure:
     """Device 0 in the middle: weights go out to three devices, what comes back is the question."""
     figure, axes = drawing(8, 3.2)
-    box(axes, 5, 8, 18, 16, "", face=COLOURS[0])
+    box(axes, 5, 8, 18, 16, "", colour=COLOURS[0])
     for line, text in enumerate(("device 0", "model, optimizer,", "replica 0")):
         word(axes, 14, 20 - 4 * line, text, color="black", weight="bold" if not line else "normal")
     for device in (1, 2, 3):
@@ -111,7 +83,7 @@ def traffic() -> None:
             18,
             6.4,
             f"device {device}: replica {device}",
-            face=COLOURS[device],
+            colour=COLOURS[device],
             hatch=HATCHES[device],
         )
         home = 16 + 5 * (2 - device)
@@ -120,34 +92,43 @@ def traffic() -> None:
     ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     word(axes, 42, 27.5, "weights", bbox=ground)
     word(axes, 42, 4.6, "?  on the way back", bbox=ground, size=11, weight="bold")
-    save(figure, "traffic")
+    return figure
 
 
-def batch_norm() -> None:
+def batch_norm() -> Figure:
     """Four parts with means 10 to 40, and one running mean."""
     figure, axes = drawing(8, 2.3)
     for device in range(4):
         left = 3 + 19.2 * device
-        box(axes, left, 14, 16.5, 6, f"mean {10 * (device + 1)}", face=COLOURS[device], hatch=HATCHES[device])
+        box(
+            axes,
+            left,
+            14,
+            16.5,
+            6,
+            f"mean {10 * (device + 1)}",
+            colour=COLOURS[device],
+            hatch=HATCHES[device],
+        )
         word(axes, left + 8.2, 21.6, f"replica {device}", size=9)
         arrow(axes, (left + 8.2, 13.8), (32 + 5.3 * device, 8), color=GREY)
-    box(axes, 27, 1.5, 26, 6, "running mean:  ?", face="white", size=11)
-    save(figure, "batchnorm")
+    box(axes, 27, 1.5, 26, 6, "running mean:  ?", colour="white", size=11)
+    return figure
 
 
-def memory_question() -> None:
+def memory_question() -> Figure:
     """Equal bars of parameters and activations; something lies on top of device 0's."""
     figure, axes = drawing(8, 2.9)
     for device in range(4):
         left = 8 + 18 * device
-        box(axes, left, 3.5, 11, 4.5, "parameters", face=OKABE_ITO["sky blue"], size=9)
-        box(axes, left, 8, 11, 8, "activations\nof its part", face=OKABE_ITO["orange"], hatch="//", size=9)
+        box(axes, left, 3.5, 11, 4.5, "parameters", colour=OKABE_ITO["sky blue"], size=9)
+        box(axes, left, 8, 11, 8, "activations\nof its part", colour=OKABE_ITO["orange"], hatch="//", size=9)
         word(axes, left + 5.5, 1.6, f"device {device}")
-    box(axes, 8, 16, 11, 10.5, "?", face="white", linestyle="--", size=18)
-    save(figure, "memory_question")
+    box(axes, 8, 16, 11, 10.5, "?", colour="white", dash="--", size=18)
+    return figure
 
 
-def threads() -> None:
+def threads() -> Figure:
     """Two threads take turns at the lock; two processes do not wait for each other."""
     figure, axes = drawing(8, 3.3)
     look = {0: (COLOURS[0], ""), 1: (COLOURS[1], "//")}
@@ -157,23 +138,23 @@ def threads() -> None:
         for worker in range(2):
             y = top - 5.2 * worker
             word(axes, 2, y + 1.7, f"{'process' if group else 'thread'} {worker}", ha="left", size=9.5)
-            face, hatch = look[worker]
+            colour, hatch = look[worker]
             for turn in range(8):
                 mine = group == 1 or turn % 2 == worker
                 if group == 1 and turn > 3:
                     continue
                 left = 14 + 7.9 * turn
                 if mine:
-                    box(axes, left, y, 7.6, 3.4, face=face, hatch=hatch)
+                    box(axes, left, y, 7.6, 3.4, colour=colour, hatch=hatch)
                 else:
-                    box(axes, left, y, 7.6, 3.4, face="white", linestyle=":", edgecolor=GREY)
+                    box(axes, left, y, 7.6, 3.4, colour="white", dash=":", edge=GREY)
                     word(axes, left + 3.8, y + 1.7, "waits", size=8.5, color=GREY)
     arrow(axes, (14, 1.4), (77.5, 1.4), color=GREY)
     word(axes, 72, 3, "time", size=9, color=GREY)
-    save(figure, "threads")
+    return figure
 
 
-def warm_up() -> None:
+def warm_up() -> Figure:
     """What the share should do, and what it does."""
     figure, axes = drawing(8, 2.2)
     arrow(axes, (12, 3.5), (74, 3.5), color=INK)
@@ -184,10 +165,10 @@ def warm_up() -> None:
     word(axes, 62, 6.6, "on four GPUs", size=10)
     word(axes, 6.2, 17, "share", size=9.5)
     word(axes, 45, 1.6, "step 100", size=9.5)
-    save(figure, "warm_up")
+    return figure
 
 
-def keys() -> None:
+def keys() -> Figure:
     """A file of a trained model, loaded without an error, and a model that begins at the bottom."""
     figure, axes = drawing(8, 1.9)
     texts = (
@@ -195,15 +176,22 @@ def keys() -> None:
         "saved, loaded:\nno error",
         "begins like a model\nthat was never trained",
     )
-    for left, text in zip((3, 29, 55), texts, strict=True):
-        box(axes, left, 6, 22, 7.4, face="white")
+    for left, text in zip((3.0, 29.0, 55.0), texts, strict=True):
+        box(axes, left, 6, 22, 7.4, colour="white")
         word(axes, left + 11, 9.7, text, size=9.5)
     for left in (25.2, 51.2):
         arrow(axes, (left, 9.7), (left + 3.6, 9.7), color=INK)
     word(axes, 40, 2.6, "?", size=18, weight="bold")
-    save(figure, "keys")
+    return figure
 
 
-if __name__ == "__main__":
-    for draw in (question, four_steps, traffic, batch_norm, memory_question, threads, warm_up, keys):
-        draw()
+PICTURES: Drawings = {
+    "question": question,
+    "four_steps": four_steps,
+    "traffic": traffic,
+    "batchnorm": batch_norm,
+    "memory_question": memory_question,
+    "threads": threads,
+    "warm_up": warm_up,
+    "keys": keys,
+}

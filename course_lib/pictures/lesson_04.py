@@ -1,31 +1,23 @@
-"""Draw the pictures of lesson 04: ``python assets/make_lesson_04.py`` writes assets/04_*.png beside itself.
+"""The pictures of lesson 04.
 
 Curves and bars are computed by the cost model; the other pictures are drawings.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from matplotlib.figure import Figure
-from sketch import COLOURS, GREY, INK, PALE, box, drawing, line, rank, word
 
 from course_lib import cost
-from course_lib.plot import OKABE_ITO, memory_bars, png
+from course_lib.pictures.sketch import COLOURS, GREY, INK, PALE, Drawings, arrow, box, drawing, rank, word
+from course_lib.plot import OKABE_ITO, memory_bars
 from course_lib.widgets import BucketExplorer
 
-HERE = Path(__file__).parent
 BLUE, ORANGE, GREEN, RED, LIGHT = (
     OKABE_ITO[name] for name in ("sky blue", "orange", "green", "vermillion", "yellow")
 )
-MIB = 2**20
 
 
-def save(figure: Figure, name: str) -> None:
-    (HERE / f"04_{name}.png").write_bytes(png(figure))
-
-
-def apart() -> None:
+def apart() -> Figure:
     """Four ranks with a model and a quarter of the images each, and a question mark between them."""
     figure, axes = drawing(8, 2.6)
     for number in range(4):
@@ -33,14 +25,14 @@ def apart() -> None:
         rank(axes, left + 7, 20.5, number)
         box(axes, left, 11, 14, 4.6, "model", colour=COLOURS[number])
         box(axes, left, 4.2, 14, 4, "a quarter of the images", size=7.5)
-        line(axes, (left + 7, 8.4), (left + 7, 10.8))
+        arrow(axes, (left + 7, 8.4), (left + 7, 10.8))
         if number:
             word(axes, left - 2.2, 13.2, "?", size=18, weight="bold", color=GREY)
     word(axes, 40, 1.6, "one process group", size=10)
-    save(figure, "apart")
+    return figure
 
 
-def step() -> None:
+def step() -> Figure:
     """Two ranks: forward and backward apart, the mean of gradients together, the step apart."""
     figure, axes = drawing(8, 2.9)
     for row in range(2):
@@ -52,13 +44,13 @@ def step() -> None:
         box(axes, 61, y, 7, 4.8, "step", colour=GREEN, hatch="\\\\")
         word(axes, 74.2, y + 2.4, "same\nweights", size=9.5)
         for start, end in ((22.2, 23.8), (33.2, 34.8), (45.2, 48.6), (57.4, 60.8), (68.2, 70.6)):
-            line(axes, (start, y + 2.4), (end, y + 2.4))
+            arrow(axes, (start, y + 2.4), (end, y + 2.4))
     box(axes, 49, 4, 8.2, 19.8, "mean\nof all\ngradients\n\n(all-\nreduce)", colour=RED, size=9)
     word(axes, 53, 26.4, "the only place where they meet", size=9.5)
-    save(figure, "step")
+    return figure
 
 
-def buckets() -> None:
+def buckets() -> Figure:
     """Sixteen messages with a latency each above one message with the same bytes."""
     figure, axes = drawing(8, 2.1)
     word(axes, 2, 16.6, "a call for each gradient", ha="left")
@@ -70,10 +62,10 @@ def buckets() -> None:
     box(axes, 2, 2.6, 2.9, 3.6, colour="#DDDDDD", hatch="////")
     box(axes, 4.9, 2.6, 8 * 1.55, 3.6, "the same bytes", colour=RED, size=8.5)
     word(axes, 78, 4.4, "hatched: latency; solid: bytes", ha="right", size=9, color=GREY)
-    save(figure, "buckets")
+    return figure
 
 
-def overlap() -> None:
+def overlap() -> Figure:
     """Backward and then one all-reduce; backward with four all-reduces beside it."""
     figure, axes = drawing(8, 3.1)
     word(axes, 2, 28.6, "one bucket: nothing is hidden", ha="left", weight="bold")
@@ -93,13 +85,13 @@ def overlap() -> None:
         bbox={"facecolor": ORANGE, "edgecolor": "none", "pad": 1.2},
     )
     for x, y in ((66, 16.2), (47, 0.8)):
-        line(axes, (x, y + 12), (x, y), style="-")
+        arrow(axes, (x, y + 12), (x, y), style="-")
     word(axes, 66.8, 24.6, "ready", ha="left")
     word(axes, 47.8, 9.6, "ready", ha="left")
-    save(figure, "overlap")
+    return figure
 
 
-def bucket_size() -> None:
+def bucket_size() -> Figure:
     """What small buckets have against them, what large ones have; between them a question mark."""
     figure, axes = drawing(8, 2.1)
     for place, (size, sends) in enumerate((("small buckets", 8), ("large buckets", 1))):
@@ -115,10 +107,10 @@ def bucket_size() -> None:
     word(axes, 2, 2.4, "early, and a latency each", ha="left", size=9)
     word(axes, 48, 2.4, "one latency, and late", ha="left", size=9)
     word(axes, 78, 17, "hatched grey: latency", ha="right", size=9, color=GREY)
-    save(figure, "bucket_size")
+    return figure
 
 
-def accumulate() -> None:
+def accumulate() -> Figure:
     """Four pieces, forward and backward, and one step; a question mark after each piece."""
     figure, axes = drawing(8, 1.5)
     for piece in range(4):
@@ -129,10 +121,10 @@ def accumulate() -> None:
     box(axes, 70.2, 4.6, 6, 4.2, "step", colour=GREEN, hatch="\\\\", size=8.5)
     word(axes, 2, 11.6, "four pieces of a batch, one step", ha="left", weight="bold")
     word(axes, 2, 2, "?: does an all-reduce run here?", ha="left", size=9)
-    save(figure, "accumulate")
+    return figure
 
 
-def sampler() -> None:
+def sampler() -> Figure:
     """Ten cards in a shuffled order, dealt to four ranks in turn; two hands have an empty place."""
     figure, axes = drawing(8, 2.8)
     order = [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]
@@ -145,13 +137,13 @@ def sampler() -> None:
         left = 5 + 19 * number
         rank(axes, left + 3.4, 6.5, number)
         for turn, place in enumerate(range(number, 12, 4)):
-            x, there = left + 7.6 + 3.2 * turn, place < len(order)
+            card, there = left + 7.6 + 3.2 * turn, place < len(order)
             text, colour = (str(order[place]), COLOURS[number]) if there else ("?", "white")
-            box(axes, x, 4.4, 2.9, 4.2, text, colour=colour, dash="-" if there else ":")
-    save(figure, "sampler")
+            box(axes, card, 4.4, 2.9, 4.2, text, colour=colour, dash="-" if there else ":")
+    return figure
 
 
-def batch() -> None:
+def batch() -> Figure:
     """The same images in 45 short steps, and in 12 steps that are four times as wide."""
     figure, axes = drawing(8, 2.4)
     word(axes, 2, 21.6, "one rank: 45 steps of 32", ha="left", weight="bold")
@@ -166,10 +158,10 @@ def batch() -> None:
     word(
         axes, 32, 5, "as many images, a quarter of the updates:\nhow long should each of them be?", ha="left"
     )
-    save(figure, "batch")
+    return figure
 
 
-def batch_norm() -> None:
+def batch_norm() -> Figure:
     """Eight images on four ranks: a mean for each two of them, or one mean for all."""
     figure, axes = drawing(8, 2.8)
     for row, title in enumerate(("a mean on each rank?", "or one mean for all?")):
@@ -182,10 +174,10 @@ def batch_norm() -> None:
             axes.plot([left, left, left + wide, left + wide], [y + 1.8, y + 0.8, y + 0.8, y + 1.8], color=INK)
             ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             word(axes, left + wide / 2, y + 0.8, "mean", size=9, bbox=ground)
-    save(figure, "batch_norm")
+    return figure
 
 
-def scaling() -> None:
+def scaling() -> Figure:
     """Bars of a step on 1, 2 and 4 ranks: computing shrinks in strong scaling; communication stays."""
     figure, axes = drawing(8, 3.2)
     for column, title in enumerate(("strong: one batch, shared", "weak: a batch for each rank")):
@@ -199,10 +191,10 @@ def scaling() -> None:
             if ranks > 1:
                 box(axes, x0 + 8 + computing, y, 6, 4, "waits", colour=RED, hatch="xx", size=8.5)
     word(axes, 40, 2, "time of a step; the gradients are as large in all of them", size=9, color=GREY)
-    save(figure, "scaling")
+    return figure
 
 
-def drift() -> None:
+def drift() -> Figure:
     """Four replicas go along together until one leaves; a row of hashes under them shows when."""
     figure, axes = drawing(8, 3.0)
     steps = [14 + 12 * number for number in range(6)]
@@ -221,10 +213,10 @@ def drift() -> None:
         text = f"{mark} {mark}\n{'b8' if apart else mark} {mark}"
         box(axes, x - 4.4, 4, 8.8, 6, text, colour=LIGHT if apart else PALE, size=9)
         word(axes, x, 1.6, "differ" if apart else "equal", size=8.5, weight="bold" if apart else "normal")
-    save(figure, "drift")
+    return figure
 
 
-def chart() -> None:
+def chart() -> Figure:
     """Two falling losses that look healthy, and a list of messages with nothing in it."""
     figure, axes = drawing(8, 2.4)
     box(axes, 3, 3, 34, 17, colour="white")
@@ -238,11 +230,11 @@ def chart() -> None:
     rows = ("which messages?", "equal before?", "equal after?", "who read what?")
     for place, text in enumerate(rows):
         word(axes, 45, 17 - 3.8 * place, text, ha="left")
-        line(axes, (61, 16 - 3.8 * place), (75, 16 - 3.8 * place), style="-")
-    save(figure, "chart")
+        arrow(axes, (61, 16 - 3.8 * place), (75, 16 - 3.8 * place), style="-")
+    return figure
 
 
-def checkpoint() -> None:
+def checkpoint() -> Figure:
     """The power goes while a file is written over, or while a draft is written beside it."""
     figure, axes = drawing(8, 2.9)
     for row, (title, name) in enumerate(
@@ -251,15 +243,15 @@ def checkpoint() -> None:
         y = 17.4 - 13.4 * row
         word(axes, 2, y + 9, title, ha="left", weight="bold")
         box(axes, 2, y, 15, 5.6, "last.pt\nstep 100", colour=BLUE, size=8.5)
-        line(axes, (17.4, y + 2.8), (24, y + 2.8))
+        arrow(axes, (17.4, y + 2.8), (24, y + 2.8))
         box(axes, 24.4, y, 15, 5.6, f"{name}\nhalf of 200", colour=RED, hatch="//", size=8.5)
         word(axes, 43.1, y + 8, "the power goes", size=9, color=GREY)
-        line(axes, (39.8, y + 2.8), (46.4, y + 2.8))
+        arrow(axes, (39.8, y + 2.8), (46.4, y + 2.8))
         box(axes, 47, y, 15, 5.6, "last.pt\n?", colour="white", size=9, dash=":")
-    save(figure, "checkpoint")
+    return figure
 
 
-def memory() -> None:
+def memory() -> Figure:
     """What each rank holds for the CNN and a batch of 256, from formulas."""
     parameters = 288 + 32 + 18432 + 64 + 73728 + 128 + 1280 + 10
     state = cost.model_state(parameters, optimizer="adamw", num_tensors=8).as_dict()
@@ -268,15 +260,28 @@ def memory() -> None:
         layers = cost.cnn_layers(batch_size=256 // ranks)
         kept = cost.activation_bytes(cost.conv_activations(layers, batch_norm=False))
         bars[f"{ranks} rank{'s, each' * (ranks > 1)}"] = {**state, "activation": kept}
-    save(memory_bars(bars, title="A batch of 256, shared: only the activations are").figure, "memory")
+    return memory_bars(bars, title="A batch of 256, shared: only the activations are").figure
 
 
-def explorer() -> None:
+def explorer() -> bytes:
     """The explorer's picture as it opens."""
-    (HERE / "04_explorer.png").write_bytes(BucketExplorer().image.value)
+    return bytes(BucketExplorer().image.value)
 
 
-if __name__ == "__main__":
-    pictures = (apart, step, buckets, overlap, bucket_size, accumulate, sampler, batch)
-    for draw in (*pictures, batch_norm, scaling, drift, chart, checkpoint, memory, explorer):
-        draw()
+PICTURES: Drawings = {
+    "apart": apart,
+    "step": step,
+    "buckets": buckets,
+    "overlap": overlap,
+    "bucket_size": bucket_size,
+    "explorer": explorer,
+    "accumulate": accumulate,
+    "sampler": sampler,
+    "batch": batch,
+    "batch_norm": batch_norm,
+    "scaling": scaling,
+    "drift": drift,
+    "chart": chart,
+    "checkpoint": checkpoint,
+    "memory": memory,
+}
