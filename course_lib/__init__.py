@@ -20,6 +20,8 @@ _HOME_OF = {
     "machine": "course_lib.devices",
     "calibrate": "course_lib.meter.calibration",
     "Predict": "course_lib.learn",
+    "ask": "course_lib.learn",
+    "reveal": "course_lib.learn",
     "check": "course_lib.learn",
     "hint": "course_lib.learn",
     "solution": "course_lib.learn",

@@ -4,10 +4,11 @@ done.
 
 from __future__ import annotations
 
+from course_lib.learn.asking import ask, reveal
 from course_lib.learn.checking import check
 from course_lib.learn.hints import hint, solution
 from course_lib.learn.predict import Predict
 from course_lib.learn.progress_map import progress
 from course_lib.learn.quizzes import quiz
 
-__all__ = ["Predict", "check", "hint", "progress", "quiz", "solution"]
+__all__ = ["Predict", "ask", "check", "hint", "progress", "quiz", "reveal", "solution"]

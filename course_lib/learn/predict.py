@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.learn.hints import Note
 from course_lib.learn.prediction import Prediction
-from course_lib.learn.reveal import Reveal, misreading_of
+from course_lib.learn.revealed import Reveal, misreading_of
 from course_lib.learn.show import show
 from course_lib.learn.store import record
 
@@ -47,17 +47,19 @@ class Predict(Prediction):
         label: str = "measured",
         because: str = "",
         misreadings: Mapping[Any, str] | None = None,
+        apart: str = "",
     ) -> Reveal:
         """Show predicted, cost model and measured side by side, and why they differ.
 
         ``label`` says what stands in the place of a measurement where nothing was measured, such as "computed".
         ``misreadings`` maps a wrong answer, or a function ``(predicted) -> bool``, to the sentence that names
-        what such an answer mixes up. Without a prediction the rest is shown all the same.
+        what such an answer mixes up. ``apart`` is said where run and model disagree. Without a prediction the rest is
+        shown all the same.
         """
         predicted = self.value
         sentence = "" if predicted is None else misreading_of(predicted, misreadings or {})
         reveal = Reveal(
-            self.question, self.kind, self.unit, predicted, model, measured, because, sentence, label
+            self.question, self.kind, self.unit, predicted, model, measured, because, sentence, label, apart
         )
         if not self._kept.revealed and predicted is not None:
             record(

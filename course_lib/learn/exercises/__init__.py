@@ -1,7 +1,8 @@
-"""The exercises and quizzes of every lesson: a room ``lesson_NN`` each, with one file an exercise.
+"""The exercises, predictions and quizzes of every lesson: a room ``lesson_NN`` each, with one file an exercise.
 
-A room offers ``EXERCISES: tuple[Exercise, ...]`` and may offer ``QUIZ: tuple[Question, ...]``; it is loaded when it is
-first asked for. What several exercises of a lesson try is in its ``tries.py``.
+A room offers ``EXERCISES: tuple[Exercise, ...]``, and may offer ``PREDICTIONS: tuple[Asked, ...]`` (what is asked
+before a run, and told after it) and ``QUIZ: tuple[Question, ...]``; it is loaded when it is first asked for. What
+several exercises of a lesson try is in its ``tries.py``.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import difflib
 import importlib
 import pkgutil
 import re
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
+from course_lib.learn.asked import Asked
 from course_lib.learn.exercise import Exercise
 from course_lib.learn.questions import Question
 
-__all__ = ["exercise", "exercises_of", "lesson_numbers", "quiz_of"]
+__all__ = ["exercise", "exercises_of", "lesson_numbers", "prediction", "predictions_of", "quiz_of"]
 
 
 def lesson_numbers() -> tuple[str, ...]:
@@ -34,16 +38,30 @@ def quiz_of(lesson: str) -> tuple[Question, ...]:
     return tuple(getattr(_module(lesson), "QUIZ", ()))
 
 
+def predictions_of(lesson: str) -> tuple[Asked, ...]:
+    """The predictions of a lesson ("07"), in order; empty when it has none."""
+    return tuple(getattr(_module(lesson), "PREDICTIONS", ()))
+
+
 def exercise(name: str) -> Exercise:
     """The exercise of this name ("07.split"). Raises ``ValueError`` that names the nearest one."""
+    return _named(name, "exercise", exercises_of)
+
+
+def prediction(name: str) -> Asked:
+    """The prediction of this name ("07.four"). Raises ``ValueError`` that names the nearest one."""
+    return _named(name, "prediction", predictions_of)
+
+
+def _named(name: str, what: str, of_lesson: Callable[[str], tuple[Any, ...]]) -> Any:
     lesson = name[:2] if isinstance(name, str) else ""
-    found = {one.name: one for one in exercises_of(lesson)} if lesson in lesson_numbers() else {}
+    found = {one.name: one for one in of_lesson(lesson)} if lesson in lesson_numbers() else {}
     if isinstance(name, str) and name in found:
         return found[name]
-    every = [one.name for number in lesson_numbers() for one in exercises_of(number)]
+    every = [one.name for number in lesson_numbers() for one in of_lesson(number)]
     near = difflib.get_close_matches(str(name), every, n=1, cutoff=0.4)
     rule = f'Did you mean "{near[0]}"?' if near else f"There are: {', '.join(every) or 'none yet'}."
-    raise ValueError(f"There is no exercise {name!r}. {rule}")
+    raise ValueError(f"There is no {what} {name!r}. {rule}")
 
 
 def _module(lesson: str) -> ModuleType:

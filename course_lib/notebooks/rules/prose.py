@@ -26,7 +26,7 @@ _HEADING = re.compile(r"^#{1,6} +(?P<text>.+?)\s*$", re.MULTILINE)
 _SECTION = re.compile(r"^#{1,2} ", re.MULTILINE)
 _WORDS = re.compile(r"\bsimply\b", re.IGNORECASE)
 _WIDGET_HOMES = ("ipywidgets", "course_lib.widgets")
-_WIDGET_NAMES = {"Predict", "quiz"}
+_WIDGET_NAMES = {"Predict", "ask", "quiz"}
 
 
 def images_have_alt_text(lesson: Lesson) -> list[str]:

@@ -15,7 +15,7 @@ from course_lib.learn.units import quantity, ratio
 
 __all__ = ["Reveal", "misreading_of"]
 
-_CLOSE = 1.25  # a prediction within this factor counts as right
+_CLOSE = 1.25  # numbers within this factor of each other agree
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +33,7 @@ class Reveal(Shown):
     because: str = ""
     misreading: str = ""
     label: str = "measured"
+    apart: str = ""
 
     @property
     def off(self) -> float | None:
@@ -45,22 +46,41 @@ class Reveal(Shown):
 
     @property
     def is_right(self) -> bool | None:
-        """Whether the prediction hit: the same choice or order, or a number within a quarter. None without
-        one.
-        """
+        """Whether the prediction agrees with the run or with the model: a run can be noisy. None without one."""
         if self.predicted is None:
             return None
-        if self.kind != "number":
-            return _plain(self.predicted) == _plain(self.measured)
-        return self.predicted == self.measured or (self.off is not None and 1 / _CLOSE <= self.off <= _CLOSE)
+        return _agree(self.predicted, self.measured) or _agree(self.predicted, self.model)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether there is a model, and it says something else than the run."""
+        return self.model is not None and not _agree(self.model, self.measured)
 
     def verdict(self) -> str:
         """The comparison in a sentence."""
         if self.predicted is None:
             return "You did not predict. Lock an answer first next time: a surprise teaches more than a fact."
-        if self.kind == "number":
-            return f"Your prediction: {ratio(float(self.predicted), float(self.measured))}."
-        return "As you predicted." if self.is_right else "Not as you predicted."
+        agrees_with_model_alone = self.is_right and not _agree(self.predicted, self.measured)
+        if self.kind != "number":
+            as_model = " It is what the cost model says." if agrees_with_model_alone else ""
+            return (
+                "As you predicted." if self.is_right and not as_model else f"Not as you predicted.{as_model}"
+            )
+        beside_run = ratio(float(self.predicted), float(self.measured))
+        if agrees_with_model_alone:
+            beside_model = ratio(float(self.predicted), float(self.model))
+            return f"Your prediction, held against the cost model: {beside_model}; against the run: {beside_run}."
+        return f"Your prediction: {beside_run}."
+
+    def disagreement(self) -> str:
+        """Where run and model are apart: that they are, and how to find out why. Else nothing."""
+        if not self.is_apart:
+            return ""
+        how = self.apart or (
+            "Run the cells above once more. If the number moves, other work on this machine is in it; if it stays, the "
+            "model leaves something out here."
+        )
+        return f"Here the cost model and the run are apart. {how}"
 
     def _rows(self) -> list[list[str]]:
         rows = [
@@ -81,7 +101,8 @@ class Reveal(Shown):
         return [*row, quantity(float(value) / measured) if comparable else "–"]
 
     def _sentences(self) -> list[str]:
-        return [text for text in (self.verdict(), self.misreading, self.because) if text]
+        misreading = "" if self.is_right else self.misreading
+        return [text for text in (self.verdict(), misreading, self.because, self.disagreement()) if text]
 
     def __repr__(self) -> str:
         values = "; ".join(f"{row[0]}: {row[1]}" for row in self._rows())
@@ -106,6 +127,15 @@ def misreading_of(predicted: Any, misreadings: Mapping[Any, str]) -> str:
         if fits:
             return sentence
     return ""
+
+
+def _agree(one: Any, other: Any) -> bool:
+    """The same choice or order, or numbers within a quarter of each other."""
+    numbers_both = isinstance(one, numbers.Real) and isinstance(other, numbers.Real)
+    if not numbers_both or one == other:
+        return bool(_plain(one) == _plain(other))
+    a, b = float(one), float(other)
+    return a * b > 0 and 1 / _CLOSE <= a / b <= _CLOSE
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,103 @@
+"""A learner's page holds no answer: no explanation, no model, no misreading of a question, no solution."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import nbformat
+import pytest
+
+from course_lib.learn import exercises
+from course_lib.learn.exercises import predictions_of, quiz_of
+from course_lib.notebooks.source import read_source
+from course_lib.paths import project_root
+
+ROOT = project_root()
+SOURCES = {path.stem[:2]: path for path in sorted((ROOT / "notebooks" / "src").glob("[0-9][0-9]_*.py"))}
+A_PHRASE = 6  # words in a row that give something away
+MOST_LINES_OF_PLUMBING = 150
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[\w']+", re.sub(r"[*`_]", "", text).casefold())
+
+
+def phrases(text: str) -> set[tuple[str, ...]]:
+    found = words(text)
+    return {tuple(found[i : i + A_PHRASE]) for i in range(len(found) - A_PHRASE + 1)}
+
+
+@cache
+def page(lesson: str) -> str:
+    """All that a learner can read in the notebook, code and text; where a new cell begins no phrase goes on."""
+    path = ROOT / "notebooks" / f"{SOURCES[lesson].stem}.ipynb"
+    return "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
+
+
+def told_sentences(lesson: str) -> Iterator[str]:
+    """Every text in the functions that tell, f-strings piece by piece; and what the quiz says after an answer."""
+    for asked in predictions_of(lesson):
+        module = inspect.getmodule(asked.tell)
+        tree = ast.parse(inspect.getsource(module))
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef):
+                yield from (
+                    n.value
+                    for n in ast.walk(function)
+                    if isinstance(n, ast.Constant) and isinstance(n.value, str)
+                )
+        break
+    for question in quiz_of(lesson):
+        yield question.because
+        yield from question.misconceptions.values()
+
+
+@pytest.mark.parametrize("lesson", SOURCES)
+def test_no_page_explains_before_it_is_asked(lesson):
+    shown = phrases(page(lesson))
+    given_away = {" ".join(phrase) for text in told_sentences(lesson) for phrase in phrases(text) & shown}
+    assert not given_away, sorted(given_away)
+
+
+@pytest.mark.parametrize("lesson", SOURCES)
+def test_no_page_holds_what_a_reveal_tells(lesson):
+    assert not re.findall(r"^.*\b(?:because|misreadings)\s*=.*$", page(lesson), re.MULTILINE)
+
+
+@pytest.mark.parametrize("lesson", SOURCES)
+def test_no_page_holds_a_solution(lesson):
+    """Lines that only the solved copy has are on the learner's page nowhere else."""
+    source = read_source(SOURCES[lesson])
+    learner = {line.strip() for line in page(lesson).splitlines()}
+    leaked = []
+    for cell in source.cells:
+        if cell.is_code and "### BEGIN SOLUTION" in cell.text:
+            inside = re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", cell.text, re.DOTALL)
+            lines = [line.strip() for block in inside for line in block.splitlines() if "###" not in line]
+            leaked += [line for line in lines if len(words(line)) >= A_PHRASE and line in learner]
+    assert not leaked
+
+
+def test_asking_and_revealing_are_one_line_each():
+    plumbing = 0
+    for lesson in SOURCES:
+        text = page(lesson)
+        assert not re.search(r"^\w+ = Predict\(", text, re.MULTILINE), (
+            f"lesson {lesson} makes a question on its page"
+        )
+        assert ".reveal(" not in text, f"lesson {lesson} explains on its page"
+        plumbing += len(re.findall(r"^(?:ask|reveal)\(.*$", text, re.MULTILINE))
+        for call in re.findall(r"^(?:ask|reveal)\((?:[^()]|\([^()]*\))*\)", text, re.MULTILINE):
+            assert "\n" not in call, f"lesson {lesson}: {call}"
+    assert plumbing <= MOST_LINES_OF_PLUMBING
+
+
+@pytest.mark.parametrize("lesson", SOURCES)
+def test_every_prediction_is_asked_once_and_told_once(lesson):
+    for asked in exercises.predictions_of(lesson):
+        assert len(re.findall(rf'\bask\("{re.escape(asked.name)}"\)', page(lesson))) == 1, asked.name
+        assert len(re.findall(rf'\breveal\("{re.escape(asked.name)}"', page(lesson))) == 1, asked.name
