@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from course_lib.meter.units import time_text
+from course_lib.plot.raster import Raster, Sheet
+from course_lib.plot.style import OKABE_ITO, Look
 from course_lib.schedules.action import KINDS, Action
 from course_lib.schedules.table import Schedule
 from course_lib.schedules.trace import ActionSpan, ScheduleTrace
-
-from course_lib.plot.raster import Raster, Sheet
-from course_lib.plot.style import OKABE_ITO, Look
 
 __all__ = ["pipeline_gantt"]
 
