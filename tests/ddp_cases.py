@@ -47,6 +47,6 @@ def x_of(me, seed: int = 0, rows: int = 2) -> torch.Tensor:
 def message_of(do) -> str:
     try:
         do()
-    except (RuntimeError, ValueError) as error:
+    except (ArithmeticError, RuntimeError, ValueError) as error:
         return str(error)
     return "nothing was raised"

@@ -1,12 +1,7 @@
 """What a step should cost, from formulas: memory, arithmetic, communication. No torch, no model in memory."""
 
 from course_lib.cost.activations import Saved, activation_bytes, conv_activations, transformer_activations
-from course_lib.cost.architectures import (
-    cnn_layers,
-    resnet_layers,
-    transformer_layers,
-    transformer_parameters,
-)
+from course_lib.cost.architectures import cnn_layers, transformer_layers, transformer_parameters
 from course_lib.cost.collectives import (
     COLLECTIVES,
     CollectiveCost,
@@ -17,7 +12,7 @@ from course_lib.cost.collectives import (
 from course_lib.cost.flops import Flops, flops, mfu, six_n_flops
 from course_lib.cost.gloo import GLOO_COLLECTIVES, GlooTime, gloo_time
 from course_lib.cost.growing import A100_ALL_REDUCE, GrowingLatency, fit_growing_latency
-from course_lib.cost.machines import LINKS, MACHINES, MachineSpec, from_calibration, machine_spec
+from course_lib.cost.machines import LINKS, MACHINES, MachineSpec, machine_spec
 from course_lib.cost.memory import (
     DTYPE_BYTES,
     OPTIMIZERS,
@@ -28,12 +23,10 @@ from course_lib.cost.memory import (
 )
 from course_lib.cost.network import Network
 from course_lib.cost.pipeline import simulate
-from course_lib.cost.pipeline_formulas import pipeline_idle_share, pipeline_peak_in_flight
 from course_lib.cost.rounds import Round, rounds_of
 from course_lib.cost.scaling import (
     ScalingPoint,
     break_even_bandwidth_bytes_per_s,
-    break_even_ranks,
     scaling_curve,
 )
 from course_lib.cost.step import Bucket, StepTime, ddp_buckets, ddp_step
@@ -83,7 +76,6 @@ __all__ = [
     "algorithms_of",
     "block_collectives",
     "break_even_bandwidth_bytes_per_s",
-    "break_even_ranks",
     "bus_factor",
     "cnn_layers",
     "collective_cost",
@@ -95,16 +87,12 @@ __all__ = [
     "explained_activations",
     "fit_growing_latency",
     "flops",
-    "from_calibration",
     "gloo_time",
     "machine_spec",
     "mfu",
     "model_state",
-    "pipeline_idle_share",
-    "pipeline_peak_in_flight",
     "precision_state",
     "published_activation_bytes",
-    "resnet_layers",
     "rounds_of",
     "scaling_curve",
     "simulate",

@@ -48,7 +48,7 @@ def simulate(
 
     ``times`` are those of every stage, or one for each. ``message_bytes`` is what one micro-batch's activations
     take after a stage, and its gradients there on the way back: one size, or one for each boundary between stages.
-    Raises ValueError for counts that do not fit the schedule, and where ranks wait for ever; ``validate`` says why.
+    Raises ValueError for counts that do not fit the schedule, and for a deadlock; ``validate`` says why.
     """
     _refuse_strays(schedule)
     routes = _routes(schedule, link, _per_boundary(message_bytes, schedule))

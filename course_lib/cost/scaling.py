@@ -1,4 +1,4 @@
-"""Scaling of data-parallel training: the same step on more and more ranks, and where it stops to pay.
+"""Scaling of data-parallel training: the same step on more and more ranks, up to the break-even, where it stops to pay.
 
 *Strong* scaling keeps the batch and shares it out: each rank computes less, the gradients stay as large. *Weak*
 scaling keeps each rank's share, so the batch grows.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from course_lib.checks import above_zero, at_least, known, not_negative
 from course_lib.cost.step import StepTime, ddp_step
 
-__all__ = ["ScalingPoint", "break_even_bandwidth_bytes_per_s", "break_even_ranks", "scaling_curve"]
+__all__ = ["ScalingPoint", "break_even_bandwidth_bytes_per_s", "scaling_curve"]
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,6 @@ class ScalingPoint:
     num_ranks: int
     step: StepTime
     speedup: float
-
-    @property
-    def efficiency(self) -> float:
-        """Speed-up for each rank: 1 is perfect."""
-        return self.speedup / self.num_ranks
 
 
 def scaling_curve(
@@ -65,15 +60,6 @@ def scaling_curve(
         batches = 1 if kind == "strong" else num_ranks
         points.append(ScalingPoint(num_ranks, step, batches * one_s / step.time_s))
     return tuple(points)
-
-
-def break_even_ranks(points: Sequence[ScalingPoint]) -> int | None:
-    """The first number of ranks at which communication takes longer than the backward pass that should hide it.
-
-    None where that happens at none of the points.
-    """
-    crossed = (point.num_ranks for point in points if point.step.communication_s > point.step.backward_s)
-    return next(crossed, None)
 
 
 def break_even_bandwidth_bytes_per_s(

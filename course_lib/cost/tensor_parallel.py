@@ -53,9 +53,9 @@ def block_collectives(
 ) -> tuple[SplitCollective, ...]:
     """The collectives of one block, forward and then backward, in the order in which they start.
 
-    ``regather`` gathers a region's input anew in the backward pass. With ``sequence_parallel`` what all ranks hold and
-    use on their own positions (norms, and the biases of ``w_out`` and ``w_down``) has its gradients all-reduced: small
-    messages, which cost latency.
+    ``regather`` gathers a region's input anew in the backward pass (an extra all-gather there). With
+    ``sequence_parallel`` what all ranks hold and use on their own positions (norms, and the biases of ``w_out`` and
+    ``w_down``) has its gradients all-reduced: small messages, which cost latency.
     """
     length = config.context_length if length is None else length
     stream_bytes = itemsize * batch_size * length * config.width

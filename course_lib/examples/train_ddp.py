@@ -9,8 +9,9 @@
         -m course_lib.examples.train_ddp --data /data/imagenet --layers 152 --width 64 --batch-size 1024 \\
         --lr 0.1 --lr-batch-size 256 --warmup 6000 --epochs 90 --bf16 --mirror --workers 8 --checkpoint run.pt
 
-``--batch-size`` counts the images of one step on all ranks together, and an epoch leaves out a last batch that
-is not full. So a step sees the same images on any number of ranks, and a run may be resumed on more or fewer.
+``--batch-size`` is the global batch, the images of one step on all ranks together, and an epoch leaves out a last
+batch that is not full. So a step sees the same images on any number of ranks, and a run may be resumed on more or
+fewer.
 
 A run that finds its checkpoint goes on from it: after torchrun restarted it because a rank died, after a crash,
 and after SIGTERM or Ctrl-C, when all ranks finish the step, save, and leave. Exit codes: 0 done, 128 + the

@@ -1,7 +1,6 @@
 """The matrix work of a model, as data: which layers ran, with which shapes, in which order.
 
-The cost model (``course_lib.cost``) is arithmetic over these small records and needs no torch; ``layer_shapes``
-(``shape_reader.py``) reads them off a real module by running it once.
+The cost model (``course_lib.cost``) is arithmetic over these small records and needs no torch.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from matplotlib.ticker import MaxNLocator
 
 from course_lib.cost import StepTime
 from course_lib.meter.units import bytes_text, time_text
-
 from course_lib.plot.style import OKABE_ITO, Picture, look_of_span, style, text_colour
 
 __all__ = ["BucketBoard"]

@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 
 from course_lib.meter.balance import LABELS, History
 from course_lib.meter.units import bytes_text
-
 from course_lib.plot.bars import byte_axis
 from course_lib.plot.style import LABEL_LOOKS, OKABE_ITO, Picture, canvas, key
 

@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 
 from course_lib.meter.timeline import Span, Timeline
 from course_lib.meter.units import time_text
-
 from course_lib.plot.style import Look, Picture, canvas, key, look_of_span, text_colour
 
 __all__ = ["gantt"]

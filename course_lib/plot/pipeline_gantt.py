@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from course_lib.meter.units import time_text
+from course_lib.plot.raster import Raster, Sheet
+from course_lib.plot.style import OKABE_ITO, Look
 from course_lib.schedules.action import KINDS, Action
 from course_lib.schedules.table import Schedule
 from course_lib.schedules.trace import ActionSpan, ScheduleTrace
-
-from course_lib.plot.raster import Raster, Sheet
-from course_lib.plot.style import OKABE_ITO, Look
 
 __all__ = ["pipeline_gantt"]
 
@@ -22,7 +21,7 @@ _LOOKS = {
     "I": Look(OKABE_ITO["yellow"], "/", "I"),
     "W": Look(OKABE_ITO["green"], "\\", "W"),
 }
-_LATER_CHUNK = {  # the stages after a rank's first, lighter
+_LATER_STAGE = {  # the stages after a rank's first, lighter
     "F": Look(OKABE_ITO["sky blue"], "", "F"),
     "B": Look("#F5CF80", "/", "B"),
     "I": Look("#F9F3A8", "/", "I"),
@@ -74,7 +73,7 @@ def _row(sheet: Sheet, run: ScheduleTrace, rank: int, top: float, bottom: float,
     zero_s = min((row[0].start_s for row in run.rows if row), default=0.0)
     first = min(run.schedule.stages_of_rank[rank], default=0)
     for _, action, start_s, end_s in run.rows[rank]:
-        look = (_LOOKS if action.stage == first else _LATER_CHUNK)[action.kind]
+        look = (_LOOKS if action.stage == first else _LATER_STAGE)[action.kind]
         left, right = (_LEFT + (moment_s - zero_s) * scale for moment_s in (start_s, end_s))
         sheet.box(left, top, right, bottom, look, _text(action, right - left))
 
@@ -109,7 +108,7 @@ def _key(sheet: Sheet, schedule: Schedule, y: float) -> None:
             sheet.box(x, y - 7, x + 22, y + 7, look, kind)
             x += 28 + sheet.text(x + 28, y, KINDS[kind], size=9) + 18
     if not schedule.has_one_stage_a_rank:
-        sheet.text(x, y, "lighter: a rank's later stages", size=9)
+        sheet.text(x, y, "lighter: a rank's later virtual stages", size=9)
 
 
 def _words(schedule: Schedule, runs: Mapping[str, ScheduleTrace]) -> str:

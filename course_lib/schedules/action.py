@@ -5,7 +5,7 @@
     I  the first half of the backward: gradients of the inputs, which the stage before waits for
     W  the second half: gradients of the weights, which nobody waits for (Qi et al., arXiv 2401.10241)
 
-The letters are those of ``torch.distributed.pipelining``.
+The letters are those of ``torch.distributed.pipelining``. Others say dgrad for I and wgrad for W.
 """
 
 from __future__ import annotations

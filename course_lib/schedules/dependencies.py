@@ -79,7 +79,7 @@ class Dependencies:
 
     @cached_property
     def stuck(self) -> dict[int, tuple[Action, Result]]:
-        """For each rank that does not come to its end: the action at which it waits for ever, and what it lacks."""
+        """For each rank that ends in a deadlock: the action at which it waits for ever, and what it lacks."""
         return self._walk[1]
 
     def _needs(self, action: Action) -> tuple[Result, ...]:

@@ -1,9 +1,9 @@
 """The schedules that were published, by name: each says in a few lines in which order a rank works.
 
 Start with ``gpipe`` and ``one_f_one_b``. Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al.,
-"PipeDream", arXiv 1806.03377, with a flush at the end of the batch as in arXiv 2006.09503; interleaved 1F1B,
-Narayanan et al., arXiv 2104.04473; looped breadth-first, Lamy-Poirier, arXiv 2211.05953. Zero bubble schedules have
-a file of their own. ``SCHEDULES`` lists them all, and ``get_schedule`` makes one by its name.
+"PipeDream", arXiv 1806.03377, with a flush at the end of the batch as in arXiv 2006.09503 (PipeDream-Flush);
+interleaved 1F1B, Narayanan et al., arXiv 2104.04473; looped breadth-first, Lamy-Poirier, arXiv 2211.05953. Zero bubble
+schedules have a file of their own. ``SCHEDULES`` lists them all, and ``get_schedule`` makes one by its name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def naive(num_ranks: int, num_micro_batches: int = 1) -> Schedule:
 
 
 def gpipe(num_ranks: int, num_micro_batches: int) -> Schedule:
-    """All forwards, then all backwards: every rank holds the activations of all micro-batches."""
+    """All forwards, then all backwards (fill and drain): on every rank all micro-batches are in flight at once."""
     at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
     rows = [
         [Action(kind, stage, i) for kind in "FB" for i in range(num_micro_batches)]
@@ -54,7 +54,7 @@ def gpipe(num_ranks: int, num_micro_batches: int) -> Schedule:
 def one_f_one_b(num_ranks: int, num_micro_batches: int) -> Schedule:
     """A few forwards to fill the pipeline, then one forward and one backward in turn, then the backwards left.
 
-    A rank never holds more activations than there are stages from its own to the last.
+    A rank never has more micro-batches in flight than there are stages from its own to the last.
     """
     at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
     rows = []

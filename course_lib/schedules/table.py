@@ -101,10 +101,6 @@ class Schedule:
         """The same stages and micro-batches in another order: what an editor makes of a schedule."""
         return replace(self, name=self.name if name is None else name, actions=tuple(map(tuple, actions)))
 
-    def without_idle(self) -> Schedule:
-        """The same order without the idle cells."""
-        return self.with_actions(self.rows)
-
     def forward_only(self) -> Schedule:
         """Its forward half, as used to evaluate a model: no backward, and no activation is kept."""
         return self.with_actions([action for action in row if action.kind == "F"] for row in self.rows)

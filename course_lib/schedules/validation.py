@@ -150,7 +150,7 @@ def _order(schedule: Schedule) -> Iterator[Problem]:
 
 
 def _deadlock(schedule: Schedule) -> Iterator[Problem]:
-    """The first ring of ranks that wait for each other for ever."""
+    """The first deadlock: a ring of ranks that wait for each other for ever."""
     stuck = schedule.dependencies.stuck
     if not stuck:
         return
@@ -167,7 +167,13 @@ def _deadlock(schedule: Schedule) -> Iterator[Problem]:
         waits.append(f"{_who(schedule, action)} waits at {action.short} for {needed}")
     first = stuck[ring[0]][0]
     column = schedule.actions[ring[0]].index(first)
-    yield Problem("deadlock", ring[0], first, column, "a ring of ranks waits for ever: " + ", ".join(waits))
+    yield Problem(
+        "deadlock",
+        ring[0],
+        first,
+        column,
+        "a deadlock, in which a ring of ranks waits for ever: " + ", ".join(waits),
+    )
 
 
 def _pairing(schedule: Schedule) -> Iterator[Problem]:

@@ -1,7 +1,8 @@
 """Zero bubble schedules: the backward is cut in two, and the half that nobody waits for fills the gaps.
 
-I (gradients of the inputs) is all that the stage before needs; W (gradients of the weights) can run at any later
-time. Source: Qi et al., "Zero Bubble Pipeline Parallelism", arXiv 2401.10241: ZB-H1 in section 2, ZB-V in section 6.
+I (gradients of the inputs, dgrad) is all that the stage before needs; W (gradients of the weights, wgrad) can run at
+any later time. Source: Qi et al., "Zero Bubble Pipeline Parallelism", arXiv 2401.10241: ZB-H1 in section 2, ZB-V in
+section 6.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def zero_bubble_h1(num_ranks: int, num_micro_batches: int) -> Schedule:
     """1F1B with each backward cut in I and W; stage s keeps its W's back by s micro-batches.
 
     The first ranks have their gaps at the start, the last ones at the end: there the W's that were kept back fill
-    them. Every rank holds at most ``num_ranks`` activations, as the first does under 1F1B.
+    them. Every rank has at most ``num_ranks`` micro-batches in flight, as the first has under 1F1B.
     """
     at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
     m = num_micro_batches

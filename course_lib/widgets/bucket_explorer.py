@@ -1,7 +1,7 @@
 """The bucket explorer: how large a bucket should be, on a link of your choice, predicted and measured.
 
-The prediction is the cost model's. The measurement runs our DistributedDataParallel on real ranks over a shaped link;
-the layers' computing is paced, so that two cores can play two devices.
+The prediction is the cost model's. The measurement runs our DistributedDataParallel on real ranks over a shaped link
+(traffic shaping); the layers' computing is paced (emulated compute), so that two cores can play two devices.
 """
 
 from __future__ import annotations

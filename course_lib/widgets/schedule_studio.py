@@ -57,7 +57,7 @@ class Goal:
 
     num_ranks: int
     num_micro_batches: int
-    max_in_flight: int  # activations (micro-batches x stages) that a rank may hold
+    max_in_flight: int  # micro-batches that a rank may have in flight; each counts once a stage
     idle_share: float  # to stay below
 
     def missed(self, schedule: Schedule, simulation: ScheduleTrace) -> list[str]:
@@ -66,9 +66,8 @@ class Goal:
         if (schedule.num_ranks, schedule.num_micro_batches) != (self.num_ranks, self.num_micro_batches):
             wrong.append(f"it is for {self._size}")
         if max(peak_in_flight(schedule)) > self.max_in_flight:
-            wrong.append(
-                f"a rank holds {max(peak_in_flight(schedule))} live activations, {self.max_in_flight} are allowed"
-            )
+            most = max(peak_in_flight(schedule))
+            wrong.append(f"a rank has {most} micro-batches in flight, {self.max_in_flight} are allowed")
         if simulation.idle_share >= self.idle_share - 1e-9:
             wrong.append(
                 f"{simulation.idle_share:.1%} idle is planned, less than {self.idle_share:.1%} is asked for"
@@ -80,8 +79,7 @@ class Goal:
         return f"{_counted(self.num_ranks, 'rank')} and {_counted(self.num_micro_batches, 'micro-batch')}"
 
     def __str__(self) -> str:
-        live = _counted(self.max_in_flight, "live activation")
-        return f"{self._size}, at most {live} on a rank, less than {self.idle_share:.1%} idle"
+        return f"{self._size}, at most {self.max_in_flight} in flight on a rank, less than {self.idle_share:.1%} idle"
 
 
 def _counted(number: int, thing: str) -> str:
@@ -154,7 +152,7 @@ class ScheduleStudio(widgets.VBox):
         self.latency = Paired("latency (ms)", 0.0, 0.0, 10.0, step=0.5)
         self.overlap = widgets.Checkbox(True, description="messages travel beside computing", indent=False)
         self.limit = widgets.BoundedIntText(
-            0, min=0, max=99, description="live activations allowed (0: any number)", style=style,
+            0, min=0, max=99, description="most in flight on a rank (0: any number)", style=style,
             layout={"width": "24em"},
         )  # fmt: skip
         self.execute = widgets.Button(
@@ -281,14 +279,15 @@ class ScheduleStudio(widgets.VBox):
         return f"{shown}; and {more} more." if more > 0 else f"{shown}."
 
     def _table_of_numbers(self) -> str:
-        """Idle share and live activations of each rank, predicted and measured."""
+        """Idle share and in-flight micro-batches of each rank, predicted and measured."""
         runs = {"predicted": self._simulation} | ({"measured": self._measured} if self._measured else {})
         heads = [f"idle, {name}" for name in runs] + [
-            "most live activations" + ("" if self._schedule.has_one_stage_a_rank else ", of single stages")
+            "most micro-batches in flight"
+            + ("" if self._schedule.has_one_stage_a_rank else ", of single stages")
         ]
         lines = [
-            [f"rank {rank}", *(f"{run.idle_share_by_rank[rank]:.1%}" for run in runs.values()), str(live)]
-            for rank, live in enumerate(peak_in_flight(self._schedule))
+            [f"rank {rank}", *(f"{run.idle_share_by_rank[rank]:.1%}" for run in runs.values()), str(peak)]
+            for rank, peak in enumerate(peak_in_flight(self._schedule))
         ]
         lines.append(["all", *(f"{run.idle_share:.1%}" for run in runs.values()), ""])
         times = ", ".join(f"{time_text(run.makespan_s)} {name}" for name, run in runs.items())

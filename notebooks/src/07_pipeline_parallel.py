@@ -70,10 +70,13 @@ pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 #
 # ![A batch of 16 samples cut in four micro-batches of four, in a queue before four stages](../assets/07_pieces.png)
 #
+# <!-- word: pipeline parallelism | also: pipelining, PP -->
+# <!-- word: GPipe | also: fill-drain schedule -->
 # When stage 0 has done its forward, it could begin with something else. The next batch will not do: its forward needs
-# the weights that this batch is about to change. But a *piece* of this batch will. Gradients add up over pieces, as you
-# saw in lesson 01. So: four stages, four pieces, each a quarter of the work. All forwards first, then all backwards.
-# This is *GPipe* (Huang et al., 2019), and a piece is called a **micro-batch**.
+# the weights that this batch is about to change. But a *piece* of this batch will, a **micro-batch**: gradients add up
+# over pieces, as you saw in lesson 01. So: four stages, four micro-batches, each a quarter of the work.
+# **Pipeline parallelism** cuts a model by layers and the batch in micro-batches, which follow each other through the
+# stages. **GPipe** (Huang et al., 2019) is the order in which all forwards come first, then all backwards.
 #
 # **What share of the devices' time is idle now?**
 
@@ -105,7 +108,9 @@ idle_of_four.reveal(
 )
 
 # %% [markdown]
-# Much better than the staircase, and far from full. What is white is called the **bubble**.
+# <!-- word: bubble | also: pipeline bubble -->
+# Much better than the staircase, and far from full. The **bubble** is the time in which ranks of a pipeline wait: what
+# is white in the picture.
 #
 # One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both: four stages, and
 # one batch or its pieces on them. Does the sentence hold? (`trial` runs the course's test of a claim; what is printed
@@ -121,6 +126,10 @@ print(tried["E7"])
 #
 # ![Boxes of GPipe on four ranks; arrows below mark where the pipeline fills and where it empties, which together is p
 # minus 1 moments of waiting](../assets/07_formula.png)
+#
+# <!-- word: idle share | also: bubble fraction, bubble ratio | sentences: 2 -->
+# The **idle share** of a pipeline is the part of all ranks' time in which they do not compute; the field calls it the
+# *bubble fraction*. Some papers divide the waiting by the time of the work instead, which gives a larger number.
 #
 # With p stages of equal time and m micro-batches, count in moments of one micro-batch, forward and backward together:
 #
@@ -255,9 +264,11 @@ quickest.reveal(
 # ![A table with a row for each of two stages and a column for each moment: F0, F1, idle dots, B0,
 # B1](../assets/07_table.png)
 #
-# A schedule is data: a table with a row for each stage, and a column for each moment. `F2` is the forward of
-# micro-batch 2, `B2` its backward, and a dot is an idle cell. No messages are written down; who needs what from whom
-# follows from the table.
+# <!-- word: schedule | also: pipeline schedule -->
+# The **schedule** of a pipeline says in which order each stage runs the forwards and backwards of its micro-batches. It
+# is data: a table with a row for each stage, and a column for each moment. `F2` is the forward of micro-batch 2, `B2`
+# its backward, and a dot is an idle cell. No messages are written down; who needs what from whom follows from the
+# table.
 #
 # Write the table of GPipe for p stages and m micro-batches: a text for each stage, such as `"F0 F1 . . B0 B1"` for the
 # first of two. In this table forward and backward take one column each. All begin as early as they can. Dots at the end
@@ -308,23 +319,27 @@ for problem in schedules.validate(impatient):
 # ![A pile of boxes that grows by one with each forward, F0, F1, F2, F3, and the question how
 # high](../assets/07_pile.png)
 #
+# <!-- word: in-flight micro-batch | also: live activations, outstanding micro-batch -->
 # The bubble asks for many micro-batches. What do they cost? A backward needs the activations that its forward left
-# behind; until then they stay. Such a micro-batch is called *live* on that stage.
+# behind; until then they stay. An **in-flight micro-batch** of a stage is one whose forward has run there and whose
+# backward has not: the stage keeps its activations.
 #
-# **Four stages, 16 micro-batches, GPipe. How many are live on the first rank at most?**
+# **Four stages, 16 micro-batches, GPipe. How many are in flight on the first rank at most?**
 
 # %%
-live = Predict("07.live", "GPipe, 4 stages, 16 micro-batches: live on rank 0 at most?", unit="micro-batches")
+in_flight = Predict(
+    "07.in_flight", "GPipe, 4 stages, 16 micro-batches: in flight on rank 0 at most?", unit="micro-batches"
+)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: live.commit(1)
-live.commit(4)  # "one for each stage"
+### STUB # Type your number below and press the button, or write for example: in_flight.commit(1)
+in_flight.commit(4)  # "one for each stage"
 ### END SOLUTION
-live
+in_flight
 
 
 # %%
 def peaks_of_a_step(me, schedule):
-    """With real arithmetic: most live micro-batches by stage, and the ledger's peak."""
+    """With real arithmetic: the most micro-batches in flight, and the ledger's peak."""
     model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
     for _ in range(2):  # the first step also pays for what is made once
         with MemoryLedger(model.stages, inputs=batches[0], rank=me.rank) as ledger:
@@ -333,13 +348,13 @@ def peaks_of_a_step(me, schedule):
 
 
 gpipe_peaks = four.run(peaks_of_a_step, schedules.gpipe(4, 16))
-print("live micro-batches at most, by rank:", [count for count, _ in gpipe_peaks])
-live.reveal(
+print("micro-batches in flight at most, by rank:", [count for count, _ in gpipe_peaks])
+in_flight.reveal(
     measured=gpipe_peaks[0][0],
     misreadings={
         4: "The pipeline is four deep, but GPipe runs no backward before the last forward. Nothing is let go."
     },
-    because="All forwards come first. So all 16 are live when the first backward begins, on every rank.",
+    because="All forwards come first. So all 16 are in flight when the first backward begins, on every rank.",
 )
 
 # %% [markdown]
@@ -351,8 +366,12 @@ live.reveal(
 #
 # ![On the last stage, arrows from F0 to F1, which is GPipe, and to B0, which is 1F1B](../assets/07_choice.png)
 #
-# Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. A schedule that runs
-# B0 at once, and from then on a forward and a backward in turn, is called **1F1B** (Narayanan et al., 2019).
+# <!-- word: 1F1B | also: one forward one backward, PipeDream-Flush -->
+# <!-- word: flush | also: pipeline flush -->
+# Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. **1F1B** (one
+# forward, one backward; Narayanan et al., 2019) is the schedule in which a stage runs a backward as soon as it can, and
+# from then on a forward and a backward in turn. At a **flush** the pipeline runs empty: all micro-batches of a batch
+# come back before the optimizer steps. With a flush after every batch, as here, 1F1B is also called PipeDream-Flush.
 #
 # **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?** In the picture after your guess, *run*
 # is measured, and *plan* is what `simulate` works out from the table alone, with messages that take no time.
@@ -367,14 +386,14 @@ bubble.commit("somewhat smaller")
 bubble
 
 # %% tags=["nbval-ignore-output"]
-steps = {make.__name__: run_paced(make(4, 8), times) for make in [schedules.gpipe, schedules.one_f_one_b]}
+steps = {kind.__name__: run_paced(kind(4, 8), times) for kind in [schedules.gpipe, schedules.one_f_one_b]}
 for name, step in steps.items():
     planned = simulate(step.schedule, times).idle_share
     print(f"{name:<12} {planned:.1%} idle planned, {step.idle_share:.0%} measured")
 pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_b"], title="1F1B")
 
 # %%
-planned = [simulate(make(4, 8), times).idle_share for make in [schedules.gpipe, schedules.one_f_one_b]]
+planned = [simulate(kind(4, 8), times).idle_share for kind in [schedules.gpipe, schedules.one_f_one_b]]
 bubble.reveal(
     measured="the same" if abs(planned[0] - planned[1]) < 1e-9 else "somewhat smaller",
     label="computed",
@@ -394,14 +413,14 @@ bubble.reveal(
 f1b1_peaks = four.run(peaks_of_a_step, schedules.one_f_one_b(4, 16))
 bars = {}
 for name, peaks in [("GPipe", gpipe_peaks), ("1F1B", f1b1_peaks)]:
-    print(f"{name:<6} live micro-batches at most, by rank:", [count for count, _ in peaks])
+    print(f"{name:<6} micro-batches in flight at most, by rank:", [count for count, _ in peaks])
     for rank, (_, peak) in enumerate(peaks):
         bars[f"{name}, rank {rank}"] = {"activation": peak.by_label["activation"]}
 memory_bars(bars, title="Activations at their peak, 16 micro-batches, measured")
 
 # %% [markdown]
-# Not the bubble, the memory. Under 1F1B a rank holds as many micro-batches as there are stages from its own to the
-# last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
+# Not the bubble, the memory. Under 1F1B a rank has as many micro-batches in flight as there are stages from its own to
+# the last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
 #
 # "Micro-batches fill the pipeline and reduce idle time", another text says. You know the gain and its price now:
 
@@ -412,8 +431,10 @@ print(tried["E8"])
 # %% [markdown]
 # ### Build: one stage of 1F1B
 #
+# <!-- word: warm-up | also: warm-up phase, fill, ramp-up -->
 # Write the row of one stage, without idle cells: a list such as `["F0", "B0", "F1", "B1"]`, which is right for the
-# last stage. The others begin with some forwards. How many?
+# last stage. The others begin with some forwards. How many? The **warm-up** of a stage is the forwards that it runs
+# before its first backward; the backwards after its last forward are its *cool-down*.
 
 
 # %%
@@ -441,7 +462,7 @@ order_verdict = check("07.1f1b", order_of_stage)
 if order_verdict.passed:
     rows = [" ".join(order_of_stage(stage, 4, 6)) for stage in range(4)]
     yours = schedules.from_text("\n".join(rows), name="your 1F1B")
-    print(schedules.str(yours))
+    print(yours)
     print(f"executed by four ranks: {run_paced(yours, times).makespan_s * 1e3:.0f} ms")
 
 # %% [markdown]
@@ -472,10 +493,10 @@ def train(me, schedule, num_steps=2):
 
 
 # %%
-schedules = [schedules.naive(1), schedules.gpipe(2, 8), schedules.one_f_one_b(4, 8)]
-schedules += [schedules.one_f_one_b(4, 5), schedules.interleaved(2, 8), schedules.zero_bubble_h1(4, 8)]
+six = [schedules.naive(1), schedules.gpipe(2, 8), schedules.one_f_one_b(4, 8)]
+six += [schedules.one_f_one_b(4, 5), schedules.interleaved(2, 8), schedules.zero_bubble_h1(4, 8)]
 uncut = None
-for schedule in schedules:
+for schedule in six:
     run = shared_cluster(schedule.num_ranks).run(train, schedule)
     by_stage = {name: weights for _, mine in run for name, weights in mine.items()}
     weights = torch.cat([by_stage[name] for name in sorted(by_stage, key=int)])
@@ -515,8 +536,8 @@ unchanged.commit("a message takes half a forward")
 unchanged
 
 # %% tags=["nbval-ignore-output"]
-for make in [schedules.gpipe, schedules.one_f_one_b]:
-    schedule = make(4, 8)
+for kind in [schedules.gpipe, schedules.one_f_one_b]:
+    schedule = kind(4, 8)
     print(f"{schedule.name:<6} by the formula {idle_by_formula(4, 8):.1%}")
     for change, settings in changes.items():
         found = f"{simulate(schedule, **settings).idle_share:.1%} simulated"
@@ -542,11 +563,11 @@ unchanged.reveal(
 )
 
 # %% [markdown]
-# - **Unequal stages.** Everybody waits for the slowest, micro-batch after micro-batch, and more micro-batches do not
-#   help. What helps is another cut: `06.cut`, by time.
+# - **Unequal stages.** Everybody waits for the slowest (load imbalance), micro-batch after micro-batch, and more
+#   micro-batches do not help. What helps is another cut: `06.cut`, by time.
 # - **Messages.** GPipe pays for the latency once on the way down and once on the way up. 1F1B pays in every turn.
 #   "The same bubble" was true for free messages only.
-# - **Another definition.** Texts differ in what they divide by, and all call it the bubble:
+# - **Another definition.** Texts differ in what they divide by, and all call it the bubble, or the bubble fraction:
 
 # %%
 step = simulate(schedules.gpipe(4, 8), times)
@@ -555,34 +576,39 @@ print(f"share of the step that is idle, (p - 1)/(m + p - 1):  {1 - work_s / step
 print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s / work_s - 1:.1%}")
 
 # %% [markdown]
-# The first is what GPipe's authors count, the second what Megatron-LM's authors do. Nobody is wrong; only comparing the
-# one with the other is.
+# The first divides by the whole step: it is what GPipe's authors count, and the idle share of this page. The second
+# divides by the time of the work alone, as Megatron-LM's authors do (Narayanan et al., 2021). Nobody is wrong; only
+# comparing the one with the other is.
 #
 # ## Smaller steps on the stairs
 #
 # ![Eight pieces of a model on four ranks: rank 0 holds pieces 0 and 4, rank 1 holds 1 and 5, and so on; an arrow goes
 # round twice](../assets/07_chunks.png)
 #
+# <!-- word: virtual stage | also: model chunk, virtual pipeline stage -->
+# <!-- word: interleaved 1F1B | also: interleaving, interleaved schedule -->
 # The bubble is p - 1 *steps of the stairs* wide. Make the steps smaller: cut the model in 2p stages, and give each rank
-# two of them that are p apart. A micro-batch goes round twice. This is **interleaved 1F1B** (Narayanan et al., 2021);
-# each rank holds v *chunks*, and the bubble shrinks to (p - 1)/(v m + p - 1).
+# two of them that are p apart. A micro-batch goes round twice. Where a rank holds several stages, each of them is
+# called a **virtual stage** (Megatron-LM says *model chunk*). **Interleaved 1F1B** (Narayanan et al., 2021) is 1F1B
+# with v virtual stages on each rank, and its bubble shrinks to (p - 1)/(v m + p - 1).
 
 # %% tags=["nbval-ignore-output"]
 schedule = schedules.interleaved(4, 8, num_virtual_stages=2)
-stage_times = times.divided(2)  # a chunk is half of what a rank holds
+stage_times = times.divided(2)  # a virtual stage is half of what a rank holds
 plan, run = simulate(schedule, stage_times), run_paced(schedule, stage_times)
 print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
-pipeline_gantt(plan, run, title="Interleaved 1F1B, two chunks a rank")
+pipeline_gantt(plan, run, title="Interleaved 1F1B, two virtual stages a rank")
 
 # %% [markdown]
 # (What is measured lies further from the plan than before: there are twice as many actions of half the length, and
 # your machine adds its bit to each.)
 #
-# Nothing is free. **How many times as many bytes travel between four ranks, with two chunks a rank instead of one?**
+# Nothing is free. **How many times as many bytes travel between four ranks, with two virtual stages a rank instead of
+# one stage?**
 
 # %%
 traffic = Predict(
-    "07.bytes", "Two chunks a rank on four ranks: how many times the bytes?", unit="x", high=100
+    "07.bytes", "Two virtual stages a rank on four ranks: how many times the bytes?", unit="x", high=100
 )
 ### BEGIN SOLUTION
 ### STUB # Type your number below and press the button, or write for example: traffic.commit(1)
@@ -623,7 +649,7 @@ curves = {}
 for v in [1, 2, 4]:
     schedule, stage_times = schedules.interleaved(4, 8, num_virtual_stages=v), times.divided(v)
     shares = [simulate(schedule, stage_times, link=Link(ms / 1e3)).idle_share for ms in latencies_ms]
-    curves["1F1B" if v == 1 else f"{v} chunks"] = (latencies_ms, [100 * share for share in shares])
+    curves["1F1B" if v == 1 else f"{v} virtual stages"] = (latencies_ms, [100 * share for share in shares])
 lines(
     curves,
     x_label="time of a message (ms); a forward takes 10 ms",
@@ -632,7 +658,7 @@ lines(
 )
 
 # %% [markdown]
-# On a quick link more chunks are better, on a slow one worse.
+# On a quick link more virtual stages are better, on a slow one worse.
 #
 # ## A backward in two halves
 #
@@ -640,9 +666,11 @@ lines(
 # which the stage before is waiting, and one to the gradient of the weights, for which nobody
 # waits](../assets/07_halves.png)
 #
+# <!-- word: split backward | also: dgrad and wgrad, I and W, B and W -->
 # What does the stage before wait for? For the gradient of *its output*, which is your input. The gradient of your
-# weights is needed by nobody until the optimizer steps. Autograd computes both in one go. Take them apart: **I**, the
-# half that others wait for, and **W**, the half that can fill a hole.
+# weights is needed by nobody until the optimizer steps. Autograd computes both in one go. A **split backward** has two
+# halves: **I**, the gradients of the inputs, for which others wait, and **W**, the gradients of the weights, which can
+# fill a hole. (I and W are PyTorch's letters; other texts say *dgrad* and *wgrad*.)
 #
 # ### Build: two halves of one layer
 #
@@ -665,9 +693,11 @@ halves_verdict = check("07.halves", backward_in_halves)
 # hint("07.halves")
 
 # %% [markdown]
+# <!-- word: zero bubble | also: zero bubble schedule, ZB-H1, ZB-V -->
 # For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`): walk it for
-# the inputs' gradients, and note down what the weights still need. **ZB-H1** (Qi et al., 2023) is 1F1B with the W's put
-# where a rank would wait. The plan and the run:
+# the inputs' gradients, and note down what the weights still need. A **zero bubble** schedule splits each backward and
+# puts the half for the weights where a rank would wait. **ZB-H1** (Qi et al., 2023) does this to 1F1B. The plan and the
+# run:
 
 # %% tags=["nbval-ignore-output"]
 zero_bubble = schedules.zero_bubble_h1(4, 8)
@@ -678,11 +708,11 @@ pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
 
 # %% [markdown]
 # A smaller bubble, with one stage a rank: the cuts are those of 1F1B, and so are the messages. **Who pays, and with
-# what?** Under 1F1B the ranks held 4, 3, 2 and 1 micro-batches.
+# what?** Under 1F1B the ranks had 4, 3, 2 and 1 micro-batches in flight.
 
 # %%
 choices = ["on rank 0", "on rank 3", "on all ranks alike", "nowhere"]
-payer = Predict("07.payer", "ZB-H1 against 1F1B: where do live activations grow most?", choices=choices)
+payer = Predict("07.payer", "ZB-H1 against 1F1B: where does the number in flight grow most?", choices=choices)
 ### BEGIN SOLUTION
 ### STUB # Choose below and press the button, or write for example: payer.commit("on all ranks alike")
 payer.commit("nowhere")  # "the W's only move"
@@ -691,17 +721,17 @@ payer
 
 
 # %%
-def live_of_a_step(me, schedule):
+def in_flight_of_a_step(me, schedule):
     model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
     model.step(*batches[0])
     return max(model.peak_in_flight.values())
 
 
-zero_peaks = list(four.run(live_of_a_step, zero_bubble))
-plain_peaks = list(four.run(live_of_a_step, schedules.one_f_one_b(4, 8)))
+zero_peaks = list(four.run(in_flight_of_a_step, zero_bubble))
+plain_peaks = list(four.run(in_flight_of_a_step, schedules.one_f_one_b(4, 8)))
 print("1F1B: ", plain_peaks)
 print("ZB-H1:", zero_peaks)
-print(schedules.str(zero_bubble).split("\n", 1)[1])
+print(str(zero_bubble).split("\n", 1)[1])
 more = [new - old for new, old in zip(zero_peaks, plain_peaks, strict=True)]
 payer.reveal(
     measured="on rank 3" if more[3] == max(more) > 0 else "nowhere",
@@ -719,8 +749,8 @@ payer.reveal(
 #
 # Everything simulated on this page comes from one small simulator. Does it agree with anybody? The authors of ZB-H1
 # profiled models on their GPUs and published the times and the bubbles (arXiv 2401.10241, tables 5 and 9). Their
-# measure counts from a stage's own first forward to its own last action, on the stage that takes longest. For p stages,
-# m micro-batches and v chunks:
+# measure, the *bubble rate*, counts from a stage's own first forward to its own last action, on the stage that takes
+# longest. For p stages, m micro-batches and v virtual stages a rank:
 
 # %%
 published = [  # p, m, v; forward, input half, weight half, message (ms); 1F1B, ZB-H1, interleaved
@@ -753,11 +783,11 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
 # table* brings yours back. All of it works by keyboard.
 #
 # 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
-#    What happens to the idle share, what to the live activations?
+#    What happens to the idle share, what to the micro-batches in flight?
 # 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which
-#    with 5 ms? The list has two that this page did not speak of: *looped BFS*, which is GPipe with chunks, and *ZB-V*,
-#    a zero bubble with two chunks a rank that lie in a V, so that the last piece is on rank 0 again.
-# 3. **The mission.** Four ranks, six micro-batches, *at most three live activations* on any rank, and less idle time
+#    with 5 ms? The list has two that this page did not speak of: *looped BFS*, which is GPipe with virtual stages, and
+#    *ZB-V*, a zero bubble with two virtual stages a rank that lie in a V, so that the last piece is on rank 0 again.
+# 3. **The mission.** Four ranks, six micro-batches, *at most three of them in flight* on any rank, and less idle time
 #    than GPipe. 1F1B needs four, ZB-H1 too.
 
 
@@ -771,11 +801,11 @@ studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batche
 studio
 
 # %% [markdown]
-# The second task, in numbers. Live activations are counted in those of a whole rank: where a rank holds two chunks, one
-# of them counts half. (The studio counts single stages.)
+# The second task, in numbers. Micro-batches in flight are counted for a whole rank: where a rank holds two virtual
+# stages, one that is in flight on one of them counts half. (The studio counts single stages.)
 
 # %% tags=["computed-time"]
-print("idle with a latency of   1 ms    5 ms   live on the fullest rank")
+print("idle with a latency of   1 ms    5 ms   in flight on the fullest rank")
 for kind in ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_h1", "zb_v"]:
     schedule = schedules.get_schedule(kind, 4, 8)
     v = schedule.num_stages // 4
@@ -816,7 +846,7 @@ if design_verdict.passed:
     )
 plan, run = simulate(designed, times), run_paced(designed, times)
 print(
-    f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; live by rank: {plan.peak_in_flight}"
+    f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; in flight by rank: {plan.peak_in_flight}"
 )
 pipeline_gantt(plan, run, title="The schedule that was handed in, planned and run")
 
@@ -863,7 +893,7 @@ print("gradients agree with the uncut model's to 1e-5 on all ranks:", max(run) <
 print("operations:", run.communication.by_operation())
 
 # %% [markdown]
-# Two kinds of traffic: activations and gradients of activations by send and receive *within* a pipeline, gradients of
+# Two kinds of traffic: activations and gradients of activations by `send` and `recv` *within* a pipeline, gradients of
 # weights by all-reduce *across* pipelines. (Count the sends: four activations and four gradients in each of two
 # pipelines, and once in each the shape of what will come. `average_gradients` puts all of a rank's gradients in one
 # message.)
@@ -909,7 +939,7 @@ def as_they_come(model, group, step):
 
 
 # %% tags=["computed-time"]
-print("micro-batches   all-reduces   bytes of all-reduces   send and receive   gradients right")
+print("micro-batches   all-reduces   bytes of all-reduces      send and recv   gradients right")
 for m in [1, 2, 4]:
     run = metered(four, two_by_two, m, as_they_come)
     said = run.communication
@@ -938,7 +968,7 @@ full.reveal(
     measured=suspects[1],
     label="the evidence says",
     misreadings={
-        suspects[0]: "Then send and receive would grow with the micro-batches. They stay.",
+        suspects[0]: "Then send and recv would grow with the micro-batches. They stay.",
         suspects[2]: "Then the first row would be too large as well.",
         suspects[3]: "The stages are the same in every row. What grows, and with what?",
     },
@@ -1055,11 +1085,11 @@ loss_verdict = check("07.loss", contribution)
 # %% [markdown]
 # ## Clinic 3: after you
 #
-# ![Two ranks that stand still, with a question mark between them](../assets/07_clinic_send.png)
+# ![Two ranks that hang, with a question mark between them](../assets/07_clinic_send.png)
 #
 # *Symptom.* Somebody writes a runtime for two stages with `dist.send` and `dist.recv`. Under GPipe it works. Under 1F1B
-# it stands still. "On gloo this works, it only hangs on NCCL", says a colleague; "small messages are buffered", says
-# another. Do not believe anybody. Look.
+# it hangs. "On gloo this works, it only hangs on NCCL", says a colleague; "small messages are buffered", says another.
+# Do not believe anybody. Look.
 
 
 # %%
@@ -1096,7 +1126,7 @@ suspects = [
     "both ranks are sending, and neither receives",
     "rank 1 has ended early",
 ]
-stuck = Predict("07.send", "Why does it stand still under 1F1B?", choices=suspects)
+stuck = Predict("07.send", "Why does it hang under 1F1B?", choices=suspects)
 ### BEGIN SOLUTION
 ### STUB # Choose below and press the button, or write for example: stuck.commit(suspects[0])
 stuck.commit(suspects[0])
@@ -1118,7 +1148,7 @@ stuck.reveal(
 )
 
 # %% [markdown]
-# So both were wrong about `dist.send`: crossing sends hang on gloo, with the smallest message there is.
+# So both were wrong about `dist.send`: sends that cross end in a deadlock on gloo, with the smallest message there is.
 #
 # ### Mend it
 #
@@ -1141,7 +1171,7 @@ print("1F1B, a million numbers:   ", outcome(schedules.one_f_one_b(2, 4), way_to
 # It ends. (The price: until it has been waited for, the tensor must not be changed, nor its memory be reused.)
 #
 # And *this* is the program that works on gloo and may hang on NCCL. There a message is a kernel in a queue of the GPU,
-# and the receive can stand in that queue behind the very send that waits for it. NVIDIA's guide to NCCL, under
+# and a `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's guide to NCCL, under
 # *Point-to-point communication*, says: calls that have to progress at the same time must be merged into one group. In
 # PyTorch that is `dist.batch_isend_irecv`, and in this course `exchange`. (You read what the documents say here; this
 # page was not run on NCCL.)
@@ -1298,7 +1328,7 @@ quiz("07")
 # You can say how long a pipeline waits before it is built, and when the usual formula lies. You know the three prices
 # of a smaller bubble: memory (more micro-batches under GPipe), messages (interleaving), put-off work (zero bubble). You
 # have designed a schedule that no library ships and had it executed twice. You know three faults by their evidence: the
-# bill, the ratio, and the two ranks that stand in the same line.
+# bill, the ratio, and the deadlock of two ranks that stand in the same line.
 #
 # **The limit.** A stage is at least one layer, and a layer has to fit on one device. For a very wide layer it does not.
 # And the more stages, the more micro-batches it takes to fill them, until the batch is larger than is good for

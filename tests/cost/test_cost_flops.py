@@ -3,12 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from shape_reader import layer_shapes
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop, sdpa_flop
 
 from course_lib.cost import Flops, flops, mfu, six_n_flops
-from course_lib.meter.shape_reader import layer_shapes
 from course_lib.meter.shapes import Attention, Conv2d, Linear
 
 

@@ -6,10 +6,10 @@ import random
 from itertools import pairwise
 
 import pytest
+from pipeline_formulas import pipeline_idle_share, pipeline_peak_in_flight
 
 from course_lib.cost.network import Network
 from course_lib.cost.pipeline import simulate
-from course_lib.cost.pipeline_formulas import pipeline_idle_share, pipeline_peak_in_flight
 from course_lib.link import Link
 from course_lib.schedules import (
     SCHEDULES,
@@ -247,7 +247,7 @@ def test_64_stages_and_1024_micro_batches():
         (lambda: ONE.divided(0), "num_stages is 0; it must be a number above zero"),
         (
             lambda: simulate(from_text("F0 B0 F1 B1\nF0 F1 B0 B1"), ONE),
-            "never ends: a ring of ranks waits for ever",
+            "never ends: a deadlock, in which a ring of ranks waits for ever",
         ),
         (lambda: simulate(from_text("F0 B0\nF0"), ONE), "never ends: stage 1 .rank 1. never runs B0"),
         (

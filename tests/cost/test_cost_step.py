@@ -1,4 +1,4 @@
-"""The time of a data-parallel step: buckets, overlap, scaling, crossings."""
+"""The time of a data-parallel step: buckets, overlap, scaling, break-even."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 
 from course_lib.cost import (
     break_even_bandwidth_bytes_per_s,
-    break_even_ranks,
     bus_factor,
     collective_cost,
     ddp_buckets,
@@ -135,7 +134,7 @@ def test_a_perfect_link_scales_perfectly_but_for_the_optimizer():
     perfect = Link(0.0, math.inf)
     assert [point.speedup for point in curve("weak", perfect)] == pytest.approx([1, 2, 4, 8, 16])
     strong = curve("strong", perfect)
-    assert strong[0].efficiency == pytest.approx(1)
+    assert strong[0].speedup == pytest.approx(1)
     assert strong[3].speedup == pytest.approx(0.31 / (0.3 / 8 + 0.01))
 
 
@@ -144,17 +143,17 @@ def test_one_rank_communicates_nothing():
     assert (point.step.communication_s, point.speedup) == (0, 1)
 
 
-def test_efficiency_falls_with_ranks_and_with_worse_links():
+def test_the_speedup_of_a_rank_falls_with_ranks_and_with_worse_links():
     for kind in ("strong", "weak"):
         fast, slow = curve(kind, Link(1e-6, 1e11)), curve(kind, Link(1e-4, 2e9))
         for points in (fast, slow):
-            assert all(a.efficiency >= b.efficiency for a, b in pairwise(points))
+            assert all(a.speedup / a.num_ranks >= b.speedup / b.num_ranks for a, b in pairwise(points))
         assert all(a.speedup > b.speedup for a, b in zip(fast[1:], slow[1:], strict=True))
     weak, strong = curve("weak", Link(1e-4, 2e9)), curve("strong", Link(1e-4, 2e9))
     assert weak[-1].speedup > strong[-1].speedup
 
 
-def test_the_crossing_bandwidth_makes_communication_as_long_as_the_backward_pass():
+def test_the_break_even_bandwidth_makes_communication_as_long_as_the_backward_pass():
     buckets, n, latency_s = [25 * MIB] * 4, 8, 1e-5
     bandwidth = break_even_bandwidth_bytes_per_s(buckets, num_ranks=n, backward_s=0.2, latency_s=latency_s)
     took_s = sum(ring(Link(latency_s, bandwidth))(n, size) for size in buckets)
@@ -163,16 +162,6 @@ def test_the_crossing_bandwidth_makes_communication_as_long_as_the_backward_pass
     assert no_latency == pytest.approx(bus_factor("all_reduce", n) * sum(buckets) / 0.2)
     assert break_even_bandwidth_bytes_per_s(buckets, num_ranks=1, backward_s=0.2) == 0
     assert math.isinf(break_even_bandwidth_bytes_per_s(buckets, num_ranks=n, backward_s=0.2, latency_s=1.0))
-
-
-def test_the_first_number_of_ranks_that_communication_outlasts():
-    points = curve("strong", Link(1e-5, 4e9), ranks=[1, 2, 3, 4, 8, 16])
-    crossed = break_even_ranks(points)
-    assert crossed is not None
-    for point in points:
-        outlasts = point.step.communication_s > point.step.backward_s
-        assert outlasts == (point.num_ranks >= crossed)
-    assert break_even_ranks(curve("weak", Link(0.0, 1e15))) is None
 
 
 def test_bad_scaling_is_refused():

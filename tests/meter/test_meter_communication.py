@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from socket_bytes import socket_bytes
 
 from course_lib.cluster import Cluster
 from course_lib.meter import Communication, expect, metered
@@ -82,7 +83,6 @@ def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
         import warnings
 
         from course_lib.meter.recorder import Recorder
-        from course_lib.meter.sockets import socket_bytes
 
         warnings.simplefilter("ignore")
         big, n = torch.ones(400_000), me.world_size

@@ -1,4 +1,4 @@
-"""Schedules as data, their text and CSV, and their makers against PyTorch's own orders, reader and validator."""
+"""Schedules as data, their text and CSV, and the published ones against PyTorch's own orders, reader and validator."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def their_rows(order: dict) -> tuple[tuple[Action, ...], ...]:
 
 
 def run_dry(runtime) -> None:
-    """PyTorch's dry run of sends, receives and actions; it raises where ranks wait for ever.
+    """PyTorch's dry run of sends, recvs and actions; it raises for a deadlock.
 
     It knows no actions of sharded or replicated models, which the runtime has added to every schedule.
     """
@@ -101,24 +101,23 @@ def test_pytorch_reads_validates_and_lowers_our_csv(kind, p, m, v, tmp_path):
     path = tmp_path / "schedule.csv"
     path.write_text(to_csv(ours))
     runtime = torch_schedule(theirs._PipelineScheduleRuntime, ours)
-    runtime._load_csv(str(path), format="compute_only")  # reads, validates, adds sends and receives
+    runtime._load_csv(str(path), format="compute_only")  # reads, validates, adds sends and recvs
     run_dry(runtime)
     assert runtime.stage_index_to_group_rank == dict(enumerate(ours.rank_of_stage))
     assert their_rows(runtime.pipeline_order) == ours.rows
     runtime._dump_csv(str(path), format="compute_only")
     assert from_csv(path.read_text(), name=ours.name) == ours
-    runtime._dump_csv(str(path), format="compute_comms")  # sends and receives are implied, and left out
-    assert from_csv(path.read_text(), name=ours.name) == ours.without_idle()
+    runtime._dump_csv(str(path), format="compute_comms")  # sends and recvs are implied, and left out
+    assert from_csv(path.read_text(), name=ours.name) == ours.with_actions(ours.rows)
 
 
 @pytest.mark.parametrize(("kind", "p", "m", "v"), GRID)
 def test_text_and_csv_parse_back(kind, p, m, v):
     plain = get_schedule(kind, p, m, num_virtual_stages=v)
-    assert plain == plain.without_idle()
     for schedule in (plain, plain.aligned()):
         assert from_text(str(schedule)) == schedule == from_text(str(schedule))
         assert from_csv(to_csv(schedule), name=schedule.name) == schedule
-        assert schedule.without_idle() == plain
+        assert schedule.with_actions(schedule.rows) == plain
     bare = "\n".join(str(plain).splitlines()[1:])
     assert from_text(bare, name=plain.name) == plain  # the first line says nothing that the cells do not
 
@@ -261,7 +260,7 @@ def test_what_cannot_be_made_gets_a_sentence(call, sentence):
 def test_schedules_and_cost_need_no_torch():
     code = (
         "import sys; from course_lib.schedules import from_text, get_schedule, to_csv, validate;"
-        "import course_lib.cost.pipeline_formulas;"
+        "import course_lib.cost.pipeline;"
         "assert not validate(get_schedule('zb_v', 4, 8)); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

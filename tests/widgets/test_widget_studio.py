@@ -72,7 +72,7 @@ def test_choosing_a_kind_writes_its_table(studio):
 def test_a_table_that_is_typed_is_judged_and_drawn(studio):
     studio.table.value = "F0 B0 F1 B1 F2 B2\nF0 B0 F1 B1 F2 B2"  # one at a time
     assert "<td>all</td><td>50.0%</td>" in studio.numbers.value
-    assert "<td>1</td></tr>" in studio.numbers.value  # one live activation
+    assert "<td>1</td></tr>" in studio.numbers.value  # one in flight
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_table_that_was_edited_goes_by_another_name(studio):
 def test_stages_that_share_a_rank_are_counted_one_by_one(studio):
     assert "activations</th>" in studio.numbers.value
     studio.kind.value = "interleaved"
-    assert "most live activations, of single stages</th>" in studio.numbers.value
+    assert "most micro-batches in flight, of single stages</th>" in studio.numbers.value
 
 
 def test_without_ranks_there_is_only_the_plan():
@@ -212,7 +212,7 @@ def test_a_goal_is_judged():
     studio = ScheduleStudio(
         kind="gpipe", num_ranks=4, num_micro_batches=8, goal=Goal(4, 8, max_in_flight=4, idle_share=0.28)
     )
-    assert "Not the goal yet: a rank holds 8 live activations, 4 are allowed" in studio.verdict.value
+    assert "Not the goal yet: a rank has 8 micro-batches in flight, 4 are allowed" in studio.verdict.value
     studio.kind.value = "1f1b"
     assert "The goal is reached" in studio.verdict.value
     studio.micro_batches.number.value = 4

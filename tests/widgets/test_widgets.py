@@ -103,7 +103,9 @@ def test_controls_have_names_for_a_screen_reader_and_can_be_reached(explorer: Me
 
 def test_it_shows_what_the_cost_model_says_of_a_transformer() -> None:
     config = TransformerConfig(width=64, num_layers=2, num_heads=2, context_length=32)
-    explorer = MemoryExplorer.of_transformer(config, batch_size=4, optimizers=("sgd", "adamw"))
+    explorer = MemoryExplorer(
+        lambda **choice: transformer_memory(config, **choice), batch_size=4, optimizers=("sgd", "adamw")
+    )
     assert explorer._sizes == transformer_memory(config, batch_size=4, optimizer="sgd")
     explorer.recompute.value = True
     assert explorer._sizes == transformer_memory(config, batch_size=4, optimizer="sgd", recompute=True)

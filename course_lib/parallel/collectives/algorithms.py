@@ -8,6 +8,9 @@ tree               2 log2(n)           log2(n) S                   small tensors
 ring               2 (n - 1)           2 (n - 1)/n S               large tensors
 halving-doubling   2 log2(n)           2 (n - 1)/n S               n a power of two
 =================  ==================  ==========================  ======================
+
+"naive" is a gather and a broadcast through one rank, the style of a parameter server; its bottleneck is that rank's
+port. "tree" is a binomial tree.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ def all_reduce(
 
 
 def _naive(members: Members, tensor: torch.Tensor, out: torch.Tensor, add: Add) -> None:
-    """The first rank gets every tensor, adds them up, and sends the sum to everybody."""
+    """The first rank gets every tensor, adds them up, and sends the sum to everybody: gather + broadcast."""
     out.copy_(tensor)
     if not out.numel():
         return

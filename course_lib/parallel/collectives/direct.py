@@ -81,29 +81,29 @@ def all_to_all(
     tensor: torch.Tensor,
     *,
     send_sizes: Sequence[int] | None = None,
-    receive_sizes: Sequence[int] | None = None,
+    recv_sizes: Sequence[int] | None = None,
     out: torch.Tensor | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> torch.Tensor:
     """Every rank deals out its rows to all ranks: the part for rank j of rank i comes to stand at place i on rank j.
 
-    tensor: (sum of send_sizes, ...). Returns (sum of receive_sizes, ...). Without sizes the rows are dealt out
+    tensor: (sum of send_sizes, ...). Returns (sum of recv_sizes, ...). Without sizes the rows are dealt out
     evenly, which needs a multiple of the number of ranks; otherwise both are needed, and rank i's ``send_sizes[j]``
-    is rank j's ``receive_sizes[i]``. Sent: n - 1 messages by each rank, together (n - 1)/n of the tensor when even.
+    is rank j's ``recv_sizes[i]``. Sent: n - 1 messages by each rank, together (n - 1)/n of the tensor when even.
     Backward: ``all_to_all`` of the gradient, with the two sizes changing places.
     """
     members = Members.of(me, group)
     tensor = tensor.detach().contiguous()
-    if (send_sizes is None) != (receive_sizes is None):
-        raise ValueError("all_to_all was given one of send_sizes and receive_sizes; give both, or neither")
+    if (send_sizes is None) != (recv_sizes is None):
+        raise ValueError("all_to_all was given one of send_sizes and recv_sizes; give both, or neither")
     if send_sizes is None and tensor.dim() and len(tensor) % members.count:
         nearest = max(1, round(len(tensor) / members.count)) * members.count
         raise ValueError(
             f"{len(tensor)} rows cannot be dealt out evenly to {members.count} ranks; the nearest number that can is "
-            f"{nearest}, or give send_sizes and receive_sizes"
+            f"{nearest}, or give send_sizes and recv_sizes"
         )
     mine = tensor.split(rows(tensor, send_sizes, members.count))
-    counts = [len(part) for part in mine] if receive_sizes is None else list(receive_sizes)
+    counts = [len(part) for part in mine] if recv_sizes is None else list(recv_sizes)
     out = checked_out(out, (sum(counts), *tensor.shape[1:]), tensor)
     theirs = out.split(counts)
     others = [place for place in range(members.count) if place != members.place]

@@ -9,7 +9,7 @@ __all__ = ["Batch", "message_steps"]
 
 Batch = list[
     tuple[int, int, bool]
-]  # (peer, size_bytes, whether it is received) of messages that start together
+]  # (peer, size_bytes, whether it is a recv) of messages that start together
 End = tuple[int, int, int]  # rank, number of its batch, index in the batch
 
 
@@ -42,10 +42,10 @@ def message_steps(batches: Sequence[Sequence[Batch]]) -> dict[tuple[int, int], d
 def _pairs(batches: Sequence[Sequence[Batch]]) -> list[tuple[End, End]]:
     """Both ends of each message: between two ranks, messages arrive in the order in which they were sent."""
     sends: dict[tuple[int, int], deque[End]] = defaultdict(deque)
-    receives: dict[tuple[int, int], deque[End]] = defaultdict(deque)
+    recvs: dict[tuple[int, int], deque[End]] = defaultdict(deque)
     for rank, mine in enumerate(batches):
         for number, batch in enumerate(mine):
             for index, (peer, _, is_recv) in enumerate(batch):
                 pair = (peer, rank) if is_recv else (rank, peer)
-                (receives if is_recv else sends)[pair].append((rank, number, index))
-    return [both for pair, ends in sends.items() for both in zip(ends, receives[pair], strict=True)]
+                (recvs if is_recv else sends)[pair].append((rank, number, index))
+    return [both for pair, ends in sends.items() for both in zip(ends, recvs[pair], strict=True)]

@@ -4,7 +4,7 @@ Whoever writes over the only copy loses both when the power goes. So the new one
 
 1. write a *draft*, a neighbour in the same folder (a rename works within one file system only);
 2. flush and fsync: the content is on the disk, not in some buffer;
-3. ``os.replace``: the name now means the new file; POSIX promises that nobody ever sees half of it;
+3. ``os.replace``: the name now means the new file; it is atomic: POSIX promises that nobody ever sees half of it;
 4. fsync the folder: the renaming itself is on the disk.
 
 A process that dies before step 3 leaves the old checkpoint as it was, and a draft which the next save removes.
@@ -119,7 +119,7 @@ def _by_rank_0(me: Rank, action: Callable[[], T]) -> T:
             outcome[0] = action()
         except CheckpointError as error:
             failure = error
-        except Exception as error:  # whatever it is: the others must not wait for ever
+        except Exception as error:  # whatever it is: the others must not hang
             failure = CheckpointError(f"rank 0 failed: {type(error).__name__}: {error}")
         outcome[1] = str(failure) if failure else None
     dist.broadcast_object_list(outcome, src=0)

@@ -38,7 +38,7 @@ class Broadcast(torch.autograd.Function):
 
 
 class Scatter(torch.autograd.Function):
-    """(B, ...) -> chunks along ``dim``, one on each device. Backward: the gradients, gathered."""
+    """(B, ...) -> parts along ``dim``, one on each device. Backward: the gradients, gathered."""
 
     @staticmethod
     def forward(ctx: Any, devices: list[torch.device], dim: int, tensor: Tensor) -> tuple[Tensor, ...]:

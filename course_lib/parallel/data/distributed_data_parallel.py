@@ -172,7 +172,7 @@ class DistributedDataParallel(nn.Module):
                     bucket.give_back(index)
         self._on_their_way, self._expects = [], None
         self._start_anew()
-        if missing and not self.find_unused_parameters:  # only now, so that no other rank waits for ever
+        if missing and not self.find_unused_parameters:  # only now, so that no other rank hangs
             raise RuntimeError(_UNUSED.format(names=self._names(missing), rank=self.me.rank))
 
     # -- (d) the hard cases -----------------------------------------------------------------------------------

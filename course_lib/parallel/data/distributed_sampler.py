@@ -33,7 +33,7 @@ class DistributedSampler(Sampler[int]):
     """One rank's share of a data set: every ``world_size``-th item, from item number ``rank`` of the epoch's order.
 
     The same indices as ``torch.utils.data.DistributedSampler``. All ranks get equally many, because a rank
-    with one batch more would wait for ever in its last all-reduce. Where the number does not divide, either
+    with one batch more would hang in its last all-reduce. Where the number does not divide, either
     the first ``num_repeated`` items of the order come twice, or with ``drop_last`` the last ``num_dropped`` of
     it are left out in this epoch.
 

@@ -1,4 +1,4 @@
-"""Replicas that drift apart: found by a few bytes, named by parameter, rank and step.
+"""Replicas that drift apart (replica divergence): found by a few bytes, named by parameter, rank and step.
 
 Data parallelism rests on one fact that nobody enforces: all ranks hold the same weights. A gradient that was not
 reduced, a rank with a seed of its own, a parameter changed by hand on one rank, a flipped bit: training goes on, the

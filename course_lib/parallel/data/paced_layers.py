@@ -1,4 +1,4 @@
-"""A model whose arithmetic is a wait: real parameters, real gradients, real messages, and layers of any duration.
+"""A model whose arithmetic is a wait (emulated compute): real parameters, gradients and messages, layers of any length.
 
 Two cores cannot show how four devices overlap computing and communicating. Here a layer *waits* for as long as its
 computing would take (``pace``), forward and backward, so several ranks "compute" at once on any machine, while their

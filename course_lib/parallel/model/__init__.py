@@ -1,8 +1,8 @@
 """Lesson 06, model parallelism: a model cut between two layers, and its parts on devices or ranks.
 
 Read ``cutting.py`` (where to cut), ``passing.py`` (what crosses a cut, forward and backward), ``model_parallel.py``
-(the cut model at work) and ``tied.py`` (one parameter on both sides of a cut). Pipelines are built on it. Production
-code uses ``torch.distributed.pipelining``.
+(the cut model at work) and ``tied.py`` (one parameter on both sides of a cut). Pipelines are built on it, and call a
+part a stage. Production code uses ``torch.distributed.pipelining``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Where to cut a model: weigh its pieces, share them out in a row so that the heaviest part is light, take them apart.
 
+A part is what pipelines call a stage and others a partition; the place of a cut is a split point.
+
 ::
 
     parts = cut(model, split_evenly(time_costs(model, x), 2))
@@ -39,7 +41,8 @@ __all__ = [
 def split_evenly(costs: Sequence[float], num_parts: int) -> list[range]:
     """Cut a row of pieces into ``num_parts`` neighbouring parts so that the costliest part costs as little as can be.
 
-    ``costs[i]`` is what piece i costs, in any unit. Returns the range of pieces of each part; no part is empty.
+    The linear partition problem. ``costs[i]`` is what piece i costs, in any unit. Returns the range of pieces of each
+    part; no part is empty.
     Exact: of all cuts the one whose largest part is smallest; among those, whose second largest is smallest, and so
     on; then the one that cuts first. A dynamic programme: the best way to cut the first ``end`` pieces into k parts
     is the best way to cut some fewer pieces into k - 1 parts, and one more part.

@@ -24,7 +24,7 @@ _MOST_DIMS = 8
 
 @dataclass(frozen=True)
 class Told:
-    """What a rank has to know before it can receive: how much room to make, and whether to send a gradient back."""
+    """What a rank has to know before a ``recv``: how much room to make, and whether to send a gradient back."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -122,7 +122,7 @@ class Passing:
 
 
 class SendToNext(torch.autograd.Function):
-    """Forward: send ``output`` to the next rank. Backward: receive its gradient from there.
+    """Forward: ``send`` ``output`` to the next rank. Backward: ``recv`` its gradient from there.
 
     Returns a zero for autograd to begin at: ``backward()`` of it sets off the backward pass of this rank. What
     gradient that zero is given does not matter; the scale comes from the last rank's loss.
@@ -140,7 +140,7 @@ class SendToNext(torch.autograd.Function):
 
 
 class RecvFromPrevious(torch.autograd.Function):
-    """Forward: receive an activation from the rank before. Backward: send its gradient there.
+    """Forward: ``recv`` an activation from the rank before. Backward: ``send`` its gradient there.
 
     Autograd calls the backward of a function only where one of its inputs requires a gradient, and a message has no
     input: ``anchor``, any tensor that requires one, stands in for it.

@@ -47,8 +47,8 @@ class BatchRun:
         self._under_way: dict[Transfer, Callable[[], None]] = {}  # messages, and what waits for each
 
     def go(self, moves: Sequence[Move]) -> None:
-        for sends, receives, awaits, action in moves:
-            self._start(sends, receives)
+        for sends, recvs, awaits, action in moves:
+            self._start(sends, recvs)
             if action is None:  # the last messages of all
                 break
             for transfer in awaits:
@@ -60,7 +60,7 @@ class BatchRun:
         for transfer in list(self._under_way):
             self._wait_for(transfer)
 
-    def _start(self, sends: Sequence[Transfer], receives: Sequence[Transfer]) -> None:
+    def _start(self, sends: Sequence[Transfer], recvs: Sequence[Transfer]) -> None:
         """Start messages together. Gradients that nobody wants do not travel."""
         messages: dict[Transfer, Message] = {}
         for transfer in sends:
@@ -68,7 +68,7 @@ class BatchRun:
             if made is not None:
                 self._check(transfer, made)
                 messages[transfer] = send(made.detach().contiguous(), self.ranks[transfer.receiver])
-        for transfer in receives:
+        for transfer in recvs:
             room = self._make_room(transfer)
             if room is not None:
                 messages[transfer] = recv(room.detach(), self.ranks[transfer.sender])

@@ -1,8 +1,8 @@
 """What a rank does before each of its actions: which messages it starts, and which it waits for.
 
-A message sets out when its receiver is ready for it, too. So a receive is best started an action *early*: what comes
+A message sets out when its receiver is ready for it, too. So a recv is best started an action *early*: what comes
 meanwhile travels while this rank computes. That is only for back ends on which messages do not wait for each other,
-such as gloo. On NCCL they do, and a receive must stand where ``messages.py`` put it, or ranks may wait for ever.
+such as gloo. On NCCL they do, and a recv must stand where ``messages.py`` put it, or the ranks may deadlock.
 
 A rank waits for what the action needs, and then for those of its own messages that must have arrived by now: a gradient
 that comes back proves that its activation was received. To wait for these costs no time, and their memory is free.
@@ -22,25 +22,25 @@ __all__ = ["Move", "moves_of", "proofs_of"]
 
 
 class Move(NamedTuple):
-    """Start ``sends`` and ``receives`` together, wait for those in ``awaits``, run the action."""
+    """Start ``sends`` and ``recvs`` together, wait for those in ``awaits``, run the action."""
 
     sends: tuple[Transfer, ...]
-    receives: tuple[Transfer, ...]
+    recvs: tuple[Transfer, ...]
     awaits: tuple[Transfer, ...]
     action: Action | None
 
 
 def moves_of(schedule: Schedule, rank: int, *, early: bool = False) -> tuple[Move, ...]:
-    """The row of a rank as moves; ``early`` starts receives one move before they would be.
+    """The row of a rank as moves; ``early`` starts recvs one move before they would be.
 
-    A schedule in which ranks wait for ever is a ValueError.
+    A schedule that ends in a deadlock is a ValueError.
     """
     proofs, steps = proofs_of(schedule, rank), steps_of(schedule)[rank]
-    receives = [step.receives for step in steps]
+    recvs = [step.recvs for step in steps]
     if early and len(steps) > 1:
-        receives = [receives[0] + receives[1], *receives[2:], ()]
+        recvs = [recvs[0] + recvs[1], *recvs[2:], ()]
     moves = []
-    for (sends, _, action), started in zip(steps, receives, strict=True):
+    for (sends, _, action), started in zip(steps, recvs, strict=True):
         arrival = None if action is None else schedule.dependencies.awaits.get(action)
         awaits = () if arrival is None else (arrival, *proofs[arrival])
         moves.append(Move(sends, started, awaits, action))

@@ -72,7 +72,7 @@ class Pipeline:
         self.stages = nn.ModuleDict({str(stage): stages[stage].to(me.device) for stage in mine})
         # Of the last batch: when each action ran, on the host's clock ``time.perf_counter``.
         self.spans: list[ActionSpan] = []
-        # Of the last step, by stage: the most micro-batches whose activations were kept at a time.
+        # Of the last step, by stage: the most micro-batches in flight, whose activations were kept, at a time.
         self.peak_in_flight: dict[int, int] = {}
         early = me.backend == "gloo"  # see moves.py
         # By whether there is a backward: what this rank does, and the shapes that travel.

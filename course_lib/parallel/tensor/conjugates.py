@@ -1,4 +1,4 @@
-"""The conjugate pairs: what goes forward by one collective comes backward by another, and autograd knows it.
+"""The conjugate operators: what goes forward by one collective comes backward by another, and autograd knows it.
 
 =============================  ==================  ==================  =====================================
 function                       forward             backward            between
@@ -17,7 +17,10 @@ replicated result, once. Each function's backward *is* the other function of its
 out right as well.
 
 f and g are the names in Shoeybi et al., "Megatron-LM" (2019), section 3; the pair along positions is g and g-bar in
-Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.2.2.
+Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.2.2. Megatron-LM's
+code (``tensor_parallel/mappings.py``) has the six, in the order of the table, as ``copy_to`` and ``reduce_from`` the
+tensor model parallel region, ``gather_from`` and ``reduce_scatter_to`` the sequence parallel region, ``scatter_to`` and
+``gather_from`` the tensor model parallel region.
 
 Every function takes ``me``, a tensor, and the ``group`` of ranks that share it (None: all). Cutting and joining goes
 along ``dim``, whose size must divide by the number of ranks, else a ``ValueError``. A single rank gets its tensor back.
@@ -53,7 +56,7 @@ Group = dist.ProcessGroup | None
 
 
 def identity_all_reduce(me: Rank, x: torch.Tensor, *, group: Group = None) -> torch.Tensor:
-    """Enter a region where ranks work on different features. x: any shape, the same on all ranks.
+    """f, or ``copy_to``: enter a region where ranks work on different features. x: any shape, the same on all ranks.
 
     Forward: nothing is sent. Backward: all-reduce, because each rank's gradient tells of its own features alone.
     """
@@ -61,7 +64,7 @@ def identity_all_reduce(me: Rank, x: torch.Tensor, *, group: Group = None) -> to
 
 
 def all_reduce_identity(me: Rank, x: torch.Tensor, *, group: Group = None) -> torch.Tensor:
-    """Leave that region. x: this rank's partial sum, any shape; returned is the sum over ranks.
+    """g, or ``reduce_from``: leave that region. x: this rank's partial sum, any shape; returned is the sum over ranks.
 
     Forward: all-reduce. Backward: nothing is sent; the sum's gradient is every summand's gradient.
     """

@@ -8,7 +8,8 @@ The cut dim need not divide by the number of ranks: the first ranks then hold on
 because no collective ever passes along that dim. (``gather_output`` and ``splits_input`` do pass along it, and ask for
 a size that divides.)
 
-Source: Shoeybi et al., "Megatron-LM" (2019), section 3.
+Source: Shoeybi et al., "Megatron-LM" (2019), section 3. The names are Megatron-LM's; PyTorch says ``ColwiseParallel``,
+``RowwiseParallel`` and ``SequenceParallel``.
 """
 
 from __future__ import annotations

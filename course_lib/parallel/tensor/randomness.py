@@ -9,8 +9,8 @@ seeded with a number that the block draws from it, plus the rank's place; afterw
 after that draw, which is the same on all ranks. So one ``torch.manual_seed`` governs everything, and activation
 checkpointing, which saves and restores the default generator, repeats the same masks.
 
-Needed: the ranks of the group draw from equally seeded generators, in the same order. Megatron-LM keeps two
-generators instead (``CudaRNGStatesTracker``).
+Needed: the ranks of the group draw from equally seeded generators, in the same order. Megatron-LM keeps several
+generators instead, in an RNG tracker, and forks to one of them (``CudaRNGStatesTracker``).
 """
 
 from __future__ import annotations

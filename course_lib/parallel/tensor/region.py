@@ -8,7 +8,8 @@
     without sequence parallelism      identity / all-reduce              all-reduce / identity
     with sequence parallelism         all-gather / reduce-scatter        reduce-scatter / all-gather
 
-Outside the region the activations are the same on all ranks, or, with sequence parallelism, each rank has its part of
+In the Megatron papers the entrance is called f and the exit g (g and g-bar with sequence parallelism). Outside the
+region the activations are the same on all ranks, or, with sequence parallelism, each rank has its part of
 the positions. An all-reduce is a reduce-scatter and an all-gather, so the second way sends the same bytes, and what
 stands outside (norms, dropout, the residual stream) is computed and kept once and not n times.
 """
@@ -34,8 +35,8 @@ class Region:
     """Who shares the region, and what stands outside it.
 
     ``sequence_parallel``: outside, activations are cut along their positions. ``regather``: keep the rank's part of the
-    input for the backward pass and gather it anew there (one more all-gather, and 1/n of the memory), as Korthikanti et
-    al. (2022) do, instead of keeping the gathered input.
+    input for the backward pass and gather it anew there (the extra all-gather in backward, and 1/n of the memory), as
+    Korthikanti et al. (2022) do, instead of keeping the gathered input.
     """
 
     me: Rank

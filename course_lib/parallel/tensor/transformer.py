@@ -11,7 +11,8 @@ With sequence parallelism each all-reduce becomes a reduce-scatter on one side a
 stream between the split regions is (B, T/n, D), norms and dropout work on it, and the gradients of what all ranks hold
 but use on their own positions (norms, the biases of rows) are all-reduced.
 
-The classes of the course's model stay in use; only the modules inside are exchanged. Sources: Shoeybi et al.,
+The classes of the course's model stay in use; only the modules inside are exchanged. (PyTorch's
+``parallelize_module`` turns the weights into DTensors instead, by a plan.) Sources: Shoeybi et al.,
 "Megatron-LM" (2019), and Korthikanti et al. (2022) for sequence parallelism.
 """
 

@@ -137,7 +137,7 @@ def uneven_ways(me: Rank, num_rows: int) -> dict[str, torch.Tensor | None]:
         me, whole if me.rank == n - 1 else None, out=whole[: sizes[me.rank]].clone(), root=n - 1
     )
     send_sizes = [(me.rank + 2 * to) % 3 for to in range(n)]
-    receive_sizes = [(source + 2 * me.rank) % 3 for source in range(n)]
+    recv_sizes = [(source + 2 * me.rank) % 3 for source in range(n)]
     to_send = torch.arange(sum(send_sizes)) + 100 * me.rank
     return {
         "part": part,
@@ -145,7 +145,7 @@ def uneven_ways(me: Rank, num_rows: int) -> dict[str, torch.Tensor | None]:
         "all gathered": ours.all_gather(me, part, sizes=sizes, segment_bytes=24),
         "summed": ours.reduce_scatter(me, whole, segment_bytes=24),
         "by sizes": ours.reduce_scatter(me, whole, sizes=[0] * (n - 1) + [num_rows], segment_bytes=24),
-        "exchanged": ours.all_to_all(me, to_send, send_sizes=send_sizes, receive_sizes=receive_sizes),
+        "exchanged": ours.all_to_all(me, to_send, send_sizes=send_sizes, recv_sizes=recv_sizes),
     }
 
 
@@ -360,9 +360,9 @@ def dot_products(me: Rank) -> dict[str, tuple[int, int]]:
     at_root = me.rank == 1
     sizes = {
         "send_sizes": [1] * (n - 1) + [13 - n],
-        "receive_sizes": [1] * n if me.rank < n - 1 else [13 - n] * n,
+        "recv_sizes": [1] * n if me.rank < n - 1 else [13 - n] * n,
     }
-    swapped = {"send_sizes": sizes["receive_sizes"], "receive_sizes": sizes["send_sizes"]}
+    swapped = {"send_sizes": sizes["recv_sizes"], "recv_sizes": sizes["send_sizes"]}
     shuffled = ours.all_to_all(me, x, **sizes)
     grad = torch.arange(len(shuffled)) + me.rank
     reduced = ours.reduce(me, x, root=1)

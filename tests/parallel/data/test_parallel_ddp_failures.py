@@ -5,22 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from ddp_cases import Branches, gradients, message_of, wrapped_twice, x_of
+from planted import Fails
 from torch import nn
 
 from course_lib.cluster import RankFailed
 from course_lib.parallel.data import DistributedDataParallel, global_mean
 
 pytestmark = pytest.mark.xdist_group("parallel_ddp")
-
-
-class Fails(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        raise RuntimeError("planted")
 
 
 def after_a_failure(me, overlap: bool) -> dict:

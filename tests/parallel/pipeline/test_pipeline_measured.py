@@ -152,7 +152,8 @@ def test_the_benchmark_makes_a_row_of_each_measurement(cluster2, monkeypatch):
     table = Table("course bench pipeline")
     bench.add_paced(table, cluster2, "interleaved", 2, rounds=2)
     bench.add_peaks(table, cluster2)
-    bench.add_steps(table, "gpipe", Comparison(Measurement("a", (2.0, 4.0)), Measurement("b", (1.0, 3.0))))
+    both = Comparison(Measurement("torch", (2.0, 4.0)), Measurement("the course", (1.0, 3.0)))
+    bench.add_steps(table, "gpipe", both)
     rows = {row.what: row for row in table.rows}
     paced = rows["idle share off, interleaved 1F1B, 2 ranks x 2"]
     assert (len(paced.samples), paced.target) == (2, 0.02)

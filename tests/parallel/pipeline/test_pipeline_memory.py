@@ -94,24 +94,24 @@ def test_a_message_is_proven_once_by_an_answer_made_after_it_was_used(kind, num_
                 assert used <= place[answer.kind, answer.from_stage, answer.micro_batch]
         begun = set()
         for move in moves:
-            begun |= {*move.sends, *move.receives}
+            begun |= {*move.sends, *move.recvs}
             assert begun.issuperset(move.awaits)
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_receives_are_started_one_action_early_and_nothing_else_is_changed(kind):
+def test_recvs_are_started_one_action_early_and_nothing_else_is_changed(kind):
     """From one rank they still come in the order in which they were sent, by which gloo tells them apart."""
     schedule = get_schedule(kind, 3, 4)
     for rank in range(3):
         plain, early = (moves_of(schedule, rank, early=early) for early in (False, True))
-        assert [m._replace(receives=()) for m in plain] == [m._replace(receives=()) for m in early]
-        assert [r for m in plain for r in m.receives] == [r for m in early for r in m.receives]
-        places = [{r: place for place, m in enumerate(moves) for r in m.receives} for moves in (plain, early)]
+        assert [m._replace(recvs=()) for m in plain] == [m._replace(recvs=()) for m in early]
+        assert [r for m in plain for r in m.recvs] == [r for m in early for r in m.recvs]
+        places = [{r: place for place, m in enumerate(moves) for r in m.recvs} for moves in (plain, early)]
         assert places[1] == {r: max(0, place - 1) for r, place in places[0].items()}
 
 
 @pytest.mark.parametrize(("backend", "early"), [("gloo", True), ("nccl", False)])
-def test_receives_are_early_only_where_messages_do_not_wait_for_each_other(backend, early):
+def test_recvs_are_early_only_where_messages_do_not_wait_for_each_other(backend, early):
     schedule = get_schedule("1f1b", 2, 4)
     me = Rank(1, 2, torch.device("cpu"), backend)
     pipeline = Pipeline(me, [nn.Linear(5, 5), nn.Linear(5, 5)], schedule, F.mse_loss)

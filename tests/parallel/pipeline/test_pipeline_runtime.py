@@ -159,7 +159,7 @@ def beside_torch(me, kind):
     """Gradients by torch.distributed.pipelining, and by the course, of the same cut model."""
     from torch.distributed import pipelining as theirs
 
-    makers = {
+    torch_schedules = {
         "gpipe": theirs.ScheduleGPipe,
         "1f1b": theirs.Schedule1F1B,
         "interleaved": theirs.ScheduleInterleaved1F1B,
@@ -172,7 +172,9 @@ def beside_torch(me, kind):
     mine = schedule.stages_of_rank[me.rank]
     parts = [theirs.PipelineStage(stages[s].to(me.device), s, len(stages), me.device) for s in mine]
     has_several = kind not in ("gpipe", "1f1b")
-    step = makers[kind](parts if has_several else parts[0], n_microbatches=4, loss_fn=F.mse_loss).step
+    step = torch_schedules[kind](
+        parts if has_several else parts[0], n_microbatches=4, loss_fn=F.mse_loss
+    ).step
     step(*((x,) if 0 in mine else ()), target=y if is_last(me, schedule) else None)
     by_torch = {str(s): gradients_of(stages[s]) for s in mine}
     pipeline = Pipeline(me, list(model(len(stages))), schedule, F.mse_loss)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from split_cases import differ, drawn, mine
 from torch import nn
 from torch._C._distributed_c10d import Work
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -11,27 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.cluster import Rank, RankFailed
 from course_lib.models import TransformerConfig
 from course_lib.models.transformer import Attention
-from course_lib.parallel.collectives import split_sizes
 from course_lib.parallel.tensor import ColumnParallelLinear, HeadParallelAttention, Region, RowParallelLinear
 
 B, T, D = 2, 8, 12
-
-
-def drawn(*shape: int, seed: int = 1) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def mine(me: Rank, whole: torch.Tensor, dim: int) -> torch.Tensor:
-    return whole.split(split_sizes(whole.size(dim), me.world_size), dim)[me.rank]
-
-
-def differ(*pairs: tuple[torch.Tensor, torch.Tensor]) -> list[int]:
-    """The numbers of the pairs that are not the same to 1e-10."""
-    return [
-        i
-        for i, (got, wanted) in enumerate(pairs)
-        if got.shape != wanted.shape or not torch.allclose(got, wanted, rtol=0, atol=1e-10)
-    ]
 
 
 # -- columns and rows -----------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from split_cases import differ, drawn, mine
 from torch import nn
 
 from course_lib.cluster import Rank, RankFailed
 from course_lib.meter import metered
-from course_lib.parallel.collectives import split_sizes
 from course_lib.parallel.tensor import (
     VocabParallelEmbedding,
     gather_logits,
@@ -17,23 +17,6 @@ from course_lib.parallel.tensor import (
 )
 
 B, T, D = 2, 8, 12
-
-
-def drawn(*shape: int, seed: int = 1) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def mine(me: Rank, whole: torch.Tensor, dim: int) -> torch.Tensor:
-    return whole.split(split_sizes(whole.size(dim), me.world_size), dim)[me.rank]
-
-
-def differ(*pairs: tuple[torch.Tensor, torch.Tensor]) -> list[int]:
-    """The numbers of the pairs that are not the same to 1e-10."""
-    return [
-        i
-        for i, (got, wanted) in enumerate(pairs)
-        if got.shape != wanted.shape or not torch.allclose(got, wanted, rtol=0, atol=1e-10)
-    ]
 
 
 # -- the vocabulary -------------------------------------------------------------------------------------------

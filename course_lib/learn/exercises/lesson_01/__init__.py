@@ -1,4 +1,6 @@
-"""Lesson 01, one device: what a state weighs, a batch in pieces, a block run twice, evaluation without keeping."""
+"""Lesson 01, one device: what a state weighs, a batch in micro-batches, a block run twice
+(recomputation, or activation checkpointing), evaluation without keeping.
+"""
 
 from course_lib.learn.exercises.lesson_01.accumulate import ACCUMULATE
 from course_lib.learn.exercises.lesson_01.evaluate import EVALUATE

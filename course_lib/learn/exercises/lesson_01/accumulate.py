@@ -1,4 +1,4 @@
-"""01.accumulate: one step over a batch that comes in pieces."""
+"""01.accumulate: one step over a batch that comes in pieces, or micro-batches (gradient accumulation)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""01.recompute: the backward pass of a block that kept its input alone."""
+"""01.recompute: the backward pass of a block that kept its input alone (activation checkpointing)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 02, collectives: a ring all-reduce, a broadcast along a tree, and an exchange that stands still."""
+"""Lesson 02, collectives: a ring all-reduce, a broadcast along a tree, and an exchange that ends in a deadlock."""
 
 from course_lib.learn.exercises.lesson_02.quiz import QUIZ
 from course_lib.learn.exercises.lesson_02.ring import RING

@@ -114,7 +114,7 @@ QUIZ = (
     ),
     Question(
         name="evidence",
-        text="A job stands still. All four ranks stand at the same line, `exchange([send(mine, after)])`. "
+        text="A job hangs. All four ranks stand at the same line, `exchange([send(mine, after)])`. "
         "What is the matter?",
         choices=("all send, nobody receives", "a rank never came", "two different collectives"),
         answer=lambda: _diagnosis(_POSITIONS),

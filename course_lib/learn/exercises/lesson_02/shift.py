@@ -59,7 +59,7 @@ def _ends_at_the_edge(me: Any, mine: torch.Tensor) -> torch.Tensor:
     return theirs
 
 
-def _stands_still(evidence: Evidence) -> bool:
+def _hangs(evidence: Evidence) -> bool:
     return evidence.error is not None and evidence.error.kind == "RankTimeout"
 
 
@@ -77,10 +77,10 @@ SHIFT = Exercise(
     mistakes=(
         Mistake(
             "still-waits",
-            "It still stands still: every rank waits in one half of its exchange before it begins the other. Hand both "
-            "halves to *one* call of `exchange`, so that they are under way together.",
+            "It still hangs, in a deadlock: every rank waits in one half of its exchange before it begins the other. "
+            "Hand both halves to *one* call of `exchange`, so that they are under way together.",
             _sends_first,
-            _stands_still,
+            _hangs,
         ),
         Mistake(
             "other-way-round",

@@ -179,7 +179,7 @@ OVERLAP = Exercise(
         ),
         Mistake(
             "waits-in-the-hook",
-            "Your hook waits until its all-reduce is done, and backward stands still meanwhile. With `async_op=True` "
+            "Your hook waits until its all-reduce is done, and backward waits with it. With `async_op=True` "
             "the call returns at once; keep what it returns, and wait in `finish`.",
             hooks(wait_in_hook=True),
             _fact(_WAITS, lambda steps: sum(steps) > 0),

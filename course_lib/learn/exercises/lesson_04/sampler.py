@@ -181,7 +181,7 @@ SAMPLER = Exercise(
         Mistake(
             "ranks-of-unequal-length",
             "With 10 examples on 4 ranks, some ranks get 3 and some get 2. A rank with one batch more than the others "
-            "calls an all-reduce that nobody joins. Fill the order up to a multiple of the ranks first.",
+            "hangs in an all-reduce that nobody joins. Fill the order up to a multiple of the ranks first.",
             _sampler(pad=lambda order, total: order),
         ),
         Mistake(

@@ -181,9 +181,9 @@ BACKWARD = Exercise(
         ),
         Mistake(
             "waits-for-ever",
-            "Some rank waits for a message that nobody sends. Count on both sides of a cut: one activation goes to "
-            "the right, one gradient comes back. Most often the rank on the right never sends `entering.grad`, or a "
-            "rank receives its gradient before it has sent its activation.",
+            "It hangs: some rank waits for a message that nobody sends. Count on both sides of a cut: one activation "
+            "goes to the right, one gradient comes back. Most often the rank on the right never sends "
+            "`entering.grad`, or a rank calls `recv` for its gradient before it has sent its activation.",
             _step(sends_back=False),
             _error_says("RankTimeout"),
         ),
@@ -264,7 +264,7 @@ BACKWARD = Exercise(
         "Whatever arrives is a new tensor: `entering.requires_grad_()` makes it a leaf, so that backward leaves the "
         "gradient in `entering.grad`. That is sent back; on the other side, `leaving.backward(gradient)` goes on.",
         "Not first: `exchange([recv(room, me.rank - 1)])`, then `entering = room.requires_grad_()`. Not last: send "
-        "`leaving.detach()` to `me.rank + 1`, receive `gradient = torch.empty_like(leaving)` from there, "
+        "`leaving.detach()` to `me.rank + 1`, `recv` into `gradient = torch.empty_like(leaving)` from there, "
         "`leaving.backward(gradient)`. Not first: send `entering.grad` to `me.rank - 1`.",
     ),
     passed="Gradients on 2 and 4 ranks are those of the uncut model, and each cut was crossed once each way.",

@@ -95,7 +95,7 @@ def _everybody(me: Any, weight: Any, other: int) -> None:
     dist.all_reduce(weight.grad)
 
 
-def _stands_still(num_ranks: int) -> Callable[[Evidence], bool]:
+def _hangs(num_ranks: int) -> Callable[[Evidence], bool]:
     def recognise(evidence: Evidence) -> bool:
         error = evidence.error
         stuck = error is not None and error.kind == "RankTimeout"
@@ -113,17 +113,17 @@ TIED = Exercise(
     mistakes=(
         Mistake(
             "both-send-first",
-            "Both ranks send first and receive second, and stand still: neither message is taken before the other rank "
-            "has got rid of its own. Put both halves in one list: `exchange([send(...), recv(...)])`.",
+            "Both ranks `send` first and `recv` second, which is a deadlock: neither message is taken before the other "
+            "rank has got rid of its own. Put both halves in one list: `exchange([send(...), recv(...)])`.",
             _polite,
-            _stands_still(2),
+            _hangs(2),
         ),
         Mistake(
             "asks-everybody",
-            "With two ranks this works. With four it stands still: `all_reduce` needs every rank of the group, and the "
-            "ranks in the middle hold no copy and do not call. Exchange with the one other rank.",
+            "With two ranks this works. With four it hangs: `all_reduce` needs every rank of the group, and the ranks "
+            "in the middle hold no copy and do not call. Exchange with the one other rank.",
             _everybody,
-            _stands_still(4),
+            _hangs(4),
         ),
         Mistake(
             "one-way",

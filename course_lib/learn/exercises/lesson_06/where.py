@@ -1,4 +1,4 @@
-"""06.cut: share a row of pieces out to devices so that the busiest has as little as can be."""
+"""06.cut: share a row of pieces out to devices so that the busiest has as little as can be: linear partition."""
 
 from __future__ import annotations
 

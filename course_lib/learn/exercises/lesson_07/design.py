@@ -27,9 +27,9 @@ from course_lib.schedules.stage_times import StageTimes
 
 __all__ = ["DESIGN"]
 
-_P, _M, _MAX_LIVE = 4, 6, 3
+_P, _M, _MAX_IN_FLIGHT = 4, 6, 3
 _TIMES = StageTimes.of(0.010)  # a backward takes twice the forward, each half as long as it
-_CASE = f"{_P} stages, {_M} micro-batches, {_MAX_LIVE} live activations"
+_CASE = f"{_P} stages, {_M} micro-batches, at most {_MAX_IN_FLIGHT} in flight"
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,16 @@ def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
     if problems:
         return _evidence(_Seen(str(problems[0])), answer)
     run = simulate(schedule, _TIMES)
-    live = peak_in_flight(schedule)
+    peaks = peak_in_flight(schedule)
     problem = ""
-    if max(live) > _MAX_LIVE:
-        problem = f"rank {live.index(max(live))} holds {max(live)} live activations; {_MAX_LIVE} are allowed"
+    if max(peaks) > _MAX_IN_FLIGHT:
+        fullest = peaks.index(max(peaks))
+        problem = f"rank {fullest} has {max(peaks)} micro-batches in flight; {_MAX_IN_FLIGHT} are allowed"
     elif run.idle_share >= _limit() - 1e-9:
         problem = (
             f"{run.idle_share:.1%} of the time is idle, and under GPipe {_limit():.1%}: less is asked for"
         )
-    return _evidence(_Seen(problem, live, run.idle_share, schedule.is_split), answer)
+    return _evidence(_Seen(problem, peaks, run.idle_share, schedule.is_split), answer)
 
 
 def _evidence(seen: _Seen, answer: Any) -> Evidence:
@@ -112,7 +113,7 @@ def _shuffled() -> str:
     return "\n".join(" ".join(row) for row in rows)
 
 
-def _live(seen: _Seen) -> int:
+def _most_in_flight(seen: _Seen) -> int:
     return max(seen.peak_in_flight, default=0)
 
 
@@ -135,40 +136,40 @@ DESIGN = Exercise(
         ),
         Mistake(
             "holds-everything",
-            "GPipe, or close to it: some rank holds all micro-batches at once. A forward beyond the third has to wait "
-            "until a backward has made room.",
+            "GPipe, or close to it: on some rank all micro-batches are in flight at once. A forward beyond the third "
+            "has to wait until a backward has made room.",
             str(gpipe(_P, _M)),
-            _seen(lambda seen: _live(seen) >= _M),
+            _seen(lambda seen: _most_in_flight(seen) >= _M),
         ),
         Mistake(
             "as-1f1b",
-            "Rank 0 holds four activations, as under 1F1B. It runs F3 while it waits for its first gradient. One of "
-            "these forwards has to go behind the first backward; what else could the rank do while it waits?",
+            "Rank 0 has four micro-batches in flight, as under 1F1B. It runs F3 while it waits for its first gradient. "
+            "One of these forwards has to go behind the first backward; what else could the rank do while it waits?",
             str(one_f_one_b(_P, _M)),
-            _seen(lambda seen: not seen.is_split and _live(seen) > _MAX_LIVE),
+            _seen(lambda seen: not seen.is_split and _most_in_flight(seen) > _MAX_IN_FLIGHT),
         ),
         Mistake(
             "w-comes-too-late",
             "The backwards are in two halves, as they should be. But an activation stays until W has used it: a rank "
             "that puts its W's off holds too many. Run a W before the forward that would be the fourth.",
             str(zero_bubble_h1(_P, _M)),
-            _seen(lambda seen: seen.is_split and _live(seen) > _MAX_LIVE),
+            _seen(lambda seen: seen.is_split and _most_in_flight(seen) > _MAX_IN_FLIGHT),
         ),
         Mistake(
             "whole-backwards",
             "The memory is right. With whole backwards, though, a gradient takes so long on its way up that three "
             "micro-batches cannot fill the time: no order of F and B beats GPipe here. Cut the backwards: send on I, "
             "and let W wait.",
-            _in_turn(lambda stage: min(_P - 1 - stage, _MAX_LIVE - 1)),
-            _seen(lambda seen: not seen.is_split and _live(seen) <= _MAX_LIVE),
+            _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1)),
+            _seen(lambda seen: not seen.is_split and _most_in_flight(seen) <= _MAX_IN_FLIGHT),
         ),
         Mistake(
             "w-comes-at-once",
             "The memory is right and the backwards are in halves. Still, somewhere the stage before waits for an I "
             "that stands behind a W, or for a forward. Look at the picture for the longest white piece: which action "
             "ends it, and what stands in front of that action without need?",
-            _in_turn(lambda stage: min(_P - 1 - stage, _MAX_LIVE - 1), kinds="IW"),
-            _seen(lambda seen: seen.is_split and _live(seen) <= _MAX_LIVE),
+            _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1), kinds="IW"),
+            _seen(lambda seen: seen.is_split and _most_in_flight(seen) <= _MAX_IN_FLIGHT),
         ),
     ),
     hints=(
@@ -179,5 +180,6 @@ DESIGN = Exercise(
         "Think of two groups of three. Rank 0: F0 F1 F2 I0 W0 I1 F3 I2 W1 F4 W2 F5, then the second group's I and W. "
         "Rank 3: F0 I0 F1 I1 F2 I2 W0 W1 W2, then the same for 3, 4 and 5. Ranks 1 and 2 lie between these.",
     ),
-    passed="It holds one activation fewer than 1F1B on its fullest rank, and less time is idle than under GPipe.",
+    passed="Its fullest rank has one micro-batch fewer in flight than under 1F1B, and less time is idle than under "
+    "GPipe.",
 )

@@ -23,7 +23,7 @@ def _right(num_stages: int, num_micro_batches: int) -> dict[str, Any]:
     return {
         "stages": num_stages,
         "micro-batches": num_micro_batches,
-        "live": peak_in_flight(schedule),
+        "in flight": peak_in_flight(schedule),
         "time": simulate(schedule, StageTimes.of(1.0)).makespan_s,
     }
 
@@ -43,9 +43,11 @@ def _compare(expected: Any, got: Any) -> str:
     problems = validate(schedule)
     if problems:
         return str(problems[0])
-    for stage, (wanted, found) in enumerate(zip(expected["live"], peak_in_flight(schedule), strict=True)):
+    for stage, (wanted, found) in enumerate(
+        zip(expected["in flight"], peak_in_flight(schedule), strict=True)
+    ):
         if found != wanted:
-            return f"stage {stage} holds {found} micro-batches at a time; under 1F1B it is {wanted}"
+            return f"stage {stage} has {found} micro-batches in flight at a time; under 1F1B it is {wanted}"
     time = simulate(schedule, StageTimes.of(1.0)).makespan_s
     if time > expected["time"]:
         return f"it takes {time:g} times one forward, where 1F1B takes {expected['time']:g}"
@@ -94,11 +96,11 @@ def _backward_first(stage: int, num_stages: int, num_micro_batches: int) -> Row:
 def _takes_the_newest(stage: int, num_stages: int, num_micro_batches: int) -> Row:
     """The backward of the micro-batch that came in last."""
     row = _order(lambda s, p, m: p - 1 - s)(stage, num_stages, num_micro_batches)
-    order, live = [], []
+    order, waiting = [], []
     for word in row:
         if word[0] == "F":
-            live.append(word[1:])
-        order.append(word if word[0] == "F" else f"B{live.pop()}")
+            waiting.append(word[1:])
+        order.append(word if word[0] == "F" else f"B{waiting.pop()}")
     return order
 
 
@@ -119,7 +121,7 @@ def _takes_its_own(stage: int, num_stages: int, num_micro_batches: int) -> Row:
 
 
 def _too_many_at_once(evidence: Evidence) -> bool:
-    return any(" micro-batches at a time" in o.difference for o in evidence.outcomes)
+    return any(" micro-batches in flight at a time" in o.difference for o in evidence.outcomes)
 
 
 def _by_the_library(stage: int, num_stages: int, num_micro_batches: int) -> Row:
@@ -137,14 +139,14 @@ ONE_F_ONE_B = Exercise(
     mistakes=(
         Mistake(
             "gpipe",
-            "All forwards come first: that is GPipe, and it holds every micro-batch at once. Begin with as many "
+            "All forwards come first: that is GPipe, and every micro-batch is in flight at once. Begin with as many "
             "forwards as there are stages behind this one; then one forward and one backward in turn.",
             _order(lambda s, p, m: m),
         ),
         Mistake(
             "one-forward-too-many",
-            "It works, and every stage holds one micro-batch more than it must. Before the turns begin, a stage needs "
-            "one forward for each stage *behind* it: the last one needs none.",
+            "It works, and every stage has one micro-batch more in flight than it must. Before the turns begin, a "
+            "stage needs one forward for each stage *behind* it: the last one needs none.",
             _order(lambda s, p, m: p - s),
         ),
         Mistake(
@@ -205,8 +207,8 @@ ONE_F_ONE_B = Exercise(
         ),
         Mistake(
             "holds-another-number",
-            "It can run, and some stage holds another number of micro-batches than it would under 1F1B: as many as "
-            "there are stages from its own to the last, if there are so many micro-batches.",
+            "It can run, and some stage has another number of micro-batches in flight than it would under 1F1B: as "
+            "many as there are stages from its own to the last, if there are so many micro-batches.",
             _order(lambda s, p, m: 2 * (p - 1 - s)),
             _too_many_at_once,
         ),
@@ -221,6 +223,6 @@ ONE_F_ONE_B = Exercise(
     ),
     forbidden=("course_lib.schedules.one_f_one_b", "course_lib.schedules.get_schedule"),
     forbidden_example=_by_the_library,
-    passed="The schedule runs, takes as long as GPipe, and no stage holds more micro-batches than there are stages "
-    "from its own to the last.",
+    passed="The schedule runs, takes as long as GPipe, and no stage has more micro-batches in flight than there are "
+    "stages from its own to the last.",
 )

@@ -73,7 +73,7 @@ QUIZ = (
             "4 times as much": "That is GPipe, which holds all of them. Under 1F1B a backward makes room.",
             "a quarter as much": "The micro-batches are of the same size; what would shrink?",
         },
-        because="Rank 0 holds as many micro-batches as there are stages, however many follow.",
+        because="Rank 0 has as many micro-batches in flight as there are stages, however many follow.",
     ),
     Question(
         name="halved",

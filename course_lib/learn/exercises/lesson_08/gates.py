@@ -1,4 +1,4 @@
-"""08.gates: what happens at the entrance and at the exit of a region that is cut by features."""
+"""08.gates: the conjugate operators f and g, at the entrance and at the exit of a region that is cut by features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines by formula: idle share and memory where every stage takes the same time and messages take none.
+"""Pipelines by formula: idle share (bubble fraction) and micro-batches in flight, for equal stages and free messages.
 
 With p ranks, m micro-batches and v stages a rank, a step is m micro-batches of work for a rank, and a wait that
 depends on the schedule alone. In GPipe and 1F1B it is p - 1 micro-batches long, hence the (p - 1) / (m + p - 1) of
@@ -11,8 +11,6 @@ from course_lib.checks import at_least, known
 from course_lib.schedules.published import SCHEDULES, virtual_stages_of
 from course_lib.schedules.stage_times import StageTimes
 
-__all__ = ["pipeline_idle_share", "pipeline_peak_in_flight"]
-
 
 def pipeline_idle_share(
     kind: str,
@@ -22,7 +20,10 @@ def pipeline_idle_share(
     num_virtual_stages: int | None = None,
     times: StageTimes | None = None,
 ) -> float:
-    """The share of the ranks' time in which they do not compute, for a kind of ``SCHEDULES``.
+    """The share of the ranks' time in which they do not compute, for a kind of ``SCHEDULES``: the bubble fraction.
+
+    Waiting is divided by the whole step, as GPipe's authors do; Narayanan et al. (arXiv 2104.04473) divide it by the
+    time of the work alone, (p - 1) / m for 1F1B.
 
     ``times`` are those of all that a rank holds; only the zero bubble schedules depend on them. Raises ValueError
     where the formula does not hold: ZB-H1 needs ``m >= p`` and a W that is no longer than F and I, ZB-V needs
@@ -51,7 +52,7 @@ def pipeline_idle_share(
 def pipeline_peak_in_flight(
     kind: str, num_ranks: int, num_micro_batches: int, *, num_virtual_stages: int | None = None
 ) -> tuple[int, ...]:
-    """For each rank the most activations that it holds, one being a micro-batch on one of its stages.
+    """For each rank the most micro-batches that it has in flight; each counts once for each of its stages.
 
     With several stages a rank, a stage is a smaller piece of the model and its activations are as much smaller.
     """

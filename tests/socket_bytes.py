@@ -7,8 +7,6 @@ import socket
 import struct
 import sys
 
-__all__ = ["socket_bytes"]
-
 _ACKED_OFFSET = 120  # of tcpi_bytes_acked in struct tcp_info; tcpi_bytes_received follows it (linux/tcp.h)
 
 

@@ -13,8 +13,6 @@ from torch.overrides import TorchFunctionMode
 
 from course_lib.meter.shapes import Attention, Conv2d, Layer, Linear
 
-__all__ = ["layer_shapes"]
-
 _UNREAD = {
     torch.matmul: "matmul",
     torch.mm: "mm",
