@@ -26,7 +26,7 @@
 # cells from top to bottom with Shift + Enter. No cell depends on one further down.
 
 # %%
-from course_lib import Predict, calibrate, check, hint, machine, progress, quiz, shared_cluster, solution
+from course_lib import ask, calibrate, check, hint, machine, progress, quiz, reveal, shared_cluster, solution
 
 # %% [markdown]
 # ## What this machine has
@@ -107,27 +107,16 @@ def count(me):
 # go on.
 
 # %%
-answers = ["0", "1", "4", "it varies"]
-shared = Predict("00.shared", "What is counter in the notebook afterwards?", choices=answers)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: shared.commit("1")
-shared.commit("4")  # what most people say
+### STUB ask("00.shared")  # choose below and press the button, or add .commit("1") and run the cell
+ask("00.shared").commit("4")  # what most people say
 ### END SOLUTION
-shared
 
 # %%
 run = ranks.run(count)
 print("the ranks return", list(run))
 
-shared.reveal(
-    measured=str(counter),
-    because="The function travelled to the ranks, and a copy of counter with it. Each rank changed its own copy.",
-    misreadings={
-        "4": "That would be so for threads, which share memory. Ranks are processes, which do not.",
-        "1": "Each rank did reach 1, but in its own memory; nothing brought that back to the notebook.",
-        "it varies": "Threads that race for one variable may vary. These four never touch the same variable.",
-    },
-)
+reveal("00.shared", counter)
 
 # %% [markdown]
 # This is the first thing to get used to. **Nothing is shared unless it is sent.** No rank can look into
@@ -276,12 +265,10 @@ number.item()
 # of what has to travel.
 
 # %% tags=["computed-time"]
-adding = Predict("00.sum", "How long do four ranks take to add up one number each?", unit="µs")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: adding.commit(3)
-adding.commit(1)  # "four numbers: next to nothing"
+### STUB ask("00.sum")
+ask("00.sum").commit(1)  # "four numbers: next to nothing"
 ### END SOLUTION
-adding
 
 # %% [markdown]
 # The ranks repeat the call a hundred times, and we take the middle one of the times. Beside it, one process
@@ -329,15 +316,7 @@ print(f"which is {together_us / alone_us:,.0f} times as long")
 steps = 2 * (ranks.world_size - 1)
 model_us = steps * link.latency_s * 1e6
 
-adding.reveal(
-    measured=together_us,
-    model=model_us,
-    because=f"{steps} messages, one after the other, each of one latency. The additions themselves do not show.",
-    misreadings={
-        lambda us: us < 10: "That is the time of arithmetic; here the time goes into messages.",
-        lambda us: us > 50_000: "That is the time to start processes. These ranks were up already.",
-    },
-)
+reveal("00.sum", together_us, model_us, link.latency_s * 1e6)
 
 # %% [markdown]
 # One point proves little. If the ring is right, two ranks need two messages and three ranks four. Does the time
@@ -481,6 +460,15 @@ def training_step(me):
 
 
 # %% [markdown]
+# **Why does the job hang?** Name the cause before you see the evidence.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("00.cause")
+ask("00.cause").commit("rank 0 is too slow")  # "it is the one that hangs"
+### END SOLUTION
+
+# %% [markdown]
 # *The evidence.* The cluster notices that nobody will ever answer, and asks each rank where it stands.
 
 # %%
@@ -489,32 +477,11 @@ try:
 except RankError as error:
     print(error)
 
-# %% [markdown]
-# **Who is to blame?** Name the cause before you read on.
-
 # %%
-suspects = ["rank 0 is too slow", "the network is broken", "ranks 1, 2, 3 never came", "the loss is NaN"]
-cause = Predict("00.cause", "Why does the job hang?", choices=suspects)
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: cause.commit(suspects[1])
-cause.commit(suspects[2])
-### END SOLUTION
-cause
-
-# %%
-cause.reveal(
-    measured=suspects[2],
-    label="the evidence says",
-    because="Rank 0 waits in the collective. The table says of the others that they had returned without one.",
-    misreadings={
-        suspects[0]: "Rank 0 is not slow: it waits. It is the one that did come to the meeting.",
-        suspects[1]: "A broken network breaks messages. The three others never sent one.",
-        suspects[3]: "A loss that is NaN (not a number) travels like any other; nothing waits for it.",
-    },
-)
+reveal("00.cause")
 
 # %% [markdown]
-# ![Rank 0 waits in the collective for the other three, which have returned and gone
+# ![Rank 0 stands at the meeting point; the other three have returned and gone
 # on](../assets/00_waiting.png)
 #
 # A collective is a meeting: **every rank must come, and in the same order.** An `if me.rank == 0` around a
