@@ -36,14 +36,19 @@ class Parsed(Exception):
     """Raised where a benchmark would begin to measure."""
 
 
-@pytest.mark.parametrize("name", bench.BENCHES)
-def test_every_bench_takes_both_options(name, monkeypatch):
+@pytest.fixture
+def parse_only(monkeypatch):
+    """A benchmark whose options are accepted raises ``Parsed`` and does not measure."""
     parse_args = argparse.ArgumentParser.parse_args
 
-    def parse_only(parser, words):
+    def parse(parser, words):
         raise Parsed(parse_args(parser, words))
 
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+
+
+@pytest.mark.parametrize("name", bench.BENCHES)
+def test_every_bench_takes_both_options(name, parse_only):
     with pytest.raises(Parsed) as given:
         bench.main([name, "--rounds", "3", "--json", "kept.json"])
     (options,) = given.value.args
@@ -61,7 +66,7 @@ OWN_COUNTS = {"data_parallel": "--workers", "ddp": "--overlap-rounds", "pipeline
 @pytest.mark.parametrize(
     ("name", "option"), [*((name, "--rounds") for name in bench.BENCHES), *OWN_COUNTS.items()]
 )
-def test_every_bench_refuses_a_count_below_one(name, option, capsys):
+def test_every_bench_refuses_a_count_below_one(name, option, parse_only, capsys):
     with pytest.raises(SystemExit) as ended:
         importlib.import_module(f"course_lib.bench.{name}").main([option, "0"])
     assert ended.value.code == 2

@@ -32,7 +32,7 @@ def count(text: str) -> int:
         number = int(text)
     except ValueError:
         number = 0
-    if number < 0:
+    if number < 1:
         raise argparse.ArgumentTypeError(f"it is a whole number of at least 1, and {text!r} is none")
     return number
 

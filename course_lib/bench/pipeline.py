@@ -173,7 +173,7 @@ def add_peaks(table: Table, cluster: Cluster) -> None:
 
 
 def peaks(me: Rank, kinds: tuple[str, ...], num_micro_batches: int) -> dict[str, dict[int, int]]:
-    """On each rank: for each schedule, by stage, the most micro-batches whose activations were live at a time."""
+    """On each rank: for each schedule, by stage, the most micro-batches in flight at a time."""
     import torch
     from torch import nn
 

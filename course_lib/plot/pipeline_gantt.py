@@ -108,7 +108,7 @@ def _key(sheet: Sheet, schedule: Schedule, y: float) -> None:
             sheet.box(x, y - 7, x + 22, y + 7, look, kind)
             x += 28 + sheet.text(x + 28, y, KINDS[kind], size=9) + 18
     if not schedule.has_one_stage_a_rank:
-        sheet.text(x, y, "lighter: a rank's later virtual stages", size=9)
+        sheet.text(x, y, "lighter: a rank's later stages", size=9)
 
 
 def _words(schedule: Schedule, runs: Mapping[str, ScheduleTrace]) -> str:

@@ -167,13 +167,8 @@ def _deadlock(schedule: Schedule) -> Iterator[Problem]:
         waits.append(f"{_who(schedule, action)} waits at {action.short} for {needed}")
     first = stuck[ring[0]][0]
     column = schedule.actions[ring[0]].index(first)
-    yield Problem(
-        "deadlock",
-        ring[0],
-        first,
-        column,
-        "a deadlock, in which a ring of ranks waits for ever: " + ", ".join(waits),
-    )
+    text = f"a deadlock, in which a ring of ranks waits for ever: {', '.join(waits)}"
+    yield Problem("deadlock", ring[0], first, column, text)
 
 
 def _pairing(schedule: Schedule) -> Iterator[Problem]:

@@ -76,7 +76,8 @@ pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 # the weights that this batch is about to change. But a *piece* of this batch will, a **micro-batch**: gradients add up
 # over pieces, as you saw in lesson 01. So: four stages, four micro-batches, each a quarter of the work.
 # **Pipeline parallelism** cuts a model by layers and the batch in micro-batches, which follow each other through the
-# stages. **GPipe** (Huang et al., 2019) is the order in which all forwards come first, then all backwards.
+# stages. **GPipe** (Huang et al., 2019) is the order of work in which a pipeline runs all forwards first, then all
+# backwards.
 #
 # **What share of the devices' time is idle now?**
 
@@ -431,7 +432,7 @@ print(tried["E8"])
 # %% [markdown]
 # ### Build: one stage of 1F1B
 #
-# <!-- word: warm-up | also: warm-up phase, fill, ramp-up -->
+# <!-- word: warm-up | also: warm-up phase, ramp-up -->
 # Write the row of one stage, without idle cells: a list such as `["F0", "B0", "F1", "B1"]`, which is right for the
 # last stage. The others begin with some forwards. How many? The **warm-up** of a stage is the forwards that it runs
 # before its first backward; the backwards after its last forward are its *cool-down*.
@@ -582,8 +583,8 @@ print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s /
 #
 # ## Smaller steps on the stairs
 #
-# ![Eight pieces of a model on four ranks: rank 0 holds pieces 0 and 4, rank 1 holds 1 and 5, and so on; an arrow goes
-# round twice](../assets/07_chunks.png)
+# ![Eight stages of a model on four ranks: rank 0 holds stages 0 and 4, rank 1 holds 1 and 5, and so on; an arrow goes
+# round twice](../assets/07_virtual_stages.png)
 #
 # <!-- word: virtual stage | also: model chunk, virtual pipeline stage -->
 # <!-- word: interleaved 1F1B | also: interleaving, interleaved schedule -->

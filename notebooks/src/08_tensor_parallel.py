@@ -19,8 +19,8 @@
 # before.
 #
 # <!-- word: tensor parallelism | also: intra-layer model parallelism, TP -->
-# Both limits fall with **tensor parallelism**: every matrix is cut among several devices, which work on the *same*
-# layer at the same moment.
+# In **tensor parallelism** every matrix is cut among several devices, which work on the *same* layer at the same
+# moment. Both limits fall.
 
 # %%
 import contextlib
@@ -87,9 +87,9 @@ print("side by side they are X A:", torch.equal(torch.cat(list(parts), dim=1), X
 
 # %% [markdown]
 # <!-- word: column-parallel | also: column-wise parallel, `ColwiseParallel`, column split -->
-# A linear layer is called **column-parallel** when each rank holds some columns of A and makes the same columns of Y. A
-# column of Y is X times one column of A and knows nothing of the others. No message was sent. A widely read text says
-# so too; here is the sentence on trial:
+# A linear layer, Y = X A, is called **column-parallel** when each rank holds some columns of A and makes the same
+# columns of Y. A column of Y is X times one column of A and knows nothing of the others. No message was sent. A widely
+# read text says so too; here is the sentence on trial:
 
 # %%
 print(trial("E9").claim.text)
@@ -103,8 +103,8 @@ print(trial("E9").run())
 #
 # <!-- word: row-parallel | also: row-wise parallel, `RowwiseParallel`, row split -->
 # Now cut A the other way: each rank has some *rows*. A row of A is multiplied by a column of X, so each rank uses the
-# columns of X that match its rows. A linear layer is called **row-parallel** when each rank holds some rows of A, and
-# the columns of X that match them.
+# columns of X that match its rows. A linear layer, Y = X A, is called **row-parallel** when each rank holds some rows
+# of A, and the columns of X that match them.
 #
 # **Rank 0 gets Y0, rank 1 gets Y1. How do they become Y?**
 
@@ -155,9 +155,9 @@ joined.reveal(
 # right](../assets/08_tiles.png)
 #
 # <!-- word: tile | also: two-dimensional tensor parallelism, 2D sharding -->
-# Four ranks can cut A both ways at once, so that each holds a **tile** of it: some columns of some of its rows. Nothing
-# new happens: ranks that share *columns* hold summands of the same part of Y and add them up among themselves, in a
-# group of two.
+# Four ranks can cut A both ways at once, so that each holds a **tile** of the matrix: some columns of some of its rows.
+# Nothing new happens: ranks that share *columns* hold summands of the same part of Y and add them up among themselves,
+# in a group of two.
 
 
 # %%
@@ -342,7 +342,7 @@ check("08.between", cuts)
 # mark](../assets/08_gates.png)
 #
 # <!-- word: split region | also: tensor-parallel region, model-parallel region -->
-# What lies between the first matrix and the last is a **split region**: inside, every rank works on features of its
+# What lies between the first cut matrix and the last is a **split region**: inside, every rank works on features of its
 # own; outside, everything is the same on all ranks. What happens at the two borders? Call them gates, *entrance* and
 # *exit*; the Megatron paper calls them f and g.
 #
@@ -507,8 +507,8 @@ print(trial("E11").run())
 # ### Heads that do not divide
 #
 # <!-- word: grouped-query attention | also: GQA -->
-# Half a head cannot be computed. In **grouped-query attention** several query heads share one head of keys and values;
-# then the *key/value* heads have to divide as well:
+# Half a head cannot be computed. In **grouped-query attention** several query heads share one head of keys and values.
+# Then the *key/value* heads have to divide as well:
 
 
 # %%
@@ -533,10 +533,10 @@ for heads in ((8, 8), (8, 4), (6, 6), (8, 2)):
 # <!-- word: vocabulary parallelism | also: vocab-parallel embedding, `VocabParallelEmbedding` -->
 # <!-- word: logit -->
 # The largest matrices of a language model are its first and its last: a row for each token. **Vocabulary parallelism**
-# cuts the first and the last matrix by tokens, so that each rank holds the rows of some tokens. To look a token up, a
-# rank gives its vector, or zeros where the token belongs to another rank, and the exit gate adds them up. A **logit**
-# is the score of one possible next token, before the softmax; at the other end each rank computes those of *its*
-# tokens. The loss of a position is
+# cuts the first and the last matrix of a language model by tokens, so that each rank holds the rows of some tokens. To
+# look a token up, a rank gives its vector, or zeros where the token belongs to another rank, and the exit gate adds
+# them up. A **logit** is the score of one possible next token, before the softmax; at the other end each rank computes
+# those of *its* tokens. The loss of a position is
 #
 # $$-\log \frac{e^{z_t}}{\sum_v e^{z_v}} \;=\; \log \sum_v e^{z_v} - z_t$$
 #

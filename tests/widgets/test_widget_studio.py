@@ -199,7 +199,7 @@ def test_a_table_that_was_edited_goes_by_another_name(studio):
 
 
 def test_stages_that_share_a_rank_are_counted_one_by_one(studio):
-    assert "activations</th>" in studio.numbers.value
+    assert "in flight</th>" in studio.numbers.value
     studio.kind.value = "interleaved"
     assert "most micro-batches in flight, of single stages</th>" in studio.numbers.value
 

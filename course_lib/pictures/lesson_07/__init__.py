@@ -20,7 +20,7 @@ PICTURES: Drawings = {
     "choice": actions.choice,
     "train": parts.train,
     "wrong": timetables.wrong,
-    "chunks": parts.chunks,
+    "virtual_stages": parts.virtual_stages,
     "halves": actions.halves,
     "studio": timetables.studio,
     "grid": parts.grid,

@@ -38,7 +38,7 @@ def clinic_send() -> Figure:
     figure, axes = drawing(8, 2.0)
     for left, rank, colour in ((8, 0, LEFT), (56, 1, RIGHT)):
         box(axes, left, 5, 16, 9, "", colour=colour)
-        word(axes, left + 8, 9.5, f"rank {rank}\nstands still", color="black")
+        word(axes, left + 8, 9.5, f"rank {rank}\nhangs", color="black")
     arrow(axes, (25, 9.5), (55, 9.5), style="<|-|>", linestyle="--")
     word(axes, 40, 9.5, "?", size=22, weight="bold", bbox=WHITE)
     word(axes, 40, 16.6, "GPipe: it ends.  1F1B: it does not.", size=10)

@@ -52,8 +52,8 @@ def train() -> Figure:
     return figure
 
 
-def chunks() -> Figure:
-    """Eight pieces on four ranks, twice round."""
+def virtual_stages() -> Figure:
+    """Eight stages on four ranks, twice round."""
     figure, axes = drawing(8, 3.0)
     for rank in range(4):
         x = 12 + 17 * rank
@@ -61,8 +61,8 @@ def chunks() -> Figure:
         word(axes, x + 4.5, 26, f"rank {rank}")
     for rank in range(4):
         x = 12 + 17 * rank
-        box(axes, x, 16.5, 9, 5, f"piece {rank}", colour=LEFT)
-        box(axes, x, 7.5, 9, 5, f"piece {rank + 4}", colour=RIGHT)
+        box(axes, x, 16.5, 9, 5, f"stage {rank}", colour=LEFT)
+        box(axes, x, 7.5, 9, 5, f"stage {rank + 4}", colour=RIGHT)
         if rank < 3:
             arrow(axes, (x + 9.2, 19), (x + 16.8, 19))
             arrow(axes, (x + 9.2, 10), (x + 16.8, 10))
