@@ -339,8 +339,6 @@ for num_ranks in [2, 3, 4]:
 # %% [markdown]
 # ## Exercise 2: a mean that no rank knows
 #
-# ![Four ranks hold 3, 1, 4 and 1; after all_reduce each of them holds 9](../assets/00_all_reduce.png)
-#
 # Each rank holds some numbers, not equally many; a rank may hold none at all. Write `global_mean`: **every**
 # rank returns the mean over all the numbers of all ranks. You have `dist.all_reduce(tensor)`, which adds up a
 # tensor over the ranks *in place*: afterwards the tensor holds the sum.
@@ -579,11 +577,7 @@ print(f"a call to warm ranks:        {warm_s * 1e3:10,.1f} ms")
 # %% [markdown]
 # ## Five questions
 #
-# Answers are computed, not stored, and a wrong one tells you what was mixed up. For the second question you may
-# want to look at the two nodes again:
-#
-# ![Two nodes with two devices each; ranks 0 and 1 run on node 0, ranks 2 and 3 on node
-# 1](../assets/00_nodes.png)
+# Answers are computed, not stored, and a wrong one tells you what was mixed up.
 
 # %%
 quiz("00")

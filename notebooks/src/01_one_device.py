@@ -11,7 +11,7 @@
 #
 # - say what a model will take in memory before you start it, and check it with a ledger that balances to the byte;
 # - count the arithmetic of a step, and say what share of your machine's speed it uses;
-# - cut a batch into pieces without changing the result, and name the layer for which that fails;
+# - cut a batch into pieces, and say for which networks that leaves the result as it was;
 # - say what mixed precision and recomputation save, and what they leave as it was.
 #
 # In [lesson 00](00_start_here.ipynb) ranks learned to talk. Before they share a model, you need to know what one of
@@ -24,7 +24,7 @@ from itertools import islice
 import torch
 import torch.nn.functional as F
 
-from course_lib import Predict, calibrate, check, cost, hint, machine, quiz, solution
+from course_lib import ask, calibrate, check, cost, hint, machine, quiz, reveal, solution
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, compare, measure
 from course_lib.models import (
@@ -108,12 +108,10 @@ print(f"the CNN: {num_parameters:,} parameters of 4 bytes: {4 * num_parameters /
 # Everything counts: whatever lies in memory because you train this model on this batch with AdamW.
 
 # %%
-peak = Predict("01.peak", "How much does a step with AdamW hold at its fullest, batch of 64?", unit="KiB")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: peak.commit(400)
-peak.commit(round(4 * num_parameters / 1024))  # "the parameters, and not much else"
+### STUB ask("01.peak")  # type your number and press the button, or add .commit(400) and run the cell
+ask("01.peak").commit(368)  # "the parameters, and not much else"
 ### END SOLUTION
-peak
 
 # %% [markdown]
 # <!-- word: ledger | also: memory profiler -->
@@ -136,26 +134,10 @@ print(ledger.peak())
 # %%
 state = cost.model_state(num_parameters, optimizer="adamw", num_tensors=len(list(model.parameters())))
 kept = cost.activation_bytes(cost.conv_activations(cost.cnn_layers(batch_size=64)))
-parameters_kib = state.parameters / 1024
 print(f"by formula: state {bytes_text(state.total)}, activations {bytes_text(kept)}")
 
 # %%
-alone, with_gradients, whole_state = (round(times * parameters_kib) for times in (1, 2, 4))
-peak.reveal(
-    measured=round(ledger.peak().total_bytes / 1024),
-    model=round((state.total + kept) / 1024),
-    misreadings={
-        alone: "That is the parameters alone. Training also holds what the optimizer "
-        "remembers, and everything that the forward pass keeps for the backward pass.",
-        with_gradients: "That is parameters and gradients. AdamW keeps two more tensors of "
-        "that size, and the forward pass keeps its activations.",
-        whole_state: "That is the whole state of the model: parameters, gradients and AdamW's "
-        "two. It leaves out the activations, which are the largest part here.",
-    },
-    because="The model adds up parameters, gradients, optimizer state and activations. The "
-    "real peak lies inside backward: some activations are gone, and gradients on their way, "
-    "labelled other, have come.",
-)
+reveal("01.peak", ledger.peak(), state, kept)
 
 # %% [markdown]
 # The words of the table:
@@ -166,7 +148,7 @@ peak.reveal(
 #   `backward()`: how the loss changes with it.
 # <!-- word: optimizer state -->
 # - The **optimizer state** is what the optimizer remembers from step to step: AdamW a running mean of each gradient,
-#   and one of its square. *Twice the model.*
+#   and one of its square. *Twice the model*, and for each tensor that learns a count of the steps, 4 bytes.
 # <!-- word: activation -->
 # - An **activation** is a tensor that the forward pass computed and keeps, because the backward pass will need it.
 # <!-- word: buffer -->
@@ -187,7 +169,8 @@ memory_curve(ledger.history(), title="Live bytes during one step")
 # ### Does it balance?
 #
 # The cost model is a formula that never saw the model: it knows its sizes. It should agree with the ledger at every
-# named moment, to the byte. On a GPU the kernels keep slightly other things, and a difference may show.
+# named moment on a CPU, to the byte; the last column says whether it does. On a GPU the kernels keep slightly other
+# things, and a difference may show.
 
 # %%
 moments = ledger.marks
@@ -224,9 +207,9 @@ memory_bars(bars, title="Only the activations grow with the batch")
 # %%
 def state_bytes(parameters):
     """Bytes under AdamW, as ``{"parameter": ..., "gradient": ..., "optimizer state": ...}``."""
-    # 1. Which of them are different tensors? Each of those counts once, whatever its dtype.
-    # 2. Which of them learn? Only those have a gradient, of their own size.
-    # 3. AdamW keeps two tensors of the gradient's size for each of those, and a step count of 4 bytes.
+    # 1. Which of them are different tensors?
+    # 2. For which of those is there a gradient, and how large is it?
+    # 3. What does AdamW remember of each gradient?
     ### BEGIN SOLUTION: count the bytes of each label
     different = {id(parameter): parameter for parameter in parameters}.values()
     learning = [parameter for parameter in different if parameter.requires_grad]
@@ -260,12 +243,10 @@ check("01.ledger", state_bytes)
 # **How many times as long as the forward pass does the backward pass take?**
 
 # %%
-backward = Predict("01.backward", "Backward takes how many times as long as forward?", unit="times")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: backward.commit(3)
-backward.commit(1)  # "it is forward, run backward"
+### STUB ask("01.backward")
+ask("01.backward").commit(1)  # "it is forward, run backward"
 ### END SOLUTION
-backward
 
 # %% tags=["nbval-ignore-output"]
 for _ in range(2):  # the first round warms up and is not kept
@@ -284,17 +265,7 @@ print(timeline)
 gantt(timeline, title="One epoch, batches of 256")
 
 # %% tags=["nbval-ignore-output"]
-work = cost.flops(cost.cnn_layers(batch_size=256))
-backward.reveal(
-    measured=round(timeline.time_s("backward") / timeline.time_s("forward"), 2),
-    model=round(work.backward / work.forward, 2),
-    misreadings={
-        1: "Backward goes through the same layers, and in each of them it has two gradients "
-        "to compute: that of the layer's input and that of its weights."
-    },
-    because="The model counts multiplications alone. Timers also see BatchNorm, ReLU and the "
-    "handing out of work, and on a busy machine its neighbours.",
-)
+reveal("01.backward", timeline)
 
 # %% [markdown]
 # ## Counting the arithmetic
@@ -373,14 +344,10 @@ print(f"6 x parameters x tokens            {rule:>13,}, {rule / step_flops:.0%} 
 # **What share of that rate does this step of the transformer reach?**
 
 # %%
-share_of_peak = Predict(
-    "01.mfu", "What share of this machine's matmul rate does the step reach?", unit="%", high=100
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: share_of_peak.commit(90)
-share_of_peak.commit(90)  # "it does nothing but compute"
+### STUB ask("01.mfu")
+ask("01.mfu").commit(90)  # "it does nothing but compute"
 ### END SOLUTION
-share_of_peak
 
 
 # %% tags=["nbval-ignore-output"]
@@ -394,25 +361,13 @@ rates = calibrate().gpu or calibrate().all_cores
 peak_rate = rates.matmul_flops_per_s["float32"]
 timing = measure(reader_step, name="a step of the transformer", rounds=7, device=device)
 print(timing)
-share_of_peak.reveal(
-    measured=round(100 * cost.mfu(step_flops, step_time_s=timing.median_s, peak_flops_per_s=peak_rate), 1),
-    misreadings={
-        100: "A step is more than matmuls, and small matmuls are slower than the large ones "
-        "of the calibration."
-    },
-    because="The rest went to operations that wait for memory rather than for arithmetic "
-    "(norms, GELU, the optimizer), to starting hundreds of small operations, and to matrices "
-    "too small to keep the machine busy.",
-)
+reveal("01.mfu", cost.mfu(step_flops, step_time_s=timing.median_s, peak_flops_per_s=peak_rate))
 
 # %% [markdown]
 # Nobody reaches all of it: PaLM, a carefully tuned run, reports 46.2 % (Chowdhery et al., 2022, table 3). A larger
 # batch or a wider model raises the share: change `config` above and see.
 #
 # ## A large batch in small pieces
-#
-# ![A batch of twelve examples cut into pieces of five, five and two. Each piece adds its gradient, weighted by its
-# share, to one running sum; after the last piece the optimizer takes one step.](../assets/01_accumulate.png)
 #
 # <!-- word: gradient accumulation -->
 # <!-- word: micro-batch | also: microbatch -->
@@ -423,16 +378,10 @@ share_of_peak.reveal(
 # **The network above, one batch of 64 against the same 64 digits in four pieces of 16: what happens to the gradient?**
 
 # %%
-pieces_question = Predict(
-    "01.pieces",
-    "Four pieces of 16 instead of one batch of 64: the gradient of our CNN is ...",
-    choices=["the same, up to rounding", "off by more than 1 %", "four times as long"],
-)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: pieces_question.commit("four times as long")
-pieces_question.commit("the same, up to rounding")  # what the textbooks say
+### STUB ask("01.pieces")
+ask("01.pieces").commit("the same, up to rounding")  # what the textbooks say
 ### END SOLUTION
-pieces_question
 
 
 # %%
@@ -453,21 +402,12 @@ def difference(net):
 
 torch.manual_seed(0)
 off = difference(SmallCNN().to(device))
-print(f"off by more than 1 %: {off > 0.01}; off by more than 10 %: {off > 0.1}")
+print(
+    f"as a share of the gradient's length, off by 0.001 or more: {off >= 0.001}; by 0.1 or more: {off >= 0.1}"
+)
 
 # %%
-measured = "off by more than 1 %" if off > 0.01 else "the same, up to rounding"
-pieces_question.reveal(
-    measured=measured,
-    misreadings={
-        "the same, up to rounding": "So says nearly every text on accumulation. It holds for "
-        "a network whose examples do not see each other.",
-        "four times as long": "That happens when the division by the number of pieces is "
-        "forgotten; here it was done.",
-    },
-    because="BatchNorm subtracts the mean of the batch it is given. In pieces of 16 that is "
-    "another mean, so each example is computed from other numbers than in the batch of 64.",
-)
+reveal("01.pieces", off)
 
 # %% [markdown]
 # Take BatchNorm out, and the sentence of the textbooks holds:
@@ -511,6 +451,9 @@ check("01.accumulate", step_in_pieces)
 # hint("01.accumulate")
 
 # %% [markdown]
+# ![A batch of twelve examples cut into pieces of five, five and two. Each piece adds its gradient, weighted by its
+# share, to one running sum; after the last piece the optimizer takes one step.](../assets/01_accumulate.png)
+#
 # What did it buy? The same 64 digits, in one piece and in four, at their fullest:
 
 # %%
@@ -549,14 +492,10 @@ print(f"1 + a thousand steps of 0.001 = {weight.item()} in bfloat16")
 # peak in float32?**
 
 # %%
-autocast_share = Predict(
-    "01.autocast", "Peak under autocast, in per cent of the float32 peak?", unit="%", high=200
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: autocast_share.commit(80)
-autocast_share.commit(50)  # "two bytes in place of four"
+### STUB ask("01.autocast")
+ask("01.autocast").commit(50)  # "two bytes in place of four"
 ### END SOLUTION
-autocast_share
 
 
 # %%
@@ -579,18 +518,7 @@ memory_bars(
 )
 
 # %%
-float32_memory = cost.transformer_memory(config, batch_size=8)
-mixed_memory = cost.transformer_memory(config, batch_size=8, precision="bfloat16 autocast")
-autocast_share.reveal(
-    measured=round(100 * mixed.peak().total_bytes / plain.peak().total_bytes),
-    model=round(100 * sum(mixed_memory.values()) / sum(float32_memory.values())),
-    misreadings={
-        50: "Half would be so if every number shrank. Parameters, gradients and AdamW's state "
-        "stay float32, and so do the norms, the sums between blocks and the loss."
-    },
-    because="Only what goes into matrix products shrinks. And something is new: bfloat16 "
-    "copies of the weights, and of the input once for each of q, k and v, kept until backward.",
-)
+reveal("01.autocast", config, plain, mixed)
 
 # %% [markdown]
 # ![Two rows of boxes. Under autocast the inputs of matrix products and copies of the weights are 2 bytes a number;
@@ -628,9 +556,6 @@ print(
 # %% [markdown]
 # ## Recomputation
 #
-# ![Above, a row of four blocks each with five small boxes kept for backward. Below, the same blocks with one box kept
-# each; the block whose turn it is in backward has its other boxes filled in again.](../assets/01_recompute.png)
-#
 # <!-- word: recomputation | also: activation checkpointing, gradient checkpointing -->
 # An activation is kept so that backward need not compute it again. You may choose the other way. **Recomputation**
 # keeps the input of each block alone, and when backward comes to a block, it runs the block's forward pass once more.
@@ -640,14 +565,10 @@ print(
 # **Four blocks, each recomputed: the most activations that are alive at once, in per cent of before?**
 
 # %%
-recompute_share = Predict(
-    "01.recompute", "Most activations alive at once, in per cent of before?", unit="%", high=100
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: recompute_share.commit(60)
-recompute_share.commit(25)  # "one block of four"
+### STUB ask("01.recompute")
+ask("01.recompute").commit(5)  # "only the inputs stay"
 ### END SOLUTION
-recompute_share
 
 # %%
 from torch.utils.checkpoint import checkpoint
@@ -665,24 +586,18 @@ memory_curve(lean.history(), title="One step, every block recomputed")
 
 # %%
 most_plain, most_lean = (max(watched.history().of("activation")) for watched in (plain, lean))
-lean_memory = cost.transformer_memory(config, batch_size=8, recompute=True)
-recompute_share.reveal(
-    measured=round(100 * most_lean / most_plain),
-    model=round(100 * lean_memory["activation"] / float32_memory["activation"]),
-    misreadings={
-        0: "Something has to stay: the input of every block, the head, and one block at a time in full.",
-        25: "Nearly: one block of four in full is a quarter of the blocks, and the inputs of "
-        "all four come on top.",
-    },
-    because="What stays is the input of each block. The most are alive when backward has "
-    "begun: the head is done with, and the last block is back in full.",
-)
+reveal("01.recompute", config, most_plain, most_lean)
 
 # %% [markdown]
+# ![Above, a row of four blocks each with five small boxes kept for backward. Below, the same blocks with one box kept
+# each; the block whose turn it is in backward has its other boxes filled in again.](../assets/01_recompute.png)
+#
 # In the curve above, each tooth after the forward pass is a block that comes back and goes. With more blocks the gain
 # grows: a row of `n` blocks keeps `n` inputs and one block in full.
 #
-# The price is time: one forward pass more. Forward is a third of the arithmetic, so expect a step of four thirds.
+# The price is time: one forward pass more. Forward is a third of the arithmetic, so by count a step takes four thirds
+# of the time. Below, a stopwatch says what it takes here. It may well say more: it also times what PyTorch does around
+# each block, such as keeping the state of the random numbers and putting it back, and small blocks like these feel it.
 #
 # <!-- word: offload -->
 # There is one more way, which this lesson does not measure. **Offload** moves tensors from the memory of the device to
@@ -773,14 +688,20 @@ else:
     print("Write gradient_again first, then run this cell again.")
 
 # %% [markdown]
+# If yours is the higher one: PyTorch ends its second forward pass as soon as it has the last tensor that backward asks
+# for. Yours goes on to the end of the block, and keeps `y` too. Inside
+# `torch.utils.checkpoint.set_checkpoint_early_stop(False)` PyTorch goes on to the end as well.
+
+# %% [markdown]
 # ## All together: fit a limit
 #
-# ![A panel with four controls (batch size, optimizer, precision, recomputation) above a bar of memory by
+# ![A panel with four controls (batch size, optimizer, precision, recomputation) above two bars of memory by
 # label.](../assets/01_explorer.png)
 #
-# The formulas of this lesson, with their dials. Three missions, for a transformer of 12 layers and width 512:
+# The formulas of this lesson, with their dials. You can keep a bar and compare the next one with it, as in the picture.
+# Three missions, for a transformer of 12 layers and width 512:
 #
-# 1. A batch of 32 with AdamW below the dashed line.
+# 1. A batch of 128 with AdamW below the dashed line.
 # 2. The largest batch below the line, with any dials.
 # 3. At batch size 1, one of the dials makes the memory *grow*. Which one, and what has it added?
 
@@ -797,13 +718,10 @@ def predict_memory(**dials):
 MemoryExplorer(predict_memory, batch_size=32, limit_bytes=2 * 2**30)
 
 # %% [markdown]
-# ## Clinic: an evaluation that eats the memory
+# ## Clinic: a job that dies after its first epoch
 #
-# ![A staircase: memory over the batches of an evaluation, one step up for each batch, until it meets a dashed line
-# called limit.](../assets/01_clinic.png)
-#
-# *Symptoms.* Training runs for an epoch without trouble. Then comes the evaluation, and memory climbs with every batch
-# until the process dies. On a smaller test set nothing happens. The code, as it was sent in:
+# *Symptoms.* Memory climbs and climbs, until the process dies: every time in the first evaluation, just after the
+# first epoch. With a smaller data set nothing happens. The code, as it was sent in:
 
 
 # %%
@@ -829,24 +747,13 @@ def evaluate_as_sent(model, batches):
 
 
 # %%
-suspect = Predict(
-    "01.clinic",
-    "Which of these is the cause?",
-    choices=[
-        "AdamW's state grows",
-        "total += loss in train_epoch",
-        "total += ... in evaluate_as_sent",
-        "the batches are never freed",
-    ],
-)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: suspect.commit("AdamW's state grows")
-suspect.commit("total += loss in train_epoch")  # the one that everybody has read of
+### STUB ask("01.clinic")
+ask("01.clinic").commit("total += loss in train_epoch")  # the one that everybody has read of
 ### END SOLUTION
-suspect
 
 # %% [markdown]
-# Evidence before opinion: a balance of the ledger before every batch, in both functions.
+# The evidence: a balance of the ledger before every batch, in both functions.
 
 
 # %%
@@ -870,22 +777,12 @@ for title, run in {
         print(f"  {moment}:", "   ".join(sizes))
 
 # %%
-suspect.reveal(
-    measured="total += ... in evaluate_as_sent",
-    misreadings={
-        "total += loss in train_epoch": "The best-known suspect, and here nearly innocent: "
-        "backward() has freed what the graph kept, so the sum holds a chain of small nodes "
-        "and no activations. It is still bad style; loss.item() keeps nothing.",
-        "AdamW's state grows": "It is as large in the last row as in the first: it comes with "
-        "the first step.",
-        "the batches are never freed": "Their bytes stay level: they were all made before the loop.",
-    },
-    because="No backward() ever comes, so nothing frees what each forward pass kept, and the "
-    "sum holds on to every graph. model.eval() changes dropout and BatchNorm; it does not "
-    "stop the recording.",
-)
+reveal("01.clinic")
 
 # %% [markdown]
+# ![A staircase: memory over the batches of an evaluation, one step up for each batch, until it meets a dashed line
+# called limit.](../assets/01_clinic.png)
+#
 # ### Mend it
 #
 # Write the evaluation so that it keeps nothing for a backward pass that never comes.
@@ -944,15 +841,15 @@ for row in rows:
 # One of them you have compared already: its bytes beside yours, under *Recomputation*.
 #
 # ## Quiz
-#
-# ![Bars of memory for one step: plain, in four pieces, under autocast, recomputed, and all three together. The state is
-# the same in each of them, and nearly all of the last.](../assets/01_levers.png)
 
 # %%
 quiz("01")
 
 # %% [markdown]
 # ## What you can do now
+#
+# ![Bars of memory for one step: plain, in four pieces, under autocast, recomputed, and all three together. The state is
+# the same in each of them, and nearly all of the last.](../assets/01_levers.png)
 #
 # You can say what a training step holds, by label and to the byte, and which part each lever moves: pieces and
 # recomputation the activations, autocast what goes into matrix products, and *none of them the state*: 16 bytes for

@@ -12,7 +12,7 @@
 # - say for each of the eight collectives what a rank has before and after it;
 # - write an all-reduce around a ring and a broadcast along a tree, from single messages;
 # - predict what a collective sends and roughly how long it takes, from two numbers of your machine;
-# - name the cause of a stuck exchange, a mismatched collective and a skipped one.
+# - name the cause of a job that hangs, from the evidence that its ranks leave.
 #
 # [Lesson 01](01_one_device.ipynb) ended at a limit: one device holds so much and computes so fast. Several devices
 # that share a job have to exchange numbers, and that is what this lesson weighs.
@@ -21,7 +21,7 @@
 import torch
 import torch.distributed as dist
 
-from course_lib import Predict, check, cost, hint, quiz, shared_cluster, solution
+from course_lib import Link, ask, check, cost, hint, quiz, reveal, shared_cluster, solution
 from course_lib.cluster import RankError, exchange, recv, send
 from course_lib.meter import metered
 from course_lib.parallel import collectives
@@ -83,28 +83,18 @@ before_and_after("all_gather", "all_to_all")
 before_and_after("reduce", "reduce_scatter", "all_reduce, ring")
 
 # %% [markdown]
-# Where you will meet them:
-#
-# | collective | in training |
-# |---|---|
-# | broadcast | all ranks begin with the same weights (lesson 04) |
-# | scatter, gather | a batch is dealt out, outputs come back (lesson 03) |
-# | all_reduce | gradients are summed, every step (lesson 04) |
-# | reduce_scatter, all_gather | each rank keeps a shard of weights and state (lesson 05) |
-# | all_to_all | tokens go to the experts that are to read them (lesson 10) |
-#
-# All of them are in `torch.distributed`, and a call is one line. Each rank calls it, in the same order:
+# All eight are in `torch.distributed`, and a call is one line. Each rank calls it, in the same order:
 
 
 # %%
 def by_the_library(me):
-    pieces = [torch.tensor([10 * me.rank + place], device=me.device) for place in range(4)]
-    part = torch.empty_like(pieces[0])
-    dist.reduce_scatter(part, pieces)
-    return part.item()
+    mine = torch.tensor([10 * me.rank], device=me.device)
+    everybodys = [torch.empty_like(mine) for _ in range(me.world_size)]
+    dist.all_gather(everybodys, mine)
+    return [one.item() for one in everybodys]
 
 
-print("rank by rank:", list(ranks.run(by_the_library)))
+print("rank by rank:", *ranks.run(by_the_library))
 
 # %% [markdown]
 # ## Which one?
@@ -116,43 +106,31 @@ print("rank by rank:", list(ranks.run(by_the_library)))
 # collective brings every rank what it needs, and no more?**
 
 # %%
-names = ["broadcast", "all_gather", "reduce", "reduce_scatter", "all_reduce, ring", "all_to_all"]
-which = Predict("02.which", "Which collective brings each rank its quarter of the sum?", choices=names)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: which.commit("reduce")
-which.commit("all_reduce, ring")  # brings what is needed, and much more
+### STUB ask("02.which")  # choose and press the button, or add .commit("reduce") and run the cell
+ask("02.which").commit("all_reduce, ring")  # brings what is needed, and much more
 ### END SOLUTION
-which
 
 # %% [markdown]
 # The recordings can answer. In the last frame, rank r must hold the whole sum of piece r, and nothing else.
 
-
 # %%
-def brings_a_quarter(name):
-    held = record(ranks, name).frames[-1].held
-    wanted = {rank: {(source, rank) for source in range(4)} for rank in range(4)}
-    return all(
-        set(piece) == (wanted[rank] if place == rank else set())
-        for rank, pieces in enumerate(held)
-        for place, piece in enumerate(pieces)
-    )
+names = ["broadcast", "all_gather", "reduce", "reduce_scatter", "all_reduce, ring", "all_to_all"]
+reveal("02.which", {name: record(ranks, name).frames[-1].held for name in names})
 
-
-which.reveal(
-    measured=next(name for name in names if brings_a_quarter(name)),
-    misreadings={
-        "all_reduce, ring": "It brings the quarter, and the three others too, at twice the bytes, as you will see.",
-        "reduce": "One rank has everything then, and the others nothing.",
-        "all_to_all": "It brings every rank the pieces that it needs, unsummed: each rank could add them up itself.",
-    },
-    because="A reduce-scatter sums, and leaves each part of the sum with one rank.",
-)
+# %% [markdown]
+# Where you will meet them:
+#
+# | collective | in training |
+# |---|---|
+# | broadcast | all ranks begin with the same weights (lesson 04) |
+# | scatter, gather | a batch is dealt out, outputs come back (lesson 03) |
+# | all_reduce | gradients are summed, every step (lesson 04) |
+# | reduce_scatter, all_gather | each rank keeps a shard of weights and state (lesson 05) |
+# | all_to_all | tokens go to the experts that are to read them (lesson 10) |
 
 # %% [markdown]
 # ## What does a sum cost?
-#
-# ![Left: ranks 1, 2 and 3 send to rank 0. Right: rank 0 sends to ranks 1, 2 and 3](../assets/02_naive.png)
 #
 # <!-- word: naive all-reduce | also: gather + broadcast -->
 # First the way that comes to mind, in the style of a parameter server: one process through which everything goes. The
@@ -181,22 +159,23 @@ def naive_all_reduce(me, tensor):
 
 
 # %% [markdown]
-# **The tensor has 1 MiB. How many MiB go through rank 0's port, in and out together?**
+# A rank's *port* is the door through which its messages come in and go out. **The tensor has 1 MiB. How many MiB go
+# through rank 0's port, in and out together?**
 
 # %%
-MIB = 2**20
-port = Predict("02.naive", "How many MiB go through rank 0's port, in and out together?", unit="MiB")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: port.commit(2)
-port.commit(4)  # "four ranks, one MiB each"
+### STUB ask("02.naive")
+ask("02.naive").commit(4)  # "four ranks, one MiB each"
 ### END SOLUTION
-port
 
 # %% [markdown]
 # `metered` is `run` with a meter on: it notes every message of every rank. Row by row: who sent how much to whom.
 
 
 # %%
+MIB = 2**20
+
+
 def sum_of_a_mebibyte(me, all_reduce):
     tensor = torch.full((MIB // 4,), me.rank + 1.0, device=me.device)  # 4 bytes a number
     return all_reduce(me, tensor)[-1].item()
@@ -210,19 +189,10 @@ for row in sent.matrix():
     print("   ", "  ".join(f"{size_bytes / MIB:4.2f}" for size_bytes in row))
 
 # %%
-link = cost.Link(latency_s=50e-6, bandwidth_bytes_per_s=2e9)  # bytes do not depend on it
-naive_cost = cost.collective_cost("all_reduce", MIB, link, num_ranks=4, algorithm="naive")
-port.reveal(
-    measured=(sent.sent_bytes(0) + sent.received_bytes(0)) / MIB,
-    model=(naive_cost.bytes_sent[0] + naive_cost.bytes_received[0]) / MIB,
-    misreadings={
-        4: "Four tensors exist, and one of them is rank 0's own, which need not travel. The others travel twice: "
-        "as numbers to rank 0, and as the sum from it.",
-        3: "That is what comes in. The sum goes out again, to three ranks.",
-        2: "That is what one of the other ranks sends and receives.",
-    },
-    because="Three tensors come in and three go out, while three ranks wait. With more ranks it is n - 1 each way.",
-)
+reveal("02.naive", sent)
+
+# %% [markdown]
+# ![Left: ranks 1, 2 and 3 send to rank 0. Right: rank 0 sends to ranks 1, 2 and 3](../assets/02_naive.png)
 
 # %% [markdown]
 # ## Around the ring
@@ -240,34 +210,21 @@ port.reveal(
 # **How much does each of the four ranks send in all, for a tensor of 1 MiB?**
 
 # %%
-each = Predict("02.ring_bytes", "A ring of 4 ranks, 1 MiB: how much does each rank send?", unit="MiB")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: each.commit(1)
-each.commit(3)  # "it goes round to three others"
+### STUB ask("02.ring_bytes")
+ask("02.ring_bytes").commit(3)  # "it goes round to three others"
 ### END SOLUTION
-each
 
 # %%
 ring = metered(ranks, sum_of_a_mebibyte, collectives.all_reduce).communication
-ring_cost = cost.collective_cost("all_reduce", MIB, link, num_ranks=4, algorithm="ring")
 print("MiB sent by rank:", [ring.sent_bytes(rank) / MIB for rank in range(4)])
 
-each.reveal(
-    measured=ring.busiest_bytes / MIB,
-    model=ring_cost.busiest_port_bytes / MIB,
-    misreadings={
-        3: "That would be the whole tensor in each of three steps. Only a quarter travels in a step.",
-        6: "That is the naive way's port. Here a quarter of the tensor travels in each of six steps.",
-        0.75: "That is the first lap. The complete parts have to go round as well.",
-        1: "Close. Three quarters in the first lap, and three quarters in the second.",
-        2: "Close: with very many ranks it comes to that.",
-    },
-    because="2 (n - 1) messages of 1/n of the tensor: three in the first lap, three in the second.",
-)
+reveal("02.ring_bytes", ring)
 
 # %% [markdown]
 # Here is the first lap as it happened. Follow one part, say number 2, from rank to rank. Who has it complete after
-# three steps?
+# three steps? (Here rank r begins with part r - 1, in the picture above with part r. Either will do, if all ranks do
+# the same.)
 
 # %%
 steps = record(ranks, "all_reduce, ring").frames
@@ -276,14 +233,14 @@ tiles({"start": steps[0], "step 1": steps[1], "step 2": steps[2], "step 3": step
 # %% [markdown]
 # Can anybody do with less? Think of one part of the tensor. Before it is complete somewhere, n - 1 ranks must have
 # sent theirs, or a sum that holds it. Then n - 1 ranks must receive it. That is 2 (n - 1) messages for each part,
-# however they travel, so $2(n-1)/n$ of the tensor for each rank on average. The ring needs exactly that, and shares
+# however they travel, so on average a rank has to send $2(n-1)/n$ tensors. The ring needs exactly that, and shares
 # it out evenly: **no all-reduce of n ranks can send less**.
 
 # %% [markdown]
 # ## Build: the ring
 #
-# Now write it. Your own convention for who begins with which part is welcome, if the sum is right and each rank sends
-# $2(n-1)/n$ of the tensor in $2(n-1)$ messages. The tensor is flat, and n need not divide it:
+# Now write it. Your own convention for who begins with which part is welcome, if the sum is right and each rank keeps
+# to the bound above, with $2(n-1)$ messages of one part each. The tensor is flat, and n need not divide it:
 # `tensor.tensor_split(n)` gives n parts that are views, so that writing into a part writes into the tensor.
 
 
@@ -355,11 +312,14 @@ for name, found in ours.items():
 
 
 # %%
+link = Link(latency_s=50e-6, bandwidth_bytes_per_s=2e9)  # bytes do not depend on it
+
+
 def busiest_port(name, n):
     return cost.collective_cost("all_reduce", 1, link, num_ranks=n, algorithm=name).busiest_port_bytes
 
 
-counts = [2, 4, 8, 16, 32, 64]
+counts = [2**power for power in range(1, 7)]
 print("at 4 ranks the model says", {name: busiest_port(name, 4) for name in ours}, "times the tensor")
 lines(
     {name: (counts, [busiest_port(name, n) for n in counts]) for name in ours},
@@ -380,18 +340,15 @@ lines(
 #
 # <!-- word: alpha-beta model | also: Hockney model -->
 # Bytes are not everything. In the **alpha-beta model** a message takes a latency α however small it is, and then β for
-# each byte (β is one over the bandwidth). A ring of n ranks takes $2(n-1)$ messages in a row, a tree up and down about
-# $2\log_2 n$.
+# each byte (β is one over the bandwidth).
 #
 # **Four ranks all-reduce 16 numbers, 64 bytes. Which is faster?**
 
 # %%
-small = Predict("02.small", "Four ranks, 16 numbers: which is faster?", choices=["ring", "tree", "the same"])
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: small.commit("the same")
-small.commit("ring")  # it won a moment ago
+### STUB ask("02.small")
+ask("02.small").commit("ring")  # it won a moment ago
 ### END SOLUTION
-small
 
 # %% [markdown]
 # Measure both, from 64 bytes to 16 MiB, each 32 times. A repetition takes as long as its slowest rank, and the
@@ -402,14 +359,21 @@ import statistics
 import time
 
 
-def times_by_size(me, algorithm, sizes, repeats=32):
+def add_up(me, tensor, name):
+    if name == "torch.distributed":
+        dist.all_reduce(tensor)
+        return tensor
+    return collectives.all_reduce(me, tensor, algorithm=name, out=tensor)
+
+
+def times_by_size(me, name, sizes, repeats=32):
     all_times_s = []
     for size_bytes in sizes:
         tensor = torch.zeros(size_bytes // 4, device=me.device)
         for _ in range(repeats):
             dist.barrier()
             start_s = time.perf_counter()
-            collectives.all_reduce(me, tensor, algorithm=algorithm, out=tensor)[-1].item()
+            add_up(me, tensor, name)[-1].item()
             all_times_s.append(time.perf_counter() - start_s)
     return torch.tensor(all_times_s).view(len(sizes), repeats)
 
@@ -426,18 +390,27 @@ for size_bytes, ring_s, tree_s in zip(sizes, *measured_s.values(), strict=True):
     print(f"{size_bytes:>10,} bytes   ring {ring_s * 1e6:>7,.0f} µs   tree {tree_s * 1e6:>7,.0f} µs")
 
 # %% tags=["nbval-ignore-output"]
-small.reveal(
-    measured="ring" if measured_s["ring"][0] < measured_s["tree"][0] else "tree",
-    misreadings={
-        "ring": "The ring sends the fewest bytes, and 16 numbers have few to speak of. It has six messages in a row.",
-        "the same": "The same bytes, nearly; but six messages in a row against four.",
-    },
-    because="What counts here is messages in a row: 6 around the ring, 4 along the tree. On a machine that does "
-    "something else at the same time, the order can flip; run the cells again.",
-)
+reveal("02.small", measured_s)
 
 # %% [markdown]
 # ![Six messages in a row for the ring, four for the tree; each is nearly all latency](../assets/02_small.png)
+#
+# That is the model. In general a ring of n ranks takes $2(n-1)$ messages in a row, a tree up and down about
+# $2\log_2 n$; the naive way $2(n-1)$ as well, since one port handles them one after the other.
+#
+# Two more runs of 64 bytes tell what else costs time here. The naive way has as many messages in a row as the ring, but
+# in all as few as the tree. And on CPU ranks the `all_reduce` of `torch.distributed` is a ring too, with no Python
+# between its steps.
+
+# %% tags=["nbval-ignore-output"]
+for name in ["naive", "torch.distributed"]:
+    [time_s] = fastest(ranks.run(times_by_size, name, sizes[:1]))
+    print(f"{sizes[0]} bytes   {name:<17} {time_s * 1e6:>7,.0f} µs")
+
+# %% [markdown]
+# Hold them against the first line of the table above. If the naive way is far ahead of the ring, then messages in a row
+# are not what costs most on this machine. Messages in all are: each keeps two ranks busy, and ranks that share cores
+# wait for each other. If `torch.distributed` is far ahead of the ring, then much of the ring's time is Python.
 #
 # Now fit α and β to what you measured. With m messages in a row, each of a share c of the s bytes, the model is
 #
@@ -452,7 +425,7 @@ def fit(times_s, in_a_row, share):
     t, s = (torch.tensor(values, dtype=torch.float64) for values in (times_s, sizes))
     columns = torch.stack([in_a_row / t, in_a_row * share * s / t], dim=1)
     alpha, beta = torch.linalg.lstsq(columns, torch.ones_like(t)[:, None]).solution.flatten().tolist()
-    return cost.Link(latency_s=max(alpha, 1e-7), bandwidth_bytes_per_s=1 / max(beta, 1e-13))
+    return Link(latency_s=max(alpha, 1e-7), bandwidth_bytes_per_s=1 / max(beta, 1e-13))
 
 
 # %% tags=["nbval-ignore-output"]
@@ -480,13 +453,13 @@ lines(
 )
 
 # %% [markdown]
-# Flat on the left, where latency rules; straight on the right, where bytes do. Two numbers describe six powers of ten
-# in size.
+# By the model a curve is flat on the left, where latency rules, and straight on the right, where bytes do. See how well
+# two numbers describe six powers of ten in size here, and where your points leave the lines.
 #
-# Now compare the two lines of numbers above. It is the same machine: should a message not cost the same in a ring and
-# in a tree? Where every rank has a core, or a GPU, of its own, it nearly does. Where four ranks share two cores, it
-# does not: in a ring all four ranks send at the same moment and queue for the cores, along a tree at most two do. **α
-# and β belong to a link under the load it was measured with**, and a model that forgets that is wrong in a way that
+# Now compare the two α above. It is the same machine: by the model a message costs the same in a ring and in a tree. If
+# yours differ, think of the load. In a ring all four ranks send at the same moment, along a tree at most two do; where
+# four ranks share two cores, they queue. Lesson 00 found a third α, between two ranks while nobody else did anything.
+# **α and β belong to a link under the load it was measured with**, and a model that forgets that is wrong in a way that
 # looks like noise.
 #
 # What do the two numbers say of larger jobs? A network of a GPU cluster, by the numbers of its maker:
@@ -568,12 +541,10 @@ print("the same sum:", list(halves), "and each rank sent", halves.communication.
 # much?**
 
 # %%
-times = Predict("02.reduce_scatter", "How many times what ours sends does PyTorch's send?", unit="times")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: times.commit(0.5)
-times.commit(1)  # "they will have done it well"
+### STUB ask("02.reduce_scatter")
+ask("02.reduce_scatter").commit(1)  # "they will have done it well"
 ### END SOLUTION
-times
 
 
 # %%
@@ -585,12 +556,7 @@ def their_reduce_scatter(me, tensor):
 
 theirs = metered(ranks, sum_of_a_mebibyte, their_reduce_scatter).communication
 mine = metered(ranks, sum_of_a_mebibyte, collectives.reduce_scatter).communication
-times.reveal(
-    measured=theirs.sent_bytes(0) / mine.sent_bytes(0),
-    misreadings={1: "So one should think. It is so with NCCL, the library for GPUs. On CPU ranks it is not."},
-    because="gloo, the library that carries messages between CPU ranks, does a whole all-reduce, and each rank keeps "
-    "its part: the second lap is for nothing.",
-)
+reveal("02.reduce_scatter", theirs, mine)
 
 # %% [markdown]
 # The course's meter knows what each library sends; for gloo this was checked by counting bytes at its sockets. Who
@@ -642,31 +608,13 @@ except RankError as error:
     print(error)
 
 # %%
-suspects = [
-    "a rank never came",
-    "all send, nobody receives",
-    "two ranks call different collectives",
-    "the tensors differ in shape",
-]
-polite = Predict("02.deadlock", "Why does nothing move?", choices=suspects)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: polite.commit(suspects[0])
-polite.commit(suspects[0])
+### STUB ask("02.deadlock")
+ask("02.deadlock").commit("a rank never came")
 ### END SOLUTION
-polite
 
 # %%
-polite.reveal(
-    measured=suspects[1],
-    label="the evidence says",
-    because="All four stand at the same line, the sending one. Each waits until its message is taken, and the line "
-    "that would take it comes next. Neither library buffers a message for a rank that is not there yet.",
-    misreadings={
-        suspects[0]: "Then one rank would stand elsewhere, or have returned. All are at the same line.",
-        suspects[2]: "There is no collective in this code.",
-        suspects[3]: "All tensors have five numbers, and the evidence shows no message that was ever taken.",
-    },
-)
+reveal("02.deadlock")
 
 # %% [markdown]
 # <!-- word: deadlock -->
@@ -697,13 +645,11 @@ check("02.shift", pass_on_mended)
 # %% [markdown]
 # ## Clinic 2: the end of the epoch
 #
-# ![Four ranks have worked and then stand at some line; nobody knows which](../assets/02_stuck.png)
-#
 # *Symptom.* The job hangs at the end of the first epoch. Rank 0 has some more to do there than the others, and
 # a colleague tidied up its branch yesterday.
 
 
-# %% tags=["computed-time"]
+# %%
 def end_of_epoch(me, weights, loss):
     if me.rank == 0:
         dist.broadcast(weights, src=0)
@@ -718,42 +664,26 @@ def epoch_job(me):
     return end_of_epoch(me, weights, loss)
 
 
+# %% [markdown]
+# Read the code, and name a suspect before the ranks are asked.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("02.mismatch")
+ask("02.mismatch").commit("rank 0 never came")
+### END SOLUTION
+
+# %% tags=["computed-time"]
 try:
     ranks.call(epoch_job, timeout_s=4)
 except RankError as error:
     print(error)
 
 # %%
-suspects = [
-    "rank 0 never came",
-    "rank 0 calls in another order",
-    "the weights are too large to send",
-    "only rank 0 returns something",
-]
-order = Predict("02.mismatch", "Why does the job hang?", choices=suspects)
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: order.commit(suspects[3])
-order.commit(suspects[0])
-### END SOLUTION
-order
-
-# %%
-order.reveal(
-    measured=suspects[1],
-    label="the evidence says",
-    because="Every rank makes both calls, and all of them have come to a call number 1; but for rank 0 that is a "
-    "broadcast. Collectives have no names: the first call of one rank meets the first call of the others.",
-    misreadings={
-        suspects[0]: "It did come: it waits in its call #1, a broadcast. Look at the others' call #1.",
-        suspects[2]: "Four numbers are not too large, and size alone stops nobody.",
-        suspects[3]: "What a function returns is its own business; nobody waits for it.",
-    },
-)
+reveal("02.mismatch")
 
 # %% [markdown]
 # ## Clinic 3: a broken batch
-#
-# ![Four ranks have worked and then stand at some line; nobody knows which](../assets/02_stuck.png)
 #
 # *Symptom.* Some batches give a loss that is not a number, and somebody decided to skip those. The job now hangs near
 # the end of some epochs. Of others, the log shows odd losses, and nothing hangs.
@@ -777,37 +707,20 @@ def job_with_a_broken_batch(me, broken):
     return train_epoch(me, losses)
 
 
+# %%
+### BEGIN SOLUTION
+### STUB ask("02.skip")
+ask("02.skip").commit("all_reduce cannot add what is not a number")
+### END SOLUTION
+
+# %%
 try:
     ranks.call(job_with_a_broken_batch, ([(1, 0)],), timeout_s=20)
 except RankError as error:
     print(error)
 
 # %%
-suspects = [
-    "rank 1 is slow",
-    "rank 1 was killed",
-    "rank 1 has made one call fewer",
-    "all_reduce cannot add what is not a number",
-]
-skip = Predict("02.skip", "Why does the job hang?", choices=suspects)
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: skip.commit(suspects[3])
-skip.commit(suspects[3])
-### END SOLUTION
-skip
-
-# %%
-skip.reveal(
-    measured=suspects[2],
-    label="the evidence says",
-    because="Rank 1 had returned after all_reduce #2, the others wait in #3. Rank 1 skipped a batch, and with it a "
-    "call. The `if` asks about a loss that only rank 1 has seen.",
-    misreadings={
-        suspects[0]: "A slow rank still runs. The table says that it had returned.",
-        suspects[1]: "A rank that was killed is reported as such. This one returned in good order.",
-        suspects[3]: "It can: the sum is not a number either. And the broken loss was never given to it.",
-    },
-)
+reveal("02.skip")
 
 # %% [markdown]
 # A hang is the *lucky* case: it took a rank that made fewer calls than the others. Now let every rank skip
@@ -851,13 +764,13 @@ function = ring_all_reduce if ring_verdict.passed else collectives.all_reduce
 found = list(ranks.run(side_by_side, function))
 for name in found[0]:
     time_s = max(times_s[name] for times_s in found)
-    share = ring_cost.bytes_sent[0] * 16 / time_s
+    share = 16 * ring.sent_bytes(0) / time_s
     print(f"{name:<18} {time_s * 1e3:6.1f} ms, {share / 1e9:.2f} GB/s sent by each rank")
 
 # %% [markdown]
-# A ring is a ring: what you wrote is not far from the library on a CPU. What production code adds is everything
-# around it: GPUs that add while they receive, several rings at once over all links of a machine, trees where they
-# win.
+# A ring is a ring: at this size the model gives nearly all of the time to the bytes, and both send the same. What
+# production code adds is everything around it: GPUs that add while they receive, several rings at once over all links
+# of a machine, trees where they win.
 #
 # | you wrote | production code uses |
 # |---|---|
@@ -871,9 +784,6 @@ for name in found[0]:
 
 # %% [markdown]
 # ## Five questions
-#
-# ![A recorded all-reduce: at the start each rank has its own pieces, half-way each rank has one complete sum, at the
-# end every rank has all of them](../assets/02_halves.png)
 
 # %% tags=["computed-time"]
 quiz("02")

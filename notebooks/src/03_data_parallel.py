@@ -2,8 +2,7 @@
 # # 03 · Data parallelism in one process
 #
 # The first way to share work takes one line: `nn.DataParallel(model)`. You take it apart into four steps, rebuild two
-# of them, and measure the three things that made everybody leave it: one interpreter, one crowded device, and weights
-# that travel at every step.
+# of them, and measure what made everybody leave it.
 #
 # **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -27,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib import Predict, check, cost, hint, machine, quiz, shared_cluster, solution
+from course_lib import ask, check, cost, hint, machine, quiz, reveal, shared_cluster, solution
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text
 from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss, parameter_count
@@ -64,12 +63,10 @@ devices = ["cpu"] * 4
 # **The loader says `batch_size=32`. The model is wrapped for four devices. How many rows does each device compute?**
 
 # %%
-rows = Predict("03.rows", "batch_size=32 on four devices: how many rows on each?", unit="rows")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: rows.commit(128)
-rows.commit(32)  # "it says so"
+### STUB ask("03.rows")
+ask("03.rows").commit(32)  # "it says so"
 ### END SOLUTION
-rows
 
 # %%
 seen = []
@@ -83,20 +80,12 @@ class Noting(nn.Module):
 
 DataParallel(Noting(), devices)(torch.zeros(32, 1))
 print("rows that each replica saw:", sorted(seen, reverse=True))
-rows.reveal(
-    measured=max(seen),
-    misreadings={
-        32: "So it is with DistributedDataParallel, lesson 04, where each process has a loader of its own. Here there "
-        "is one loader, one batch, and it is cut.",
-        128: "Nobody makes rows: the batch of the loader is cut.",
-    },
-    because="One process has one loader. Its batch is the whole batch, and each device gets a share.",
-)
+reveal("03.rows", seen)
 
 # %% [markdown]
-# Who moves a script from one GPU to four and leaves `batch_size` alone gives each device a quarter of the work, and
-# small pieces keep a GPU badly busy. Who multiplies it by four trains with another batch size. Neither is a mistake;
-# not knowing which is.
+# So you choose when you move a script from one GPU to four. Leave `batch_size` alone, and each device has a quarter of
+# the work; small pieces keep a GPU badly busy. Multiply it by four, and you train with another batch size. Both can be
+# right, if you know which of the two you did.
 #
 # And the last batch of an epoch? The cut is `Tensor.chunk`: all parts as large as the first, until nothing is left.
 
@@ -186,10 +175,7 @@ print("equal gradients:", all(torch.allclose(a, b, atol=1e-6) for a, b in zip(to
 # | parallel apply | each replica's own backward pass |
 # | gather the outputs | scatter the gradient of the outputs |
 #
-# ## What travels
-#
-# ![Device 0 with the model and the optimizer in the middle; three arrows called weights go out to devices 1, 2 and 3,
-# and a question mark stands on the way back](../assets/03_traffic.png)
+# ### What travels
 #
 # A replica lives for one forward and backward pass. The next step makes new ones.
 #
@@ -197,12 +183,10 @@ print("equal gradients:", all(torch.allclose(a, b, atol=1e-6) for a, b in zip(to
 # and gradients; leave inputs and outputs aside, they are small here.**
 
 # %%
-copies = Predict("03.copies", "One step, four devices: how many times the model's bytes?", unit="models")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: copies.commit(0)
-copies.commit(3)  # "a copy for each of the three others"
+### STUB ask("03.copies")
+ask("03.copies").commit(3)  # "a copy for each of the three others"
 ### END SOLUTION
-copies
 
 # %% [markdown]
 # `CopyCounter` adds up every tensor that is copied to a device. (Between replicas on one CPU the course copies as well,
@@ -223,32 +207,51 @@ for direction, copied_bytes in totals.items():
     print(f"{direction:<8} in 10 steps: {copied_bytes / size:4.1f} models of {bytes_text(size)}")
 
 # %%
-link = cost.Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
-naive = cost.collective_cost("all_reduce", size, link, num_ranks=4, algorithm="naive")
-ring = cost.collective_cost("all_reduce", size, link, num_ranks=4, algorithm="ring")
-copies.reveal(
-    measured=round(sum(totals.values()) / 10 / size, 1),
-    model=round((naive.bytes_sent[0] + naive.bytes_received[0]) / size, 1),
-    misreadings={
-        3: "That is the way out. From each of the three comes a gradient, as large as the weights.",
-        0: "The replicas are new at every forward pass: nothing of the last step is left in them.",
-        1: "Each of three devices needs all of the weights, and sends all of the gradients.",
-        8: "Replica 0 sits with the model: nothing travels for it.",
-    },
-    because="Weights to three devices forward, gradients from three devices backward, in every single step.",
-)
-print(
-    f"device 0 carries {naive.bytes_sent[0] / size:.1f} out; in a ring each would send {ring.bytes_sent[0] / size}"
-)
+reveal("03.copies", sum(totals.values()) / 10, size)
 
 # %% [markdown]
+# ![Device 0 with the model and the optimizer; three solid arrows called weights go out to devices 1, 2 and 3, and three
+# dashed ones, with a question mark, lead back](../assets/03_traffic.png)
+#
+# The question mark in this picture has its answer now: what comes back are gradients.
+#
 # <!-- word: parameter server -->
 # You know this shape: it is the naive all-reduce of lesson 02, with all traffic through one port, the bottleneck. A
 # **parameter server** keeps the weights in one place, hands them out to those who compute, and takes their gradients
 # in. Device 0 plays that part here.
 #
 # And you may have read that "the updated weights are broadcast to every device in each iteration". Of *this* class that
-# is true, and for an evaluation under `no_grad` too. Of the one in lesson 04 it is not.
+# is true, and for an evaluation under `no_grad` too. Lesson 04 asks it of the next one.
+
+# %% [markdown]
+# ## What BatchNorm remembers
+#
+# ![A batch in four parts whose means are 10, 20, 30 and 40; below, a box called running mean with a question
+# mark](../assets/03_batchnorm.png)
+#
+# <!-- word: running statistics | also: running mean and variance -->
+# A *buffer* is a tensor of the module that is not learned. BatchNorm's **running statistics** are buffers: averages of
+# the mean and the variance over the batches of training, which it uses in evaluation. A replica writes into them during
+# the forward pass.
+#
+# **A batch comes in four parts with the means 10, 20, 30 and 40. A BatchNorm that remembers the last mean alone
+# (`momentum=1`) runs on four devices. What is its running mean afterwards?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("03.mean")
+ask("03.mean").commit(25)  # "the mean of the batch"
+### END SOLUTION
+
+# %%
+norm = nn.BatchNorm1d(1, momentum=1.0)
+batch = torch.tensor([9.0, 11, 19, 21, 29, 31, 39, 41]).view(8, 1)
+DataParallel(norm, devices)(batch)
+reveal("03.mean", norm.running_mean.item())
+
+# %% [markdown]
+# In training, too, each replica normalizes with the statistics of its own part. On four devices that is a BatchNorm
+# over 8 rows where you asked for 32. Lesson 04 comes back to it.
 
 # %% [markdown]
 # ## Build: tensors for each replica
@@ -256,11 +259,8 @@ print(
 # The heart of replicate. For each replica give a dictionary from names to tensors, *all* that the module needs. A
 # gradient that reaches a replica's tensor has to find its way to the module's parameter.
 #
-# <!-- word: running statistics | also: running mean and variance -->
-# A *buffer* is a tensor of the module that is not learned. BatchNorm's **running statistics** are buffers: averages of
-# the mean and the variance over the batches of training, which it uses in evaluation. A replica writes into them during
-# the forward pass. The rule of `nn.DataParallel`: **replica 0 has the module's own buffers**, the others have copies,
-# and what they write is lost with them.
+# And the *buffers*: by the rule of `nn.DataParallel`, **replica 0 has the module's own**, the others have copies, and
+# what they write is lost with them.
 
 
 # %%
@@ -291,58 +291,21 @@ check("03.replicas", replica_tensors)
 # hint("03.replicas")
 
 # %% [markdown]
-# ### What BatchNorm remembers
-#
-# ![A batch in four parts whose means are 10, 20, 30 and 40; below, a box called running mean with a question
-# mark](../assets/03_batchnorm.png)
-#
-# **A batch comes in four parts with the means 10, 20, 30 and 40. A BatchNorm that remembers the last mean alone
-# (`momentum=1`) runs on four devices. What is its running mean afterwards?**
-
-# %%
-mean = Predict("03.mean", "Four parts with means 10, 20, 30, 40: the running mean?")
-### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: mean.commit(40)
-mean.commit(25)  # "the mean of the batch"
-### END SOLUTION
-mean
-
-# %%
-norm = nn.BatchNorm1d(1, momentum=1.0)
-batch = torch.tensor([9.0, 11, 19, 21, 29, 31, 39, 41]).view(8, 1)
-DataParallel(norm, devices)(batch)
-mean.reveal(
-    measured=norm.running_mean.item(),
-    misreadings={
-        25: "That is the mean of the whole batch, and no replica ever sees the whole batch.",
-        40: "The last part's replica wrote 40 into a copy, and the copy is gone.",
-    },
-    because="Replica 0 wrote into the module's own buffer. The other three wrote into copies that nobody kept.",
-)
-
-# %% [markdown]
-# In training, too, each replica normalizes with the statistics of its own part. On four devices that is a BatchNorm
-# over 8 rows where you asked for 32. Lesson 04 has the cure.
-
-# %% [markdown]
 # ## Who is full first?
 #
 # ![Four bars for four devices. Each has parameters and activations; device 0 has a box with a question mark on
 # top](../assets/03_memory_question.png)
 #
-# All devices hold the same weights and a quarter of the batch each. Yet `nvidia-smi` shows device 0 fuller than the
-# others, and it is device 0 that runs out of memory.
+# All devices hold the same weights and a quarter of the batch each. Yet it is device 0 that runs out of memory.
 #
 # **The small transformer of lesson 01, 32 texts, AdamW, four devices, at the end of the forward pass. How many times as
 # much as device 1 does device 0 hold?**
 
 # %%
-fuller = Predict("03.device_0", "Device 0 holds how many times what device 1 holds?", unit="times")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: fuller.commit(4)
-fuller.commit(1)  # "the same weights, the same share"
+### STUB ask("03.device_0")
+ask("03.device_0").commit(4)  # "everything comes back to it"
 ### END SOLUTION
-fuller
 
 # %%
 torch.manual_seed(0)
@@ -386,16 +349,7 @@ on_device_0["other"] -= sum(output.nbytes for output in others)  # seen by the l
 memory_bars({"device 0": on_device_0, "device 1, 2, 3": on_device_1}, title="At the end of the forward pass")
 
 # %%
-fuller.reveal(
-    measured=round(sum(on_device_0.values()) / on_device_1.total_bytes, 2),
-    misreadings={
-        1: "They share what there is four times. Device 0 also has what there is once: gradients, the optimizer's "
-        "state, the gathered outputs and the loss.",
-        4: "The layers' activations are shared out evenly, and they are the largest part on every device.",
-    },
-    because="Gradients and the optimizer's state come with every model. The outputs of the *whole* batch, and what the "
-    "loss keeps of them, come with the way in which this class works.",
-)
+reveal("03.device_0", on_device_0, on_device_1)
 
 # %% [markdown]
 # This reader chooses among 256 bytes. Language models choose among tens of thousands of tokens, for each token of each
@@ -453,9 +407,6 @@ print("means weighed by rows are the batch's loss:", torch.allclose((losses * si
 # %% [markdown]
 # ## Threads
 #
-# ![Above, two threads in one process: each computes only while it holds the lock, and waits while the other has it.
-# Below, two processes that compute side by side](../assets/03_threads.png)
-#
 # <!-- word: thread -->
 # <!-- word: GIL | also: global interpreter lock -->
 # **Threads** are lines of work that go on side by side in one process and share its memory. *Parallel apply* runs each
@@ -467,14 +418,10 @@ print("means weighed by rows are the batch's loss:", torch.allclose((losses * si
 # with the whole batch?**
 
 # %%
-speed_up = Predict(
-    "03.threads", "100 small layers: two threads are how many times as fast as one?", unit="times"
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: speed_up.commit(1)
-speed_up.commit(1.8)  # "nearly two"
+### STUB ask("03.threads")
+ask("03.threads").commit(1.8)  # "nearly two"
 ### END SOLUTION
-speed_up
 
 # %% [markdown]
 # A fair race: one worker, two threads, two *processes* (ranks of the cluster), in turns, one core each. Nothing is
@@ -504,23 +451,21 @@ for which, race in races.items():
     print(f"{which:<18} 2 threads {race.threads_speed_up:4.2f}   2 processes {race.processes_speed_up:4.2f}")
 
 # %% tags=["nbval-ignore-output"]
-hopeful = "That is for processes to reach. Two threads share one interpreter, with much Python between short operators."
-speed_up.reveal(
-    measured=round(races["100 small layers"].threads_speed_up, 2),
-    misreadings={2: hopeful, 1.9: hopeful, 1.8: hopeful, 1.5: hopeful},
-    because="Each layer is a little Python and a short operator. The threads hand the lock to and fro hundreds of "
-    "times a step, and handing over costs more than what there is to compute.",
-)
+reveal("03.threads", races["100 small layers"])
 
 # %% [markdown]
-# <!-- word: launch | also: kernel launch -->
-# With few large layers the threads spend their time inside operators, without the lock, and come closer to the
-# processes. So "Python threads are slow" is not the rule. The rule: **the lock costs what your model spends in
-# Python**. On a GPU, Python only **launches** an operator: it hands it to the device and goes on without waiting. That
-# makes it worse, because one interpreter has to launch for all devices.
+# ![Above, two threads in one process that share a lock: each works while it holds the lock, and waits while the other
+# has it. Below, two processes with a lock each work side by side](../assets/03_threads.png)
 #
-# (How far two processes get depends on the cores that are really free. If yours stay far below two with the large
-# layers, look at what else is running.)
+# <!-- word: launch | also: kernel launch -->
+# The picture is the extreme case, in which all the work is Python. With few large layers the threads spend their time
+# inside operators, without the lock; on two free cores they then come closer to the processes. So "Python threads are
+# slow" is not the rule. The rule: **the lock costs what your model spends in Python**. On a GPU, Python only
+# **launches** an operator: it hands it to the device and goes on without waiting. That makes it worse, because one
+# interpreter has to launch for all devices.
+#
+# (How far two processes get depends on the cores that are really free. Compare them first: if yours stay far below two
+# with the large layers, the race says little about threads. Look at what else is running, and race again.)
 #
 # <!-- word: free-threaded | also: no-GIL build -->
 # A **free-threaded** Python, one without the GIL, exists since 3.13 as a build of its own. There, the reason for the
@@ -590,6 +535,9 @@ if threads_verdict.passed:
 
 
 # %%
+noted = []  # what each forward saw
+
+
 class FadesIn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -604,18 +552,10 @@ class FadesIn(nn.Module):
 
 
 # %%
-suspects = [
-    "the threads overwrite each other",
-    "a replica counts on itself, and is thrown away",
-    "the optimizer resets it",
-    "dropout is off in replicas",
-]
-stands_still = Predict("03.self", "Why does the share stand still?", choices=suspects)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: stands_still.commit(suspects[2])
-stands_still.commit(suspects[0])  # threads are always under suspicion
+### STUB ask("03.self")
+ask("03.self").commit("the threads overwrite each other")  # threads are always under suspicion
 ### END SOLUTION
-stands_still
 
 # %% [markdown]
 # Evidence: five forward passes without the wrapper, five with it. What did the module remember, and what did every
@@ -630,17 +570,7 @@ for where, wrap in {"one device": lambda m: m, "four devices": lambda m: DataPar
     print(f"{where:<12} the module remembers {fading.step}; forward saw {sorted(noted)}")
 
 # %%
-stands_still.reveal(
-    measured=suspects[1],
-    label="the evidence says",
-    misreadings={
-        suspects[0]: "Then some counts would be lost, and others not. Every one of twenty calls saw a 1.",
-        suspects[2]: "There is no optimizer in this evidence.",
-        suspects[3]: "Nothing suggests it: the number that sets its share is what stands still.",
-    },
-    because="Every forward saw a replica that was made a moment ago, from a module that says 0. It counts to 1, and "
-    "the replica goes the way of all replicas.",
-)
+reveal("03.self")
 
 # %% [markdown]
 # So a module must not keep things on `self` in its forward pass, or keep them where replica 0 can write through: in a
@@ -680,18 +610,10 @@ print("the module remembers", int(fading.step))
 # ```
 
 # %%
-causes = [
-    "the file was cut short",
-    "no name in the file fits",
-    "the model is in training mode",
-    "it was never trained",
-]
-forgot = Predict("03.keys", "Why is nothing left?", choices=causes)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: forgot.commit(causes[0])
-forgot.commit(causes[2])  # one forgets eval() so easily
+### STUB ask("03.keys")
+ask("03.keys").commit("the model is in training mode")  # one forgets eval() so easily
 ### END SOLUTION
-forgot
 
 # %% [markdown]
 # <!-- word: state dict | also: `state_dict` -->
@@ -708,17 +630,7 @@ print("the model asks for ", missing[0])
 print("the file offers    ", unexpected[0])
 
 # %%
-forgot.reveal(
-    measured=causes[1],
-    label="the evidence says",
-    misreadings={
-        causes[0]: "All tensors are there, under names that nobody asks for.",
-        causes[2]: "That changes dropout and BatchNorm, and no weight.",
-        causes[3]: "Its training was in order; what is in the file is a trained model.",
-    },
-    because="The wrapper holds the model under the name `module`, and `state_dict` puts that before every name. With "
-    "strict=False what does not fit is skipped, and here that is all of it.",
-)
+reveal("03.keys")
 
 # %% [markdown]
 # Two habits prevent it: save `wrapped.module.state_dict()`, load it into the bare model, and wrap afterwards; and never
@@ -752,41 +664,39 @@ check("03.load", load)
 # mark](../assets/03_question.png)
 #
 # A widely read article starts one process for each GPU, wraps the model in `DistributedDataParallel`, and calls the
-# program an example of `nn.DataParallel`. **How many processes does `nn.DataParallel` run on four devices?**
+# program an example of `nn.DataParallel`. Take it at its word: four processes, and each wraps its model in the course's
+# `DataParallel` for the four devices. **One forward pass in each process: how many replicas compute, all together?**
 
 # %%
-processes = Predict("03.processes", "How many processes on four devices?", choices=["one", "four", "five"])
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: processes.commit("five")
-processes.commit("four")  # as the article has it
+### STUB ask("03.processes")
+ask("03.processes").commit(4)  # "one for each device"
 ### END SOLUTION
-processes
 
 # %%
 import os
 
-places = []
+
+def forward_of_a_process(me):
+    places, met = [], threading.Barrier(4)  # nobody goes on before all four are here
+
+    class Where(nn.Module):
+        def forward(self, x):
+            met.wait()
+            places.append((os.getpid(), threading.get_ident()))
+            return x
+
+    DataParallel(Where(), ["cpu"] * 4)(torch.zeros(4))
+    return places
 
 
-class Where(nn.Module):
-    met = threading.Barrier(4)  # nobody goes on before all four are here
+places = [place for of_process in shared_cluster(4).run(forward_of_a_process) for place in of_process]
+print(len({process for process, _ in places}), "processes;", len(set(places)), "threads")
+reveal("03.processes", places)
 
-    def forward(self, x):
-        self.met.wait()
-        places.append((os.getpid(), threading.get_ident()))
-        return x
-
-
-DataParallel(Where(), devices)(torch.zeros(4))
-num_processes, num_threads = len({process for process, _ in places}), len(set(places))
-print(f"{num_processes} process, {num_threads} threads")
-processes.reveal(
-    measured={1: "one", 4: "four"}[num_processes],
-    misreadings={
-        "four": "That is the class of lesson 04. The names differ by a word, and the programs by everything."
-    },
-    because="Four threads of one process, one interpreter, one loader, one optimizer.",
-)
+# %% [markdown]
+# The class of this lesson wants *one* process, with one loader and one optimizer for all devices. Started four times,
+# it does all of its work four times over.
 
 # %% [markdown]
 # What else widely read articles say about `nn.DataParallel`, and about using several GPUs. Each sentence has a small
@@ -799,8 +709,8 @@ from course_lib.claims import trial, verdicts
 print(verdicts("A4", "B1", "C1", "C2", "C4", "C7", "D4", "D5", "D6", "D7", "E2"))
 
 # %% [markdown]
-# And one that is false of most programs and true of this one: "the updated weights are broadcast to every device, each
-# iteration". You have counted it.
+# And one on which you need no trial: "the updated weights are broadcast to every device, each iteration". Of this class
+# it is true; you have counted them.
 
 # %% [markdown]
 # ## In production
@@ -834,9 +744,6 @@ else:
 
 # %% [markdown]
 # ## Five questions
-#
-# ![Device 0 with the model and the optimizer in the middle; three arrows called weights go out to devices 1, 2 and 3,
-# and a question mark stands on the way back](../assets/03_traffic.png)
 
 # %%
 quiz("03")
@@ -848,8 +755,8 @@ quiz("03")
 # device 0, the weights on the road at every step, and a model that must not remember anything.
 #
 # **The limit.** Each price has one cause: *one process does it for all*. Lesson 04 gives every device a process of its
-# own. Each has its interpreter, its loader, its optimizer and a model that stays; the weights are sent once, at the
-# start, and of all this traffic one thing is left: the gradients, in the ring that you wrote.
+# own, with its interpreter, its loader, its optimizer and a model that stays. What then still has to travel, and how
+# often, is the first thing that it asks.
 #
 # **Further reading.** Li et al., *PyTorch Distributed: Experiences on Accelerating Data Parallel Training* (2020),
 # section 2.2: data parallelism, and why it went to processes. [PyTorch's page on

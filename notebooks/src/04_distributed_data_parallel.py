@@ -1,24 +1,25 @@
 # %% [markdown]
 # # 04 · DistributedDataParallel
 #
-# Four processes train one model, each on its part of the batch, and end with the weights that one device would have
-# found. You write what makes that true, let it hide behind the backward pass, find out where more ranks make a job
-# slower, and catch replicas that drift apart without a word.
+# Four processes train one model, each on its part of the batch, and are to end with the weights that one device would
+# have found. You find out what that takes and write it, let it hide behind the backward pass, and see where more ranks
+# make a job slower.
 #
 # **90 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # At the end you can
 #
-# - say what travels in a step of data parallelism, how often and how many bytes, and prove equality with one device;
+# - say what has to travel in data parallelism, how often and how many bytes, and prove equality with one device;
 # - pack gradients into buckets and send them while the backward pass goes on, and choose a size for them;
 # - deal a data set out to ranks, and choose batch size, learning rate and BatchNorm for several of them;
 # - predict the speed-up of n ranks on a given link, and the link on which two ranks lose to one;
-# - find a replica that has drifted, write a checkpoint that survives a crash, and start the real thing by `torchrun`.
+# - test whether replicas are still equal, write a checkpoint that survives a crash, and start the real thing by
+#   `torchrun`.
 #
 # <!-- word: `DistributedDataParallel` | also: DDP -->
 # [Lesson 02](02_collectives.ipynb) built the all-reduce. [Lesson 03](03_data_parallel.ipynb) shared a batch inside
 # *one* process, whose threads wait for each other. In **`DistributedDataParallel`** every device has a process of its
-# own, with the whole model and a part of each batch, and the processes meet in one place alone: the gradients.
+# own, with the whole model and a part of each batch. Where do the processes have to meet?
 
 # %%
 import contextlib
@@ -31,7 +32,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib import Links, Predict, check, cost, hint, machine, pace, quiz, shared_cluster, solution
+from course_lib import Link, Links, ask, check, cost, hint, machine, quiz, reveal, shared_cluster, solution
 from course_lib.data import digits, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
 from course_lib.models import SmallCNN, accuracy
@@ -90,13 +91,10 @@ def train_alone(me, epochs=3):
 # **What do you get after three epochs on four ranks?**
 
 # %%
-outcomes = ["an error", "four ranks that wait for ever", "four different models", "four equal models"]
-apart = Predict("04.apart", "What do you get?", choices=outcomes)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: apart.commit("an error")
-apart.commit("four equal models")  # same seed, same code, and a process group
+### STUB ask("04.apart")
+ask("04.apart").commit("four equal models")  # same seed, same code, and a process group
 ### END SOLUTION
-apart
 
 # %%
 run = metered(four, train_alone)
@@ -106,17 +104,7 @@ print("messages sent:", sum(run.communication.num_messages(rank) for rank in ran
 print("two ranks have a weight that differs by more than 0.01:", furthest > 0.01)
 
 # %%
-apart.reveal(
-    measured="four equal models" if furthest == 0 else "four different models",
-    misreadings={
-        "four equal models": "They began alike. From the first step on, each saw other images, so each had another "
-        "gradient and took another step.",
-        "an error": "Nothing here is an error to PyTorch: a process group is an offer to send messages, not a duty.",
-        "four ranks that wait for ever": "Whoever calls no collective waits for nobody.",
-    },
-    because="Four models, each trained on a quarter of the data. Every log looks healthy, and the file that rank 0 "
-    "saves is a model that has seen a quarter of the images.",
-)
+reveal("04.apart", furthest)
 
 # %% [markdown]
 # <!-- word: drift | also: replica divergence -->
@@ -124,6 +112,16 @@ apart.reveal(
 # should be equal on all ranks are not. Keep this picture: **replicas that drift apart do so in silence**. Most of this
 # lesson is about what keeps them together.
 #
+# How do they stay one model? **An article says: "after the gradients are reduced, the updated weights are broadcast to
+# every device, each iteration". In ten steps on four ranks, how many times do the weights have to travel?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.weights")
+ask("04.weights").commit(10)  # as the article says
+### END SOLUTION
+
+# %% [markdown]
 # ## One rule
 #
 # ![Two ranks: each goes forward and backward with its half of the batch; then an all-reduce averages the gradients;
@@ -139,18 +137,6 @@ apart.reveal(
 # ranks. Then each rank lets its own optimizer take a step, and since all of them begin with the same weights and take
 # the same step, they have the same weights again.
 #
-# **An article says: "after the gradients are reduced, the updated weights are broadcast to every device, each
-# iteration". In ten steps on four ranks, how many times do the weights have to travel?**
-
-# %%
-often = Predict("04.weights", "Ten steps: how many times do the weights travel?", unit="times", high=1000)
-### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: often.commit(30)
-often.commit(10)  # as the article says
-### END SOLUTION
-often
-
-# %% [markdown]
 # ### Build: the mean of all gradients
 #
 # You write the heart of it. Two things to keep in mind: a *frozen* parameter (`requires_grad` is False) has no
@@ -182,8 +168,8 @@ average = average_gradients if gradients_verdict.passed else all_reduce_gradient
 # hint("04.gradients")
 
 # %% [markdown]
-# `average` is yours if it passed, and the course's otherwise. Ten steps, with the meter on. `broadcast_parameters`
-# sends rank 0's weights to all, once, so that a rank which began with another seed begins alike.
+# `average` is yours if it passed, and the course's otherwise. Ten steps, with the meter on. Each rank begins with
+# another seed, and `broadcast_parameters` gives it rank 0's weights.
 
 
 # %%
@@ -208,58 +194,10 @@ print("calls of each rank:", calls, f"for {num_tensors} parameters")
 print("replicas that differ after ten steps:", ten[0])
 
 # %%
-often.reveal(
-    measured=calls["broadcast"] / num_tensors,
-    misreadings={
-        10: "That is how `nn.DataParallel` works, which copies its model anew in every forward pass. Here each rank "
-        "takes the step itself.",
-        0: "Nearly: once, before the first step, because nothing else makes the ranks begin alike.",
-    },
-    because="Once, at the start. After that only gradients travel: one all-reduce for each parameter and step. The "
-    "article describes another program.",
-)
+reveal("04.weights", calls["broadcast"], num_tensors)
 
 # %% [markdown]
-# ## What a step sends
-#
-# ![Four ranks in a ring; each has four parts of its tensor, and sends one of them to the next
-# rank](../assets/02_ring.png)
-#
-# **The gradients of this CNN take the KiB printed below. How much does each of *four* ranks send in a step?**
-
-# %%
-gradient_bytes = sum(parameter.nbytes for parameter in make_model().parameters())
-print(f"the gradients: {gradient_bytes / 1024:.0f} KiB")
-
-# %%
-sends = Predict("04.bytes", "How much does each of four ranks send in a step?", unit="KiB")
-### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: sends.commit(100)
-sends.commit(round(3 * gradient_bytes / 1024))  # "my gradients, to three others"
-### END SOLUTION
-sends
-
-# %%
-link = cost.Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
-all_reduces = ten.communication.of(0, operation="all_reduce")
-model_bytes = cost.collective_cost("all_reduce", gradient_bytes, link, num_ranks=4).bytes_sent[0]
-sends.reveal(
-    measured=round(all_reduces.sent_bytes(0) / 10 / 1024, 1),
-    model=round(model_bytes / 1024, 1),
-    misreadings={
-        round(
-            3 * gradient_bytes / 1024
-        ): "That sends everybody's gradients to everybody. The sum is made on the way.",
-        round(
-            gradient_bytes / 1024
-        ): "With two ranks it would be that; with four it is 2 (n - 1)/n of the gradients, half as much again.",
-    },
-    because="A ring all-reduce: 2 (n - 1)/n of the gradients, here one and a half times. It does not depend on the "
-    "batch, and hardly on the number of ranks.",
-)
-
-# %% [markdown]
-# ## The same as one device?
+# ### The same as one device?
 #
 # "The same" is a claim that can be tested: the same batch, once on one rank and once cut up, five steps, and then
 # compare all weights. In float64, so that rounding is no excuse.
@@ -307,24 +245,47 @@ def weighed(me, logits, labels):
 print("batch of 22 on four ranks, weighed:", off_by(four, 22, loss_of=weighed))
 
 # %% [markdown]
-# So data parallelism gives the gradients of one device, or of gradient accumulation, which cuts the same batch in time
-# instead of in space; except where a layer looks at the whole batch (BatchNorm) or draws random numbers (dropout). The
-# sampler below makes all shares equal, so most programs never meet the uneven case, until the last batch of a
-# validation set, or sentences of unequal length.
+# So data parallelism gives this model the gradients of one device, or of gradient accumulation, which cuts the same
+# batch in time instead of in space. Whether it does so for every layer you will see further down. The sampler below
+# makes all shares equal, so most programs never meet the uneven case, until the last batch of a validation set, or
+# sentences of unequal length.
+
+# %% [markdown]
+# ## What a step sends
 #
-# ## Many small messages
+# ![Four ranks in a ring; each has four parts of its tensor, and sends one of them to the next
+# rank](../assets/02_ring.png)
 #
-# ![Sixteen small messages, each with a latency of its own, above one message that carries the same
-# bytes](../assets/04_buckets.png)
+# **The gradients of this CNN take the KiB printed below. How much does each of *four* ranks send in a step?**
+
+# %%
+gradient_bytes = sum(parameter.nbytes for parameter in make_model().parameters())
+print(f"the gradients: {gradient_bytes / 1024:.0f} KiB")
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.bytes")
+ask("04.bytes").commit(round(3 * gradient_bytes / 1024))  # "my gradients, to three others"
+### END SOLUTION
+
+# %%
+all_reduces = ten.communication.of(0, operation="all_reduce")
+reveal("04.bytes", all_reduces.sent_bytes(0) / 10, gradient_bytes)
+
+# %% [markdown]
+# ### Many small messages
 #
 # <!-- word: paced | also: emulated compute -->
-# A call for each gradient is right, and it is slow. To see why without four busy cores getting in the way, take a model
-# whose layers do not compute. A **paced** model has real layers, with real gradients and real messages, but its
+# A call for each gradient is right. Is it quick as well? To see that without four busy cores getting in the way, take a
+# model whose layers do not compute. A **paced** model has real layers, with real gradients and real messages, but its
 # computing is a timed wait; elsewhere this is called emulated compute. Here a layer waits 4 ms in its forward pass and
 # 8 ms in its backward pass, on every machine.
 
 
 # %%
+from course_lib import pace
+
+
 class Paced(torch.autograd.Function):
     """Hands x on; that takes ``time_s`` forward and twice that backward, and a timeline notes it."""
 
@@ -372,12 +333,10 @@ print(f"8 layers, 16 gradients, {bytes_text(8 * sum(LAYER_BYTES))}")
 # 16 calls as with one?**
 
 # %%
-many = Predict("04.calls", "16 calls take how many times as long as one call for all?", unit="times")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: many.commit(2)
-many.commit(1)  # "the bytes are the same"
+### STUB ask("04.calls")
+ask("04.calls").commit(1)  # "the bytes are the same"
 ### END SOLUTION
-many
 
 
 # %%
@@ -397,12 +356,13 @@ def one_step(me, average):
 
 
 def communication_s(average):
-    calls = metered(two, one_step, average).communication.of(0, operation="all_reduce").calls
-    return sum(call.time_s for call in calls)
+    """Of three steps the quickest: whatever else goes on here can only lengthen one."""
+    runs = [metered(two, one_step, average).communication.of(0, operation="all_reduce") for _ in range(3)]
+    return min(sum(call.time_s for call in run.calls) for run in runs)
 
 
 # %% tags=["nbval-ignore-output"]
-far = cost.Link(latency_s=5e-3, bandwidth_bytes_per_s=100e6)
+far = Link(latency_s=5e-3, bandwidth_bytes_per_s=100e6)
 
 
 def all_reduce_s(size_bytes, num_ranks=2, link=far):
@@ -411,23 +371,16 @@ def all_reduce_s(size_bytes, num_ranks=2, link=far):
 
 with two.shaped(links=Links(far)):
     measured_s = {"16 calls": communication_s(average), "1 call": communication_s(all_reduce_at_once)}
-sixteen_s = 8 * sum(all_reduce_s(size_bytes) for size_bytes in LAYER_BYTES)
 for name, time_s in measured_s.items():
     print(f"{name:>8}: {time_s * 1e3:4.0f} ms")
 
 # %% tags=["nbval-ignore-output"]
-many.reveal(
-    measured=round(measured_s["16 calls"] / measured_s["1 call"], 1),
-    model=round(sixteen_s / all_reduce_s(8 * sum(LAYER_BYTES)), 1),
-    misreadings={
-        1: "The bytes are the same, and each call has latencies of its own.",
-        16: "That would be so if bytes took no time at all: latencies are paid 16 times, bytes once.",
-    },
-    because="Each call pays two latencies, however small its gradient. A bias of 1 KiB costs nearly as much as a "
-    "weight of 256 KiB.",
-)
+reveal("04.calls", measured_s)
 
 # %% [markdown]
+# ![Sixteen small messages, each with a latency of its own, above one message that carries the same
+# bytes](../assets/04_buckets.png)
+#
 # <!-- word: bucket | also: gradient bucket, fusion buffer -->
 # A **bucket** is a flat tensor that holds several gradients, which travel in one all-reduce. One bucket for everything
 # pays the fewest latencies. Why does nobody use one bucket for everything?
@@ -439,18 +392,15 @@ many.reveal(
 #
 # <!-- word: overlap | also: compute-communication overlap -->
 # Communication needs a link, and backward needs a device. Communication and computing **overlap** when they run at the
-# same time. Here they could, if some gradients were there before others.
+# same time. Whether they can here depends on when each gradient is there.
 #
 # **Which gradient is there first?**
 
 # %%
-layers = ["the first layer's", "the last layer's", "all at once"]
-first = Predict("04.order", "Whose gradient is there first?", choices=layers)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: first.commit("all at once")
-first.commit("all at once")  # "backward() returns, and there they are"
+### STUB ask("04.order")
+ask("04.order").commit("all at once")  # "backward() returns, and there they are"
 ### END SOLUTION
-first
 
 # %% [markdown]
 # <!-- word: hook | also: callback -->
@@ -466,14 +416,7 @@ forward = [name.partition(".")[0] for name, _ in model.named_parameters()]
 print("forward goes through:        ", *dict.fromkeys(forward))
 print("gradients came in this order:", *dict.fromkeys(order))
 
-first.reveal(
-    measured="the last layer's" if order[0] == "head" else "the first layer's",
-    misreadings={
-        "all at once": "They are all there when `backward()` returns. It comes to the layers one after the other.",
-        "the first layer's": "Backward begins at the loss and goes from the end of the model to its beginning.",
-    },
-    because="So the last layers' gradients can be under way while the first layers' are still being computed.",
-)
+reveal("04.order", order, forward)
 
 # %% [markdown]
 # ### Build: buckets that leave early
@@ -550,9 +493,10 @@ gantt(Timeline.join([*watched, only.timeline()]), title="Two ranks: computing ab
 
 # %% [markdown]
 # <!-- word: exposed | also: exposed communication -->
-# The cost model draws the same picture in numbers: a bucket starts when it is complete and the one before it is
-# through. Communication that is still on its way when backward ends is **exposed**: nothing hides it, and everybody
-# waits for it. The last bucket always is.
+# The cost model draws such a picture in numbers: a bucket starts when it is complete and the one before it is through.
+# Communication that is still on its way when backward ends is **exposed**: nothing hides it, and everybody waits for
+# it. The last bucket always is. Where the two lines printed here are far apart, your ranks waited for something that
+# the model does not know, such as a core.
 
 # %% tags=["nbval-ignore-output"]
 TENSOR_BYTES = [size_bytes for _ in range(8) for size_bytes in LAYER_BYTES]
@@ -580,17 +524,14 @@ print(f"measured: {hidden_s / (hidden_s + exposed_s):4.0%} of {(hidden_s + expos
 # **The paced model on this link, 16 gradients: in how many buckets is the step fastest?**
 
 # %%
-bucket_counts = ["16 buckets", "8 buckets", "4 buckets", "2 buckets", "1 bucket"]
-best = Predict("04.buckets", "In how many buckets is the step fastest?", choices=bucket_counts)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: best.commit("8 buckets")
-best.commit("16 buckets")  # "the earlier they start, the better"
+### STUB ask("04.buckets")
+ask("04.buckets").commit("16 buckets")  # "the earlier they start, the better"
 ### END SOLUTION
-best
 
 
 # %%
-def step_s(me, after=None, time_s=0.004, repeats=3, **options):
+def step_s(me, after=None, time_s=0.004, repeats=5, **options):
     """The fastest of some steps of the paced model: bare, with ``after(me, model)``, or as DDP with ``options``."""
     model = paced_model(me, time_s)
     wrapped = DistributedDataParallel(me, model, **options) if options else model
@@ -607,34 +548,23 @@ def step_s(me, after=None, time_s=0.004, repeats=3, **options):
 
 
 # %% tags=["nbval-ignore-output"]
-sizes = [2**10, 2**18, 2 * 2**18, 4 * 2**18, 8 * 2**18 + 2**13]  # of 16, 8, 4, 2 and 1 buckets
+in_a_step = [16, 8, 4, 2, 1]  # buckets, of these sizes
+sizes = [2**10, 2**18, 2 * 2**18, 4 * 2**18, 8 * 2**18 + 2**13]
 alone_s = max(two.run(step_s))  # what computing takes here, with all that comes on top of the pacing
 predicted_s = [predicted_step(size, alone_s / 3, alone_s * 2 / 3).time_s for size in sizes]
 with two.shaped(links=Links(far)):
     swept_s = [max(two.run(step_s, **buckets_of(size))) for size in sizes]
     after_s = max(two.run(step_s, average))
-for name, model_s, time_s in zip(bucket_counts, predicted_s, swept_s, strict=True):
-    print(f"{name:>10}: model {model_s * 1e3:4.0f} ms, measured {time_s * 1e3:4.0f} ms")
+for number, model_s, time_s in zip(in_a_step, predicted_s, swept_s, strict=True):
+    print(f"{number:>2} in a step: model {model_s * 1e3:4.0f} ms, measured {time_s * 1e3:4.0f} ms")
 print(
     f"a call for each gradient, after backward: {after_s * 1e3:.0f} ms; no communication: {alone_s * 1e3:.0f} ms"
 )
 
 # %% tags=["nbval-ignore-output"]
-best.reveal(
-    measured=bucket_counts[swept_s.index(min(swept_s))],
-    model=bucket_counts[predicted_s.index(min(predicted_s))],
-    misreadings={
-        "16 buckets": "They start earliest, and 16 times two latencies take longer than backward itself.",
-        "1 bucket": "One bucket is complete when backward ends. Nothing of it is hidden.",
-        "8 buckets": "The last one is short, and eight times two latencies are still longer than backward.",
-        "2 buckets": "Close: fewer latencies, and the second bucket, half of all bytes, is hidden by nothing.",
-    },
-    because="The best size depends on the link's latency: on a fast one small buckets win. PyTorch's default, 25 MiB "
-    "with a first one of 1 MiB, suits models of hundreds of MiB on fast links.",
-)
+reveal("04.buckets", swept_s, predicted_s)
 
 # %% tags=["nbval-ignore-output"]
-in_a_step = [16, 8, 4, 2, 1]
 lines(
     {
         "measured": (in_a_step, [1e3 * time_s for time_s in swept_s]),
@@ -647,9 +577,10 @@ lines(
 )
 
 # %% [markdown]
-# "DDP hides much of its communication behind the backward pass" is a claim that holds, then, with a condition: bucket
-# and link have to fit. On a CPU the arithmetic itself and the messages share the cores, so real arithmetic hides less
-# than a paced step. A GPU computes while its links copy, as the paced step pretends.
+# "DDP hides much of its communication behind the backward pass" is a claim that holds with a condition, then: bucket
+# and link have to fit. (Where your points lie off the model's line, the model has left something out: what a call costs
+# besides latency and bytes, and cores that were busy.) On a CPU the arithmetic itself and the messages share the cores,
+# so real arithmetic hides less than a paced step. A GPU computes while its links copy, as the paced step pretends.
 #
 # ### The explorer
 #
@@ -669,10 +600,10 @@ from course_lib.widgets import BucketExplorer
 BucketExplorer(two)
 
 # %% [markdown]
-# To compare: on the first link two buckets win, and the latencies of four last longer than the backward pass. Without
-# latency the model prefers the smallest: nothing speaks against many, and the last one is short. (Measured, a call
-# still takes what it takes on your machine, and a larger size may win.) On the third link the bytes alone take longer
-# than the backward pass that should hide them: send fewer, less often, or over another link.
+# To compare, by the model: on the first link two buckets win, and the latencies of four last longer than the backward
+# pass. Without latency it prefers the smallest: nothing speaks against many, and the last one is short. (Measured, a
+# call still takes what it takes on your machine, and a larger size may win.) On the third link the bytes alone take
+# longer than the backward pass that should hide them: send fewer, less often, or over another link.
 #
 # ## Accumulating: several pieces, one step
 #
@@ -685,12 +616,10 @@ BucketExplorer(two)
 # **Two ranks accumulate 4 pieces for one step, with DDP. How many KiB does each rank send for that step?**
 
 # %%
-pieces = Predict("04.pieces", "4 pieces, one step: what does each of two ranks send?", unit="KiB")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: pieces.commit(100)
-pieces.commit(round(gradient_bytes / 1024))  # "one step, one all-reduce"
+### STUB ask("04.pieces")
+ask("04.pieces").commit(round(gradient_bytes / 1024))  # "one step, one all-reduce"
 ### END SOLUTION
-pieces
 
 
 # %%
@@ -710,21 +639,11 @@ def sent_kib(*args):
 
 
 # %%
-pieces.reveal(
-    measured=round(sent_kib(4, False)),
-    model=round(4 * gradient_bytes / 1024),
-    misreadings={
-        round(
-            gradient_bytes / 1024
-        ): "One step of the *optimizer*. Every backward pass averages, and there are four."
-    },
-    because="DDP does not know what a step is: its hooks average after each backward pass. Three of these four "
-    "all-reduces are for nothing, because the mean of sums is the sum of means.",
-)
+reveal("04.pieces", sent_kib(4, False), gradient_bytes)
 
 # %% [markdown]
 # <!-- word: `no_sync` -->
-# Under `with ddp.no_sync():` the hooks stay quiet and no gradient is sent: the gradients add up on each rank, and the
+# Under `with ddp.no_sync():` the hooks stay quiet and no gradient is sent: each rank adds its gradients up, and the
 # next backward pass outside carries the sum.
 
 # %%
@@ -776,27 +695,17 @@ for autocast, name in ((True, "autocast"), (False, "the whole model in bfloat16"
 # **Ten examples, four ranks. How many examples do the four ranks read in an epoch, together?**
 
 # %%
-reads = Predict("04.reads", "Ten examples on four ranks: how many are read?", unit="examples")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: reads.commit(8)
-reads.commit(10)  # "each gets a unique part"
+### STUB ask("04.reads")
+ask("04.reads").commit("10")  # "each gets a unique part"
 ### END SOLUTION
-reads
 
 # %%
 from torch.utils.data.distributed import DistributedSampler as TorchSampler
 
 dealt = [list(TorchSampler(range(10), 4, rank, seed=0)) for rank in range(4)]
 print("by rank:", dealt)
-reads.reveal(
-    measured=sum(map(len, dealt)),
-    misreadings={
-        10: '"Unique and not overlapping" is what one reads about it. Ten do not divide by four.',
-        8: "That is what `drop_last=True` gives: everybody the same number, and two examples left out.",
-    },
-    because="Each rank gets three, and two of the examples come twice. In training that hardly matters; an accuracy "
-    "that counts an image twice is wrong.",
-)
+reveal("04.reads", dealt)
 
 # %% [markdown]
 # ### Build: the sampler
@@ -870,15 +779,10 @@ for name in ways(0, 0):
 # as many epochs. The accuracy is then...**
 
 # %%
-accuracies = ["clearly better", "about the same", "clearly worse"]
-script = Predict(
-    "04.rate", "The same script on four ranks, same learning rate: accuracy?", choices=accuracies
-)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: script.commit("clearly better")
-script.commit("about the same")  # "data parallelism changes nothing but speed"
+### STUB ask("04.rate")
+ask("04.rate").commit("about the same")  # "data parallelism changes nothing but speed"
 ### END SOLUTION
-script
 
 
 # %%
@@ -911,28 +815,19 @@ for name, score in scores.items():
 
 # %% tags=["nbval-ignore-output"]
 alone, same_rate, *_ = scores.values()
-change = same_rate - alone
-script.reveal(
-    measured=accuracies[1] if abs(change) < 0.01 else accuracies[0] if change > 0 else accuracies[2],
-    misreadings={
-        "about the same": "The *step* is the one that one device would take with a batch of 128. That is another run "
-        "than one with a batch of 32: a quarter of the steps, each of them as long as before.",
-        "clearly better": "Each step's gradient is less noisy, and there are only a quarter as many steps.",
-    },
-    because="Fewer steps of the same length go less far.",
-)
+reveal("04.rate", alone, same_rate)
 
 # %% [markdown]
 # <!-- word: linear scaling rule -->
 # <!-- word: learning-rate warm-up -->
 # <!-- word: critical batch size -->
 # <!-- word: throughput -->
-# The usual first guess is the **linear scaling rule**: n times the batch, n times the learning rate. Above it wins back
-# most of what was lost, and not all. Four times as much again shows that there is an end to it. Large runs begin with a
-# **learning-rate warm-up**: the rate rises over the first steps, for it is at the start that a large rate does most
-# harm. Even so, beyond a **critical batch size** a larger batch hardly needs fewer steps, and more ranks need more
-# epochs. Data parallelism speeds up the **throughput**, the number of images per second. That is not yet a speed-up in
-# *learning*.
+# The usual first guess is the **linear scaling rule**: n times the batch, n times the learning rate. The third line
+# above follows it: how much of what the second lost does it win back? The fourth, with four times as much again, shows
+# whether there is an end to it. Large runs begin with a **learning-rate warm-up**: the rate rises over the first steps,
+# for it is at the start that a large rate does most harm. Even so, beyond a **critical batch size** a larger batch
+# hardly needs fewer steps, and more ranks need more epochs. Data parallelism speeds up the **throughput**, the number
+# of images per second. That is not yet a speed-up in *learning*.
 #
 # ## Which batch does BatchNorm see?
 #
@@ -946,24 +841,16 @@ script.reveal(
 # **The same test with BatchNorm: 24 images, four ranks, five steps. Are the weights those of one device?**
 
 # %%
-answers = ["yes, to rounding", "no"]
-norm = Predict("04.norm", "With BatchNorm: the same weights as one device?", choices=answers)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: norm.commit("no")
-norm.commit("yes, to rounding")
+### STUB ask("04.norm")
+ask("04.norm").commit("yes, to rounding")  # "all gradients are averaged"
 ### END SOLUTION
-norm
 
 # %%
 plain = off_by(four, 24, batch_norm=True)
 print("BatchNorm:    ", plain)
 print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True))
-norm.reveal(
-    measured=answers[0] if plain.startswith("no weight") else answers[1],
-    because="Each rank normalised by its own six images. With one or two images on a rank those numbers are mostly "
-    "noise, and that is where a small batch on each device does harm.",
-    misreadings={answers[0]: "All gradients were averaged; but they are gradients of another function."},
-)
+reveal("04.norm", plain)
 
 # %% [markdown]
 # <!-- word: SyncBatchNorm | also: synchronized BatchNorm -->
@@ -974,8 +861,10 @@ norm.reveal(
 #
 # ## How much faster?
 #
-# ![Two stacks of bars: strong scaling shares one batch out, so computing shrinks and communication stays; weak scaling
-# gives every rank a whole batch](../assets/04_scaling.png)
+# ![Above: backward, then one long all-reduce. Below: backward, and beside it the all-reduces of four buckets, the
+# last of which ends a little after it](../assets/04_overlap.png)
+#
+# Of this picture, which parts get shorter when more ranks share the work, and which do not?
 #
 # <!-- word: strong scaling -->
 # <!-- word: weak scaling -->
@@ -988,15 +877,13 @@ norm.reveal(
 # **Strong scaling, four ranks, the slow link: how many times as fast as one?**
 
 # %%
-faster = Predict("04.speedup", "Four ranks share the batch: how many times as fast?", unit="times")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: faster.commit(1)
-faster.commit(4)  # "four times the devices"
+### STUB ask("04.speedup")
+ask("04.speedup").commit(4)  # "four times the devices"
 ### END SOLUTION
-faster
 
 # %% tags=["nbval-ignore-output"]
-slow = cost.Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)
+slow = Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)
 buckets = buckets_of(4 * 2**18)
 share_s = {"strong": lambda n: 0.004 / n, "weak": lambda n: 0.004}
 
@@ -1034,15 +921,7 @@ def curve(kind, counts, link=slow):
     )
 
 
-faster.reveal(
-    measured=round(found["strong", "slow"][-1], 2),
-    model=round(curve("strong", [4])[0].speedup, 2),
-    misreadings={
-        4: "The arithmetic is four times as fast. The gradients are as large as before, and there is less backward "
-        "pass to hide them behind."
-    },
-    because="What does not shrink sets the limit. With weak scaling the same link costs much less.",
-)
+reveal("04.speedup", found["strong", "slow"])
 
 # %% tags=["nbval-ignore-output"]
 counts = [1, 2, 4, 8, 16, 32]
@@ -1062,9 +941,13 @@ lines(
 )
 
 # %% [markdown]
-# Follow the strong curve beyond four ranks: it turns down. Computing shrinks, while every rank more adds two latencies
-# to each all-reduce, until 32 ranks are slower than one. Weak scaling keeps the backward pass that hides most of it.
-# (Even the free link is not free: a message takes what this machine takes for it.)
+# ![Two stacks of bars: strong scaling shares one batch out, so computing shrinks and communication stays; weak scaling
+# gives every rank a whole batch](../assets/04_scaling.png)
+#
+# Follow the *model's* strong curve beyond four ranks: it turns down. Computing shrinks, while every rank more adds two
+# latencies to each all-reduce, until 32 ranks are slower than one. Weak scaling keeps the backward pass that hides most
+# of it. How near your measured points lie depends on your cores: paced ranks compute nothing, but whoever carries their
+# messages does. (Even the free link is not free: a message takes what this machine takes for it.)
 #
 # <!-- word: straggler | also: slow rank -->
 # And real arithmetic? That needs a core for each rank. This machine's cores decide how far the next cell goes; beyond
@@ -1101,15 +984,25 @@ for number, ranks in ((2, two), (4, four)):
         continue
     settings = [(links, images) for links in (None, Links(slow)) for images in (1024 // number, 1024)]
     rounds = [
-        [fastest_s(one, 1024), *(fastest_s(ranks, images, links) for links, images in settings)]
+        [fastest_s(one, 1024), fastest_s(one, 1024 // number)]
+        + [fastest_s(ranks, images, links) for links, images in settings]
         for _ in range(5)
     ]
-    alone_real_s, *shared_s = (min(times_s) for times_s in zip(*rounds, strict=True))
+    alone_real_s, part_s, *shared_s = (min(times_s) for times_s in zip(*rounds, strict=True))
+    print(f"one rank alone computes 1/{number} of the images in {part_s / alone_real_s:.2f} of the time")
     for name, (strong_s, weak_s) in (("free", shared_s[:2]), ("slow", shared_s[2:])):
         strong, weak = alone_real_s / strong_s, number * alone_real_s / weak_s
-        print(f"{number} ranks, real arithmetic, {name} link: strong {strong:.2f}, weak {weak:.2f}")
+        odd = "  (?)" if max(strong, weak) > 1.05 * number or weak < 0.95 * strong else ""
+        print(f"{number} ranks, real arithmetic, {name} link: strong {strong:.2f}, weak {weak:.2f}{odd}")
 
 # %% [markdown]
+# A line that ends in (?) contradicts what you have just learnt: n ranks are more than n times as fast, or weak scaling
+# gains less than strong. Do not take such a line for a law. Two things make one. *Caches*: if one rank alone computes
+# its part of the images in clearly less than that part of the time, then smaller batches compute faster here, and only
+# strong scaling gets that as a present. *Other work*: if the numbers change when you run the cell again, or the slow
+# link beats the free one, ranks waited for cores. A line without a mark does what the model says in kind; how much is
+# lost to the link is this machine's own number.
+#
 # ### Where two ranks lose to one
 #
 # <!-- word: break-even | also: crossover point -->
@@ -1118,41 +1011,24 @@ for number, ranks in ((2, two), (4, four)):
 # 48 ms each and exchange 2 MiB, in two buckets, 1 ms latency.
 
 # %%
-lose = Predict("04.break_even", "Below which bandwidth do two ranks lose to one?", unit="MB/s")
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: lose.commit(1)
-lose.commit(5)  # "it must be a very slow link"
+### STUB ask("04.break_even")
+ask("04.break_even").commit(5)  # "it must be a very slow link"
 ### END SOLUTION
-lose
 
 # %% tags=["nbval-ignore-output"]
 dial = [160e6, 80e6, 50e6, 30e6, 20e6]  # bytes per second
 one_rank_s = max(one.run(step_s, **buckets))
 two_ranks_s = []
 for bandwidth in dial:
-    with two.shaped(links=Links(cost.Link(latency_s=1e-3, bandwidth_bytes_per_s=bandwidth))):
+    with two.shaped(links=Links(Link(latency_s=1e-3, bandwidth_bytes_per_s=bandwidth))):
         two_ranks_s.append(max(two.run(step_s, time_s=0.002, **buckets)))
     print(
         f"{bandwidth / 1e6:4.0f} MB/s: two ranks {two_ranks_s[-1] * 1e3:4.0f} ms, one {one_rank_s * 1e3:4.0f} ms"
     )
 
 # %% tags=["nbval-ignore-output"]
-slower = max(1, next((i for i, time_s in enumerate(two_ranks_s) if time_s > one_rank_s), len(dial) - 1))
-(near_s, far_s), (near, beyond) = two_ranks_s[slower - 1 : slower + 1], dial[slower - 1 : slower + 1]
-part = (one_rank_s - near_s) / (far_s - near_s)  # times are straight in 1 / bandwidth
-break_even = 1 / (1 / near + part * (1 / beyond - 1 / near))
-
-
-def two_lose(bandwidth):
-    return curve("strong", [2], cost.Link(1e-3, bandwidth))[0].speedup < 1
-
-
-lose.reveal(
-    measured=round(break_even / 1e6),
-    model=max(rate for rate in range(1, 200) if two_lose(rate * 1e6)),
-    because="There the exposed part of the all-reduces takes as long as the half of the computing that the second rank "
-    "took over. Much faster links than that are called slow.",
-)
+reveal("04.break_even", one_rank_s, dial, two_ranks_s)
 
 # %% [markdown]
 # Well before two ranks lose, they wait. The cost model also gives another break-even, the bandwidth at which the
@@ -1232,8 +1108,8 @@ print(four.run(train_with_a_detector)[1])
 # %% [markdown]
 # ## Clinic 1: the flag
 #
-# ![A patient's chart: losses of two ranks fall together, and beside them an empty list of
-# messages](../assets/04_chart.png)
+# ![A patient's chart: a log in which the losses of two ranks fall, and beside it a sheet for evidence that is still
+# empty](../assets/04_chart.png)
 #
 # *Symptom.* A colleague replaced `no_sync` by the flag that it sets. Memory is fine, the losses of both ranks fall, and
 # steps got faster. The model that rank 0 saved is worse than last week's.
@@ -1262,45 +1138,27 @@ def flagged_job(me, take_step=accumulated_step, steps=8):
     return before, losses, find_drift(me, ddp.module)
 
 
-# %% [markdown]
-# *Evidence.*
-
 # %%
 run = metered(two, flagged_job)
 for rank, (_, losses, _) in enumerate(run):
     print(f"rank {rank}: loss falls from {losses[0]:.1f}: {losses[-1] < losses[0]}")
+print("replicas that differ after the last step:", "none" if run[0][2] is None else run[0][2])
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.flag")
+ask("04.flag").commit("the ranks began with different weights")  # seeds are easily forgotten
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.*
+
+# %%
 print("replicas that differ before the first step:", run[0][0])
-print("replicas that differ after the last step:  ", "none" if run[0][2] is None else run[0][2])
 print("all-reduces in 8 steps of rank 0:", len(run.communication.of(0, operation="all_reduce").calls))
 
 # %%
-suspects = [
-    "the ranks began with different weights",
-    "no gradient was ever averaged",
-    "the learning rate is too high",
-    "one rank read other images",
-]
-flag = Predict("04.flag", "Why do the replicas differ?", choices=suspects)
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: flag.commit(suspects[0])
-flag.commit(suspects[0])
-### END SOLUTION
-flag
-
-# %%
-flag.reveal(
-    measured=suspects[1],
-    label="the evidence says",
-    because="Not one all-reduce in 8 steps. DDP reads the flag in its *forward* pass, where it prepares the hooks; "
-    "here it is set between forward and backward, one line too late, and always False when it is read.",
-    misreadings={
-        suspects[
-            0
-        ]: "The second line of evidence says that they began alike: DDP sent rank 0's weights to all.",
-        suspects[2]: "A high rate is the same high rate on both ranks; they would go astray together.",
-        suspects[3]: "They always do, in data parallelism. What has to be the same is the averaged gradient.",
-    },
-)
+reveal("04.flag")
 
 # %% [markdown]
 # ### Mend it
@@ -1313,11 +1171,11 @@ def mended_step(ddp, optimizer, pieces):
     """One optimizer step over equal ``pieces`` of a batch; gradients travel once."""
     ### BEGIN SOLUTION
     optimizer.zero_grad()
-    for index, (x, y) in enumerate(pieces):
-        quiet = index < len(pieces) - 1
+    for number, (images, labels) in enumerate(pieces, start=1):
+        quiet = number < len(pieces)
         with ddp.no_sync() if quiet else contextlib.nullcontext():
-            loss = F.cross_entropy(ddp(x), y) / len(pieces)
-            loss.backward()
+            piece_loss = F.cross_entropy(ddp(images), labels) / len(pieces)
+            piece_loss.backward()
     optimizer.step()
     ### END SOLUTION
 
@@ -1329,24 +1187,27 @@ check("04.accumulate", mended_step)
 # hint("04.accumulate")
 
 # %% [markdown]
-# ## Clinic 2: some digits are never seen
-#
-# ![A patient's chart: losses of two ranks fall together, and beside them an empty list of
-# messages](../assets/04_chart.png)
+# ## Clinic 2: too many epochs
 #
 # *Symptom.* Four ranks, PyTorch's own DDP, `DistributedSampler`, `set_epoch` in the loop. Nothing hangs, replicas
-# agree. Yet training needs more epochs than on one device with a batch four times as large. The set-up begins with
-# `seed = 1234 + rank`, "so that dropout differs", and every constructor that takes a seed gets it.
+# agree. Yet training needs more epochs than on one device with a batch four times as large. The set-up, as far as it
+# has to do with the data:
 
 
 # %%
 def sampler_of_the_job(rank, epoch):
-    seed = 1234 + rank
+    seed = 1234 + rank  # so that dropout differs
     torch.manual_seed(seed)
     sampler = TorchSampler(range(NUM), 4, rank, seed=seed)
     sampler.set_epoch(epoch)
     return list(sampler)
 
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.seeds")
+ask("04.seeds").commit("the padding repeats digits")  # it does repeat some
+### END SOLUTION
 
 # %% [markdown]
 # *Evidence.*
@@ -1360,33 +1221,7 @@ for count in range(5):
     print(f"read by {count} of the ranks in epoch 0: {(times_read == count).sum().item():>4} digits")
 
 # %%
-causes = [
-    "set_epoch has no effect",
-    "the padding repeats digits",
-    "each rank shuffles with a seed of its own",
-    "all ranks read the same digits",
-]
-seeds = Predict("04.seeds", "Why does training go slowly?", choices=causes)
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: seeds.commit(causes[1])
-seeds.commit(causes[1])
-### END SOLUTION
-seeds
-
-# %%
-seeds.reveal(
-    measured=causes[2],
-    label="the evidence says",
-    because="Each rank takes every fourth card, of another pack. About a third of the digits goes to nobody, others go "
-    "to two ranks or three. The fix is one line: `seed=1234` for the sampler, on every rank. Dropout may keep its own.",
-    misreadings={
-        causes[0]: "The two epochs differ, so it has one.",
-        causes[1]: "The padding fills a gap of at most three on four ranks. Here hundreds are repeated.",
-        causes[
-            3
-        ]: "Then four ranks would have read some digits, and none of the digits would be read by one rank alone.",
-    },
-)
+reveal("04.seeds")
 
 # %% [markdown]
 # ## A checkpoint that survives
@@ -1403,13 +1238,10 @@ seeds.reveal(
 # in `last.pt`?**
 
 # %%
-contents = ["step 100", "step 200", "nothing that can be loaded"]
-crash = Predict("04.crash", "What is in last.pt after the crash?", choices=contents)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: crash.commit("step 200")
-crash.commit("step 100")  # "the new one never came to be"
+### STUB ask("04.crash")
+ask("04.crash").commit("step 100")  # "the new one never came to be"
 ### END SOLUTION
-crash
 
 # %%
 import tempfile
@@ -1430,23 +1262,15 @@ def left_by(save):
         with contextlib.suppress(KeyboardInterrupt):
             save(path, {"step": 200, "weights": torch.ones(1000), "more": PowerCut()})
         try:
-            return f"step {torch.load(path)['step']}"
+            return torch.load(path)["step"]
         except Exception:
-            return "nothing that can be loaded"
+            return None
 
 
 # %%
 by_torch, by_course = left_by(lambda path, state: torch.save(state, path)), left_by(save_checkpoint)
-print("written by save_checkpoint:", by_course)
-crash.reveal(
-    measured=by_torch,
-    misreadings={
-        "step 100": "To open a file for writing empties it. The old one is gone before the first new byte is there.",
-        "step 200": "It died before it was through.",
-    },
-    because="Hours of work, lost to the attempt to save them. So write a *draft* in the same folder, flush it to the "
-    "disk, and rename it: a rename happens wholly or not at all.",
-)
+print("written by save_checkpoint: step", by_course)
+reveal("04.crash", by_torch)
 
 # %% [markdown]
 # <!-- word: atomic -->
@@ -1694,9 +1518,6 @@ print(verdicts("D1", "D2", "D3", "E5", "E6"))
 
 # %% [markdown]
 # ## Six questions
-#
-# ![Two ranks: each goes forward and backward with its half of the batch; then an all-reduce averages the gradients;
-# then each takes the same step](../assets/04_step.png)
 
 # %% tags=["computed-time"]
 quiz("04")

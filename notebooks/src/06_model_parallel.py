@@ -2,8 +2,8 @@
 # # 06 · Model parallelism
 #
 # A model that is too large for one device is cut between two layers, and each device gets a part. You let autograd
-# do the work within one process, then carry activations and gradients across ranks with your own hands, and find out
-# what this buys and what it costs: memory is shared out, and so is the time in which anybody works.
+# do the work within one process, then carry across ranks, with your own hands, what has to cross, and find out what
+# this buys in memory and what it costs in time.
 #
 # **65 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -13,7 +13,7 @@
 # - write the backward pass across a cut, and say what `dist.send` and `dist.recv` do to autograd;
 # - predict what share of the time a device works, and see it on a timeline;
 # - choose a cut by time, by memory or by parameters, and say when the three disagree;
-# - name what keeps two copies of one matrix equal.
+# - find out from losses and gradients why a model that was cut is another model.
 #
 # In lesson 04 every rank held the whole model, its gradients and its optimizer state. More ranks made the batch
 # larger, not the model. There are two ways out. One cuts every *tensor* in shards and gathers it when it is needed
@@ -24,7 +24,7 @@
 import torch
 import torch.distributed as dist
 
-from course_lib import Cluster, Link, Links, Predict, check, hint, quiz, shared_cluster, solution
+from course_lib import Cluster, Link, Links, ask, check, hint, quiz, reveal, shared_cluster, solution
 from course_lib.cluster import exchange, recv, send
 from course_lib.data import documentation_windows, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
@@ -117,13 +117,10 @@ print("parameters of the first part with a gradient:", sum(p.grad is not None fo
 # **What does `dist.recv` return?**
 
 # %%
-answers = ["the tensor that was sent", "nothing", "the sender's rank", "whether it worked"]
-returned = Predict("06.recv", "What does dist.recv(...) return?", choices=answers)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: returned.commit("nothing")
-returned.commit("the tensor that was sent")
+### STUB ask("06.recv")
+ask("06.recv").commit("the tensor that was sent")
 ### END SOLUTION
-returned
 
 
 # %%
@@ -138,17 +135,7 @@ def send_and_recv(me):
 with Cluster(2, backend="gloo") as plain:  # messages between tensors on the CPU, on any machine
     run = plain.run(send_and_recv)
 print(run[1])
-returned.reveal(
-    measured="the sender's rank" if run[1]["returned"] == 0 else "nothing",
-    misreadings={
-        "the tensor that was sent": "One would think so. Then somebody would have to make it, and know how large; "
-        "recv writes into a tensor that you pass.",
-        "nothing": "Close: the numbers are in the tensor that was passed in. What comes back is of use with "
-        "src=None, which takes a message from anybody.",
-    },
-    because="The receiver makes the room, of the right shape and dtype, and recv fills it. As written in that "
-    "tutorial, the call fails at once: 0 is not a tensor.",
-)
+reveal("06.recv", run[1]["returned"])
 
 # %% [markdown]
 # So a receiver must *know* what will come. Here it is easy: whatever the cut, a block of this transformer gives
@@ -160,15 +147,14 @@ returned.reveal(
 # **How many of rank 0's parameters have a gradient then?**
 
 # %%
-num_before = len(list(make_parts(2)[0].parameters()))
-learning = Predict(
-    "06.gradients", f"How many of rank 0's {num_before} parameters have a gradient?", unit="parameters"
-)
+num_parameters = len(list(make_parts(2)[0].parameters()))
+print("rank 0 has", num_parameters, "parameters")
+
+# %%
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: learning.commit(1)
-learning.commit(num_before)  # "backward goes through the whole model"
+### STUB ask("06.gradients")
+ask("06.gradients").commit(18)  # "backward goes through the whole model"
 ### END SOLUTION
-learning
 
 
 # %%
@@ -179,7 +165,7 @@ def forward_alone(me):
     part = make_parts(2)[me.rank].to(me.device)
     x, y = (tensor.to(me.device) for tensor in batches[0])
     if me.rank == 0:
-        exchange([send(part(x).detach(), 1)])
+        exchange([send(part(x), 1)])
     else:
         activation = torch.empty(SHAPE, device=me.device)
         exchange([recv(activation, 0)])
@@ -191,15 +177,7 @@ run = two.run(forward_alone)
 print("parameters with a gradient, by rank:", list(run))
 
 # %%
-learning.reveal(
-    measured=run[0],
-    misreadings={
-        num_before: "In one process it did. Here backward walks from the loss to the activation that rank 1 received, "
-        "and that is a tensor without a past.",
-    },
-    because="A message carries numbers, and no graph. No error, no warning: half of the model does not learn, and the "
-    "loss goes down all the same, because the other half does.",
-)
+reveal("06.gradients", run[0], num_parameters)
 
 # %% [markdown]
 # A loss that goes down proves little. Somebody has to send the gradient back, and that is you.
@@ -314,22 +292,21 @@ for cluster in [shared_cluster(1), two, four]:
 # does not.
 
 # %%
-share_of_two = Predict("06.two", "What share of the time does a device work, of two?", unit="%", high=100)
-share_of_four = Predict("06.four", "And of four?", unit="%", high=100)
 ### BEGIN SOLUTION
-### STUB # Type your numbers below, or write for example: share_of_two.commit(70); share_of_four.commit(60)
-share_of_two.commit(100)  # "both are busy"
-share_of_four.commit(80)  # "there is some waiting"
+### STUB ask("06.two")
+ask("06.two").commit(100)  # "both are busy"
 ### END SOLUTION
-share_of_two
 
 # %%
-share_of_four
+### BEGIN SOLUTION
+### STUB ask("06.four")
+ask("06.four").commit(80)  # "there is some waiting"
+### END SOLUTION
 
 # %% [markdown]
-# The ranks below do real arithmetic, nothing is paced. That is honest even on two cores: as you will see, no two ranks
-# compute at the same moment, so none takes a core from another. Of seven steps the quickest counts; whatever else your
-# machine does can only lengthen a step.
+# The ranks below do real arithmetic, nothing is paced. That is honest even on two cores, as a count below the picture
+# will show: no two ranks compute at the same moment, so none takes a core from another. Of seven steps the quickest
+# counts; whatever else your machine does can only lengthen a step.
 
 
 # %%
@@ -362,22 +339,10 @@ working = {
 gantt(working[4], title="One batch, four ranks: boxes are computing, white is waiting")
 
 # %% tags=["nbval-ignore-output"]
-share_of_two.reveal(
-    measured=round(share_at_work(timelines[2])),
-    model=100 / 2,
-    misreadings={100: "Both have work to do, but not at the same time: each needs what the other makes."},
-    because="The batch is in one place. While it is with rank 1, rank 0 has nothing to do. The model says 1/p for p "
-    "equal parts; messages take the rest.",
-)
+reveal("06.two", share_at_work(timelines[2]))
 
 # %% tags=["nbval-ignore-output"]
-share_of_four.reveal(
-    measured=round(share_at_work(timelines[4])),
-    model=100 / 4,
-    misreadings={lambda share: share > 40: "Each rank still does all of its part, in a row of four."},
-    because="A staircase: down the steps in the forward pass, up again in the backward pass. Rank 0 has the longest "
-    "wait in the middle, the last rank before and after.",
-)
+reveal("06.four", share_at_work(timelines[4]))
 
 # %% [markdown]
 # A staircase. Four devices, and at any moment at most one of them computes. Count it: of all moments of that step,
@@ -401,10 +366,7 @@ print({f"{n} ranks": most_at_once(spans) for n, spans in working.items()})
 # combination of data and model parallelism". A pipeline has several things in it at once; what you ran has one.
 # Lesson 07 makes one of your staircase, and puts both sentences on trial.
 #
-# ## Is it the moving?
-#
-# ![Two rows on a time axis; one question mark points at the arrow between them, another at the empty half of each
-# row](../assets/06_moving.png)
+# ### Is it the moving?
 #
 # "Placing layers on different devices makes a severe bottleneck: moving the activations", says another text. You
 # have a timeline; it can be checked.
@@ -413,13 +375,10 @@ print({f"{n} ranks": most_at_once(spans) for n, spans in working.items()})
 # the other device to compute?**
 
 # %%
-choices = ["moving", "waiting for the other", "about the same"]
-lost = Predict("06.moving", "What takes more of a device's time?", choices=choices)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: lost.commit("about the same")
-lost.commit("moving")
+### STUB ask("06.moving")
+ask("06.moving").commit("moving")
 ### END SOLUTION
-lost
 
 # %% [markdown]
 # Whatever is not computing, on any rank, is moving. Whatever one rank computes, the other waits for. The same step over
@@ -445,20 +404,15 @@ for name, times_s in found.items():
     print(f"{name:<14}", "   ".join(f"{what} {time_s * 1e3:6.1f} ms" for what, time_s in times_s.items()))
 
 # %% tags=["nbval-ignore-output"]
-own = found["this machine"]
-lost.reveal(
-    measured=max(own, key=own.get),
-    misreadings={
-        "moving": "Moving is what one sees in the code. Waiting is what the other device does meanwhile."
-    },
-    because="On a quick link the larger cost is that one device works at a time. On a slow one the text is right: "
-    "there is a link on which moving takes longer, and the table shows where on your machine.",
-)
+reveal("06.moving", found["this machine"])
 
 # %% [markdown]
-# The verdict on that claim: *misleading*. A faster link would win back the moving and nothing else, and the number of
-# bytes does not grow with the depth of the model. How much crosses a cut? One activation to the right and its
-# gradient to the left, each (batch, tokens, width) of 4 bytes:
+# ![Two rows on a time axis; one question mark points at the arrow between them, another at the empty half of each
+# row](../assets/06_moving.png)
+#
+# The verdict on that claim: *misleading*, since it depends on the link. A faster one would win back the moving and
+# nothing else, and the number of bytes does not grow with the depth of the model. How much crosses a cut? One
+# activation to the right and its gradient to the left, each (batch, tokens, width) of 4 bytes:
 
 # %%
 run = metered(two, lambda me: ModelParallel(me, make_parts(2)).forward_backward(*batches[0], next_token_loss))
@@ -480,14 +434,10 @@ print("batch x tokens x width x 4 bytes:      ", 4 * SHAPE[0] * SHAPE[1] * SHAPE
 # that does the fuller of the two ranks hold?**
 
 # %%
-fuller = Predict(
-    "06.memory", "What share of the uncut model's peak does the fuller rank hold?", unit="%", high=200
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: fuller.commit(80)
-fuller.commit(50)  # "two halves"
+### STUB ask("06.memory")
+ask("06.memory").commit(50)  # "two halves"
 ### END SOLUTION
-fuller
 
 
 # %%
@@ -507,17 +457,7 @@ peaks = {n: list(shared_cluster(n).run(peak_of_a_step)) for n in [1, 2, 4]}
 memory_bars({f"{n} parts, rank {p.rank}" if n > 1 else "uncut": p for n, ps in peaks.items() for p in ps})
 
 # %%
-uncut_bytes = peaks[1][0].total_bytes
-fuller.reveal(
-    measured=round(100 * max(peak.total_bytes for peak in peaks[2]) / uncut_bytes),
-    model=100 / 2,
-    misreadings={
-        50: "So it would be if the halves were alike. Both have two blocks; the last part also has the scores, one for "
-        "each of 256 possible bytes at every position, and the loss."
-    },
-    because="The parts share everything out: parameters, gradients, optimizer state, activations. They share it as "
-    "the cut does, and this cut looked at parameters alone.",
-)
+reveal("06.memory", peaks, config)
 
 # %% [markdown]
 # The claim "splitting the layers lowers the memory on each device" *holds*. That is more than data parallelism can
@@ -547,31 +487,19 @@ for name, cost in costs.items():
 # Somebody cuts it in two by parameters, as evenly as can be. **What share of the computing does rank 0 then do?**
 
 # %%
-lopsided = Predict(
-    "06.lopsided", "Cut evenly by parameters: rank 0's share of the computing?", unit="%", high=100
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: lopsided.commit(40)
-lopsided.commit(50)  # "evenly is evenly"
+### STUB ask("06.lopsided")
+ask("06.lopsided").commit(50)  # "evenly is evenly"
 ### END SOLUTION
-lopsided
 
 # %% tags=["nbval-ignore-output"]
 costs["time"] = time_costs(resnet, images)
 cuts["time"] = split_evenly(costs["time"], 2)
 print("time      ", "  ".join(f"{100 * one / sum(costs['time']):4.1f}%" for one in costs["time"]))
 print("           cut in two:", [len(part) for part in cuts["time"]], "pieces")
-in_first = sum(costs["time"][i] for i in cuts["parameters"][0])
 
 # %% tags=["nbval-ignore-output"]
-lopsided.reveal(
-    measured=round(100 * in_first / sum(costs["time"])),
-    misreadings={
-        50: "Parameters do not tell how often they are used: an early convolution runs over every pixel."
-    },
-    because="The late pieces hold the parameters, the early ones do the work. Early pieces also keep the largest "
-    "activations, so time and memory agree better with each other than either does with parameters.",
-)
+reveal("06.lopsided", costs["time"], cuts["parameters"], resnet, images)
 
 # %% [markdown]
 # Now run both cuts, and let each rank's ledger speak. The cut by parameters shares out what is small here.
@@ -690,18 +618,30 @@ memory_bars(ways, limit_bytes=plainly.total_bytes // 2, title="Ways to fit in ha
 #
 # ## Clinic: the model that learns a little worse
 #
-# ![A row of pieces over two ranks. The stem on rank 0 and the head on rank 1 hold the same matrix, drawn
-# twice](../assets/06_tied.png)
+# ![A row of six boxes: stem, four blocks, head. A dashed line between the third and the fourth says cut; the left half
+# is labelled device 0, the right half device 1](../assets/06_cut.png)
 #
-# *Symptom.* A team cuts a transformer in two. The losses look fine, and yet they are not those of the uncut model.
-# The model has `tied=True`: one matrix looks tokens up in the stem and scores them in the head. Nobody saw an error.
-# The evidence, step by step:
+# *Symptom.* A team cuts a transformer in two, as in the picture. Nobody saw an error, and the losses fall. The loss of
+# step 0 is that of the uncut model; from step 1 on it is another. What they can say: both ranks call
+# `torch.manual_seed(0)`; activations and gradients travel as float32; the optimizer is plain SGD, one on each rank; and
+# the model has `tied=True`: one matrix looks tokens up in the stem and scores them in the head.
+#
+# **Why is it another model?** Name a suspect first. The evidence comes after.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("06.tied")
+ask("06.tied").commit("the ranks began with different weights")
+### END SOLUTION
+
+# %% [markdown]
+# The team's training, and for each step what the two ranks hold:
 
 
 # %%
 def train_tied(me, after_backward, num_steps=4):
     model = ModelParallel(me, make_parts(me.world_size, tied=True))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
     first, last = 0, me.world_size - 1
     name = {first: "stem.tokens.weight", last: "head.w_vocab.weight"}.get(me.rank)
     weight = dict(model.part.named_parameters(remove_duplicate=False))[name] if name else None
@@ -735,35 +675,13 @@ sick = list(two.run(train_tied, lambda me, weight, other: None))
 print_evidence(sick, uncut)
 
 # %%
-suspects = [
-    "the loss is divided by the number of ranks",
-    "each copy of the matrix learns from its own place alone",
-    "the ranks began with different weights",
-    "the activation loses precision on the way",
-]
-drift = Predict("06.tied", "Why is it another model?", choices=suspects)
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: drift.commit(suspects[0])
-drift.commit(suspects[2])
-### END SOLUTION
-drift
-
-# %%
-drift.reveal(
-    measured=suspects[1],
-    label="the evidence says",
-    because="The first loss agrees, so weights and activations were right. After the first step the copies differ, "
-    "and in that step neither had the gradient of the uncut matrix, which is the sum of theirs. One tensor became two "
-    "when the model was cut, and nobody told the optimizers.",
-    misreadings={
-        suspects[0]: "Then every gradient would be half as large, and the two copies would not part.",
-        suspects[2]: "Then the loss of step 0 would differ. It agrees.",
-        suspects[3]: "Then the loss of step 0 would differ a little. It agrees.",
-    },
-)
+reveal("06.tied")
 
 # %% [markdown]
 # ### Mend it
+#
+# ![A row of pieces over two ranks. The stem on rank 0 and the head on rank 1 hold the same matrix, drawn
+# twice](../assets/06_tied.png)
 #
 # Write what both ranks call after the backward pass and before the step. `weight` is this rank's copy, `other` the rank
 # that has the other one. Ranks in between have none, and are not asked.

@@ -19,8 +19,8 @@
 import torch
 import torch.distributed as dist
 
-from course_lib import Cluster, Link, Predict, check, hint, quiz, schedules, shared_cluster
-from course_lib.claims import VERDICTS, trial
+from course_lib import Cluster, Link, ask, check, hint, quiz, reveal, schedules, shared_cluster
+from course_lib.claims import trial
 from course_lib.cluster import RankError
 from course_lib.cost import simulate
 from course_lib.data import documentation_windows, loader
@@ -52,10 +52,11 @@ two, four = shared_cluster(2), shared_cluster(4)
 
 
 # %%
-def run_paced(schedule, times, **settings):
-    """One step on real ranks, after a forward pass to warm up: who did what when."""
+def run_paced(schedule, times, steps=1, **settings):
+    """One step on real ranks, after a forward pass to warm up: who did what when. Of several the quickest."""
     ranks = shared_cluster(schedule.num_ranks)
-    return pipeline.run_pipeline(ranks, schedule, times, steps=1, **settings)
+    taken = pipeline.run_pipeline_steps(ranks, schedule, times, steps=steps, **settings)
+    return min(taken, key=lambda step: step.makespan_s)
 
 
 batch_times = StageTimes.of(0.040)
@@ -82,36 +83,23 @@ pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 # **What share of the devices' time is idle now?**
 
 # %%
-idle_of_four = Predict("07.four", "4 stages, 4 micro-batches: how much is idle?", unit="%", high=100)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: idle_of_four.commit(10)
-idle_of_four.commit(0)  # "four pieces keep four devices busy"
+### STUB ask("07.four")
+ask("07.four").commit(0)  # "four pieces keep four devices busy"
 ### END SOLUTION
-idle_of_four
 
 # %% tags=["nbval-ignore-output"]
-pieces = run_paced(schedules.gpipe(4, 4), batch_times.divided(4))
+pieces = run_paced(schedules.gpipe(4, 4), batch_times.divided(4), steps=3)  # the quickest of three
 print(f"{pieces.makespan_s * 1e3:.0f} ms")
 pipeline_gantt(measured=pieces, title="The same batch in four micro-batches, measured")
 
 # %% tags=["nbval-ignore-output"]
-idle_of_four.reveal(
-    measured=round(100 * pieces.idle_share),
-    model=round(100 * 3 / 7, 1),
-    misreadings={
-        0: "As many pieces as devices are enough to have all four at work at *some* moment. But the pipeline has to "
-        "fill first, and to empty at the end.",
-        25: "That is the share in which ONE device works in a staircase.",
-        lambda share: share > 60: "That was the staircase. Look how the boxes overlap now.",
-    },
-    because="Rank 3 waits while three forwards are run before its first one, and while three backwards follow its "
-    "last. That is waiting for three micro-batches, next to work on four: 3 of 7.",
-)
+reveal("07.four", pieces)
 
 # %% [markdown]
 # <!-- word: bubble | also: pipeline bubble -->
-# Much better than the staircase, and far from full. The **bubble** is the time in which ranks of a pipeline wait: what
-# is white in the picture.
+# By the model the ranks now work for more than half of the time, and that is far from full. The **bubble** is the time
+# in which ranks of a pipeline wait: what is white in the picture.
 #
 # One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both: four stages, and
 # one batch or its pieces on them. Does the sentence hold? (`trial` runs the course's test of a claim; what is printed
@@ -156,7 +144,7 @@ for p in [2, 4, 8, 64]:
 # %% tags=["nbval-ignore-output"]
 times = StageTimes.of(0.010)
 counts = [1, 2, 4, 8, 16]
-measured = [100 * run_paced(schedules.gpipe(4, m), times).idle_share for m in counts]
+measured = [100 * run_paced(schedules.gpipe(4, m), times, steps=3).idle_share for m in counts]
 lines(
     {
         "(p - 1) / (m + p - 1)": (counts, [100 * idle_by_formula(4, m) for m in counts]),
@@ -168,31 +156,25 @@ lines(
 )
 
 # %% [markdown]
-# The measured points lie a little above: a message takes time as well, and ranks of a busy machine wake up late.
+# Where a measured point lies above the curve, messages are in it, which take time as well, and ranks of a busy machine
+# that woke up late. Of three steps the quickest is drawn.
 #
 # Another sentence on trial: *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as
 # the first stage is free; utilisation improves drastically."* Your bet?
 
 # %%
-bet = Predict("07.b5", "'It keeps the devices busy; utilisation improves drastically.'", choices=VERDICTS)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: bet.commit("false")
-bet.commit("holds")
+### STUB ask("07.b5")
+ask("07.b5").commit("holds")
 ### END SOLUTION
-bet
 
 # %% tags=["nbval-ignore-output"]
 tried["B5"] = trial("B5").run()
 print(tried["B5"])
-bet.reveal(
-    measured=tried["B5"].verdict,
-    because="With few micro-batches, or with one slow stage, the devices are far from busy.",
-)
+reveal("07.b5", tried["B5"])
 
 # %% [markdown]
-# ## Then why not a thousand?
-#
-# ![A wide box for 32 texts in one go, a question mark, and eight narrow boxes with a black rim](../assets/07_thin.png)
+# ### And more of them?
 #
 # More micro-batches, less idle time. By the formula there is no end to it. Now with **real arithmetic**: a transformer
 # in two stages on two ranks, a batch of 32 texts, cut in 1 to 32 micro-batches. Two ranks fit on two cores.
@@ -200,14 +182,10 @@ bet.reveal(
 # **Which number of micro-batches is the quickest on this machine?**
 
 # %%
-quickest = Predict(
-    "07.best", "32 texts, two stages: the quickest number of micro-batches?", unit="micro-batches"
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: quickest.commit(2)
-quickest.commit(32)  # "the formula says the more the better"
+### STUB ask("07.best")
+ask("07.best").commit(32)  # "the formula says the more the better"
 ### END SOLUTION
-quickest
 
 # %%
 config = TransformerConfig(context_length=64, num_layers=8, width=48, num_heads=4)
@@ -225,7 +203,7 @@ def make_stages(num_stages):
 import time
 
 
-def step_times(me, counts, repeats=2):
+def step_times(me, counts, repeats=4):
     quickest_s = {}
     for m in counts:
         schedule = schedules.gpipe(me.world_size, m)
@@ -244,18 +222,11 @@ for m, time_s in step_s.items():
     print(f"{m:>2} micro-batches of {32 // m:>2} texts: {time_s * 1e3:6.1f} ms a step")
 
 # %% tags=["nbval-ignore-output"]
-quickest.reveal(
-    measured=min(step_s, key=step_s.get),
-    misreadings={
-        32: "The bubble is then smallest. But a micro-batch of one text is a thin matrix, and every layer, message "
-        "and Python call is paid 32 times.",
-        1: "One micro-batch is the staircase: one rank works at a time.",
-    },
-    because="Two things pull. The bubble shrinks with every cut, and the pieces get less efficient: what a device "
-    "pays for each operation does not shrink with the piece. On GPUs the same happens, with other numbers.",
-)
+reveal("07.best", step_s)
 
 # %% [markdown]
+# ![A wide box for 32 texts in one go, a question mark, and eight narrow boxes with a black rim](../assets/07_thin.png)
+#
 # So m is large enough for the bubble and small enough for the pieces. GPipe's authors found that with four times as
 # many micro-batches as stages the bubble hardly counts. (What does the table above say for 4 stages and 16? They
 # recompute activations in the backward pass, and can do that while they wait.) The formula knows nothing of the pieces.
@@ -328,14 +299,10 @@ for problem in schedules.validate(impatient):
 # **Four stages, 16 micro-batches, GPipe. How many are in flight on the first rank at most?**
 
 # %%
-in_flight = Predict(
-    "07.in_flight", "GPipe, 4 stages, 16 micro-batches: in flight on rank 0 at most?", unit="micro-batches"
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: in_flight.commit(1)
-in_flight.commit(4)  # "one for each stage"
+### STUB ask("07.in_flight")
+ask("07.in_flight").commit(4)  # "one for each stage"
 ### END SOLUTION
-in_flight
 
 
 # %%
@@ -350,13 +317,7 @@ def peaks_of_a_step(me, schedule):
 
 gpipe_peaks = four.run(peaks_of_a_step, schedules.gpipe(4, 16))
 print("micro-batches in flight at most, by rank:", [count for count, _ in gpipe_peaks])
-in_flight.reveal(
-    measured=gpipe_peaks[0][0],
-    misreadings={
-        4: "The pipeline is four deep, but GPipe runs no backward before the last forward. Nothing is let go."
-    },
-    because="All forwards come first. So all 16 are in flight when the first backward begins, on every rank.",
-)
+reveal("07.in_flight", gpipe_peaks[0][0])
 
 # %% [markdown]
 # Sixteen pieces of one batch are one batch: every stage keeps what it would keep without a pipeline. And once the
@@ -378,13 +339,10 @@ in_flight.reveal(
 # is measured, and *plan* is what `simulate` works out from the table alone, with messages that take no time.
 
 # %%
-choices = ["less than half of it", "somewhat smaller", "the same", "larger"]
-bubble = Predict("07.1f1b", "The idle share under 1F1B, compared with GPipe's?", choices=choices)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: bubble.commit("larger")
-bubble.commit("somewhat smaller")
+### STUB ask("07.1f1b")
+ask("07.1f1b").commit("somewhat smaller")
 ### END SOLUTION
-bubble
 
 # %% tags=["nbval-ignore-output"]
 steps = {kind.__name__: run_paced(kind(4, 8), times) for kind in [schedules.gpipe, schedules.one_f_one_b]}
@@ -394,18 +352,7 @@ for name, step in steps.items():
 pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_b"], title="1F1B")
 
 # %%
-planned = [simulate(kind(4, 8), times).idle_share for kind in [schedules.gpipe, schedules.one_f_one_b]]
-bubble.reveal(
-    measured="the same" if abs(planned[0] - planned[1]) < 1e-9 else "somewhat smaller",
-    label="computed",
-    misreadings={
-        "somewhat smaller": "So one would think. Follow rank 0: what it wins by an early B0, it loses waiting for B1.",
-        "less than half of it": "So one would think. Follow rank 0: it still waits for the first micro-batch to come "
-        "all the way back.",
-    },
-    because="The pipeline still has to fill and to empty, each once. The order in between changes nothing about that. "
-    "In the plan the two shares are equal; the measured ones differ by what messages and your machine add.",
-)
+reveal("07.1f1b", times)
 
 # %% [markdown]
 # Then why does everybody use it? Because of what it keeps:
@@ -420,8 +367,8 @@ for name, peaks in [("GPipe", gpipe_peaks), ("1F1B", f1b1_peaks)]:
 memory_bars(bars, title="Activations at their peak, 16 micro-batches, measured")
 
 # %% [markdown]
-# Not the bubble, the memory. Under 1F1B a rank has as many micro-batches in flight as there are stages from its own to
-# the last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
+# Not the bubble, the memory. Under 1F1B a rank holds no more micro-batches than there are stages from its own to the
+# last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
 #
 # "Micro-batches fill the pipeline and reduce idle time", another text says. You know the gain and its price now:
 
@@ -516,12 +463,19 @@ for schedule in six:
 #
 # ## When the formula is wrong
 #
-# ![Three small pipelines: longer backwards, one stage longer than the others, and gaps where messages
-# travel](../assets/07_wrong.png)
+# ![Boxes of GPipe on four ranks; arrows below mark where the pipeline fills and where it empties, which together is p
+# minus 1 moments of waiting](../assets/07_formula.png)
 #
-# (p - 1)/(m + p - 1) was derived from a picture with equal boxes. Change the picture.
+# (p - 1)/(m + p - 1) was derived from this picture, with equal boxes. Change the picture: let a backward take three
+# times the forward, not twice; let stage 1 take half as long again as the others; let a message take half a forward.
 #
 # **Which of these changes leaves the idle share as it is?** Four stages, eight micro-batches, 1F1B.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("07.formula")
+ask("07.formula").commit("a message takes half a forward")
+### END SOLUTION
 
 # %%
 changes = {
@@ -529,12 +483,6 @@ changes = {
     "stage 1 takes half as long again": {"times": [times, StageTimes.of(0.015), times, times]},
     "a message takes half a forward": {"times": times, "link": Link(latency_s=0.005)},
 }
-unchanged = Predict("07.formula", "Which of these leaves the idle share as it is?", choices=list(changes))
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: unchanged.commit(list(changes)[1])
-unchanged.commit("a message takes half a forward")
-### END SOLUTION
-unchanged
 
 # %% tags=["nbval-ignore-output"]
 for kind in [schedules.gpipe, schedules.one_f_one_b]:
@@ -547,26 +495,15 @@ for kind in [schedules.gpipe, schedules.one_f_one_b]:
         print(f"       {change:<40} {found}")
 
 # %%
-by_formula = idle_by_formula(4, 8)
-errors = {
-    change: abs(simulate(schedules.one_f_one_b(4, 8), **settings).idle_share - by_formula)
-    for change, settings in changes.items()
-}
-unchanged.reveal(
-    measured=min(errors, key=errors.get),
-    label="computed",
-    misreadings={
-        "a message takes half a forward": "Messages travel while others compute, one thinks. But under 1F1B a stage "
-        "sends a forward and then waits for a gradient, there and back, in every turn.",
-        "stage 1 takes half as long again": "All others wait for it, once for every micro-batch.",
-    },
-    because="If all boxes grow in the same way, work and waiting grow alike.",
-)
+reveal("07.formula", changes)
 
 # %% [markdown]
+# ![Three small pipelines: longer backwards, one stage longer than the others, and gaps where messages
+# travel](../assets/07_wrong.png)
+#
 # - **Unequal stages.** Everybody waits for the slowest (load imbalance), micro-batch after micro-batch, and more
 #   micro-batches do not help. What helps is another cut: `06.cut`, by time.
-# - **Messages.** GPipe pays for the latency once on the way down and once on the way up. 1F1B pays in every turn.
+# - **Messages.** GPipe pays for the latency twice a step: going down, and coming up. 1F1B pays in every turn.
 #   "The same bubble" was true for free messages only.
 # - **Another definition.** Texts differ in what they divide by, and all call it the bubble, or the bubble fraction:
 
@@ -601,21 +538,17 @@ print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, m
 pipeline_gantt(plan, run, title="Interleaved 1F1B, two virtual stages a rank")
 
 # %% [markdown]
-# (What is measured lies further from the plan than before: there are twice as many actions of half the length, and
+# (What is measured may lie further from the plan than before: there are twice as many actions of half the length, and
 # your machine adds its bit to each.)
 #
-# Nothing is free. **How many times as many bytes travel between four ranks, with two virtual stages a rank instead of
+# Nothing is free. **How many times as many bytes travel between *two* ranks, with two virtual stages a rank instead of
 # one stage?**
 
 # %%
-traffic = Predict(
-    "07.bytes", "Two virtual stages a rank on four ranks: how many times the bytes?", unit="x", high=100
-)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: traffic.commit(1)
-traffic.commit(2)  # "round twice, so twice"
+### STUB ask("07.bytes")
+ask("07.bytes").commit(2)  # "round twice, so twice"
 ### END SOLUTION
-traffic
 
 
 # %%
@@ -625,27 +558,21 @@ def one_step(me, schedule):
 
 
 sent_bytes = {}
-for schedule in [schedules.one_f_one_b(4, 8), schedules.interleaved(4, 8)]:
-    said = metered(four, one_step, schedule).communication
+for schedule in [schedules.one_f_one_b(2, 8), schedules.interleaved(2, 8)]:
+    said = metered(two, one_step, schedule).communication
     sent_bytes[schedule.name] = said.total_bytes
     messages = said.by_operation()["send"]
     print(f"{schedule.name:<16} {bytes_text(said.total_bytes)} in {messages} messages")
 
 # %%
-traffic.reveal(
-    measured=round(sent_bytes["interleaved 1F1B"] / sent_bytes["1F1B"], 2),
-    model=round(7 / 3, 2),
-    misreadings={2: "Twice the stages, but count the cuts between them: 3 before, 7 now."},
-    because="p stages have p - 1 cuts, v p stages have v p - 1. From the last rank back to the first there was no way "
-    "before, and now there is one.",
-)
+reveal("07.bytes", sent_bytes["1F1B"], sent_bytes["interleaved 1F1B"])
 
 # %% [markdown]
-# More messages, and each rank waits for more of them. What does a slow link do to that? These curves are simulated; the
-# runs above belong to the left ends of two of them.
+# (The few messages more, and their bytes, tell each receiver once which shape will come.) More messages, and each rank
+# waits for more of them. What does a slow link do to that? These curves are simulated, for four ranks.
 
 # %% tags=["computed-time"]
-latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10]
+latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10, 15, 20]
 curves = {}
 for v in [1, 2, 4]:
     schedule, stage_times = schedules.interleaved(4, 8, num_virtual_stages=v), times.divided(v)
@@ -659,7 +586,8 @@ lines(
 )
 
 # %% [markdown]
-# On a quick link more virtual stages are better, on a slow one worse.
+# On a quick link more virtual stages are better, on a slow one worse: each pair of curves crosses, four virtual stages
+# well before two.
 #
 # ## A backward in two halves
 #
@@ -712,13 +640,10 @@ pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
 # what?** Under 1F1B the ranks had 4, 3, 2 and 1 micro-batches in flight.
 
 # %%
-choices = ["on rank 0", "on rank 3", "on all ranks alike", "nowhere"]
-payer = Predict("07.payer", "ZB-H1 against 1F1B: where does the number in flight grow most?", choices=choices)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: payer.commit("on all ranks alike")
-payer.commit("nowhere")  # "the W's only move"
+### STUB ask("07.payer")
+ask("07.payer").commit("nowhere")  # "the W's only move"
 ### END SOLUTION
-payer
 
 
 # %%
@@ -733,17 +658,7 @@ plain_peaks = list(four.run(in_flight_of_a_step, schedules.one_f_one_b(4, 8)))
 print("1F1B: ", plain_peaks)
 print("ZB-H1:", zero_peaks)
 print(str(zero_bubble).split("\n", 1)[1])
-more = [new - old for new, old in zip(zero_peaks, plain_peaks, strict=True)]
-payer.reveal(
-    measured="on rank 3" if more[3] == max(more) > 0 else "nowhere",
-    misreadings={
-        "nowhere": "True of the fullest rank: 4 before, 4 now. Look at the others.",
-        "on rank 0": "It held most before, and it runs every W at once. Read its row.",
-        "on all ranks alike": "Read the two lists, rank by rank.",
-    },
-    because="W needs the activations too, so they stay until W has run. The last rank puts off most W's. The fullest "
-    "rank holds what it held before; the others come up to it.",
-)
+reveal("07.payer", plain_peaks, zero_peaks)
 
 # %% [markdown]
 # ### Against somebody else's numbers
@@ -840,20 +755,19 @@ design_verdict = check("07.design", my_schedule)
 # hint("07.design")
 
 # %% tags=["nbval-ignore-output"]
-designed = schedules.zero_bubble_h1(4, 6)  # until there is one of yours
+designed, whose = schedules.zero_bubble_h1(4, 6), "ZB-H1, until yours is handed in"
 if design_verdict.passed:
-    designed = (
-        my_schedule if isinstance(my_schedule, schedules.Schedule) else schedules.from_text(my_schedule)
-    )
+    is_schedule, whose = isinstance(my_schedule, schedules.Schedule), "Your schedule"
+    designed = my_schedule if is_schedule else schedules.from_text(my_schedule, name="your schedule")
 plan, run = simulate(designed, times), run_paced(designed, times)
 print(
     f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; in flight by rank: {plan.peak_in_flight}"
 )
-pipeline_gantt(plan, run, title="The schedule that was handed in, planned and run")
+pipeline_gantt(plan, run, title=f"{whose}: planned and run")
 
 # %% [markdown]
-# Nobody taught the runtime this schedule. It reads a row, waits for what an action needs, runs it, and sends on what it
-# made; that is all it knows.
+# The runtime knows no schedule by name, neither ZB-H1 nor yours. It reads a row, waits for what an action needs, runs
+# it, and sends on what it made; that is all it knows.
 #
 # ## Pipelines side by side
 #
@@ -869,7 +783,7 @@ pipeline_gantt(plan, run, title="The schedule that was handed in, planned and ru
 PIPELINES, SAME_STAGE = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
 
 
-def two_by_two(me, num_micro_batches, average):
+def two_by_two(me, num_micro_batches, way=None):
     """One batch over two pipelines; how far are the gradients from the uncut model's?"""
     replica, stage = me.rank // 2, me.rank % 2
     group = [dist.new_group(ranks) for ranks in SAME_STAGE][stage]  # every rank makes all groups
@@ -877,46 +791,38 @@ def two_by_two(me, num_micro_batches, average):
     stages, ranks = make_stages(2), PIPELINES[replica]
     model = pipeline.Pipeline(me, stages, schedule, next_token_loss, ranks=ranks)
     x, y = (tensor.chunk(2)[replica] for tensor in batches[0])
-    average(model, group, lambda: model.step(x, y))
+    if way is None:
+        pipeline.joint_step(model, x, y, group)
+    else:
+        way(model, group, lambda: model.step(x, y))
     whole = make_stages(2)
     next_token_loss(whole[1](whole[0](batches[0][0])), batches[0][1]).backward()
     pairs = zip(model.parameters(), whole[stage].parameters(), strict=True)
     return max((mine.grad.cpu() - right.grad).abs().max().item() for mine, right in pairs)
 
 
-def once(model, group, step):
-    step()
-    pipeline.average_gradients(model, group)
-
-
-run = metered(four, two_by_two, 4, once)
+run = metered(four, two_by_two, 4)
 print("gradients agree with the uncut model's to 1e-5 on all ranks:", max(run) < 1e-5)
 print("operations:", run.communication.by_operation())
 
 # %% [markdown]
 # Two kinds of traffic: activations and gradients of activations by `send` and `recv` *within* a pipeline, gradients of
 # weights by all-reduce *across* pipelines. (Count the sends: four activations and four gradients in each of two
-# pipelines, and once in each the shape of what will come. `average_gradients` puts all of a rank's gradients in one
-# message.)
+# pipelines, and once in each the shape of what will come. How `joint_step` averages is not shown: you will write it in
+# clinic 1.)
 #
 # "Pipeline parallelism is a combination of data and model parallelism", says one text. Bet:
 
 # %%
-bet = Predict("07.b6", "'A pipeline is a combination of data and model parallelism.'", choices=VERDICTS)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: bet.commit("false")
-bet.commit("holds")
+### STUB ask("07.b6")
+ask("07.b6").commit("holds")
 ### END SOLUTION
-bet
 
 # %%
 tried["B6"] = trial("B6").run()
 print(tried["B6"])
-bet.reveal(
-    measured=tried["B6"].verdict,
-    because="Micro-batches look like the parts of a data-parallel batch. But nothing is replicated and no gradient of "
-    "a weight travels. The combination is what you ran a moment ago: two pipelines.",
-)
+reveal("07.b6", tried["B6"])
 
 # %% [markdown]
 # ## Clinic 1: the link that is always full
@@ -924,25 +830,34 @@ bet.reveal(
 # ![Two pipelines and the link between them, black from end to end, with a question mark](../assets/07_clinic_bytes.png)
 #
 # *Symptom.* Another team has the same two pipelines. Their losses are right. They cut the batch in more micro-batches,
-# for the bubble's sake, and the step gets *slower*. The link between the replicas is always full. They had wrapped each
-# stage so that its gradients are averaged as soon as they are there:
+# for the bubble's sake, and the step gets *slower*. The link between the replicas is always full. This is how they call
+# the step:
 
 
 # %%
-def as_they_come(model, group, step):
-    def average(parameter):  # called whenever backward has added to a gradient
-        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, group=group)
+def that_teams_way(model, group, step):
+    def average(weight):
+        dist.all_reduce(weight.grad, op=dist.ReduceOp.AVG, group=group)
 
-    hooks = [parameter.register_post_accumulate_grad_hook(average) for parameter in model.parameters()]
+    hooks = [weight.register_post_accumulate_grad_hook(average) for weight in model.parameters()]
     step()
     for hook in hooks:
         hook.remove()
 
 
+# %% [markdown]
+# **Why is the link full?** Name a suspect. The meter speaks after you.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("07.sync")
+ask("07.sync").commit("the stages are too large for the link")
+### END SOLUTION
+
 # %% tags=["computed-time"]
 print("micro-batches   all-reduces   bytes of all-reduces      send and recv   gradients right")
 for m in [1, 2, 4]:
-    run = metered(four, two_by_two, m, as_they_come)
+    run = metered(four, two_by_two, m, that_teams_way)
     said = run.communication
     reduced, sent = said.of(operation="all_reduce").total_bytes, said.of(operation="send").total_bytes
     print(
@@ -951,31 +866,7 @@ for m in [1, 2, 4]:
     )
 
 # %%
-suspects = [
-    "activations go to the other replica too",
-    "gradients are averaged for every micro-batch",
-    "the groups hold too many ranks",
-    "the stages are too large for the link",
-]
-full = Predict("07.sync", "Why is the link full?", choices=suspects)
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: full.commit(suspects[0])
-full.commit(suspects[3])
-### END SOLUTION
-full
-
-# %%
-full.reveal(
-    measured=suspects[1],
-    label="the evidence says",
-    misreadings={
-        suspects[0]: "Then send and recv would grow with the micro-batches. They stay.",
-        suspects[2]: "Then the first row would be too large as well.",
-        suspects[3]: "The stages are the same in every row. What grows, and with what?",
-    },
-    because="The bytes of all-reduce grow exactly as the number of micro-batches. The values are right all the same: "
-    "the mean of a sum is the sum of the means. Only the bill tells.",
-)
+reveal("07.sync")
 
 # %% [markdown]
 # ### Mend it
@@ -1002,7 +893,8 @@ sync_verdict = check("07.sync", averaged)
 
 # %% [markdown]
 # PyTorch's wrappers behave as that team's hooks do: they average at every backward. `DistributedDataParallel` has
-# `no_sync()` for it, and `torch.distributed.pipelining` switches the averaging on for the last micro-batch only.
+# `no_sync()` for it, and `torch.distributed.pipelining` switches the averaging on for the last micro-batch only. This
+# course's `joint_step` calls `pipeline.average_gradients`, which puts all gradients of a rank in one message.
 #
 # ## Clinic 2: eight times more careful
 #
@@ -1010,8 +902,7 @@ sync_verdict = check("07.sync", averaged)
 # time](../assets/07_clinic_loss.png)
 #
 # *Symptom.* A team goes from one micro-batch to eight, and their model learns more slowly. Nothing else was changed.
-# With plain SGD it is plain to see; Adam divides by the size of the gradients, and hides it. They come from gradient
-# accumulation, and know that a loss has to be divided by the number of pieces.
+# With plain SGD it is plain to see; Adam divides by the size of the gradients, and hides it.
 
 
 # %%
@@ -1035,34 +926,18 @@ for m in [1, 2, 4, 8]:
     print(f"{m:>13}   {run[1][0]:>20}   {run[0][1]:.4f}   {run[1][1]:.4f}")
 
 # %%
-suspects = [
-    "micro-batches are too small for good gradients",
-    "some micro-batches are lost",
-    "the loss is averaged twice",
-    "rank 0 and rank 1 use different learning rates",
-]
-careful = Predict("07.twice", "Why does it learn more slowly?", choices=suspects)
 ### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: careful.commit(suspects[0])
-careful.commit(suspects[0])
+### STUB ask("07.twice")
+ask("07.twice").commit("micro-batches are too small for good gradients")
 ### END SOLUTION
-careful
 
 # %%
-careful.reveal(
-    measured=suspects[2],
-    label="the evidence says",
-    misreadings={
-        suspects[0]: "Gradients add up over pieces, small or not. Look at the ratio between rows.",
-        suspects[1]: "What is left of two would not be half as long so exactly, and on both ranks.",
-        suspects[3]: "No optimizer has stepped yet in this table.",
-    },
-    because="Twice the micro-batches, half the gradients, on every rank. The runtime weighs each micro-batch by its "
-    "share of the batch already, as PyTorch's does (`scale_grads=True`), and the team divides once more.",
-)
+reveal("07.twice")
 
 # %% [markdown]
 # ### Mend it
+#
+# They came from gradient accumulation by hand, where that division is right.
 #
 # What should one micro-batch contribute, so that a plain *sum* over micro-batches gives the mean loss of the batch and
 # its gradients? Write it once and for all, for a classifier; the last micro-batch may be smaller than the others.
@@ -1116,37 +991,21 @@ def outcome(schedule, send, numbers=1):
             return str(error)
 
 
+# %% [markdown]
+# **Why does it hang under 1F1B?** Name a suspect. Then see where the ranks stood.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("07.send")
+ask("07.send").commit("the messages are too large for gloo's buffers")
+### END SOLUTION
+
 # %% tags=["computed-time"]
 print("GPipe, one number a message: ", outcome(schedules.gpipe(2, 4), dist.send))
 print("1F1B, one number a message:  ", outcome(schedules.one_f_one_b(2, 4), dist.send))
 
 # %%
-suspects = [
-    "the messages are too large for gloo's buffers",
-    "the ranks run different schedules",
-    "both ranks are sending, and neither receives",
-    "rank 1 has ended early",
-]
-stuck = Predict("07.send", "Why does it hang under 1F1B?", choices=suspects)
-### BEGIN SOLUTION
-### STUB # Choose below and press the button, or write for example: stuck.commit(suspects[0])
-stuck.commit(suspects[0])
-### END SOLUTION
-stuck
-
-# %%
-stuck.reveal(
-    measured=suspects[2],
-    label="the evidence says",
-    misreadings={
-        suspects[0]: "A message was one number, four bytes. Smaller is hardly possible.",
-        suspects[1]: "Both read the same table. GPipe's works.",
-        suspects[3]: "The report has it waiting in a message.",
-    },
-    because="Under GPipe everything goes down first, and then everything up. Under 1F1B they cross: rank 0 sends F1 "
-    "while rank 1 sends B0. `dist.send` returns when the message has been taken, and each would take the other's in "
-    "its next line.",
-)
+reveal("07.send")
 
 # %% [markdown]
 # So both were wrong about `dist.send`: sends that cross end in a deadlock on gloo, with the smallest message there is.
@@ -1275,7 +1134,7 @@ def from_csv_by_torch(me, stages, schedule):
 compare(four, designed, from_csv_by_torch, tuple(tensor[:24] for tensor in batches[0]))
 
 # %% [markdown]
-# The same gradients from two runtimes, for a schedule that neither knew. And the time of a step, side by side:
+# Two runtimes, and both read the schedule as a table. And the time of a step, side by side:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -1328,8 +1187,8 @@ quiz("07")
 #
 # You can say how long a pipeline waits before it is built, and when the usual formula lies. You know the three prices
 # of a smaller bubble: memory (more micro-batches under GPipe), messages (interleaving), put-off work (zero bubble). You
-# have designed a schedule that no library ships and had it executed twice. You know three faults by their evidence: the
-# bill, the ratio, and the deadlock of two ranks that stand in the same line.
+# can write a schedule that no library ships and have it executed by two runtimes. You know three faults by their
+# evidence: the bill, the ratio, and the deadlock of two ranks that are both sending.
 #
 # **The limit.** A stage is at least one layer, and a layer has to fit on one device. For a very wide layer it does not.
 # And the more stages, the more micro-batches it takes to fill them, until the batch is larger than is good for

@@ -40,17 +40,11 @@ def page(lesson: str) -> str:
 
 def told_sentences(lesson: str) -> Iterator[str]:
     """Every text in the functions that tell, f-strings piece by piece; and what the quiz says after an answer."""
-    for asked in predictions_of(lesson):
-        module = inspect.getmodule(asked.tell)
-        tree = ast.parse(inspect.getsource(module))
-        for function in ast.walk(tree):
+    for module in {inspect.getmodule(asked.tell) for asked in predictions_of(lesson)}:
+        for function in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(function, ast.FunctionDef):
-                yield from (
-                    n.value
-                    for n in ast.walk(function)
-                    if isinstance(n, ast.Constant) and isinstance(n.value, str)
-                )
-        break
+                texts = (node.value for node in ast.walk(function) if isinstance(node, ast.Constant))
+                yield from (text for text in texts if isinstance(text, str))
     for question in quiz_of(lesson):
         yield question.because
         yield from question.misconceptions.values()

@@ -46,7 +46,7 @@ GOOD = '''\
 # **10 minutes · difficulty 2 of 5 · needs: cpu**
 
 # %%
-from course_lib import Predict
+from course_lib.widgets import MemoryExplorer
 from course_lib.parallel.data import DataParallel
 
 print("hello")
@@ -56,7 +56,7 @@ print("hello")
 print("took a while")
 
 # %%
-Predict("05.double", "What is twice two?")
+MemoryExplorer("What is twice two?")
 
 
 # %%
@@ -153,7 +153,7 @@ BAD_SOURCES = [
     ("links_resolve", *in_last_cell("[x](/etc/hosts)"), 32, "absolute path"),
     ("links_resolve", *in_last_cell("[x](file:///etc/hosts)"), 32, "no link that works for others"),
     ("widgets_have_pictures", " and ![two boxes and an arrow](../assets/a.png)", "", 19, "no picture"),
-    ("widgets_have_pictures", "# %%\nPredict", "# %% [markdown]\n# ## Next\n\n# %%\nPredict", 22, "picture"),
+    ("widgets_have_pictures", "# %%\nMemory", "# %% [markdown]\n# ## Next\n\n# %%\nMemory", 22, "picture"),
     ("widgets_have_pictures", *in_last_cell("\n# %%\nfrom ipywidgets import Text\nText()"), 35, "no picture"),
 ]  # fmt: skip
 
@@ -254,7 +254,7 @@ def test_a_time_stands_in_a_tagged_cell(planted: Planted, text: str):
     rule = next(rule for rule in RULES if rule.__name__ == "timings_are_tagged")
     found = rule(planted.lesson(outputs=text))
     assert [sentence.split(":")[1] for sentence in found] == ["9", "19", "23"], "all but the tagged cell"
-    tagged = GOOD.replace("# %%\nPredict", '# %% tags=["computed-time"]\nPredict')
+    tagged = GOOD.replace("# %%\nMemory", '# %% tags=["computed-time"]\nMemory')
     assert len(rule(planted.lesson(tagged, outputs=text))) == 2
 
 

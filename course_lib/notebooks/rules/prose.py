@@ -26,7 +26,6 @@ _HEADING = re.compile(r"^#{1,6} +(?P<text>.+?)\s*$", re.MULTILINE)
 _SECTION = re.compile(r"^#{1,2} ", re.MULTILINE)
 _WORDS = re.compile(r"\bsimply\b", re.IGNORECASE)
 _WIDGET_HOMES = ("ipywidgets", "course_lib.widgets")
-_WIDGET_NAMES = {"Predict", "ask", "quiz"}
 
 
 def images_have_alt_text(lesson: Lesson) -> list[str]:
@@ -65,7 +64,10 @@ def links_resolve(lesson: Lesson) -> list[str]:
 
 
 def widgets_have_pictures(lesson: Lesson) -> list[str]:
-    """Above each widget, in its own section, stands a picture: where nobody runs it, no widget shows."""
+    """Above each explorer, in its own section, stands a picture: where nobody runs it, no widget shows.
+
+    A question and a quiz need none: their text shows without a front end.
+    """
     found, picture = [], False
     for cell, built in zip(lesson.source.cells, lesson.solution.cells, strict=True):
         if not cell.is_code:
@@ -113,7 +115,7 @@ def _shows_widget(built: NotebookNode) -> bool:
 
 
 def _widget_names(lesson: Lesson) -> set[str]:
-    names = set(_WIDGET_NAMES)
+    names: set[str] = set()
     for cell in lesson.source.cells:
         for node in ast.walk(parse(cell)) if cell.is_code else ():
             if isinstance(node, ast.ImportFrom) and node.module in _WIDGET_HOMES:

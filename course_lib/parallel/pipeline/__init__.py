@@ -17,6 +17,7 @@ _HOME_OF = {
     "StageFailed": "stage_run",
     "Step": "messages",
     "average_gradients": "data_parallel",
+    "joint_step": "data_parallel",
     "run_pipeline": "measured",
     "run_pipeline_steps": "measured",
     "steps_of": "messages",

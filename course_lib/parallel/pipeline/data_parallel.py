@@ -8,7 +8,7 @@ bytes. On 4 ranks, two pipelines of two stages::
     groups = [dist.new_group(ranks) for ranks in ([0, 2], [1, 3])]     # the same stages; made on all ranks
     pipeline = Pipeline(me, stages, schedule, loss_of, ranks=pairs[me.rank // 2])
     pipeline.step(x, y)
-    average_gradients(pipeline, groups[me.rank % 2])
+    average_gradients(pipeline, groups[me.rank % 2])         # these two lines are ``joint_step``
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from course_lib.parallel.pipeline.runtime import Pipeline
 
-__all__ = ["average_gradients"]
+__all__ = ["average_gradients", "joint_step"]
 
 
 def average_gradients(pipeline: Pipeline, group: dist.ProcessGroup | None = None) -> None:
@@ -39,3 +39,16 @@ def average_gradients(pipeline: Pipeline, group: dist.ProcessGroup | None = None
         dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=group)
         for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
+
+
+def joint_step(
+    pipeline: Pipeline, x: torch.Tensor, y: torch.Tensor, group: dist.ProcessGroup | None = None
+) -> torch.Tensor | None:
+    """One batch over several pipelines: ``pipeline.step`` on this one's part of it, then the mean of the gradients.
+
+    ``group`` holds the ranks with the same stages (default: all). Returns what ``step`` returns: the loss of this
+    pipeline's own part.
+    """
+    loss = pipeline.step(x, y)
+    average_gradients(pipeline, group)
+    return loss

@@ -5,9 +5,10 @@
 from course_lib.learn.exercises.lesson_01.accumulate import ACCUMULATE
 from course_lib.learn.exercises.lesson_01.evaluate import EVALUATE
 from course_lib.learn.exercises.lesson_01.ledger import LEDGER
+from course_lib.learn.exercises.lesson_01.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_01.quiz import QUIZ
 from course_lib.learn.exercises.lesson_01.recompute import RECOMPUTE
 
-__all__ = ["EXERCISES", "QUIZ"]
+__all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
 EXERCISES = (LEDGER, ACCUMULATE, RECOMPUTE, EVALUATE)

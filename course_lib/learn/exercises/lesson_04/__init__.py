@@ -4,9 +4,10 @@ from course_lib.learn.exercises.lesson_04.accumulate import ACCUMULATE
 from course_lib.learn.exercises.lesson_04.drift import DRIFT
 from course_lib.learn.exercises.lesson_04.gradients import GRADIENTS
 from course_lib.learn.exercises.lesson_04.overlap import OVERLAP
+from course_lib.learn.exercises.lesson_04.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_04.quiz import QUIZ
 from course_lib.learn.exercises.lesson_04.sampler import SAMPLER
 
-__all__ = ["EXERCISES", "QUIZ"]
+__all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
 EXERCISES = (GRADIENTS, OVERLAP, SAMPLER, ACCUMULATE, DRIFT)

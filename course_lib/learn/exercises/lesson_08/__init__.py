@@ -5,8 +5,9 @@ from course_lib.learn.exercises.lesson_08.gates import GATES
 from course_lib.learn.exercises.lesson_08.loss import LOSS
 from course_lib.learn.exercises.lesson_08.mlp import MLP
 from course_lib.learn.exercises.lesson_08.norm import NORM
+from course_lib.learn.exercises.lesson_08.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_08.quiz import QUIZ
 
-__all__ = ["EXERCISES", "QUIZ"]
+__all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
 EXERCISES = (BETWEEN, GATES, MLP, LOSS, NORM)

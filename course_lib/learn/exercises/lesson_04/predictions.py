@@ -1,0 +1,276 @@
+"""What lesson 04 asks before a run, and tells after it; what it asks of times is in ``predictions_timed``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from course_lib.cost import collective_cost
+from course_lib.learn.asked import Asked, Told
+from course_lib.learn.exercises.lesson_04.predictions_timed import BREAK_EVEN, BUCKETS, CALLS, SPEEDUP
+from course_lib.link import Link
+
+__all__ = ["PREDICTIONS"]
+
+_ANY_LINK = Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
+
+_OUTCOMES = ("an error", "four ranks that wait for ever", "four different models", "four equal models")
+
+
+def _apart(furthest: float) -> Told:
+    """From the largest difference of a weight between two ranks."""
+    return Told(
+        measured=_OUTCOMES[3] if furthest == 0 else _OUTCOMES[2],
+        because="Four models, each trained on a quarter of the data. Every log looks healthy, and the file that rank 0 "
+        "saves is a model that has seen a quarter of the images.",
+        misreadings={
+            _OUTCOMES[
+                3
+            ]: "They began alike. From the first step on, each saw other images, so each had another "
+            "gradient and took another step.",
+            _OUTCOMES[
+                0
+            ]: "Nothing here is an error to PyTorch: a process group is an offer to send messages, not a "
+            "duty.",
+            _OUTCOMES[1]: "Whoever calls no collective waits for nobody.",
+        },
+    )
+
+
+def _weights(broadcasts: float, num_tensors: int) -> Told:
+    """From the broadcasts of one rank in ten steps, and how many parameters there are to send."""
+    return Told(
+        measured=broadcasts / num_tensors,
+        because="Once, at the start. After that only gradients travel: one all-reduce for each parameter and step. The "
+        "article describes another program.",
+        misreadings={
+            10: "That is how `nn.DataParallel` works, which copies its model anew in every forward pass. Here each "
+            "rank takes the step itself.",
+            0: "Nearly: once, before the first step, because nothing else makes the ranks begin alike.",
+        },
+    )
+
+
+def _bytes(sent_bytes: float, gradient_bytes: int) -> Told:
+    """From what a rank sent in a step, and the size of all gradients."""
+    by_model = collective_cost("all_reduce", gradient_bytes, _ANY_LINK, num_ranks=4).bytes_sent[0]
+    gradient_kib = gradient_bytes / 1024
+    return Told(
+        measured=round(sent_bytes / 1024, 1),
+        model=round(by_model / 1024, 1),
+        because="A ring all-reduce: 2 (n - 1)/n of the gradients, here one and a half times. It does not depend on the "
+        "batch, and hardly on the number of ranks.",
+        misreadings={
+            3 * gradient_kib: "That sends everybody's gradients to everybody. The sum is made on the way.",
+            gradient_kib: "With two ranks it would be that; with four it is 2 (n - 1)/n of the gradients, half as much "
+            "again.",
+        },
+        apart="These are counted bytes, not times: noise cannot move them. Look which calls the meter has counted.",
+    )
+
+
+_LAYERS = ("the first layer's", "the last layer's", "all at once")
+
+
+def _order(came: Sequence[str], forward: Sequence[str]) -> Told:
+    """From the parts of the model as their gradients came, and as the forward pass goes through them."""
+    return Told(
+        measured=_LAYERS[1] if came[0] == forward[-1] else _LAYERS[0],
+        because="So the last layers' gradients can be under way while the first layers' are still being computed.",
+        misreadings={
+            _LAYERS[
+                2
+            ]: "They are all there when `backward()` returns. It comes to the layers one after the other.",
+            _LAYERS[0]: "Backward begins at the loss and goes from the end of the model to its beginning.",
+        },
+    )
+
+
+def _pieces(sent_kib: float, gradient_bytes: int) -> Told:
+    return Told(
+        measured=round(sent_kib),
+        model=round(4 * gradient_bytes / 1024),
+        because="DDP does not know what a step is: its hooks average after each backward pass. Three of these four "
+        "all-reduces are for nothing, because the mean of sums is the sum of means.",
+        misreadings={
+            gradient_bytes
+            / 1024: "One step of the *optimizer*. Every backward pass averages, and there are four."
+        },
+        apart="These are counted bytes, not times: noise cannot move them. Look which calls the meter has counted.",
+    )
+
+
+def _reads(dealt: Sequence[Sequence[int]]) -> Told:
+    """From the indices that each rank was dealt."""
+    return Told(
+        measured=str(sum(map(len, dealt))),
+        because="Each rank gets three, and two of the examples come twice. In training that hardly matters; an "
+        "accuracy that counts an image twice is wrong.",
+        misreadings={
+            "10": '"Unique and not overlapping" is what one reads about it. Ten do not divide by four.',
+            "8": "That is what `drop_last=True` gives: everybody the same number, and two examples left out.",
+        },
+    )
+
+
+_ACCURACIES = ("clearly better", "about the same", "clearly worse")
+
+
+def _rate(alone: float, together: float) -> Told:
+    """From the accuracy of one rank and of four, with one learning rate."""
+    change = together - alone
+    because = "Fewer steps of the same length go less far."
+    if change > -0.01:
+        because = (
+            f"Here the four ranks, with a quarter of the steps, came out {100 * change:+.1f} points beside the one. "
+            "Usually fewer steps of one length go less far; a single run can hide it. Try fewer epochs."
+        )
+    return Told(
+        measured=_ACCURACIES[1] if abs(change) < 0.01 else _ACCURACIES[0] if change > 0 else _ACCURACIES[2],
+        because=because,
+        misreadings={
+            _ACCURACIES[
+                1
+            ]: "The *step* is the one that one device would take with a batch of 128. That is another run "
+            "than one with a batch of 32: a quarter of the steps, each of them as long as before.",
+            _ACCURACIES[0]: "Each step's gradient is less noisy, and there are only a quarter as many steps.",
+        },
+    )
+
+
+_SAME = ("yes, to rounding", "no")
+
+
+def _norm(difference: str) -> Told:
+    """From the lesson's sentence on how far the weights are off."""
+    return Told(
+        measured=_SAME[0] if difference.startswith("no weight") else _SAME[1],
+        because="Each rank normalised by its own six images. With one or two images on a rank those numbers are mostly "
+        "noise, and that is where a small batch on each device does harm.",
+        misreadings={_SAME[0]: "All gradients were averaged; but they are gradients of another function."},
+    )
+
+
+_FLAG = (
+    "the ranks began with different weights",
+    "no gradient was ever averaged",
+    "the learning rate is too high",
+    "one rank read other images",
+)
+
+
+def _flag() -> Told:
+    return Told(
+        measured=_FLAG[1],
+        label="the evidence says",
+        because="Not one all-reduce in 8 steps. DDP reads the flag in its *forward* pass, where it prepares the hooks; "
+        "here it is set between forward and backward, one line too late, and always False when it is read.",
+        misreadings={
+            _FLAG[
+                0
+            ]: "The first line of evidence says that they began alike: DDP sent rank 0's weights to all.",
+            _FLAG[2]: "A high rate is the same high rate on both ranks; they would go astray together.",
+            _FLAG[
+                3
+            ]: "They always do, in data parallelism. What has to be the same is the averaged gradient.",
+        },
+    )
+
+
+_SEEDS = (
+    "set_epoch has no effect",
+    "the padding repeats digits",
+    "each rank shuffles with a seed of its own",
+    "all ranks read the same digits",
+)
+
+
+def _seeds() -> Told:
+    return Told(
+        measured=_SEEDS[2],
+        label="the evidence says",
+        because="Each rank takes every fourth card, of another pack. About a third of the digits goes to nobody, "
+        "others go to two ranks or three. The fix is one line: `seed=1234` for the sampler, on every rank. Dropout may "
+        "keep its own.",
+        misreadings={
+            _SEEDS[0]: "The two epochs differ, so it has one.",
+            _SEEDS[1]: "The padding fills a gap of at most three on four ranks. Here hundreds are repeated.",
+            _SEEDS[
+                3
+            ]: "Then four ranks would have read some digits, and none of the digits would be read by one rank "
+            "alone.",
+        },
+    )
+
+
+_CONTENTS = ("step 100", "step 200", "nothing that can be loaded")
+
+
+def _crash(step: int | None) -> Told:
+    """From the step that the file left by ``torch.save`` holds; None where it cannot be loaded."""
+    return Told(
+        measured=_CONTENTS[2] if step is None else f"step {step}",
+        because="Hours of work, lost to the attempt to save them. So write a *draft* in the same folder, flush it to "
+        "the disk, and rename it: there is no moment at which a rename is half done.",
+        misreadings={
+            _CONTENTS[
+                0
+            ]: "To open a file for writing empties it. The old one is gone before the first new byte is "
+            "there.",
+            _CONTENTS[1]: "It died before it was through.",
+        },
+    )
+
+
+PREDICTIONS = (
+    Asked(name="04.apart", question="What do you get?", choices=_OUTCOMES, tell=_apart),
+    Asked(
+        name="04.weights",
+        question="Ten steps: how many times do the weights travel?",
+        unit="times",
+        high=1000,
+        tell=_weights,
+    ),
+    Asked(
+        name="04.bytes",
+        question="How much does each of four ranks send in a step?",
+        unit="KiB",
+        tell=_bytes,
+    ),
+    CALLS,
+    Asked(name="04.order", question="Whose gradient is there first?", choices=_LAYERS, tell=_order),
+    BUCKETS,
+    Asked(
+        name="04.pieces",
+        question="4 pieces, one step: what does each of two ranks send?",
+        unit="KiB",
+        tell=_pieces,
+    ),
+    Asked(
+        name="04.reads",
+        question="Ten examples on four ranks: how many are read?",
+        choices=("8", "10", "12"),
+        tell=_reads,
+    ),
+    Asked(
+        name="04.rate",
+        question="The same script on four ranks, same learning rate: accuracy?",
+        choices=_ACCURACIES,
+        tell=_rate,
+    ),
+    Asked(
+        name="04.norm",
+        question="With BatchNorm: the same weights as one device?",
+        choices=_SAME,
+        tell=_norm,
+    ),
+    SPEEDUP,
+    BREAK_EVEN,
+    Asked(name="04.flag", question="Why do the replicas differ?", choices=_FLAG, tell=_flag),
+    Asked(name="04.seeds", question="Why does training go slowly?", choices=_SEEDS, tell=_seeds),
+    Asked(
+        name="04.crash",
+        question="What is in last.pt after the crash?",
+        choices=_CONTENTS,
+        tell=_crash,
+    ),
+)

@@ -1,0 +1,222 @@
+"""What lesson 06 asks before a run, and tells after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_lib import cost
+from course_lib.cost.activations import activation_bytes, transformer_activations
+from course_lib.learn.asked import Asked, Told
+from course_lib.parallel.model.cutting import buffers_kept, pieces_of
+
+if TYPE_CHECKING:
+    from course_lib.meter import Balance
+    from course_lib.models import TransformerConfig
+
+__all__ = ["PREDICTIONS"]
+
+_BATCH = 16  # windows of text, in the transformer's batch
+_NEAR = 1.25  # times within this factor of each other are about the same
+
+_SENT, _NOTHING, _SENDER, _WORKED = _RETURNED = (
+    "the tensor that was sent",
+    "nothing",
+    "the sender's rank",
+    "whether it worked",
+)
+
+
+def _recv(returned: int | None) -> Told:
+    """From what the call gave back on rank 1."""
+    return Told(
+        measured=_SENDER if returned == 0 else _NOTHING,
+        misreadings={
+            _SENT: "One would think so. Then somebody would have to make it, and know how large; recv writes into a "
+            "tensor that you pass.",
+            _NOTHING: "Close: the numbers are in the room that you made. What comes back is of use with "
+            "src=None, which takes a message from anybody.",
+            _WORKED: "Where it does not work, an error is raised. What comes back is of use with src=None, which takes "
+            "a message from anybody.",
+        },
+        because="The receiver makes the room, of the right shape and dtype, and recv fills it. As written in that "
+        "tutorial, the call fails at once: 0 is not a tensor.",
+    )
+
+
+def _gradients(with_a_gradient: int, num_parameters: int) -> Told:
+    return Told(
+        measured=with_a_gradient,
+        misreadings={
+            num_parameters: "In one process it did. Here backward walks from the loss to the activation that rank 1 "
+            "received, and that is a tensor without a past.",
+            num_parameters // 2: "Half of the model learns, and it is the other half: all that rank 1 holds.",
+        },
+        because="A message carries numbers, and no graph. No error, no warning: half of the model does not learn, and "
+        "the loss goes down all the same, because the other half does.",
+    )
+
+
+_WHITE = (
+    "The model knows equal parts and messages that take no time. Where a machine has other work a rank wakes up late, "
+    "and whoever waits for it is late as well. Run the cell with the timelines once more, then this one: a number that "
+    "moves is such waiting. One that stays is messages; the picture shows them as gaps from one box to the next."
+)
+
+
+def _two(percent: float) -> Told:
+    return Told(
+        measured=round(percent),
+        model=100 / 2,
+        misreadings={100: "Both have work to do, but not at the same time: each needs what the other makes."},
+        because="The batch is in one place. While it is with rank 1, rank 0 has nothing to do. The model says 1/p for "
+        "p equal parts. It leaves out the messages.",
+        apart=_WHITE,
+    )
+
+
+def _four(percent: float) -> Told:
+    return Told(
+        measured=round(percent),
+        model=100 / 4,
+        misreadings={lambda share: share > 40: "Each rank still does all of its part, in a row of four."},
+        because="By the model each rank works for one part in four. Rank 0 has the longest wait in the middle, the "
+        "last rank before and after.",
+        apart=_WHITE,
+    )
+
+
+_MOVING, _WAITING, _SAME = _LOST = ("moving", "waiting for the other", "about the same")
+
+
+def _moving(lost_s: Mapping[str, float]) -> Told:
+    """From seconds of a step: of moving, and of waiting for the other."""
+    most, least = max(lost_s.values()), min(lost_s.values())
+    return Told(
+        measured=_SAME if most <= _NEAR * least else max(lost_s, key=lost_s.__getitem__),
+        misreadings={
+            _MOVING: "Moving is what one sees in the code. Waiting is what the other device does meanwhile."
+        },
+        because=f"Here the larger of the two is {most / least:.1f} times the smaller. A quick link leaves the waiting, "
+        "and on a slow enough link moving takes longer: the table shows where that begins on your machine.",
+    )
+
+
+def _memory(peaks: Mapping[int, Sequence[Balance]], config: TransformerConfig) -> Told:
+    """From the peak of each rank, by number of parts. The model: half of the state, and what the last part keeps."""
+    whole = cost.transformer_memory(config, batch_size=_BATCH)
+    late = tuple(f"blocks.{i}:" for i in range(config.num_layers // 2, config.num_layers))
+    kept = transformer_activations(config, batch_size=_BATCH)
+    last = activation_bytes(item for item in kept if item.name.startswith((*late, "head:")))
+    half_of_the_state = (sum(whole.values()) - whole["activation"]) / 2
+    return Told(
+        measured=round(100 * max(peak.total_bytes for peak in peaks[2]) / peaks[1][0].total_bytes),
+        model=round(100 * (half_of_the_state + last) / sum(whole.values())),
+        misreadings={
+            lambda percent: (
+                percent >= 90
+            ): "That is what a replica holds. Here no rank has a layer of the other.",
+            lambda percent: percent <= 30: "Two ranks share it, so the fuller one has at least half.",
+        },
+        because="The parts share out everything: parameters, gradients, optimizer state, activations. Half each would "
+        "be so if the halves were alike. Both have two blocks; the last part also has the scores, one for each of 256 "
+        "possible bytes at every position, and the loss. This cut looked at parameters alone.",
+        apart="The ledger counts bytes, so noise cannot move them. Compare the bars label by label: the model leaves "
+        "out what lives for a moment, such as gradients of activations.",
+    )
+
+
+def _flops(model: torch.nn.Module, x: torch.Tensor) -> list[int]:
+    """Of each piece, the arithmetic of a forward pass over ``x``."""
+    counted = []
+    with torch.no_grad(), buffers_kept(model):
+        for piece in pieces_of(model).values():
+            with FlopCounterMode(display=False) as counter:
+                x = piece(x)
+            counted.append(counter.get_total_flops())
+    return counted
+
+
+def _lopsided(
+    times_s: Sequence[float], by_parameters: Sequence[range], model: torch.nn.Module, images: torch.Tensor
+) -> Told:
+    """From the seconds of each piece, and the cut in two by parameters."""
+
+    def share_of_first(costs: Sequence[float]) -> int:
+        return round(100 * sum(costs[i] for i in by_parameters[0]) / sum(costs))
+
+    return Told(
+        measured=share_of_first(times_s),
+        model=share_of_first(_flops(model, images)),
+        misreadings={
+            50: "Parameters do not tell how often they are used: an early convolution runs over every pixel.",
+            lambda percent: (
+                percent < 40
+            ): "It is the late pieces that have the parameters. Who has the pixels?",
+        },
+        because="The late pieces hold the parameters, the early ones do the work. The model counts multiplications in "
+        "convolutions and in the last layer, and nothing else: no norms, no moving of memory.",
+        apart="Run the cell with the times once more. If the number moves, other work on this machine is in it. If it "
+        "stays, memory is: large pictures with few channels take longer than their arithmetic.",
+    )
+
+
+_DIVIDED, _ALONE, _BEGAN, _PRECISION = _SUSPECTS = (
+    "the loss is divided by the number of ranks",
+    "each copy of the matrix learns from its own place alone",
+    "the ranks began with different weights",
+    "the activation loses precision on the way",
+)
+
+
+def _tied() -> Told:
+    return Told(
+        measured=_ALONE,
+        label="the evidence says",
+        because="The first loss agrees, so weights and activations were right. After the first step the copies differ, "
+        "and in that step neither had the gradient of the uncut matrix, which is the sum of theirs. One tensor became "
+        "two when the model was cut, and nobody told the optimizers.",
+        misreadings={
+            _DIVIDED: "Then every gradient would be half as large, and the two copies would not part.",
+            _BEGAN: "Then the loss of step 0 would differ. It agrees.",
+            _PRECISION: "Then the loss of step 0 would differ a little. It agrees.",
+        },
+    )
+
+
+PREDICTIONS = (
+    Asked(name="06.recv", question="What does dist.recv(...) return?", choices=_RETURNED, tell=_recv),
+    Asked(
+        name="06.gradients",
+        question="How many of rank 0's parameters have a gradient?",
+        unit="parameters",
+        tell=_gradients,
+    ),
+    Asked(
+        name="06.two",
+        question="What share of the time does a device work, of two?",
+        unit="%",
+        high=100,
+        tell=_two,
+    ),
+    Asked(name="06.four", question="And of four?", unit="%", high=100, tell=_four),
+    Asked(name="06.moving", question="What takes more of a device's time?", choices=_LOST, tell=_moving),
+    Asked(
+        name="06.memory",
+        question="What share of the uncut model's peak does the fuller rank hold?",
+        unit="%",
+        high=200,
+        tell=_memory,
+    ),
+    Asked(
+        name="06.lopsided",
+        question="Cut evenly by parameters: rank 0's share of the computing?",
+        unit="%",
+        high=100,
+        tell=_lopsided,
+    ),
+    Asked(name="06.tied", question="Why is it another model?", choices=_SUSPECTS, tell=_tied),
+)

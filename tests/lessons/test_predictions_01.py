@@ -1,0 +1,91 @@
+"""What lesson 01 tells after a run: right beside plausible runs, and frank beside runs that the model does not meet."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from course_lib.cost import model_state
+from course_lib.learn import ask, exercises, reveal
+from course_lib.learn.revealed import _agree
+from course_lib.meter import Span, Timeline
+from course_lib.models import TransformerConfig
+
+ASKED = {asked.name: asked for asked in exercises.predictions_of("01")}
+PARAMETERS, KEPT = (
+    94_186,
+    1_872_132,
+)  # of the CNN, and what its forward pass keeps of 64 digits, as the ledger found
+STATE = model_state(PARAMETERS, optimizer="adamw", num_tensors=11)
+READER = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
+CONVOLUTIONS = [2 * 9 * 1 * 32 * 64, 2 * 9 * 32 * 64 * 16, 2 * 9 * 64 * 128 * 4, 2 * 128 * 10]  # FLOP a digit
+TWICE_BUT_THE_FIRST = 2 - CONVOLUTIONS[0] / sum(CONVOLUTIONS)  # nobody asks for the gradient of the pixels
+
+
+def held(size_bytes):
+    """A balance, and as well a ledger with this balance at its peak."""
+    balance = SimpleNamespace(total_bytes=size_bytes)
+    return SimpleNamespace(total_bytes=size_bytes, peak=lambda: balance)
+
+
+def epoch(forward_s, backward_s):
+    """Six batches, the first of them disturbed by something else."""
+    timeline, now = Timeline(), 0.0
+    for batch in range(6):
+        for name, lasts_s in (("forward", forward_s), ("backward", backward_s)):
+            end = now + lasts_s * (50 if batch == 0 and name == "forward" else 1)
+            timeline.add(Span(0, name, "compute", now, end))
+            now = end
+    return timeline
+
+
+RUNS = [  # name, what ran, what is measured, what the model says
+    (
+        "01.peak",
+        (held(3_621_740), STATE, KEPT),
+        3537,
+        round((4 * 4 * PARAMETERS + 11 * 4 + KEPT) / 1024),
+    ),
+    ("01.backward", (epoch(0.003, 0.006),), 2.0, round(TWICE_BUT_THE_FIRST, 2)),
+    ("01.mfu", (0.331,), 33.1, None),
+    ("01.pieces", (0.4,), "off by more than 1 %", None),
+    ("01.pieces", (1e-7,), "the same, up to rounding", None),
+    ("01.autocast", (READER, held(1000), held(788)), 79, 79),  # 79 %: also what the ledger found
+    ("01.recompute", (READER, 1000, 271), 27, 27),  # 27 %: also what the ledger found
+    ("01.clinic", (), "total += ... in evaluate_as_sent", None),
+]
+FAR = [
+    ("01.peak", (held(9_000_000), STATE, KEPT)),
+    ("01.backward", (epoch(0.003, 0.003),)),
+    ("01.autocast", (READER, held(1000), held(500))),
+    ("01.recompute", (READER, 1000, 900)),
+]
+
+
+@pytest.mark.parametrize(("name", "run", "measured", "model"), RUNS)
+def test_what_is_told(name, run, measured, model):
+    told = ASKED[name].tell(*run)
+    assert (told.measured, told.model) == (measured, model)
+
+
+@pytest.mark.parametrize(("name", "run", "measured", "model"), [one for one in RUNS if one[1] != (1e-7,)])
+def test_a_misreading_is_a_possible_answer_and_a_wrong_one(name, run, measured, model):
+    asked = ASKED[name]
+    for key in asked.tell(*run).misreadings:
+        if callable(key):
+            assert any(key(percent) for percent in range(int(asked.low), int(asked.high) + 1))
+            assert not key(measured)
+            assert model is None or not key(model)
+        else:
+            assert key in asked.choices if asked.choices else asked.low <= key <= asked.high
+            assert not _agree(key, measured)
+            assert not _agree(key, model)
+
+
+@pytest.mark.parametrize(("name", "run"), FAR)
+def test_a_run_far_from_the_model_is_said_to_be_so(name, run):
+    shown = reveal(name, *run)
+    assert shown.is_apart
+    assert f"the cost model and the run are apart. {ASKED[name].tell(*run).apart}" in repr(shown)
+    ask(name).reset()

@@ -1,0 +1,90 @@
+"""What lesson 03's reveals tell: the right answer from a run, and a sentence for each way to miss it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from course_lib.learn import ask, exercises, reveal
+from course_lib.learn.asked import Asked, Told
+from course_lib.meter import MemoryLedger
+from course_lib.parallel.data import thread_race
+from course_lib.parallel.data.thread_race import Race
+
+ASKED = {asked.name: asked for asked in exercises.predictions_of("03")}
+SLOWED = Race(2, one_s=(1.0, 0.9), threads_s=(1.5, 1.0), processes_s=(0.5,))
+GAINED = Race(2, one_s=(0.9,), threads_s=(0.6,), processes_s=(0.5,))
+PLACES = [(process, thread) for process in range(4) for thread in range(4)]
+
+RUNS = {  # what the cells hand over, and what comes of it by hand
+    "03.rows": (([8, 8, 8, 8],), 8),
+    "03.copies": ((6 * 4000.0, 4000), 6),
+    "03.mean": ((10.0,), 10),
+    "03.device_0": (({"parameter": 300, "other": 28}, SimpleNamespace(total_bytes=200)), 1.64),
+    "03.threads": ((SLOWED,), 0.9),
+    "03.self": ((), "a replica counts on itself, and is thrown away"),
+    "03.keys": ((), "no name in the file fits"),
+    "03.processes": ((PLACES,), 16),
+}
+
+
+def told(name: str) -> Told:
+    return ASKED[name].tell(*RUNS[name][0])
+
+
+def is_possible(asked: Asked, answer: object) -> bool:
+    return (
+        answer in asked.choices
+        if asked.choices
+        else isinstance(answer, int | float) and (asked.low <= answer <= asked.high)
+    )
+
+
+def test_every_question_is_tried():
+    assert list(RUNS) == list(ASKED)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_right_answer(name: str):
+    assert told(name).measured == RUNS[name][1]
+    assert is_possible(ASKED[name], told(name).measured)
+    assert told(name).model in (None, RUNS[name][1])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_misreading_is_possible_and_wrong(name: str):
+    right = RUNS[name][1]
+    for key in told(name).misreadings:
+        wrong = not key(right) if callable(key) else is_possible(ASKED[name], key) and key != right
+        assert wrong, key
+
+
+def test_device_0_is_told_of_what_a_ledger_gives():
+    held = MemoryLedger().now()
+    assert ASKED["03.device_0"].tell({"parameter": 8}, SimpleNamespace(total_bytes=4)).measured == 2
+    assert hasattr(held, "total_bytes")
+
+
+def test_threads_that_gain_are_not_said_to_lose(monkeypatch):
+    assert "used up nearly all" in told("03.threads").because
+    gained = ASKED["03.threads"].tell(GAINED).because
+    assert "gained a little" in gained
+    assert "used up" not in gained
+    assert "processes" not in gained
+    crowded = Race(2, one_s=(1.0,), threads_s=(1.6,), processes_s=(1.25,))
+    assert (
+        "two processes, which share no lock, came to 0.80 times" in ASKED["03.threads"].tell(crowded).because
+    )
+    monkeypatch.setattr(exercises.lesson_03.predictions, "interpreter_lock", lambda: "off")
+    assert ASKED["03.threads"].tell(GAINED).because.startswith("Your Python has no such lock.")
+    assert thread_race.interpreter_lock() in ("on", "off")
+
+
+def test_a_run_far_from_the_model_is_called_apart():
+    ask("03.copies").reset()
+    ask("03.copies").commit(6)
+    shown = reveal("03.copies", 9 * 4000.0, 4000)
+    assert shown.is_right
+    assert "Here the cost model and the run are apart. These are counted bytes" in repr(shown)
+    assert "apart" not in repr(reveal("03.copies", 6 * 4000.0, 4000))

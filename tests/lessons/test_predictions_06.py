@@ -1,0 +1,108 @@
+"""What lesson 06 tells of runs that might have been: measured, model, misreadings; and where the two are apart."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from course_lib.learn import ask, exercises, reveal
+from course_lib.models import ResNet, TransformerConfig
+from course_lib.parallel.model import parameter_costs, split_evenly
+
+ASKED = {one.name: one for one in exercises.predictions_of("06")}
+CONFIG = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
+RESNET = ResNet((2, 2, 2, 2), width=8, bottleneck=False, num_classes=10, small_images=True)
+BY_PARAMETERS = split_evenly(parameter_costs(RESNET), 2)
+
+
+def peaks(fuller):
+    """Of 1000 bytes uncut, the fuller of two ranks has so many."""
+    held = {1: [1000], 2: [400, fuller]}
+    return {n: [SimpleNamespace(total_bytes=each) for each in ranks] for n, ranks in held.items()}
+
+
+def times(first):
+    """Seconds of the ten pieces; so much of them in the first part of the cut by parameters."""
+    sizes = [len(part) for part in BY_PARAMETERS]
+    return [first / sizes[0]] * sizes[0] + [(1 - first) / sizes[1]] * sizes[1]
+
+
+def lopsided(first):
+    return times(first), BY_PARAMETERS, RESNET, torch.randn(2, 3, 32, 32)
+
+
+def conv_share():
+    """By hand: a block has two 3 x 3 convolutions, three of eight also a 1 x 1; sizes halve, widths double."""
+    pieces = [9 * 3 * 8 * 32 * 32]
+    for stage in range(4):
+        wide, pixels = 8 * 2**stage, (32 // 2**stage) ** 2
+        narrow = wide if stage == 0 else wide // 2
+        pieces += [(9 * narrow * wide + 9 * wide * wide + (stage > 0) * narrow * wide) * pixels]
+        pieces += [2 * 9 * wide * wide * pixels]
+    pieces.append(64 * 10)
+    return 100 * sum(pieces[i] for i in BY_PARAMETERS[0]) / sum(pieces)
+
+
+CASES = [  # name, run, measured, model
+    ("06.recv", (0,), "the sender's rank", None),
+    ("06.recv", (None,), "nothing", None),
+    ("06.gradients", (0, 18), 0, None),
+    ("06.two", (46.4,), 46, 50),
+    ("06.four", (22.6,), 23, 25),
+    ("06.moving", ({"moving": 0.01, "waiting for the other": 0.05},), "waiting for the other", None),
+    ("06.moving", ({"moving": 0.06, "waiting for the other": 0.05},), "about the same", None),
+    ("06.moving", ({"moving": 0.09, "waiting for the other": 0.05},), "moving", None),
+    ("06.memory", (peaks(600), CONFIG), 60, 54),
+    ("06.lopsided", lopsided(0.9), 90, round(conv_share())),
+    ("06.tied", (), "each copy of the matrix learns from its own place alone", None),
+]
+
+
+@pytest.mark.parametrize(("name", "run", "measured", "model"), CASES)
+def test_what_is_told(name, run, measured, model):
+    told = ASKED[name].tell(*run)
+    assert (told.measured, told.model) == (measured, model)
+    asked = ASKED[name]
+    for wrong in told.misreadings:
+        if callable(wrong):
+            assert not wrong(measured)
+            assert any(map(wrong, range(int(asked.low), 101)))
+        elif asked.choices:
+            assert wrong in asked.choices
+        else:
+            assert asked.low <= wrong <= asked.high
+            assert wrong not in (measured, model)
+    assert not asked.choices or measured in asked.choices
+
+
+def test_every_question_is_told():
+    assert {name for name, *_ in CASES} == set(ASKED)
+
+
+def test_the_model_of_the_last_part_is_its_half_of_the_state_and_what_it_keeps():
+    """By hand: 16 bytes a parameter; of the activations two blocks of four and the head."""
+    n, d, vocab = 16 * 64, CONFIG.width, CONFIG.vocab_size
+    block = 4 * n * (9 * d + 2 * CONFIG.mlp_hidden + CONFIG.num_heads) + 16 * n
+    head = 4 * n * (2 * d + vocab) + 8 * n
+    linear = 4 * d * d + 2 * d * CONFIG.mlp_hidden
+    state = 16 * (4 * linear + (2 * vocab + CONFIG.context_length) * d)
+    share = 100 * (state / 2 + 2 * block + head) / (state + 4 * block + head)
+    assert ASKED["06.memory"].tell(peaks(600), CONFIG).model == pytest.approx(share, abs=1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("06.two", (30.0,)),
+        ("06.four", (12.0,)),
+        ("06.memory", (peaks(900), CONFIG)),
+        ("06.lopsided", lopsided(0.5)),
+    ],
+)
+def test_a_run_far_from_the_model_is_said_to_be_apart(name, run):
+    ask(name).reset()
+    shown = reveal(name, *run)
+    assert shown.is_apart
+    assert ASKED[name].tell(*run).apart in repr(shown)

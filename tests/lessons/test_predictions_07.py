@@ -1,0 +1,127 @@
+"""What lesson 07 tells of runs that might have been: measured, model, misreadings; and where the two are apart."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from course_lib.claims.evidence import Evidence
+from course_lib.learn import ask, exercises, reveal
+from course_lib.learn.checking import judged
+from course_lib.link import Link
+from course_lib.parallel.pipeline import joint_step
+from course_lib.schedules import StageTimes, gpipe
+from course_lib.schedules.trace import ActionSpan, ScheduleTrace
+
+pytestmark = pytest.mark.xdist_group("exercises")
+
+ASKED = {one.name: one for one in exercises.predictions_of("07")}
+TIMES = StageTimes.of(0.010)
+CHANGES = {
+    "backward takes three times the forward": {"times": StageTimes.of(0.010, 3.0)},
+    "stage 1 takes half as long again": {"times": [TIMES, StageTimes.of(0.015), TIMES, TIMES]},
+    "a message takes half a forward": {"times": TIMES, "link": Link(latency_s=0.005)},
+}
+
+
+def idle(share):
+    """A run of GPipe whose ranks compute one after the other, all within a step of one second."""
+    schedule = gpipe(4, 4)
+    rows = []
+    for rank, row in enumerate(schedule.rows):
+        each = (1 - share) / len(row)
+        starts = [i * (1 - each) / (len(row) - 1) for i in range(len(row))]
+        rows.append(tuple(ActionSpan(rank, a, s, s + each) for a, s in zip(row, starts, strict=True)))
+    return ScheduleTrace(schedule, tuple(rows), (), overlap=True)
+
+
+def tried(verdict):
+    return Evidence(verdict, {"devices": 4}, because="so it was found")
+
+
+def seconds(best):
+    return {m: 0.1 if m == best else 0.12 + m / 100 for m in (1, 2, 4, 8, 16, 32)}
+
+
+CASES = [  # name, run, measured, model
+    ("07.four", (idle(0.44),), 44, 42.9),
+    ("07.b5", (tried("holds with conditions"),), "holds with conditions", "holds with conditions"),
+    ("07.best", (seconds(4),), 4, None),
+    ("07.in_flight", (16,), 16, 16),
+    ("07.1f1b", (TIMES,), "the same", None),
+    ("07.formula", (CHANGES,), "backward takes three times the forward", None),
+    ("07.bytes", (1_000_000, 3_000_100), 3, 3),
+    ("07.payer", ([4, 3, 2, 1], [4, 4, 4, 4]), "on rank 3", "on rank 3"),
+    ("07.payer", ([4, 3, 2, 1], [4, 3, 2, 1]), "nowhere", "on rank 3"),
+    ("07.payer", ([4, 3, 2, 1], [5, 4, 3, 2]), "on all ranks alike", "on rank 3"),
+    ("07.b6", (tried("misleading"),), "misleading", None),
+    ("07.sync", (), "gradients are averaged for every micro-batch", None),
+    ("07.twice", (), "the loss is averaged twice", None),
+    ("07.send", (), "both ranks are sending, and neither receives", None),
+]
+
+
+@pytest.mark.parametrize(("name", "run", "measured", "model"), CASES)
+def test_what_is_told(name, run, measured, model):
+    asked, told = ASKED[name], ASKED[name].tell(*run)
+    assert (told.measured, told.model) == (measured, model)
+    right = measured if model is None else model
+    assert not asked.choices or measured in asked.choices
+    for wrong in told.misreadings:
+        if callable(wrong):
+            assert not wrong(right)
+            assert any(map(wrong, range(int(asked.low), 101)))
+        elif asked.choices:
+            assert wrong in asked.choices
+            assert wrong != right
+        else:
+            assert asked.low <= wrong <= asked.high
+            assert not 0.8 <= wrong / right <= 1.25
+
+
+def test_every_question_is_told():
+    assert {name for name, *_ in CASES} == set(ASKED)
+
+
+def test_where_the_uncut_batch_wins_it_says_what_that_means():
+    assert "no core each" in ASKED["07.best"].tell(seconds(1)).because
+    assert "no core each" not in ASKED["07.best"].tell(seconds(4)).because
+
+
+def test_the_model_of_an_idle_share_is_the_formula():
+    assert ASKED["07.four"].tell(idle(0.6)).model == round(100 * 3 / 7, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("07.four", (idle(0.63),)),
+        ("07.b5", (tried("false"),)),
+        ("07.in_flight", (4,)),
+        ("07.bytes", (1_000_000, 2_000_000)),
+        ("07.payer", ([4, 3, 2, 1], [4, 3, 2, 1])),
+    ],
+)
+def test_a_run_far_from_the_model_is_said_to_be_apart(name, run):
+    ask(name).reset()
+    shown = reveal(name, *run)
+    assert shown.is_apart
+    assert ASKED[name].tell(*run).apart in repr(shown)
+
+
+def test_what_the_model_says_is_right_though_the_run_is_noisy():
+    ask("07.four").reset()
+    ask("07.four").commit(43)
+    shown = reveal("07.four", idle(0.63))
+    assert shown.is_right
+    assert "against the run: 32 % too little" in repr(shown)
+    ask("07.four").reset()
+
+
+def test_the_page_averages_with_what_would_pass_the_exercise():
+    def by_the_course(model, group, step):
+        joint_step(SimpleNamespace(step=lambda x, y: step(), parameters=model.parameters), None, None, group)
+
+    seen = judged(exercises.exercise("07.sync"), by_the_course)
+    assert seen.passed, seen
