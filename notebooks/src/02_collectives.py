@@ -21,7 +21,7 @@
 import torch
 import torch.distributed as dist
 
-from course_lib import Predict, check, cost, hint, quiz, shared_cluster, solution
+from course_lib import Link, Predict, check, cost, hint, quiz, shared_cluster, solution
 from course_lib.cluster import RankError, exchange, recv, send
 from course_lib.meter import metered
 from course_lib.parallel import collectives
@@ -210,7 +210,7 @@ for row in sent.matrix():
     print("   ", "  ".join(f"{size_bytes / MIB:4.2f}" for size_bytes in row))
 
 # %%
-link = cost.Link(latency_s=50e-6, bandwidth_bytes_per_s=2e9)  # bytes do not depend on it
+link = Link(latency_s=50e-6, bandwidth_bytes_per_s=2e9)  # bytes do not depend on it
 naive_cost = cost.collective_cost("all_reduce", MIB, link, num_ranks=4, algorithm="naive")
 port.reveal(
     measured=(sent.sent_bytes(0) + sent.received_bytes(0)) / MIB,
@@ -452,7 +452,7 @@ def fit(times_s, in_a_row, share):
     t, s = (torch.tensor(values, dtype=torch.float64) for values in (times_s, sizes))
     columns = torch.stack([in_a_row / t, in_a_row * share * s / t], dim=1)
     alpha, beta = torch.linalg.lstsq(columns, torch.ones_like(t)[:, None]).solution.flatten().tolist()
-    return cost.Link(latency_s=max(alpha, 1e-7), bandwidth_bytes_per_s=1 / max(beta, 1e-13))
+    return Link(latency_s=max(alpha, 1e-7), bandwidth_bytes_per_s=1 / max(beta, 1e-13))
 
 
 # %% tags=["nbval-ignore-output"]

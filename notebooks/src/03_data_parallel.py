@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib import Predict, check, cost, hint, machine, quiz, shared_cluster, solution
+from course_lib import Link, Predict, check, cost, hint, machine, quiz, shared_cluster, solution
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text
 from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss, parameter_count
@@ -223,7 +223,7 @@ for direction, copied_bytes in totals.items():
     print(f"{direction:<8} in 10 steps: {copied_bytes / size:4.1f} models of {bytes_text(size)}")
 
 # %%
-link = cost.Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
+link = Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
 naive = cost.collective_cost("all_reduce", size, link, num_ranks=4, algorithm="naive")
 ring = cost.collective_cost("all_reduce", size, link, num_ranks=4, algorithm="ring")
 copies.reveal(

@@ -31,7 +31,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib import Links, Predict, check, cost, hint, machine, pace, quiz, shared_cluster, solution
+from course_lib import Link, Links, Predict, check, cost, hint, machine, pace, quiz, shared_cluster, solution
 from course_lib.data import digits, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
 from course_lib.models import SmallCNN, accuracy
@@ -240,7 +240,7 @@ sends.commit(round(3 * gradient_bytes / 1024))  # "my gradients, to three others
 sends
 
 # %%
-link = cost.Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
+link = Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
 all_reduces = ten.communication.of(0, operation="all_reduce")
 model_bytes = cost.collective_cost("all_reduce", gradient_bytes, link, num_ranks=4).bytes_sent[0]
 sends.reveal(
@@ -402,7 +402,7 @@ def communication_s(average):
 
 
 # %% tags=["nbval-ignore-output"]
-far = cost.Link(latency_s=5e-3, bandwidth_bytes_per_s=100e6)
+far = Link(latency_s=5e-3, bandwidth_bytes_per_s=100e6)
 
 
 def all_reduce_s(size_bytes, num_ranks=2, link=far):
@@ -996,7 +996,7 @@ faster.commit(4)  # "four times the devices"
 faster
 
 # %% tags=["nbval-ignore-output"]
-slow = cost.Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)
+slow = Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)
 buckets = buckets_of(4 * 2**18)
 share_s = {"strong": lambda n: 0.004 / n, "weak": lambda n: 0.004}
 
@@ -1130,7 +1130,7 @@ dial = [160e6, 80e6, 50e6, 30e6, 20e6]  # bytes per second
 one_rank_s = max(one.run(step_s, **buckets))
 two_ranks_s = []
 for bandwidth in dial:
-    with two.shaped(links=Links(cost.Link(latency_s=1e-3, bandwidth_bytes_per_s=bandwidth))):
+    with two.shaped(links=Links(Link(latency_s=1e-3, bandwidth_bytes_per_s=bandwidth))):
         two_ranks_s.append(max(two.run(step_s, time_s=0.002, **buckets)))
     print(
         f"{bandwidth / 1e6:4.0f} MB/s: two ranks {two_ranks_s[-1] * 1e3:4.0f} ms, one {one_rank_s * 1e3:4.0f} ms"
@@ -1144,7 +1144,7 @@ break_even = 1 / (1 / near + part * (1 / beyond - 1 / near))
 
 
 def two_lose(bandwidth):
-    return curve("strong", [2], cost.Link(1e-3, bandwidth))[0].speedup < 1
+    return curve("strong", [2], Link(1e-3, bandwidth))[0].speedup < 1
 
 
 lose.reveal(

@@ -35,7 +35,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib import Links, Predict, check, cost, hint, pace, quiz, shared_cluster, solution
+from course_lib import Link, Links, Predict, check, cost, hint, pace, quiz, shared_cluster, solution
 from course_lib.claims import VERDICTS, trial
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Attention, Transformer, TransformerBlock, TransformerConfig, next_token_loss
@@ -833,7 +833,7 @@ print("the ledger:", {bytes_text(kept) for kept in four.run(kept_by_a_block)})
 # blocks on one device, 80 ms for each of two ranks. Messages are real, on a *shaped* link. The dial:
 
 # %%
-dial = cost.Link(latency_s=0.5e-3, bandwidth_bytes_per_s=12e6)  # turn it: 4e6, 40e6, 250e6
+dial = Link(latency_s=0.5e-3, bandwidth_bytes_per_s=12e6)  # turn it: 4e6, 40e6, 250e6
 model = replace(small, num_layers=4, width=64)
 step_s, num_layers, batch_size = 0.160, 4, 16
 layer_bytes = sum(parameter.nbytes for parameter in TransformerBlock(model).parameters())
