@@ -86,7 +86,7 @@ def place_of(frame: Frame | None) -> str:
 
 def died(rank: int, exit_code: int | None, time_s: float) -> Failure:
     """The failure of a process that is gone: killed from outside, or left through ``os._exit``."""
-    from course_lib.cluster.failure import Link
+    from course_lib.cluster.failure import Cause
 
     if exit_code is not None and exit_code < 0:
         name = signal.Signals(-exit_code).name
@@ -94,7 +94,7 @@ def died(rank: int, exit_code: int | None, time_s: float) -> Failure:
         message = f"its process was killed by {name}{hint}"
     else:
         message = f"its process ended with exit code {exit_code}, without a word"
-    return Failure(rank, "died", (Link("died", message, ()),), time_s)
+    return Failure(rank, "died", (Cause("died", message, ()),), time_s)
 
 
 def _deed(failure: Failure) -> str:

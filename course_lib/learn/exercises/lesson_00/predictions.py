@@ -29,8 +29,8 @@ def _sum(together_us: float, model_us: float, latency_us: float) -> Told:
             lambda us: us < 10: "That is the time of arithmetic; here the time goes into messages.",
             lambda us: us > 50_000: "That is the time to start processes. These ranks were up already.",
         },
-        apart="The latency was measured between two ranks that did nothing else. Where several ranks share a core, each "
-        "also waits until it is let in. Run the cells above again: a number that moves is such waiting.",
+        apart="The latency was measured between two ranks that did nothing else. Where several ranks share a core, "
+        "each also waits until it is let in. Run the cells above again: a number that moves is such waiting.",
     )
 
 
