@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from course_lib.cluster import processes
@@ -20,9 +21,10 @@ from course_lib.cluster.arguments import (
 )
 from course_lib.cluster.backends import seats
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
+from course_lib.cluster.left_over import LeftOver, compare
 from course_lib.cluster.links import Links, shape_of
 from course_lib.cluster.report import failed_story, interrupted_story, stuck_story
-from course_lib.cluster.run import Run, in_rank_order
+from course_lib.cluster.run import Run, in_rank_order, left_in_words
 from course_lib.cluster.store import meeting_point
 from course_lib.cluster.supervisor import Outcome
 from course_lib.cluster.team import Team
@@ -238,13 +240,41 @@ class Cluster:
         except BaseException:
             self._drop_team()
             raise
-        lost = self._settle(team) if outcome.have_left and not failed else ""
+        left = LeftOver() if failed else self._left_by(team, outcome)
+        lines = left.lines if left.is_clean else self._put_in_order(team, left)
         if show:
-            print(in_rank_order(outcome.text) + (f"{lost.lstrip()}\n" if lost else ""), end="")
-        run = Run(results, outcome.text, time_s, self.world_size)
+            print(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in left_in_words(lines)), end="")
+        run = Run(results, outcome.text, time_s, self.world_size, left=lines)
         if failed:
             raise self._error(team, outcome, run, timeout_s) from _cause(outcome)
         return run
+
+    def _left_by(self, team: Team, outcome: Outcome) -> LeftOver:
+        """What a call that went well has left on its ranks, when what ends by itself has had a moment to do so."""
+        try:
+            left = compare(outcome.remains)
+            if left.may_settle:
+                later = team.ask(sorted(outcome.remains), "settle", timeout_s=5.0)
+                text = {rank: outcome.text.get(rank, "") + more for rank, more in later.text.items()}
+                outcome.text |= text
+                if len(later.remains) == len(outcome.remains):
+                    again = compare(later.remains)
+                    return replace(
+                        again, lines=(*again.lines, *(x for x in left.put_back if x not in again.lines))
+                    )
+            return left
+        except BaseException:
+            self._drop_team()
+            raise
+
+    def _put_in_order(self, team: Team, left: LeftOver) -> tuple[str, ...]:
+        """Free the ranks of what a call has left, and say what became of them."""
+        with_variables = team.keeps_variables
+        lost = self._settle(team).strip()
+        if lost or not left.lines:
+            return (*left.lines, lost) if lost else ()
+        how = "They have met anew, and kept their variables." if with_variables else "They were replaced."
+        return (*left.lines, f"The next call finds none of it on these ranks. {how}")
 
     def _error(self, team: Team, outcome: Outcome, run: Run, timeout_s: float | None) -> RankError:
         """Bring the ranks back into order, and tell what happened."""

@@ -12,7 +12,7 @@ from types import TracebackType
 
 import cloudpickle
 
-__all__ = ["Failure", "Frame", "Link", "describe", "is_user_code"]
+__all__ = ["Failure", "Frame", "Link", "describe", "file_of", "is_user_code"]
 
 # What a rank hears when a peer has gone: true, but the cause lies with the peer.
 _ECHO = re.compile(
@@ -110,6 +110,12 @@ def is_user_code(filename: str) -> bool:
             f"{_LIBRARY}/learn/exercises/"
         )  # the examples there stand in for a learner's code
     return not ("/site-packages/" in path or "/lib/python3" in path)
+
+
+def file_of(frame: Frame) -> str:
+    """The file as a person says it: "cell", "train.py"."""
+    in_cell = "ipykernel_" in frame.filename or frame.filename.startswith(("<cell", "<ipython"))
+    return "cell" if in_cell else frame.filename.replace("\\", "/").rpartition("/")[2]
 
 
 def _frames(trace: TracebackType | None) -> tuple[Frame, ...]:

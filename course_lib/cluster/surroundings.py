@@ -1,0 +1,316 @@
+"""What a function may change in its process and forget to put back: switches, hooks, random numbers, surroundings.
+
+A run begins with what a fresh rank has, whatever the call before it did. That holds for random numbers too: a function
+that does not seed draws the same numbers in every run. Cells of ``%%ranks`` are a notebook within the notebook: what
+one of them sets lasts for the next, and is put aside while a function runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.cluster.patches import patched, patches
+
+__all__ = ["Surroundings"]
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """``say(value)`` is the end of "rank 1 left ..." for the value found; empty: put back without a word."""
+
+    name: str
+    get: Callable[[], Any]
+    put: Callable[[Any], Any]
+    say: Callable[[Any], str]
+
+
+class Surroundings:
+    """In the rank: remembers what a fresh rank has, and what the cells have made of it."""
+
+    def __init__(self) -> None:
+        self._settings = _settings()
+        self._base = self._capture()
+        self._of_cells: dict[str, Any] | None = None
+        self._in_cells, self._is_whole = False, True
+
+    def rebase(self) -> None:
+        """The notebook has given this rank another folder, path and environment: these are the ones to keep."""
+        now = {setting.name: setting.get() for setting in self._settings if setting.name in _OF_THE_NOTEBOOK}
+        self._base |= now
+        if self._of_cells is not None:
+            self._of_cells |= now
+
+    def enter_run(self) -> None:
+        """A function is about to run: what the cells have set waits aside."""
+        if self._in_cells:
+            self._of_cells, self._in_cells = self._capture(), False
+            self._put_back(self._base)
+
+    def enter_cells(self) -> None:
+        """A cell is about to run: where the last one left off."""
+        if not self._in_cells and self._of_cells is not None:
+            self._put_back(self._of_cells)
+        self._in_cells = True
+
+    def tidy(self) -> tuple[str, ...]:
+        """After a call: put back what a function has changed, and say what that was. Cells keep theirs."""
+        return () if self._in_cells else self._put_back(self._base)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything could be put back so far."""
+        return self._is_whole
+
+    def _capture(self) -> dict[str, Any]:
+        return {setting.name: setting.get() for setting in self._settings}
+
+    def _put_back(self, wanted: dict[str, Any]) -> tuple[str, ...]:
+        said = []
+        for setting in self._settings:
+            what = ""
+            try:
+                now = setting.get()
+                if now is wanted[setting.name] or now == wanted[setting.name]:
+                    continue
+                what = setting.say(now)
+                setting.put(wanted[setting.name])
+            except Exception:  # the process is not what it was, and cannot be made so
+                self._is_whole = False
+                what = what or setting.name
+            if what:
+                said.append(f"left {what}")
+        return tuple(said)
+
+
+def _silent(_: Any) -> str:
+    return ""
+
+
+_SEED = 67280421310721  # of a generator of PyTorch that nobody has seeded
+_OF_THE_NOTEBOOK = ("the environment", "the working folder", "sys.path")
+
+
+def _settings() -> tuple[_Setting, ...]:
+    return (*_of_torch(), *_of_python())
+
+
+def _of_torch() -> tuple[_Setting, ...]:
+    import torch
+    from torch._C import _autograd
+
+    def switched(what: str) -> Callable[[Any], str]:
+        return lambda now: f"{what} {now if not isinstance(now, bool) else 'on' if now else 'off'}"
+
+    def set_deterministic(value: tuple[bool, bool]) -> None:
+        torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+    def unstack(depth: Callable[[], int], pop: Callable[[], Any]) -> Callable[[int], None]:
+        def put(wanted: int) -> None:
+            while depth() > wanted:
+                pop()
+
+        return put
+
+    def set_saved_tensor_hooks(_: Any) -> None:
+        while _autograd._top_saved_tensors_default_hooks(True) is not None:
+            _autograd._pop_saved_tensors_default_hooks()
+
+    deep, modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
+    print_options = torch._tensor_str.PRINT_OPTS
+    return (
+        _Setting(
+            "gradients", torch.is_grad_enabled, torch._C._set_grad_enabled, switched("gradients switched")
+        ),
+        _Setting("inference mode", torch.is_inference_mode_enabled, _refuse, switched("inference mode")),
+        _Setting(
+            "default dtype",
+            torch.get_default_dtype,
+            torch.set_default_dtype,
+            switched("the default dtype at"),
+        ),
+        _Setting(
+            "default device",
+            lambda: sys.modules["torch.utils._device"].CURRENT_DEVICE,
+            torch.set_default_device,
+            switched("the default device at"),
+        ),
+        _Setting(
+            "function modes",
+            deep,
+            unstack(deep, torch._C._pop_torch_function_stack),
+            lambda _: "a function mode on",
+        ),
+        _Setting(
+            "dispatch modes",
+            modes,
+            unstack(modes, torch._C._pop_torch_dispatch_stack),
+            lambda _: "a dispatch mode on",
+        ),
+        _Setting(
+            "threads", torch.get_num_threads, torch.set_num_threads, switched("the number of threads at")
+        ),
+        _Setting(
+            "deterministic algorithms",
+            lambda: (
+                torch.are_deterministic_algorithms_enabled(),
+                torch.is_deterministic_algorithms_warn_only_enabled(),
+            ),
+            set_deterministic,
+            lambda now: f"deterministic algorithms {'on' if now[0] else 'off'}",
+        ),
+        _Setting(
+            "anomaly detection",
+            torch.is_anomaly_enabled,
+            torch.autograd.set_detect_anomaly,
+            switched("anomaly detection"),
+        ),
+        _Setting(
+            "autocast",
+            lambda: torch.is_autocast_enabled("cpu"),
+            lambda value: torch.set_autocast_enabled("cpu", value),
+            switched("autocast"),
+        ),
+        _Setting(
+            "matmul precision",
+            torch.get_float32_matmul_precision,
+            torch.set_float32_matmul_precision,
+            switched("the precision of matrix products at"),
+        ),
+        _Setting(
+            "hooks of saved tensors",
+            lambda: _autograd._top_saved_tensors_default_hooks(True),
+            set_saved_tensor_hooks,
+            lambda _: "hooks on saved tensors",
+        ),
+        _Setting("print options", lambda: dict(vars(print_options)), vars(print_options).update, _silent),
+        _Setting("torch's random numbers", _TorchRandom.get, _TorchRandom.put, _silent),
+        _Setting(
+            "functions of PyTorch",
+            patched,
+            patches,
+            lambda now: f"{', '.join(sorted(now))} replaced by its own",
+        ),
+    )
+
+
+def _refuse(_: Any) -> None:
+    raise RuntimeError("nobody but the one who entered it can leave it")
+
+
+class _TorchRandom:
+    """The state of the CPU's generator, and of the GPUs' where this rank has used any; comparable."""
+
+    def __init__(self, states: list[Any]) -> None:
+        self.states = states
+
+    def __eq__(self, other: object) -> bool:
+        import torch
+
+        return isinstance(other, _TorchRandom) and all(map(torch.equal, self.states, other.states))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @staticmethod
+    def get() -> _TorchRandom:
+        import torch
+
+        gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        return _TorchRandom([torch.get_rng_state(), *gpus])
+
+    @staticmethod
+    def put(wanted: _TorchRandom) -> None:
+        import torch
+
+        torch.set_rng_state(wanted.states[0])
+        if torch.cuda.is_initialized():
+            if len(wanted.states) > 1:
+                torch.cuda.set_rng_state_all(wanted.states[1:])
+            else:  # CUDA was first used after this state was noted
+                torch.cuda.manual_seed_all(_SEED)
+
+
+def _of_python() -> tuple[_Setting, ...]:
+    numpy_random = getattr(sys.modules.get("numpy"), "random", None)
+    of_numpy = []
+    if numpy_random is not None:
+
+        def get_numpy() -> Any:
+            kind, keys, *rest = numpy_random.get_state()
+            return (kind, keys.tobytes(), *rest)
+
+        def put_numpy(state: Any) -> None:
+            kind, keys, *rest = state
+            numpy_random.set_state((kind, sys.modules["numpy"].frombuffer(keys, dtype="uint32"), *rest))
+
+        of_numpy = [_Setting("numpy's random numbers", get_numpy, put_numpy, _silent)]
+    return (
+        *of_numpy,
+        _Setting("random numbers", random.getstate, random.setstate, _silent),
+        _Setting("the environment", _environment, _set_environment, _environment_in_words),
+        _Setting("the working folder", _folder, os.chdir, lambda now: f"the working folder at {now!r}"),
+        _Setting("sys.path", lambda: tuple(sys.path), _set_path, lambda _: "sys.path changed"),
+        _Setting("the limit of recursion", sys.getrecursionlimit, sys.setrecursionlimit, _silent),
+        _Setting(
+            "the garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable(), _silent
+        ),
+        _Setting(
+            "the alarm clock",
+            lambda: signal.getitimer(signal.ITIMER_REAL)[0],
+            _stop_alarm,
+            lambda _: "an alarm",
+        ),
+        _Setting("tracing", sys.gettrace, sys.settrace, _silent),
+        _Setting("profiling", sys.getprofile, sys.setprofile, _silent),
+        *(_signal(number) for number in _SIGNALS),
+    )
+
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGUSR2", "SIGALRM") if hasattr(signal, name))
+
+
+def _signal(number: Any) -> _Setting:
+    return _Setting(
+        f"the handler of {number.name}",
+        lambda: signal.getsignal(number),
+        lambda handler: signal.signal(number, handler),
+        _silent,
+    )
+
+
+def _stop_alarm(_: Any) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _environment() -> dict[Any, Any]:
+    return dict(os.environ._data)  # type: ignore[attr-defined]  # decoding it all would cost 20 us a call
+
+
+def _set_environment(wanted: dict[Any, Any]) -> None:
+    decode, now = os.environ.decodevalue, _environment()
+    for key in now.keys() - wanted.keys():
+        del os.environ[decode(key)]
+    for key, value in wanted.items():
+        if now.get(key) != value:
+            os.environ[decode(key)] = decode(value)
+
+
+def _environment_in_words(_: dict[Any, Any]) -> str:
+    return "the environment changed (os.environ)"
+
+
+def _folder() -> str:
+    with contextlib.suppress(OSError):
+        return os.getcwd()
+    return ""
+
+
+def _set_path(wanted: tuple[str, ...]) -> None:
+    sys.path[:] = wanted
