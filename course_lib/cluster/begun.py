@@ -81,6 +81,7 @@ class Page:
         default_factory=Counter
     )  # open ones from anyone, by group and tag
     failed: list[Entry] = field(default_factory=list)
+    is_used: bool = False
 
 
 def groups_here() -> list[tuple[str, Any]]:

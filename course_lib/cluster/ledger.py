@@ -99,6 +99,7 @@ class Ledger:
             except BaseException:
                 if entry is not None:
                     entry.has_failed = True
+                    self.page.is_used = True
                     self.page.failed.append(entry)
                     self._finish(work, entry)
                 raise
@@ -120,6 +121,7 @@ class Ledger:
 
     def _begin_message(self, method: str, group: Any, args: tuple[Any, ...], work: Any) -> None:
         page, name, group_name = self.page, _MESSAGES[method], group.group_name
+        page.is_used = True
         page.numbers[name] += 1
         self._messages[group] = self._messages.get(group, 0) + 1
         tensor, tag = args[0][0], int(args[-1])
@@ -141,6 +143,7 @@ class Ledger:
             entry.place = page.posted[channel]
 
     def _begin_collective(self, method: str, group: Any, args: tuple[Any, ...], work: Any) -> None:
+        self.page.is_used = True
         self.page.started[group.group_name] += 1
         self._entry(_COLLECTIVES[method], self._count(group), group, work)
 
@@ -194,12 +197,15 @@ class Ledger:
 
     def open_page(self) -> None:
         """A call begins: count from here, and forget what is over."""
-        self.page, self._open, self._has_swept = Page(), {}, False
+        if self.page.is_used:
+            self.page = Page()
+        self._open, self._has_swept = {}, False
         self._before = {name: self._total(group) for name, group in groups_here()}
 
-    def counts(self) -> dict[str, int]:
+    def counts(self, groups: list[tuple[str, Any]] | None = None) -> dict[str, int]:
         """By group, the collectives that this rank has begun in this call, those that C++ started included."""
-        return {name: self._total(group) - self._before.get(name, 0) for name, group in groups_here()}
+        groups = groups_here() if groups is None else groups
+        return {name: self._total(group) - self._before.get(name, 0) for name, group in groups}
 
     def before(self, group_name: str) -> int:
         return self._before.get(group_name, 0)

@@ -27,6 +27,9 @@ class LeftOver:
 
 def compare(remains: Mapping[int, Remains]) -> LeftOver:
     """Judge what the ranks of one call, all of which have returned, report of themselves."""
+    first, *others = remains.values()
+    if first.is_nothing and all(left == first for left in others):
+        return LeftOver()  # as nearly always
     put_back = _grouped({rank: left.put_back for rank, left in remains.items()})
     under_way = _grouped({rank: tuple(map(_under_way, left.collectives)) for rank, left in remains.items()})
     threads = _grouped(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
 import faulthandler
 import os
 import signal
@@ -30,7 +29,7 @@ from course_lib.cluster.wire import NotSendable, Parcel, pack, unpack
 
 __all__ = ["Interrupted", "current_rank", "serve"]
 
-Answer = tuple[str, Any, str, Remains]
+Answer = tuple[str, Any, str, Remains | None]
 _SETTLE_S = 0.3  # for what a function has left under way to end by itself
 
 _NOTHING = Parcel((4,), (b"\x80\x05N.",), None)  # None, pickled
@@ -190,8 +189,8 @@ class _Worker:
     def _begin(self, context: Context | None, *, tidy: bool, of_cells: bool) -> None:
         """Make everything as the call shall find it, and count from here."""
         surroundings = self._surroundings
-        if surroundings is not None and tidy:
-            surroundings.enter_run()
+        if surroundings is not None and tidy and surroundings.enter_run():
+            self._gatherer.keep_threads()
         if surroundings is not None and of_cells:
             surroundings.enter_cells()
         if context is not None:
@@ -199,15 +198,21 @@ class _Worker:
             self._use(context.shape)
             if surroundings is not None:
                 surroundings.rebase()
+        if not tidy:
+            self._gatherer.keep_threads()
         self._gatherer.begin()
         self._witness.mark_call()
 
-    def _remains(self, *, with_threads: bool) -> Remains:
+    def _remains(self, *, with_threads: bool) -> Remains | None:
         """What the call has left here, and what of it could be put back."""
         put_back = self._surroundings.tidy() if self._surroundings is not None else ()
         is_whole = self._surroundings is None or self._surroundings.is_whole
-        remains = self._gatherer.gather(own_group=not self._place.process_group, with_threads=with_threads)
-        return dataclasses.replace(remains, put_back=put_back, is_whole=is_whole)
+        return self._gatherer.gather_any(
+            own_group=not self._place.process_group,
+            with_threads=with_threads,
+            put_back=put_back,
+            is_whole=is_whole,
+        )
 
 
 class _Interrupt:

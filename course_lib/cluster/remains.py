@@ -35,6 +35,12 @@ class Remains:
     sent: Mapping[Channel, int] = field(default_factory=dict)
     received: Mapping[Channel, int] = field(default_factory=dict)
 
+    @property
+    def is_nothing(self) -> bool:
+        """Nothing that this rank alone could tell; ranks that say the same have left nothing."""
+        left = (self.put_back, self.messages, self.collectives, self.failed, self.threads)
+        return self.is_member and self.is_whole and not any(left)
+
 
 class Gatherer:
     """In the rank: looks around after each call."""
@@ -43,7 +49,7 @@ class Gatherer:
         self._ledger = ledger
         self._began_ns = time.time_ns()
         self._world: Any = None  # weak reference to the group that the cluster has made
-        self._threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        self._threads: set[int] = set()  # by their ids
 
     def remember_world(self) -> None:
         """The rank has joined: this default group is the one to be in."""
@@ -55,16 +61,25 @@ class Gatherer:
         """A call begins."""
         self._ledger.open_page()
         self._began_ns = time.time_ns()
-        self._threads = weakref.WeakSet(threading.enumerate())
 
-    def gather(self, *, own_group: bool, with_threads: bool) -> Remains:
+    def gather_any(self, **how: Any) -> Remains | None:
+        """``gather``, with None for nothing at all: the usual answer then travels light."""
+        remains = self.gather(**how)
+        return None if remains == _NOTHING else remains
+
+    def gather(
+        self, *, own_group: bool, with_threads: bool, put_back: tuple[str, ...] = (), is_whole: bool = True
+    ) -> Remains:
         """What is left. ``own_group``: the function makes its process group itself, so none has to be there."""
         ledger = self._ledger
-        page, counts = ledger.page, {name: count for name, count in ledger.counts().items() if count}
+        groups = groups_here()
+        page, counts = ledger.page, {name: count for name, count in ledger.counts(groups).items() if count}
         remains = Remains(
+            is_whole=is_whole,
+            put_back=put_back,
             is_member=own_group or self._is_member(),
             threads=tuple(self._users_threads()) if with_threads else (),
-            groups={name: ranks_of(group) for name, group in groups_here() if group is not _default_group()},
+            groups={name: ranks_of(group) for name, group in groups if group is not _default_group()},
             num_made=_num_made(),
         )
         if not counts and not page.numbers:
@@ -78,6 +93,11 @@ class Gatherer:
             sent=dict(page.sent),
             received=dict(page.received),
         )
+
+    def keep_threads(self) -> None:
+        """The threads that run now may go on: those of the library, and those of cells."""
+        if threading.active_count() != len(self._threads):
+            self._threads = {id(thread) for thread in threading.enumerate()}
 
     def settle(self, limit_s: float) -> None:
         """Give what will end by itself the time to do so."""
@@ -103,8 +123,13 @@ class Gatherer:
 
     def _users_threads(self) -> list[str]:
         """Threads that this call has started, whose function a person wrote, and that still run."""
-        new = [thread for thread in threading.enumerate() if thread not in self._threads]
+        if threading.active_count() <= len(self._threads):
+            return []
+        new = [thread for thread in threading.enumerate() if id(thread) not in self._threads]
         return [thread.name for thread in new if thread.is_alive() and _is_users(thread)]
+
+
+_NOTHING = Remains()
 
 
 def _is_users(thread: threading.Thread) -> bool:
@@ -120,4 +145,4 @@ def _default_group() -> Any:
 
 def _num_made() -> int:
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
-    return 0 if c10d is None else c10d._world.group_count
+    return 0 if c10d is None else max(0, c10d._world.group_count - 1)  # the default group counts as one

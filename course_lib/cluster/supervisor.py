@@ -155,7 +155,8 @@ class Supervisor:
         work = self._processes[rank].work
         if not work.poll():
             raise EOFError  # the process has ended and left nothing
-        kind, answer, outcome.text[rank], outcome.remains[rank] = work.recv()
+        kind, answer, outcome.text[rank], remains = work.recv()
+        outcome.remains[rank] = remains or Remains()
         if kind == "done":
             outcome.parcels[rank] = answer
         else:

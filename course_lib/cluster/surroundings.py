@@ -7,10 +7,11 @@ one of them sets lasts for the next, and is put aside while a function runs.
 
 from __future__ import annotations
 
+import _signal
 import contextlib
+import functools
 import gc
 import os
-import random
 import signal
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.cluster.patches import patched, patches
+from course_lib.cluster.random_state import NumpyRandom, PythonRandom, TorchRandom
 
 __all__ = ["Surroundings"]
 
@@ -37,6 +39,7 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._settings = _settings()
+        self._getters = [setting.get for setting in self._settings]
         self._base = self._capture()
         self._of_cells: dict[str, Any] | None = None
         self._in_cells, self._is_whole = False, True
@@ -48,11 +51,13 @@ class Surroundings:
         if self._of_cells is not None:
             self._of_cells |= now
 
-    def enter_run(self) -> None:
-        """A function is about to run: what the cells have set waits aside."""
-        if self._in_cells:
-            self._of_cells, self._in_cells = self._capture(), False
-            self._put_back(self._base)
+    def enter_run(self) -> bool:
+        """A function is about to run: what the cells have set waits aside. True where there were cells."""
+        if not self._in_cells:
+            return False
+        self._of_cells, self._in_cells = self._capture(), False
+        self._put_back(self._base)
+        return True
 
     def enter_cells(self) -> None:
         """A cell is about to run: where the last one left off."""
@@ -73,6 +78,11 @@ class Surroundings:
         return {setting.name: setting.get() for setting in self._settings}
 
     def _put_back(self, wanted: dict[str, Any]) -> tuple[str, ...]:
+        try:
+            if [get() for get in self._getters] == list(wanted.values()):  # as nearly always
+                return ()
+        except Exception:  # one cannot be read, or not be compared: one by one
+            pass
         said = []
         for setting in self._settings:
             what = ""
@@ -94,7 +104,6 @@ def _silent(_: Any) -> str:
     return ""
 
 
-_SEED = 67280421310721  # of a generator of PyTorch that nobody has seeded
 _OF_THE_NOTEBOOK = ("the environment", "the working folder", "sys.path")
 
 
@@ -174,7 +183,7 @@ def _of_torch() -> tuple[_Setting, ...]:
         ),
         _Setting(
             "autocast",
-            lambda: torch.is_autocast_enabled("cpu"),
+            functools.partial(torch.is_autocast_enabled, "cpu"),
             lambda value: torch.set_autocast_enabled("cpu", value),
             switched("autocast"),
         ),
@@ -191,7 +200,7 @@ def _of_torch() -> tuple[_Setting, ...]:
             lambda _: "hooks on saved tensors",
         ),
         _Setting("print options", lambda: dict(vars(print_options)), vars(print_options).update, _silent),
-        _Setting("torch's random numbers", _TorchRandom.get, _TorchRandom.put, _silent),
+        _Setting("torch's random numbers", TorchRandom, TorchRandom.put, _silent),
         _Setting(
             "functions of PyTorch",
             patched,
@@ -205,55 +214,13 @@ def _refuse(_: Any) -> None:
     raise RuntimeError("nobody but the one who entered it can leave it")
 
 
-class _TorchRandom:
-    """The state of the CPU's generator, and of the GPUs' where this rank has used any; comparable."""
-
-    def __init__(self, states: list[Any]) -> None:
-        self.states = states
-
-    def __eq__(self, other: object) -> bool:
-        import torch
-
-        return isinstance(other, _TorchRandom) and all(map(torch.equal, self.states, other.states))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @staticmethod
-    def get() -> _TorchRandom:
-        import torch
-
-        gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        return _TorchRandom([torch.get_rng_state(), *gpus])
-
-    @staticmethod
-    def put(wanted: _TorchRandom) -> None:
-        import torch
-
-        torch.set_rng_state(wanted.states[0])
-        if torch.cuda.is_initialized():
-            if len(wanted.states) > 1:
-                torch.cuda.set_rng_state_all(wanted.states[1:])
-            else:  # CUDA was first used after this state was noted
-                torch.cuda.manual_seed_all(_SEED)
-
-
 def _of_python() -> tuple[_Setting, ...]:
-    numpy_random = getattr(sys.modules.get("numpy"), "random", None)
     of_numpy = []
-    if numpy_random is not None:
-
-        def get_numpy() -> Any:
-            kind, keys, *rest = numpy_random.get_state()
-            return (kind, keys.tobytes(), *rest)
-
-        def put_numpy(state: Any) -> None:
-            kind, keys, *rest = state
-            numpy_random.set_state((kind, sys.modules["numpy"].frombuffer(keys, dtype="uint32"), *rest))
-
-        of_numpy = [_Setting("numpy's random numbers", get_numpy, put_numpy, _silent)]
+    if "numpy.random.mtrand" in sys.modules:
+        of_numpy = [_Setting("numpy's random numbers", NumpyRandom, NumpyRandom.put, _silent)]
     return (
         *of_numpy,
-        _Setting("random numbers", random.getstate, random.setstate, _silent),
+        _Setting("random numbers", PythonRandom, PythonRandom.put, _silent),
         _Setting("the environment", _environment, _set_environment, _environment_in_words),
         _Setting("the working folder", _folder, os.chdir, lambda now: f"the working folder at {now!r}"),
         _Setting("sys.path", lambda: tuple(sys.path), _set_path, lambda _: "sys.path changed"),
@@ -269,17 +236,19 @@ def _of_python() -> tuple[_Setting, ...]:
         ),
         _Setting("tracing", sys.gettrace, sys.settrace, _silent),
         _Setting("profiling", sys.getprofile, sys.setprofile, _silent),
-        *(_signal(number) for number in _SIGNALS),
+        *(_handler_of(number) for number in _SIGNALS),
     )
 
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGUSR2", "SIGALRM") if hasattr(signal, name))
 
 
-def _signal(number: Any) -> _Setting:
+def _handler_of(number: Any) -> _Setting:
     return _Setting(
         f"the handler of {number.name}",
-        lambda: signal.getsignal(number),
+        functools.partial(
+            _signal.getsignal, number
+        ),  # the public one looks for an enum, and takes 10 times as long
         lambda handler: signal.signal(number, handler),
         _silent,
     )
