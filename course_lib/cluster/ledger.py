@@ -223,6 +223,13 @@ class Ledger:
     def open_messages(self) -> tuple[Begun, ...]:
         return tuple(entry.told() for entry in self._entries() if entry.is_message and not entry.is_done())
 
+    def is_settled(self, counts: dict[str, int]) -> bool:
+        """Whether nothing is open, and nothing was begun but by Python."""
+        page = self.page
+        return not (self._open or self._has_swept or page.failed) and all(
+            count <= page.started[name] for name, count in counts.items()
+        )
+
     def open_collectives(self) -> tuple[list[Entry], bool]:
         """Those that are surely under way, and whether there are others that only the flight recorder knows."""
         entries = [entry for entry in self._entries() if not entry.is_message]

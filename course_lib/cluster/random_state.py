@@ -53,7 +53,7 @@ class PythonRandom:
 
     @property
     def _signs(self) -> tuple[Any, ...]:
-        """A draw moves the place, which stands last; a new seed changes the words, of which the first is always alike."""
+        """A draw moves the place, which stands last; a new seed changes the words, apart from the first."""
         _, words, gauss_next = self._state
         return (words[1], words[-1], gauss_next)
 

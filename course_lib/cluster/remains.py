@@ -82,8 +82,15 @@ class Gatherer:
             groups={name: ranks_of(group) for name, group in groups if group is not _default_group()},
             num_made=_num_made(),
         )
-        if not counts and not page.numbers:
+        if not counts and not page.is_used:
             return remains
+        if ledger.is_settled(counts):  # whatever was begun has been waited for
+            remains = replace(remains, counts=counts)
+            return (
+                replace(remains, sent=dict(page.sent), received=dict(page.received))
+                if page.numbers
+                else remains
+            )
         return replace(
             remains,
             messages=ledger.open_messages(),
