@@ -7,7 +7,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from course_lib.cluster import processes
@@ -21,9 +20,9 @@ from course_lib.cluster.arguments import (
 )
 from course_lib.cluster.backends import seats
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
-from course_lib.cluster.left_over import LeftOver, compare
+from course_lib.cluster.left_over import LeftOver
 from course_lib.cluster.links import Links, shape_of
-from course_lib.cluster.report import failed_story, interrupted_story, stuck_story
+from course_lib.cluster.report import interrupted_story
 from course_lib.cluster.run import Run, in_rank_order, left_in_words
 from course_lib.cluster.store import meeting_point
 from course_lib.cluster.supervisor import Outcome
@@ -34,6 +33,8 @@ from course_lib.devices import machine
 __all__ = ["Cluster"]
 
 _UNSET: Any = object()
+_REPLACED = "The ranks were replaced, so that the next call finds none of it."
+_MET_ANEW = "The ranks have met anew, with their variables, so that the next call finds none of it."
 
 
 class Cluster:
@@ -217,11 +218,12 @@ class Cluster:
         return self._team
 
     def _drop_team(self, *, gently: bool = False) -> None:
-        if self._end_team is not None:
-            self._end_team.detach()
-        if self._team is not None:
-            self._team.end(gently=gently)
-        self._team, self._end_team = None, None
+        team, end_team = self._team, self._end_team
+        self._team = self._end_team = None  # first, so that an interrupt leaves nothing half ended behind
+        if team is not None:
+            team.end(gently=gently)
+        if end_team is not None:
+            end_team.detach()  # last: until then, the end of this process would finish an interrupted one
 
     def _ask(
         self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None, show: bool = True
@@ -232,40 +234,25 @@ class Cluster:
             outcome = team.ask(ranks, kind, *details, timeout_s=timeout_s)
             time_s = time.perf_counter() - began_s
             failed = bool(outcome.failures or outcome.standings)
+            left = LeftOver() if failed else team.left_over(outcome)
             results = unpack_all(outcome.parcels)
         except KeyboardInterrupt:
             raise RankInterrupted(self._interrupted()) from None
-        except NotSendable:
-            raise  # the ranks did their work; only this process cannot read the result
+        except NotSendable:  # the ranks did their work; only this process cannot read the result
+            if not left.is_clean:
+                self._settle(team)
+            raise
         except BaseException:
             self._drop_team()
             raise
-        left = LeftOver() if failed else self._left_by(team, outcome)
         lines = left.lines if left.is_clean else self._put_in_order(team, left)
         if show:
             print(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in left_in_words(lines)), end="")
         run = Run(results, outcome.text, time_s, self.world_size, left=lines)
         if failed:
-            raise self._error(team, outcome, run, timeout_s) from _cause(outcome)
+            error = self._error(team, outcome, run, timeout_s)
+            raise error from (error.failure.exception if error.failure else None)
         return run
-
-    def _left_by(self, team: Team, outcome: Outcome) -> LeftOver:
-        """What a call that went well has left on its ranks, when what ends by itself has had a moment to do so."""
-        try:
-            left = compare(outcome.remains)
-            if left.may_settle:
-                later = team.ask(sorted(outcome.remains), "settle", timeout_s=5.0)
-                text = {rank: outcome.text.get(rank, "") + more for rank, more in later.text.items()}
-                outcome.text |= text
-                if len(later.remains) == len(outcome.remains):
-                    again = compare(later.remains)
-                    return replace(
-                        again, lines=(*again.lines, *(x for x in left.put_back if x not in again.lines))
-                    )
-            return left
-        except BaseException:
-            self._drop_team()
-            raise
 
     def _put_in_order(self, team: Team, left: LeftOver) -> tuple[str, ...]:
         """Free the ranks of what a call has left, and say what became of them."""
@@ -273,19 +260,12 @@ class Cluster:
         lost = self._settle(team).strip()
         if lost or not left.lines:
             return (*left.lines, lost) if lost else ()
-        how = "They have met anew, and kept their variables." if with_variables else "They were replaced."
-        return (*left.lines, f"The next call finds none of it on these ranks. {how}")
+        return (*left.lines, _MET_ANEW if with_variables else _REPLACED)
 
     def _error(self, team: Team, outcome: Outcome, run: Run, timeout_s: float | None) -> RankError:
         """Bring the ranks back into order, and tell what happened."""
         first = first_failure(outcome.failures)
-        if first is not None:
-            others: dict[int, Any] = {**team.look(outcome.parcels), **outcome.standings, **outcome.failures}
-            del others[first.rank]
-            story = failed_story(first, others, self.world_size)
-        else:
-            limit_s = None if outcome.hopeless else timeout_s
-            story = stuck_story(outcome.standings, self.world_size, timeout_s=limit_s)
+        story = team.story(outcome, timeout_s=timeout_s)
         story += self._settle(team)
         kind = RankTimeout if first is None else RankFailed
         return kind(story, failures=outcome.failures, run=run)
@@ -316,8 +296,3 @@ class Cluster:
         except BaseException:  # a second interrupt, while this one is dealt with
             self._drop_team()
             raise
-
-
-def _cause(outcome: Outcome) -> Exception | None:
-    first = first_failure(outcome.failures)
-    return first.exception if first else None

@@ -230,12 +230,13 @@ class Ledger:
             count <= page.started[name] for name, count in counts.items()
         )
 
-    def open_collectives(self) -> tuple[list[Entry], bool]:
-        """Those that are surely under way, and whether there are others that only the flight recorder knows."""
+    def open_collectives(self) -> tuple[list[Entry], list[Entry], bool]:
+        """Those that are surely under way, those that were let go, and whether only the flight recorder knows all."""
         entries = [entry for entry in self._entries() if not entry.is_message]
         by_cpp = any(count > self.page.started[name] for name, count in self.counts().items())
-        unsure = self._has_swept or by_cpp or any(entry.is_done() is None for entry in entries)
-        return [entry for entry in entries if entry.is_done() is False], unsure
+        let_go = [entry for entry in entries if entry.is_done() is None]
+        is_unsure = self._has_swept or by_cpp or bool(let_go)
+        return [entry for entry in entries if entry.is_done() is False], let_go, is_unsure
 
     def failed(self) -> tuple[Begun, ...]:
         return tuple(entry.told() for entry in self.page.failed)

@@ -118,14 +118,17 @@ class Gatherer:
 
     def _collectives(self) -> tuple[Begun, ...]:
         """By our own account; the flight recorder is asked only for what we cannot know, since it takes 2 ms."""
-        entries, is_unsure = self._ledger.open_collectives()
+        entries, let_go, is_unsure = self._ledger.open_collectives()
         found = {(entry.group_name, entry.number): entry.told() for entry in entries}
         if is_unsure:
+            lines = {(entry.group_name, entry.number): entry.told().where for entry in let_go}
             ranks = {name: ranks_of(group) for name, group in groups_here()}
             for operation in entries_since(self._began_ns, self._ledger.before):
                 key = (operation.group, operation.number)
                 if not operation.is_done and not operation.is_message and key not in found:
-                    found[key] = Begun(operation.name, *key[::-1], ranks.get(operation.group, ()), None)
+                    found[key] = Begun(
+                        operation.name, *key[::-1], ranks.get(operation.group, ()), lines.get(key)
+                    )
         return tuple(found.values())
 
     def _users_threads(self) -> list[str]:

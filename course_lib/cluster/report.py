@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import signal
 from collections.abc import Mapping
 
@@ -20,6 +21,8 @@ __all__ = [
     "stuck_story",
 ]
 
+_LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
+
 
 def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world_size: int) -> str:
     """The story of a rank that failed, with the state of each other rank (a ``Failure`` or a ``Standing``)."""
@@ -30,7 +33,7 @@ def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world
         lines.append(advice)
     if others:
         lines += ["", "Where the other ranks stood:"]
-        lines += [f"  rank {rank}  {_other(others[rank], first)}" for rank in sorted(others)]
+        lines += _alike({rank: _other(state, first) for rank, state in others.items()})
     return "\n".join(lines)
 
 
@@ -109,11 +112,17 @@ def place_of(frame: Frame | None) -> str:
     return f"{file_of(frame)}, line {frame.line_number}{function}"
 
 
-def died(rank: int, exit_code: int | None, time_s: float) -> Failure:
-    """The failure of a process that is gone: killed from outside, or left through ``os._exit``."""
+def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Failure:
+    """The failure of a process that is gone: killed from outside, or left through ``os._exit``. ``text``: its last."""
     from course_lib.cluster.failure import Link
 
-    if exit_code is not None and exit_code < 0:
+    size = re.search(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)", text)
+    if size:
+        message = (
+            f"a message of {int(size[1]):,} bytes came for a receive of {int(size[2]):,} bytes, which ends a process "
+            "under gloo (do shape and dtype agree at both ends?)"
+        )
+    elif exit_code is not None and exit_code < 0:
         name = signal.Signals(-exit_code).name
         hint = " (often the system, when memory runs out)" if name == "SIGKILL" else ""
         message = f"its process was killed by {name}{hint}"
@@ -135,16 +144,43 @@ def _deed(failure: Failure) -> str:
 
 
 def _trace(failure: Failure) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for link in failure.chain if failure.kind == "raised" else ():
         if link is not failure.chain[-1]:
             lines.append(f"  first {link.type_name}: {link.message}")
-        for frame in link.frames:
-            lines.append(f"  {place_of(frame)}")
-            source = frame.line or linecache.getline(frame.filename, frame.line_number).strip()
-            if source:
-                lines.append(f"      {source}")
+        lines += _folded([_step(frame) for frame in link.frames])
     return lines
+
+
+def _step(frame: Frame) -> tuple[str, ...]:
+    source = frame.line or linecache.getline(frame.filename, frame.line_number).strip()
+    return (f"  {place_of(frame)}", *([f"      {source}"] if source else []))
+
+
+def _folded(steps: list[tuple[str, ...]]) -> list[str]:
+    """The steps, with a function that calls itself again and again told once."""
+    lines: list[str] = []
+    place = 0
+    while place < len(steps):
+        length, times = _repetition(steps, place)
+        for step in steps[place : place + length]:
+            lines += step
+        if times > 1:
+            what = "this line" if length == 1 else f"these {length} lines"
+            lines.append(f"  ... and {what} {times - 1:,} more time{'s' * (times > 2)}")
+        place += length * times
+    return lines
+
+
+def _repetition(steps: list[tuple[str, ...]], place: int) -> tuple[int, int]:
+    """How long the pattern is that begins here, and how often it comes; (1, 1) for none worth telling."""
+    for length in (1, 2, 3, 4):
+        pattern, times = steps[place : place + length], 1
+        while steps[place + times * length : place + (times + 1) * length] == pattern:
+            times += 1
+        if times > 2:
+            return length, times
+    return 1, 1
 
 
 def _advice(failure: Failure) -> str:
@@ -158,6 +194,17 @@ def _advice(failure: Failure) -> str:
     return ""
 
 
+def _alike(said: Mapping[int, str]) -> list[str]:
+    """A line per rank; one line for all the echoes of one cause."""
+    echoes: dict[str, list[int]] = {}
+    for rank in sorted(said):
+        echoes.setdefault(said[rank] if "(an echo of" in said[rank] else f"{rank}", []).append(rank)
+    return [
+        f"  {rank_list(who)}  {said[who[0]] if len(who) == 1 else said[who[0]].replace('heard its', 'heard their')}"
+        for who in echoes.values()
+    ]
+
+
 def _other(state: Failure | Standing, first: Failure) -> str:
     if isinstance(state, Standing):
         return standing_line(state)
@@ -166,7 +213,9 @@ def _other(state: Failure | Standing, first: Failure) -> str:
         return f"heard its connection close{where} (an echo of rank {first.rank})"
     if state.kind == "interrupted":
         return f"was interrupted{where}"
-    return f"also {_deed(state)}{where}"
+    deed = _deed(state)
+    short = deed if len(deed) <= _LONGEST_DEED else f"{deed[:_LONGEST_DEED]} ..."
+    return f"also {short}{where}"
 
 
 def _payload(operation: Operation) -> str:

@@ -147,8 +147,8 @@ class Supervisor:
             try:
                 self._take_answer(outcome, rank)
             except (EOFError, OSError):
-                outcome.failures[rank] = self._obituary(rank)
                 outcome.text[rank] = read_text(self._folder / f"text-{rank}")
+                outcome.failures[rank] = self._obituary(rank, outcome.text[rank])
         return bool(ready)
 
     def _take_answer(self, outcome: Outcome, rank: int) -> None:
@@ -162,11 +162,11 @@ class Supervisor:
         else:
             outcome.failures[rank] = answer
 
-    def _obituary(self, rank: int) -> Failure:
+    def _obituary(self, rank: int, text: str) -> Failure:
         process = self._processes[rank].process
         process.join(1.0)
         self._processes[rank].end_children()
-        return report.died(rank, process.exitcode, time.monotonic())
+        return report.died(rank, process.exitcode, time.monotonic(), text)
 
     def _unanswered(self, rank: int) -> Standing:
         """What can be known of a rank whose own thread is silent: stopped, or held inside C code."""
