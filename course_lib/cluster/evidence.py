@@ -38,9 +38,12 @@ class Accounts:
 
     counts: Mapping[str, int] = field(default_factory=dict)  # collectives, by group
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the ranks of each
-    num_made: int = 0  # times that new_group was called, in the life of the default group
+    made: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # asked of new_group, by name, oldest first
     sent: Mapping[Channel, int] = field(default_factory=dict)
     posted: Mapping[Channel, int] = field(default_factory=dict)  # receives
+    received: Mapping[Channel, int] = field(default_factory=dict)  # receives that are over
     posted_any: Mapping[tuple[str, int], int] = field(default_factory=dict)  # from anyone, by group and tag
     let_go: tuple[Begun, ...] = ()  # messages whose ``Work`` was forgotten
     recent: tuple[Operation, ...] = ()  # the newest collectives
@@ -128,13 +131,14 @@ class Witness:
         )
 
     def _accounts(self, operations: list[Operation], counts: dict[str, int]) -> Accounts:
-        page, c10d = self._ledger.page, sys.modules.get("torch.distributed.distributed_c10d")
+        page = self._ledger.page
         return Accounts(
             counts=counts,
             groups={name: ranks_of(group) for name, group in groups_here()},
-            num_made=0 if c10d is None else c10d._world.group_count,
+            made=dict(self._ledger.made),
             sent=dict(page.sent),
             posted=dict(page.posted),
+            received=dict(page.received),
             posted_any=dict(page.posted_any),
             let_go=self._ledger.let_go(),
             recent=tuple(operations[-_NUM_RECENT:]),

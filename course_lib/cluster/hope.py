@@ -9,7 +9,7 @@ not begun at a later moment has waited all the time between.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from course_lib.cluster.begun import Begun
 from course_lib.cluster.evidence import Accounts, Operation, Standing
@@ -18,6 +18,9 @@ __all__ = ["Wait", "differing", "hopeless", "wait_of"]
 
 _SAME_EVERYWHERE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all")
 _GONE = ("returned", "absent")
+_LINE_BLOCKED_S = (
+    2.0  # a message let go before it had come blocks its line for ever; after it had, not at all
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Wait:
     any_one: bool = False
     is_spoiled: bool = False  # nobody's part is missing, and it will not end all the same
     is_sure: bool = True  # False: by the stack alone; the main thread may be computing
+    certain_after_s: float = 0.0  # how long it must be seen unchanged
 
 
 def hopeless(look: Mapping[int, Standing]) -> dict[int, Wait]:
@@ -77,19 +81,18 @@ def _for_message(rank: int, message: Begun, look: Mapping[int, Standing]) -> Wai
             n for other in look for c, n in _accounts(look, other).sent.items() if (c[0], c[2], c[3]) == key
         )
         taken = sum(n for c, n in _accounts(look, rank).posted.items() if (c[0], c[2], c[3]) == key)
-        return Wait(what, frozenset() if sent > taken else others, any_one=sent <= taken)
+        wait = Wait(what, frozenset() if sent > taken else others, any_one=sent <= taken)
+        return _with_lost_messages(wait, message.ranks, look)
     theirs = _accounts(look, message.peer)
     if message.name == "irecv":
         channel = (message.group, message.peer, rank, message.tag)
         has_begun = theirs.sent.get(channel, 0) >= message.place
-        lost = [m for m in theirs.let_go if m.name == "isend" and _channel(m, message.peer) == channel]
     else:
         channel = (message.group, rank, message.peer, message.tag)
         from_anyone = theirs.posted_any.get((message.group, message.tag), 0)
         has_begun = theirs.posted.get(channel, 0) + from_anyone >= message.place
-        lost = [m for m in theirs.let_go if m.name == "irecv" and _channel(m, message.peer) == channel]
-    is_spoiled = has_begun and any(m.place == message.place for m in lost)
-    return Wait(what, frozenset() if has_begun else frozenset({message.peer}), is_spoiled=is_spoiled)
+    missing = frozenset() if has_begun else frozenset({message.peer})
+    return _with_lost_messages(Wait(what, missing), (rank, message.peer), look)
 
 
 def _channel(message: Begun, owner: int) -> tuple[str, int, int, int]:
@@ -100,24 +103,25 @@ def _channel(message: Begun, owner: int) -> tuple[str, int, int, int]:
 def _for_meeting(rank: int, meeting: str, look: Mapping[int, Standing]) -> Wait | None:
     me = _accounts(look, rank)
     others = [other for other in look if other != rank]
-    if meeting == "new_group":
-        missing = frozenset(other for other in others if _accounts(look, other).num_made < me.num_made)
-    elif meeting == "monitored_barrier":
-        # Of which group is not told: it needs all ranks of the job, or else the wait ends at the limit.
-        is_job = len(me.groups) <= 1
-        missing = frozenset(other for other in others if is_job and look[other].meeting != meeting)
-    else:
-        return None
-    return Wait((meeting, me.num_made), missing) if missing else None
+    if meeting == "new_group" and me.made:
+        name, members = list(me.made.items())[-1]
+        theirs = {other: _accounts(look, other).made.get(name) for other in others if other in members}
+        missing = frozenset(other for other, made in theirs.items() if made is None)
+        is_another = any(made is not None and made != members for made in theirs.values())
+        return Wait((meeting, name), missing, is_spoiled=is_another)
+    if meeting == "monitored_barrier" and len(me.groups) <= 1:  # else nobody tells of which group it is
+        return Wait((meeting,), frozenset(other for other in others if look[other].meeting != meeting))
+    return None
 
 
 def _for_collective(pending: Operation, standing: Standing, look: Mapping[int, Standing]) -> Wait:
     accounts = standing.accounts or Accounts()
     members = accounts.groups.get(pending.group, tuple(look))
     missing = frozenset(r for r in members if r in look and _count(look[r], pending.group) < pending.number)
-    is_spoiled = not missing and (bool(differing(pending, members, look)) or _has_lost_message(members, look))
+    is_spoiled = not missing and bool(differing(pending, members, look))
     is_sure = standing.is_in_wait or standing.is_asleep
-    return Wait((pending.group, pending.number), missing, is_spoiled=is_spoiled, is_sure=is_sure)
+    wait = Wait((pending.group, pending.number), missing, is_spoiled=is_spoiled, is_sure=is_sure)
+    return _with_lost_messages(wait, members, look)
 
 
 def differing(
@@ -145,21 +149,30 @@ def differing(
     return None
 
 
+def _with_lost_messages(wait: Wait, members: tuple[int, ...], look: Mapping[int, Standing]) -> Wait:
+    """The wait of one for whom nobody is missing, while a message between members was let go on its way."""
+    if wait.missing or wait.is_spoiled or not _has_lost_message(members, look):
+        return wait
+    return replace(wait, is_spoiled=True, certain_after_s=_LINE_BLOCKED_S)
+
+
 def _has_lost_message(members: tuple[int, ...], look: Mapping[int, Standing]) -> bool:
-    """Whether a member has let go a receive from another: what was sent to it stops all that follows on their line."""
+    """Whether a member has let go a message whose other half another member has begun and not ended."""
     return any(
-        message.name == "irecv" and message.peer in members and _was_sent(message, rank, look)
+        message.peer in members and _other_half_is_open(message, rank, look)
         for rank in members
         if rank in look
         for message in _accounts(look, rank).let_go
     )
 
 
-def _was_sent(message: Begun, owner: int, look: Mapping[int, Standing]) -> bool:
-    sender = message.peer
-    if sender is None:
+def _other_half_is_open(message: Begun, owner: int, look: Mapping[int, Standing]) -> bool:
+    if message.peer is None:
         return False
-    return _accounts(look, sender).sent.get(_channel(message, owner), 0) >= message.place
+    channel, other = _channel(message, owner), _accounts(look, message.peer)
+    if message.name == "irecv":
+        return other.sent.get(channel, 0) >= message.place
+    return other.posted.get(channel, 0) >= message.place > other.received.get(channel, 0)
 
 
 def _recent(standing: Standing) -> tuple[Operation, ...]:

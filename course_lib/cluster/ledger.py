@@ -53,6 +53,9 @@ class Ledger:
 
     def __init__(self) -> None:
         self.page = Page()
+        self.made: dict[
+            str, tuple[int, ...]
+        ] = {}  # by name, the groups that new_group was asked for, oldest first
         self._open: dict[int, Entry] = {}  # by the id of the Work, or of the entry where that is gone
         self._waiting: dict[int, list[Entry | None]] = {}  # by thread: what it waits for; None is unknown
         self._messages: Any = (
@@ -66,6 +69,7 @@ class Ledger:
 
     def listen(self) -> None:
         """From now on, for the life of the process."""
+        import torch.distributed.distributed_c10d as c10d
         from torch._C._distributed_c10d import ProcessGroup, Work
 
         global _mark
@@ -73,6 +77,7 @@ class Ledger:
             plain = getattr(ProcessGroup, method, None)  # a torch of another age lacks some
             if plain is not None:
                 setattr(ProcessGroup, method, self._heard(method, plain))
+        c10d._process_group_name = self._heard_name(c10d._process_group_name)
         Work.wait = self._heard_wait(Work.wait)  # type: ignore[method-assign]
         _mark = self._mark_done
 
@@ -87,6 +92,18 @@ class Ledger:
             return work
 
         return call
+
+    def _heard_name(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """``new_group`` asks for a name first: by the number of groups before it, so that ranks must agree."""
+
+        @functools.wraps(plain)
+        def name_of(ranks: Any, *args: Any, **kwargs: Any) -> Any:
+            name = plain(ranks, *args, **kwargs)
+            self.made.pop(str(name), None)
+            self.made[str(name)] = tuple(ranks)
+            return name
+
+        return name_of
 
     def _heard_wait(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(plain)

@@ -82,6 +82,8 @@ def _other_end(standing: Standing, standings: Mapping[int, Standing]) -> str:
 
 
 def _meeting(standing: Standing, wait: Wait) -> str:
+    if not wait.missing:
+        return f"Rank {standing.rank} makes a group by new_group that is another one elsewhere: all must make the same."
     return f"{rank_list(sorted(wait.missing)).capitalize()} never called {standing.meeting}."
 
 

@@ -35,7 +35,7 @@ __all__ = ["Outcome", "Supervisor"]
 GRACE_S = 0.5  # for peers to report, once one rank has failed
 _ANSWER_S = 0.4  # for a rank to say where it stands
 _LONGEST_WAIT_S = 3600.0  # the system refuses to wait for weeks at a time
-_FIRST_LOOK_S = 0.5  # without an answer, until the ranks are asked whether there is any hope
+_FIRST_LOOK_S = 0.4  # without an answer, until the ranks are asked whether there is any hope
 _NEXT_LOOK_S = 0.2  # until they are asked again, where there seems to be none
 _LOOK_EVERY_S = 1.0  # until they are asked again, where there is
 
@@ -69,7 +69,7 @@ class Supervisor:
         outcome = self.outcome = Outcome()
         pending = set(ranks)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        in_grace, last_look = False, dict[int, Wait]()
+        in_grace, last_look = False, dict[int, tuple[Wait, float]]()
         look_after_s = _FIRST_LOOK_S
         while pending:
             if outcome.failures and not in_grace:
@@ -80,11 +80,11 @@ class Supervisor:
             if self._take(outcome, pending, min(remaining_s, math.inf if in_grace else look_after_s)):
                 continue
             if not in_grace:
-                now = hopeless(self.look_at_all(ranks, disturb=False))
-                if any(last_look.get(rank) == wait for rank, wait in now.items()):
+                last_look = _seen_since(hopeless(self.look_at_all(ranks, disturb=False)), last_look)
+                if any(_is_certain(wait, since_s) for wait, since_s in last_look.values()):
                     outcome.hopeless = True
                     break
-                last_look, look_after_s = now, _NEXT_LOOK_S if now else _LOOK_EVERY_S
+                look_after_s = _NEXT_LOOK_S if last_look else _LOOK_EVERY_S
         if pending:
             self._take(outcome, pending, 0)
             everyone = self.look_at_all(ranks)
@@ -181,3 +181,17 @@ class Supervisor:
         process.dump_stacks()
         time.sleep(0.05)
         return parse_stacks(stacks.read_text(errors="replace") if stacks.exists() else "", rank, "silent")
+
+
+def _seen_since(now: dict[int, Wait], before: dict[int, tuple[Wait, float]]) -> dict[int, tuple[Wait, float]]:
+    """By rank, what it waits for without hope, and when it was first seen so."""
+    moment_s = time.monotonic()
+    return {
+        rank: before[rank] if rank in before and before[rank][0] == wait else (wait, moment_s)
+        for rank, wait in now.items()
+    }
+
+
+def _is_certain(wait: Wait, since_s: float) -> bool:
+    """Whether two looks, so far apart as it takes, agree."""
+    return time.monotonic() - since_s >= max(wait.certain_after_s, _NEXT_LOOK_S / 2)
