@@ -17,7 +17,7 @@ def reasons(standings: Mapping[int, Standing]) -> list[str]:
     waits = hopeless(standings)
     found = _let_go(standings, waits)
     found += _who_never_came(standings)
-    found += [_other_end(standings[rank], standings) for rank in waits if standings[rank].message is not None]
+    found += [_other_end(standings[rank], standings) for rank, wait in waits.items() if wait.missing]
     found += [_meeting(standings[rank], wait) for rank, wait in waits.items() if standings[rank].meeting]
     found += _circle(waits)
     return list(dict.fromkeys(sentence for sentence in found if sentence))
@@ -69,7 +69,8 @@ def _members(group: str, standings: Mapping[int, Standing]) -> tuple[int, ...]:
 def _other_end(standing: Standing, standings: Mapping[int, Standing]) -> str:
     """Rank 1 returned and never sent to rank 0."""
     message = standing.message
-    assert message is not None
+    if message is None:
+        return ""
     if message.peer is None:
         return f"No rank can send to rank {standing.rank} any more."
     other = standings.get(message.peer)
