@@ -215,8 +215,8 @@ def test_an_endless_loop_runs_on_and_waits_for_nothing(ranks):
     with pytest.raises(RankTimeout) as caught:
         ranks.call(endless, timeout_s=2.0)
     line = endless.__code__.co_firstlineno + 2
-    assert f"rank 1  runs on, at test_cluster_hope.py, line {line}" in str(caught.value) or "line" in str(
-        caught.value
+    assert re.search(
+        rf"rank 1  runs on, at test_cluster_hope.py, line ({line}|{line + 1}), in", str(caught.value)
     )
     assert "had not finished after timeout_s = 2 s" in str(caught.value)
     assert "rank 0  waits in a receive from rank 1 (float32, 1)" in str(caught.value)

@@ -182,3 +182,18 @@ def test_a_store_for_env_leaves_no_variable():
     with Cluster(2, process_group=False, timeout_s=20) as cluster:
         assert cluster.run(script).left == ()
         assert cluster.run(script).left == ()
+
+
+def test_what_cannot_be_put_back_costs_the_variables_of_cells_too():
+    with Cluster(2, timeout_s=20) as cluster:
+        cluster.cell("kept = 1", show=False)
+
+        def enter(me):
+            import builtins
+
+            builtins.kept = torch.inference_mode()
+            builtins.kept.__enter__()
+
+        run = cluster.run(enter)
+        assert "variables of your %%ranks cells with them" in run.left[-1]
+        assert cluster.run(state)[0][1] is False

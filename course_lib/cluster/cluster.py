@@ -257,7 +257,7 @@ class Cluster:
     def _put_in_order(self, team: Team, left: LeftOver) -> tuple[str, ...]:
         """Free the ranks of what a call has left, and say what became of them."""
         with_variables = team.keeps_variables
-        lost = self._settle(team).strip()
+        lost = self._settle(team, keep=not left.needs_new_ranks).strip()
         if lost or not left.lines:
             return (*left.lines, lost) if lost else ()
         return (*left.lines, _MET_ANEW if with_variables else _REPLACED)
@@ -270,13 +270,13 @@ class Cluster:
         kind = RankTimeout if first is None else RankFailed
         return kind(story, failures=outcome.failures, run=run)
 
-    def _settle(self, team: Team) -> str:
+    def _settle(self, team: Team, *, keep: bool = True) -> str:
         """After a failure: keep the ranks where their cells have variables and they can be freed, else end them."""
         if not team.keeps_variables:
             self._drop_team()
             return ""
         try:
-            kept = team.recover()
+            kept = keep and team.recover()
         except BaseException:
             self._drop_team()
             raise

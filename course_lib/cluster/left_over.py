@@ -16,13 +16,14 @@ __all__ = ["LeftOver", "compare"]
 class LeftOver:
     """``lines`` for the learner. Ranks that are not ``is_clean`` must meet anew, or be replaced, before the next call.
 
-    ``may_settle``: what is left may end by itself in a moment.
+    ``may_settle``: what is left may end by itself in a moment. ``needs_new_ranks``: to meet anew is not enough.
     """
 
     lines: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()  # those of the lines that tell of what is in order again
     is_clean: bool = True
     may_settle: bool = False
+    needs_new_ranks: bool = False
 
 
 def compare(remains: Mapping[int, Remains]) -> LeftOver:
@@ -50,6 +51,7 @@ def compare(remains: Mapping[int, Remains]) -> LeftOver:
         put_back=tuple(put_back),
         is_clean=not (rest or under_way or threads or broken),
         may_settle=bool(under_way or threads) and not rest,
+        needs_new_ranks=bool(threads) or not all(left.is_whole for left in remains.values()),
     )
 
 

@@ -108,18 +108,44 @@ _OF_THE_NOTEBOOK = ("the environment", "the working folder", "sys.path")
 
 
 def _settings() -> tuple[_Setting, ...]:
-    return (*_of_torch(), *_of_python())
+    return (*_switches(), *_stacks(), *_of_pytorch_besides(), *_of_python())
 
 
-def _of_torch() -> tuple[_Setting, ...]:
+def _switched(what: str) -> Callable[[Any], str]:
+    return lambda now: f"{what} {now if not isinstance(now, bool) else 'on' if now else 'off'}"
+
+
+def _switches() -> tuple[_Setting, ...]:
+    import torch
+
+    def set_autocast(value: bool) -> None:
+        torch.set_autocast_enabled("cpu", value)
+
+    rows: tuple[tuple[str, Any, Any], ...] = (
+        ("gradients switched", torch.is_grad_enabled, torch._C._set_grad_enabled),
+        ("inference mode", torch.is_inference_mode_enabled, _refuse),
+        ("the default dtype at", torch.get_default_dtype, torch.set_default_dtype),
+        ("the default device at", _default_device, torch.set_default_device),
+        ("the number of threads at", torch.get_num_threads, torch.set_num_threads),
+        ("anomaly detection", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+        ("autocast", functools.partial(torch.is_autocast_enabled, "cpu"), set_autocast),
+        (
+            "the precision of matrix products at",
+            torch.get_float32_matmul_precision,
+            torch.set_float32_matmul_precision,
+        ),
+    )
+    return tuple(_Setting(what, get, put, _switched(what)) for what, get, put in rows)
+
+
+def _default_device() -> Any:
+    return sys.modules["torch.utils._device"].CURRENT_DEVICE
+
+
+def _stacks() -> tuple[_Setting, ...]:
+    """What is entered and left; whoever enters by hand may forget to leave."""
     import torch
     from torch._C import _autograd
-
-    def switched(what: str) -> Callable[[Any], str]:
-        return lambda now: f"{what} {now if not isinstance(now, bool) else 'on' if now else 'off'}"
-
-    def set_deterministic(value: tuple[bool, bool]) -> None:
-        torch.use_deterministic_algorithms(value[0], warn_only=value[1])
 
     def unstack(depth: Callable[[], int], pop: Callable[[], Any]) -> Callable[[int], None]:
         def put(wanted: int) -> None:
@@ -128,76 +154,43 @@ def _of_torch() -> tuple[_Setting, ...]:
 
         return put
 
-    def set_saved_tensor_hooks(_: Any) -> None:
-        while _autograd._top_saved_tensors_default_hooks(True) is not None:
+    def hooks() -> Any:
+        return _autograd._top_saved_tensors_default_hooks(True)
+
+    def drop_hooks(_: Any) -> None:
+        while hooks() is not None:
             _autograd._pop_saved_tensors_default_hooks()
 
-    deep, modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
+    functions, dispatch = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
+    pop_function, pop_dispatch = torch._C._pop_torch_function_stack, torch._C._pop_torch_dispatch_stack
+    return (
+        _Setting(
+            "a function mode", functions, unstack(functions, pop_function), lambda _: "a function mode on"
+        ),
+        _Setting(
+            "a dispatch mode", dispatch, unstack(dispatch, pop_dispatch), lambda _: "a dispatch mode on"
+        ),
+        _Setting("hooks on saved tensors", hooks, drop_hooks, lambda _: "hooks on saved tensors"),
+    )
+
+
+def _of_pytorch_besides() -> tuple[_Setting, ...]:
+    import torch
+
+    def set_deterministic(value: tuple[bool, bool]) -> None:
+        torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+    def deterministic() -> tuple[bool, bool]:
+        only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+        return (torch.are_deterministic_algorithms_enabled(), only_warns)
+
     print_options = torch._tensor_str.PRINT_OPTS
     return (
         _Setting(
-            "gradients", torch.is_grad_enabled, torch._C._set_grad_enabled, switched("gradients switched")
-        ),
-        _Setting("inference mode", torch.is_inference_mode_enabled, _refuse, switched("inference mode")),
-        _Setting(
-            "default dtype",
-            torch.get_default_dtype,
-            torch.set_default_dtype,
-            switched("the default dtype at"),
-        ),
-        _Setting(
-            "default device",
-            lambda: sys.modules["torch.utils._device"].CURRENT_DEVICE,
-            torch.set_default_device,
-            switched("the default device at"),
-        ),
-        _Setting(
-            "function modes",
-            deep,
-            unstack(deep, torch._C._pop_torch_function_stack),
-            lambda _: "a function mode on",
-        ),
-        _Setting(
-            "dispatch modes",
-            modes,
-            unstack(modes, torch._C._pop_torch_dispatch_stack),
-            lambda _: "a dispatch mode on",
-        ),
-        _Setting(
-            "threads", torch.get_num_threads, torch.set_num_threads, switched("the number of threads at")
-        ),
-        _Setting(
             "deterministic algorithms",
-            lambda: (
-                torch.are_deterministic_algorithms_enabled(),
-                torch.is_deterministic_algorithms_warn_only_enabled(),
-            ),
+            deterministic,
             set_deterministic,
             lambda now: f"deterministic algorithms {'on' if now[0] else 'off'}",
-        ),
-        _Setting(
-            "anomaly detection",
-            torch.is_anomaly_enabled,
-            torch.autograd.set_detect_anomaly,
-            switched("anomaly detection"),
-        ),
-        _Setting(
-            "autocast",
-            functools.partial(torch.is_autocast_enabled, "cpu"),
-            lambda value: torch.set_autocast_enabled("cpu", value),
-            switched("autocast"),
-        ),
-        _Setting(
-            "matmul precision",
-            torch.get_float32_matmul_precision,
-            torch.set_float32_matmul_precision,
-            switched("the precision of matrix products at"),
-        ),
-        _Setting(
-            "hooks of saved tensors",
-            lambda: _autograd._top_saved_tensors_default_hooks(True),
-            set_saved_tensor_hooks,
-            lambda _: "hooks on saved tensors",
         ),
         _Setting("print options", lambda: dict(vars(print_options)), vars(print_options).update, _silent),
         _Setting("torch's random numbers", TorchRandom, TorchRandom.put, _silent),
