@@ -1,82 +1,70 @@
-"""The states of the global generators of random numbers, cheap to compare: every call on a rank does so."""
+"""The states of the global generators of random numbers: noted once, and put before every run."""
 
 from __future__ import annotations
 
 import ctypes
 import random
 import sys
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["NumpyRandom", "PythonRandom", "TorchRandom"]
+__all__ = ["random_states"]
 
 _SEED = 67280421310721  # of a generator of PyTorch that nobody has seeded
 _MERSENNE_BYTES = 625 * 4  # what numpy's MT19937 keeps: 624 words, and the place among them
 
 
-class TorchRandom:
-    """The state of the CPU's generator, and of the GPUs' where this rank has used any."""
+class _State(Protocol):
+    def put(self) -> None: ...
+
+
+def random_states() -> tuple[_State, ...]:
+    """How all generators of this process stand now."""
+    has_numpy = "numpy.random.mtrand" in sys.modules
+    return (_OfTorch(), _OfPython(), *([_OfNumpy()] if has_numpy else []))
+
+
+class _OfTorch:
+    """The CPU's generator, and those of the GPUs where this rank has used any."""
 
     def __init__(self) -> None:
         import torch
 
-        self._states = [torch.get_rng_state()]
-        if torch.cuda.is_initialized():
-            self._states += torch.cuda.get_rng_state_all()
-        self._bytes = [ctypes.string_at(state.data_ptr(), state.numel()) for state in self._states]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TorchRandom) and self._bytes == other._bytes
-
-    __hash__ = None  # type: ignore[assignment]
+        self._state = torch.get_rng_state()
+        self._of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
     def put(self) -> None:
         import torch
 
-        torch.set_rng_state(self._states[0])
+        torch.set_rng_state(self._state)
         if torch.cuda.is_initialized():
-            if len(self._states) > 1:
-                torch.cuda.set_rng_state_all(self._states[1:])
+            if self._of_gpus:
+                torch.cuda.set_rng_state_all(self._of_gpus)
             else:  # CUDA was first used after this state was noted
                 torch.cuda.manual_seed_all(_SEED)
 
 
-class PythonRandom:
-    """The state of the module ``random``."""
-
+class _OfPython:
     def __init__(self) -> None:
         self._state = random.getstate()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PythonRandom) and self._signs == other._signs
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def _signs(self) -> tuple[Any, ...]:
-        """A draw moves the place, which stands last; a new seed changes the words, apart from the first."""
-        _, words, gauss_next = self._state
-        return (words[1], words[-1], gauss_next)
 
     def put(self) -> None:
         random.setstate(self._state)
 
 
-class NumpyRandom:
-    """The state of numpy's global generator. Its own getter takes 30 us, and is called only when there is news."""
-
-    _last: tuple[bytes, Any] | None = None
+class _OfNumpy:
+    """numpy's own setter takes 35 us, so it is called only where there is something to set."""
 
     def __init__(self) -> None:
-        random_state = sys.modules["numpy.random.mtrand"]._rand
-        self._bytes = ctypes.string_at(random_state._bit_generator.ctypes.state_address, _MERSENNE_BYTES)
-        if NumpyRandom._last is None or NumpyRandom._last[0] != self._bytes:
-            NumpyRandom._last = (self._bytes, random_state.get_state())
-        self._state = NumpyRandom._last[1]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NumpyRandom) and self._bytes == other._bytes
-
-    __hash__ = None  # type: ignore[assignment]
+        self._state, self._bytes = _numpy().get_state(), _numpy_bytes()
 
     def put(self) -> None:
-        sys.modules["numpy.random.mtrand"]._rand.set_state(self._state)
+        if _numpy_bytes() != self._bytes:
+            _numpy().set_state(self._state)
+
+
+def _numpy() -> Any:
+    return sys.modules["numpy.random.mtrand"]._rand
+
+
+def _numpy_bytes() -> bytes:
+    return ctypes.string_at(_numpy()._bit_generator.ctypes.state_address, _MERSENNE_BYTES)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.cluster.patches import patched, patches
-from course_lib.cluster.random_state import NumpyRandom, PythonRandom, TorchRandom
+from course_lib.cluster.random_state import random_states
 
 __all__ = ["Surroundings"]
 
@@ -42,6 +42,8 @@ class Surroundings:
         self._getters = [setting.get for setting in self._settings]
         self._base = self._capture()
         self._of_cells: dict[str, Any] | None = None
+        self._random = random_states()
+        self._random_of_cells = self._random
         self._in_cells, self._is_whole = False, True
 
     def rebase(self) -> None:
@@ -53,16 +55,20 @@ class Surroundings:
 
     def enter_run(self) -> bool:
         """A function is about to run: what the cells have set waits aside. True where there were cells."""
-        if not self._in_cells:
-            return False
-        self._of_cells, self._in_cells = self._capture(), False
-        self._put_back(self._base)
-        return True
+        was_in_cells, self._in_cells = self._in_cells, False
+        if was_in_cells:
+            self._of_cells, self._random_of_cells = self._capture(), random_states()
+            self._put_back(self._base)
+        for state in self._random:  # to put them costs less than to look whether they have changed
+            state.put()
+        return was_in_cells
 
     def enter_cells(self) -> None:
         """A cell is about to run: where the last one left off."""
-        if not self._in_cells and self._of_cells is not None:
-            self._put_back(self._of_cells)
+        if not self._in_cells:
+            self._put_back(self._of_cells or self._base)
+            for state in self._random_of_cells:
+                state.put()
         self._in_cells = True
 
     def tidy(self) -> tuple[str, ...]:
@@ -193,7 +199,6 @@ def _of_pytorch_besides() -> tuple[_Setting, ...]:
             lambda now: f"deterministic algorithms {'on' if now[0] else 'off'}",
         ),
         _Setting("print options", lambda: dict(vars(print_options)), vars(print_options).update, _silent),
-        _Setting("torch's random numbers", TorchRandom, TorchRandom.put, _silent),
         _Setting(
             "functions of PyTorch",
             patched,
@@ -208,12 +213,7 @@ def _refuse(_: Any) -> None:
 
 
 def _of_python() -> tuple[_Setting, ...]:
-    of_numpy = []
-    if "numpy.random.mtrand" in sys.modules:
-        of_numpy = [_Setting("numpy's random numbers", NumpyRandom, NumpyRandom.put, _silent)]
     return (
-        *of_numpy,
-        _Setting("random numbers", PythonRandom, PythonRandom.put, _silent),
         _Setting("the environment", _environment, _set_environment, _environment_in_words),
         _Setting("the working folder", _folder, os.chdir, lambda now: f"the working folder at {now!r}"),
         _Setting("sys.path", lambda: tuple(sys.path), _set_path, lambda _: "sys.path changed"),
