@@ -14,7 +14,7 @@ _HOME_OF = {
     "Cluster": "course_lib.cluster",
     "Rank": "course_lib.cluster",
     "shared_cluster": "course_lib.cluster",
-    "Link": "course_lib.cluster",
+    "Link": "course_lib.link",
     "Links": "course_lib.cluster",
     "pace": "course_lib.cluster",
     "machine": "course_lib.devices",

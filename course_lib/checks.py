@@ -1,10 +1,21 @@
-"""Sentences for settings that cannot work: sizes and counts of models and data."""
+"""Sentences for settings that cannot work: sizes, counts, amounts and names."""
 
 from __future__ import annotations
 
+import difflib
+import math
+from collections.abc import Iterable
 from numbers import Integral
 
-__all__ = ["at_least", "nearest_divisor", "nearest_multiple"]
+__all__ = [
+    "above_zero",
+    "at_least",
+    "is_number",
+    "known",
+    "nearest_divisor",
+    "nearest_multiple",
+    "not_negative",
+]
 
 
 def at_least(minimum: int, **values: object) -> None:
@@ -15,6 +26,35 @@ def at_least(minimum: int, **values: object) -> None:
                 f"{name}={value!r} does not work: {name} is a whole number of at least {minimum}. "
                 f"The nearest that works is {_nearest_whole(value, minimum)}."
             )
+
+
+def known(what: str, name: str, names: Iterable[str]) -> str:
+    """``name`` itself when it is one of ``names``; else ``ValueError`` with all of them and the nearest."""
+    names = tuple(names)
+    if name not in names:
+        near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{what} is {name!r}; it is one of {', '.join(names)}.{hint}")
+    return name
+
+
+def above_zero(**values: float) -> None:
+    """Raise ``ValueError`` for the first value that is not a number above zero (infinity is one)."""
+    for name, value in values.items():
+        if not is_number(value) or value <= 0:
+            raise ValueError(f"{name} is {value!r}; it must be a number above zero, if ever so small.")
+
+
+def not_negative(**values: float) -> None:
+    """Raise ``ValueError`` for the first value that is not a finite number of at least zero."""
+    for name, value in values.items():
+        if not is_number(value) or value < 0 or math.isinf(value):
+            raise ValueError(f"{name} is {value!r}; it must be zero or more. The nearest that works is 0.")
+
+
+def is_number(value: object) -> bool:
+    """Whether ``value`` is an int or a float, infinity included; True, False and nan are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
 def nearest_multiple(value: int, of: int) -> int:

@@ -23,6 +23,7 @@ __all__ = ["FIRST_LESSON", "lab_options", "lessons_folder", "main", "welcome"]
 
 FIRST_LESSON = "notebooks/00_start_here.ipynb"
 _LOOPBACK = "127.0.0.1"
+_SETTINGS = Path(__file__).parent / "lab_settings"  # overrides.json: the course's own defaults
 # A text browser counts as a browser for Python, but cannot show JupyterLab.
 _TEXT_BROWSERS = {"www-browser", "links", "elinks", "lynx", "w3m"}
 # These make JupyterLab print something and end.
@@ -81,6 +82,8 @@ def lab_options(argv: Sequence[str], *, root: Path, token: str) -> list[str]:
             {"--LabApp.default_url", "--ServerApp.default_url"},
             f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}",
         ),
+        # The glossary opens as a page to read, and no window asks about news at the first start.
+        ({"--LabApp.app_settings_dir"}, f"--LabApp.app_settings_dir={_SETTINGS}"),
         ({"--debug", "--log-level", "--Application.log_level", "--ServerApp.log_level"}, "--log-level=WARN"),
     ]
     options = [option for names, option in ours if not names & given]

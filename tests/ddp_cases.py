@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
-from course_lib.parallel import DistributedDataParallel
+from course_lib.parallel.data import DistributedDataParallel
 
 TINY = {"bucket_size_bytes": 1, "first_bucket_size_bytes": 1}  # a bucket for each parameter
 
@@ -47,6 +47,6 @@ def x_of(me, seed: int = 0, rows: int = 2) -> torch.Tensor:
 def message_of(do) -> str:
     try:
         do()
-    except (RuntimeError, ValueError) as error:
+    except (ArithmeticError, RuntimeError, ValueError) as error:
         return str(error)
     return "nothing was raised"

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel import pieces_of
+from course_lib.parallel.model import pieces_of
 
 TEXT = TransformerConfig(vocab_size=11, context_length=6, num_layers=2, width=8, num_heads=2)
 

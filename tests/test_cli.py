@@ -40,7 +40,7 @@ def test_help_names_every_verb(argv: list[str], capsys: pytest.CaptureFixture[st
     for name, verb in cli.VERBS.items():
         assert f"course {name}" in out
         assert verb.summary in out
-    assert {"lab", "test", "doctor", "build", "bench"} <= set(cli.VERBS)
+    assert {"lab", "test", "doctor", "build", "bench", "pictures"} <= set(cli.VERBS)
 
 
 @pytest.mark.parametrize(

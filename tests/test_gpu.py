@@ -42,11 +42,11 @@ def test_several_ranks_share_one_gpu_by_gloo():
 @one_gpu
 def test_messages_between_ranks_of_one_gpu_go_through_the_host():
     def ring(me):
-        from course_lib.cluster.point_to_point import exchange, receive, send
+        from course_lib.cluster.point_to_point import exchange, recv, send
 
         arrived = torch.empty(4, device=me.device)
         mine = torch.full((4,), float(me.rank), device=me.device)
-        exchange([send(mine, (me.rank + 1) % me.world_size), receive(arrived, (me.rank - 1) % me.world_size)])
+        exchange([send(mine, (me.rank + 1) % me.world_size), recv(arrived, (me.rank - 1) % me.world_size)])
         return arrived.tolist()
 
     with Cluster(2, backend="gloo") as cluster:
@@ -107,13 +107,13 @@ def test_each_rank_has_a_gpu_of_its_own_under_nccl():
 @two_gpus
 def test_nccl_messages_pass_in_a_batch():
     def swap(me):
-        from course_lib.cluster.point_to_point import exchange, receive, send
+        from course_lib.cluster.point_to_point import exchange, recv, send
 
         arrived = torch.empty(2, device=me.device)
         exchange(
             [
                 send(torch.full((2,), me.rank + 1.0, device=me.device), 1 - me.rank),
-                receive(arrived, 1 - me.rank),
+                recv(arrived, 1 - me.rank),
             ]
         )
         return arrived.tolist()

@@ -15,11 +15,13 @@ LIBRARY = ROOT / "course_lib"
 # Each part of course_lib, by floor. A part may import from its own floor and the floors below.
 FLOOR_OF = {
     "paths": 0, "checks": 0, "lazy": 0, "devices": 0, "models": 0, "data": 0, "environment": 0, "environment_step": 0,
+    "link": 0, "schedules": 0,
     "cluster": 1,
     "meter": 2,
     "cost": 3, "parallel": 3,
     "plot": 4, "examples": 4,
-    "claims": 5, "learn": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5, "testing": 5, "cli": 5,
+    "claims": 5, "learn": 5, "pictures": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5,
+    "testing": 5, "cli": 5,
 }  # fmt: skip
 READS_ENVIRONMENT = {
     "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
@@ -60,8 +62,119 @@ def test_no_module_imports_from_a_higher_floor(path):
 
 
 def test_cost_is_arithmetic_and_needs_no_torch():
-    for path in (LIBRARY / "cost").rglob("*.py"):
+    for path in [*(LIBRARY / "cost").rglob("*.py"), *(LIBRARY / "schedules").rglob("*.py")]:
         assert not re.search(r"^\s*(import|from) torch\b", path.read_text(), re.MULTILINE), path
+
+
+# Two parts that stand on the same ground, a schedule, and not on each other.
+STRANGERS = [("cost", "parallel"), ("parallel", "cost"), ("schedules", "cost"), ("schedules", "parallel")]
+
+
+@pytest.mark.parametrize(("part", "other"), STRANGERS)
+def test_a_schedule_is_the_ground_of_two_parts_that_do_not_know_each_other(part, other):
+    leaning = [str(path) for path in modules() if part_of(path) == part and other in imports_of(path)]
+    assert not leaning, f"{part} imports from {other}"
+
+
+# -- circles ---------------------------------------------------------------------------------------------------------
+
+
+def files_imported_by(path: Path) -> set[Path]:
+    """The files of course_lib that a module imports, anywhere in it: also within functions, and for types alone."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.ImportFrom):
+            raise AssertionError(f"{path}: import by the whole name, from course_lib")
+    files = {ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("course_lib.")}
+    return {file for file in files if file.exists()}
+
+
+def circles(imports: dict[Path, set[Path]]) -> list[set[Path]]:
+    """Sets of files that import each other, directly or in a ring: strongly connected, and more than one."""
+
+    def reached(start: Path) -> set[Path]:
+        found, ahead = set(), [start]
+        while ahead:
+            new = imports.get(ahead.pop(), set()) - found
+            found |= new
+            ahead += new
+        return found
+
+    reach = {path: reached(path) for path in imports}
+    return [
+        {path, other}
+        for path in reach
+        for other in reach[path]
+        if path in reach.get(other, ()) and path < other
+    ]
+
+
+def test_no_files_import_each_other_in_a_circle():
+    found = circles({path: files_imported_by(path) for path in modules()})
+    assert not found, [sorted(str(path.relative_to(LIBRARY)) for path in pair) for pair in found]
+
+
+def test_a_circle_would_be_seen():
+    a, b, c = (Path(name) for name in "abc")
+    assert circles({a: {b}, b: {c}, c: set()}) == []
+    assert len(circles({a: {b}, b: {c}, c: {a}})) == 3
+
+
+# -- rooms -----------------------------------------------------------------------------------------------------------
+
+ROOMS = ("collectives", "data", "sharded", "model", "pipeline", "tensor", "mesh", "context", "experts")
+
+
+def test_parallel_is_rooms_and_no_loose_files():
+    parallel = LIBRARY / "parallel"
+    assert {path.name for path in parallel.glob("*.py")} == {"__init__.py"}
+    assert {path.parent.name for path in parallel.glob("*/__init__.py")} == set(ROOMS)
+    order = re.findall(
+        r"^    (\w+)  ", ast.get_docstring(ast.parse((parallel / "__init__.py").read_text())), re.M
+    )
+    assert tuple(order) == ROOMS, "the face of parallel names the rooms in the order of the lessons"
+
+
+@pytest.mark.parametrize("room", [*(f"parallel/{room}" for room in ROOMS), "schedules"])
+def test_a_room_says_what_is_in_it_and_which_lesson_it_belongs_to(room):
+    face = ast.get_docstring(ast.parse((LIBRARY / room / "__init__.py").read_text()))
+    assert re.search(r"[Ll]essons? \d\d", face), "its lesson is not named"
+    files = {path.name for path in (LIBRARY / room).glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"``(\w+\.py)``", face)) == files
+    assert files or "Nothing is built here yet." in face
+
+
+def test_exercises_have_a_room_a_lesson_and_a_file_each():
+    folder = LIBRARY / "learn" / "exercises"
+    assert {path.name for path in folder.glob("*.py")} == {"__init__.py"}
+    for path in folder.glob("lesson_*/*.py"):
+        exercises = re.findall(r"^[A-Z_0-9]+ = Exercise\($", path.read_text(), re.MULTILINE)
+        assert len(exercises) <= 1, f"{path}: {len(exercises)} exercises in one file"
+
+
+def test_assets_are_pictures_and_measurements():
+    kinds = {
+        path.suffix
+        for path in (ROOT / "assets").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert kinds == {".png", ".json"}
+
+
+def test_what_there_is_once():
+    text = {path: path.read_text() for path in modules()}
+    for wanted in (r"^class Link\b", r'add_argument\(\s*"--rounds"', r'add_argument\(\s*"--json", type'):
+        homes = [
+            str(path.relative_to(LIBRARY)) for path in text if re.search(wanted, text[path], re.MULTILINE)
+        ]
+        assert len(homes) == 1, f"{wanted} stands in {homes}"
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
 
 
 def test_files_and_functions_stay_small_enough_to_read():

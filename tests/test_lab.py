@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -128,6 +129,17 @@ def test_it_listens_on_loopback_alone(running: Lab) -> None:
     ]
     assert running.port in {address.port for address in listening}
     assert {address.ip for address in listening} == {"127.0.0.1"}
+
+
+def test_the_glossary_opens_as_a_page_and_no_news_are_asked_for(running: Lab) -> None:
+    url = f"http://127.0.0.1:{running.port}/lab/api/settings/{{}}?token={running.token}"
+    found = {}
+    for name in ("docmanager-extension", "apputils-extension"):
+        plugin = "plugin" if name == "docmanager-extension" else "notification"
+        with urllib.request.urlopen(url.format(f"@jupyterlab/{name}:{plugin}"), timeout=30) as answer:
+            found |= json.loads(answer.read())["schema"]["properties"]
+    assert found["defaultViewers"]["default"] == {"markdown": "Markdown Preview"}
+    assert found["fetchNews"]["default"] == "false"
 
 
 def test_a_busy_port_is_passed_over(running: Lab) -> None:

@@ -31,7 +31,7 @@ SPANS = [
     Span(0, "forward", "compute", 5.000, 5.010),
     Span(0, "backward", "compute", 5.010, 5.030),
     Span(1, "gradients", "collective", 5.020, 5.040),
-    Span(1, "copy", "receive", 5.025, 5.030),
+    Span(1, "copy", "recv", 5.025, 5.030),
 ]
 
 
@@ -255,9 +255,7 @@ def test_every_label_has_a_letter_of_its_own_and_neighbours_differ_in_hatch_or_c
 def test_kinds_and_known_names_have_looks() -> None:
     assert look_of_span("forward", "compute")[0] == "forward"
     assert look_of_span("something", "collective")[0] == "collective"
-    kinds = [
-        look_of_span("", kind)[1] for kind in ("compute", "send", "receive", "collective", "wait", "data")
-    ]
+    kinds = [look_of_span("", kind)[1] for kind in ("compute", "send", "recv", "collective", "wait", "data")]
     assert len({look.letter for look in kinds}) == 6
 
 

@@ -7,15 +7,14 @@ round to round. The promise: a ring all-reduce of 64 MiB in place, written in Py
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from course_lib.bench.in_turns import compare_on_ranks
+from course_lib.bench.options import bench_parser, open_table
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, CrowdedWarning, Rank
-from course_lib.meter.stopwatch import Comparison, compare
+from course_lib.cluster import Cluster, Rank
+from course_lib.meter.stopwatch import Comparison
 from course_lib.meter.units import bytes_text
 
 if TYPE_CHECKING:
@@ -39,58 +38,32 @@ _PAIRS = (
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench collectives", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="pairs of measurements (default 15)")
+    parser = bench_parser("collectives", __doc__, rounds=15, of="pairs of measurements")
     parser.add_argument("--only-ring", action="store_true", help="measure the ring all-reduce alone")
-    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
     options = parser.parse_args(arguments)
-    if options.rounds < 1:
-        parser.error(f"--rounds is {options.rounds}; it is a whole number of at least 1")
-    warnings.simplefilter("ignore", CrowdedWarning)
-    table = Table("course bench collectives")
-    table.print_head()
-    for num_ranks in (2, 4):
-        with Cluster(num_ranks, timeout_s=600) as cluster:
-            for name in _PAIRS[:1] if options.only_ring else _PAIRS:
-                add_rows(table, cluster, name, options.rounds)
-    table.finish(options.json)
+    with open_table(options) as table:
+        for num_ranks in (2, 4):
+            with Cluster(num_ranks, timeout_s=600) as cluster:
+                for name in _PAIRS[:1] if options.only_ring else _PAIRS:
+                    add_rows(table, cluster, name, options.rounds)
     return 0
 
 
 def add_rows(table: Table, cluster: Cluster, name: str, rounds: int) -> None:
     """Three lines: the time by PyTorch, the time by the course, and the ratio of the paired times."""
     both: Comparison = cluster.call(paired, (name, _SIZE_BYTES, rounds), show=False)[0]
-    theirs, ours = both.first.times_s, both.second.times_s
     where = f"{name}, {bytes_text(_SIZE_BYTES)}, {cluster.world_size} ranks"
-    table.add(f"{where}: torch.distributed", [1e3 * time_s for time_s in theirs], "ms")
-    table.add(f"{where}: the course", [1e3 * time_s for time_s in ours], "ms")
-    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     target = 1 / _PROMISED_SHARE if name == _PAIRS[0] else None
-    table.add(f"{where}: time, course / torch", ratios, "x", target=target)
+    table.add_pair(where, both, ratio="time, course / torch", target=target)
 
 
 def paired(me: Rank, name: str, size_bytes: int, rounds: int) -> Comparison:
     """On each rank: the collective ``name`` on a buffer of ``size_bytes`` by PyTorch and by the course, in turns."""
     import torch
-    import torch.distributed as dist
 
     buffer = torch.zeros(size_bytes // 4, device=me.device)
-    theirs, ours = _both(me, name, buffer)
-
-    def slowest(time_s: float) -> float:
-        longest = torch.tensor(time_s, dtype=torch.float64, device=me.device)
-        dist.all_reduce(longest, dist.ReduceOp.MAX)
-        return longest.item()
-
-    return compare(
-        theirs,
-        ours,
-        names=("torch.distributed", "the course"),
-        rounds=rounds,
-        device=me.device,
-        setup=dist.barrier,
-        slowest=slowest,
-    )
+    names = ("torch.distributed", "the course")
+    return compare_on_ranks(*_both(me, name, buffer), names=names, rounds=rounds, device=me.device)
 
 
 def _both(me: Rank, name: str, buffer: torch.Tensor) -> tuple[Callable[[], object], Callable[[], object]]:

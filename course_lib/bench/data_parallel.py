@@ -7,14 +7,12 @@ small.
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from course_lib.bench.options import bench_parser, count, open_table
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, CrowdedWarning
+from course_lib.cluster import Cluster
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -25,24 +23,17 @@ __all__ = ["few_large_layers", "main", "many_small_layers"]
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench data_parallel", description=__doc__)
-    parser.add_argument("--workers", type=int, default=2, help="threads, and processes (default 2)")
-    parser.add_argument("--rounds", type=int, default=25, help="turns (default 25)")
-    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
+    parser = bench_parser("data_parallel", __doc__, rounds=25, of="turns")
+    parser.add_argument("--workers", type=count, default=2, help="threads, and processes (default 2)")
     options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.workers < 1:
-        parser.error("--rounds and --workers are whole numbers of at least 1")
-    warnings.simplefilter("ignore", CrowdedWarning)
-    from course_lib.parallel import interpreter_lock
+    from course_lib.parallel.data import interpreter_lock
 
-    table = Table("course bench data_parallel")
-    table.print_head()
-    print(f"(the lock of this Python interpreter is {interpreter_lock()})")
-    with Cluster(options.workers) as cluster:
-        for name, build in MODELS.items():
-            for backward in (False, True):
-                add_race(table, cluster, name, build, backward, options.rounds)
-    table.finish(options.json)
+    with open_table(options) as table:
+        print(f"(the lock of this Python interpreter is {interpreter_lock()})")
+        with Cluster(options.workers) as cluster:
+            for name, build in MODELS.items():
+                for backward in (False, True):
+                    add_race(table, cluster, name, build, backward, options.rounds)
     return 0
 
 
@@ -67,7 +58,7 @@ MODELS = {"many small layers": many_small_layers, "few large layers": few_large_
 
 def add_race(table: Table, cluster: Cluster, name: str, build: Build, backward: bool, rounds: int) -> None:
     """Five lines: the time of each, and the two speed-ups."""
-    from course_lib.parallel import threads_or_processes
+    from course_lib.parallel.data import threads_or_processes
 
     steps = 10 if build is many_small_layers else 3
     race = threads_or_processes(cluster, build, backward=backward, steps=steps, rounds=rounds)

@@ -10,18 +10,19 @@ half as long as a backward pass and can hide nothing, so no implementation hides
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from course_lib.bench.in_turns import compare_on_ranks
+from course_lib.bench.options import bench_parser, count, open_table
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, Link, Links, Rank
+from course_lib.cluster import Cluster, Links, Rank
 from course_lib.cost import ddp_step
-from course_lib.meter.stopwatch import Comparison, compare
+from course_lib.link import Link
+from course_lib.meter.stopwatch import Comparison
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -45,44 +46,28 @@ _WAYS = ("torch", "the course", "the course without overlap")
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench ddp", description=__doc__)
-    parser.add_argument(
-        "--rounds", type=int, default=40, help="pairs of turns for the step time (default 40)"
-    )
-    parser.add_argument("--overlap-rounds", type=int, default=7, help="steps for the overlap (default 7)")
-    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
+    parser = bench_parser("ddp", __doc__, rounds=40, of="pairs of turns for the step time")
+    parser.add_argument("--overlap-rounds", type=count, default=7, help="steps for the overlap (default 7)")
     options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.overlap_rounds < 1:
-        parser.error("--rounds and --overlap-rounds are whole numbers of at least 1")
-    table = Table("course bench ddp")
-    table.print_head()
-    with Cluster(2, backend="gloo", timeout_s=600) as cluster:
-        for name in _MODELS:
-            add_steps(table, name, cluster.call(paired_steps, (name, options.rounds), show=False)[0])
-    with Cluster(2, backend="gloo", links=Links(_LINK), timeout_s=600) as cluster:
-        add_overlap(table, list(cluster.call(overlap, (options.overlap_rounds,), show=False)))
-    table.finish(options.json)
+    with open_table(options) as table:
+        with Cluster(2, backend="gloo", timeout_s=600) as cluster:
+            for name in _MODELS:
+                both = cluster.call(paired_steps, (name, options.rounds), show=False)[0]
+                table.add_pair(f"step, {name}", both, target=_PROMISED_RATIO)
+        with Cluster(2, backend="gloo", links=Links(_LINK), timeout_s=600) as cluster:
+            add_overlap(table, list(cluster.call(overlap, (options.overlap_rounds,), show=False)))
     return 0
 
 
 # -- whole steps, real arithmetic -----------------------------------------------------------------------------
 
 
-def add_steps(table: Table, name: str, both: Comparison) -> None:
-    theirs, ours = both.first.times_s, both.second.times_s
-    table.add(f"step, {name}: torch", [1e3 * time_s for time_s in theirs], "ms")
-    table.add(f"step, {name}: the course", [1e3 * time_s for time_s in ours], "ms")
-    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-    table.add(f"step, {name}: course / torch", ratios, "x", target=_PROMISED_RATIO)
-
-
 def paired_steps(me: Rank, name: str, rounds: int) -> Comparison:
     """On each rank: training steps under PyTorch's wrapper and under the course's, in turns; a step's time."""
     import torch
-    import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
-    from course_lib.parallel import DistributedDataParallel
+    from course_lib.parallel.data import DistributedDataParallel
 
     wrap: tuple[Callable[[nn.Module], nn.Module], ...] = (
         TorchDDP,
@@ -92,13 +77,7 @@ def paired_steps(me: Rank, name: str, rounds: int) -> Comparison:
     for wrapper in wrap:
         torch.manual_seed(0)
         turns.append(_steps(me, name, wrapper))
-
-    def slowest(time_s: float) -> float:
-        longest = torch.tensor(time_s, dtype=torch.float64)
-        dist.all_reduce(longest, dist.ReduceOp.MAX)
-        return longest.item() / _STEPS
-
-    return compare(*turns, names=("torch", "the course"), rounds=rounds, setup=dist.barrier, slowest=slowest)
+    return compare_on_ranks(*turns, names=("torch", "the course"), rounds=rounds, steps=_STEPS)
 
 
 def _steps(me: Rank, name: str, wrap: Callable[[nn.Module], nn.Module]) -> Callable[[], None]:
@@ -168,7 +147,7 @@ def overlap(me: Rank, rounds: int) -> dict[str, list[Overlap]]:
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
-    from course_lib.parallel import DistributedDataParallel, PacedLayers
+    from course_lib.parallel.data import DistributedDataParallel, PacedLayers
 
     def paced() -> PacedLayers:
         times = {"forward_s": _FORWARD_S, "backward_s": _BACKWARD_S}

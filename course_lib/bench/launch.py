@@ -6,23 +6,21 @@ take turns, so that a change of the machine's mood meets all of them. Other pack
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import psutil
 
+from course_lib.bench.options import bench_parser, open_table
 from course_lib.bench.other_launchers import LAUNCHERS
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, CrowdedWarning, Rank
+from course_lib.cluster import Cluster, Rank
 
 __all__ = ["main"]
 
@@ -56,18 +54,13 @@ def ddp_job(me: Rank) -> float:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench launch", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="samples of each start (default 5)")
+    parser = bench_parser("launch", __doc__, rounds=5, of="samples of each start")
     parser.add_argument("--only-ours", action="store_true", help="leave the other launchers out")
-    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore", CrowdedWarning)
-    table = Table("course bench launch")
-    table.print_head()
-    measure_ours(table, options.rounds)
-    if not options.only_ours:
-        measure_others(table, max(2, options.rounds // 2))
-    table.finish(options.json)
+    with open_table(options) as table:
+        measure_ours(table, options.rounds)
+        if not options.only_ours:
+            measure_others(table, max(2, options.rounds // 2))
     return 0
 
 

@@ -8,16 +8,14 @@ out from the time and the bytes that the operation moves.
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, CrowdedWarning, Link, Links, Rank
+from course_lib.bench.options import bench_parser, open_table
+from course_lib.cluster import Cluster, Links, Rank
 from course_lib.cluster.link_times import link_time
+from course_lib.link import Link
 from course_lib.meter.together import Spans, span_times, spans_of
 from course_lib.meter.units import time_text
 
@@ -35,26 +33,19 @@ PROMISED_ERROR = 0.10
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench links", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="passes over all links (default 3)")
-    parser.add_argument("--json", type=Path, help="also keep the numbers in this file")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1:
-        parser.error(f"--rounds is {options.rounds}; it is a whole number of at least 1")
-    warnings.simplefilter("ignore", CrowdedWarning)
-    table = Table("course bench links")
-    print(
-        f"{'operation':12}{'ranks':>6}{'asked of the link':>20}{'time asked':>14}{'time taken':>14}{'error':>8}"
-    )
-    errors: dict[str, list[float]] = {"bandwidth": [], "latency": []}
-    for num_ranks in WORLD_SIZES:
-        for kind, error in measure(num_ranks, options.rounds):
-            errors[kind].append(100 * abs(error))
-    print()
-    table.print_head()
-    table.add("error of the effective bandwidth", errors["bandwidth"], "%", target=100 * PROMISED_ERROR)
-    table.add("error of the effective latency", errors["latency"], "%")
-    table.finish(options.json)
+    options = bench_parser("links", __doc__, rounds=3, of="passes over all links").parse_args(arguments)
+    with open_table(options, head=False) as table:
+        print(
+            f"{'operation':12}{'ranks':>6}{'asked of the link':>20}{'time asked':>14}{'time taken':>14}{'error':>8}"
+        )
+        errors: dict[str, list[float]] = {"bandwidth": [], "latency": []}
+        for num_ranks in WORLD_SIZES:
+            for kind, error in measure(num_ranks, options.rounds):
+                errors[kind].append(100 * abs(error))
+        print()
+        table.print_head()
+        table.add("error of the effective bandwidth", errors["bandwidth"], "%", target=100 * PROMISED_ERROR)
+        table.add("error of the effective latency", errors["latency"], "%")
     return 0
 
 

@@ -5,12 +5,9 @@ The same DDP step, of a model of a million parameters, with the meter off and on
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
-from course_lib.bench.table import Table
+from course_lib.bench.options import bench_parser, open_table
 from course_lib.cluster import Cluster, Rank
 
 __all__ = ["main", "step_times"]
@@ -61,17 +58,12 @@ def _train(model: object, optimizer: object, x: object) -> None:
     optimizer.step()  # type: ignore[attr-defined]
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench meter", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="pairs of ten steps (default 20)")
-    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
-    options = parser.parse_args(arguments)
-    table = Table("course bench meter")
-    table.print_head()
-    with Cluster(2) as cluster:
-        pairs = cluster.call(step_times, (options.rounds,), show=False)[0]
-    table.add("DDP step, meter off", [1e3 * off for off, _ in pairs], "ms")
-    table.add("DDP step, meter on", [1e3 * on for _, on in pairs], "ms")
-    table.add("on / off, pair by pair", [on / off for off, on in pairs], "x", target=1.05)
-    table.finish(options.json)
+def main(arguments: list[str]) -> int:
+    options = bench_parser("meter", __doc__, rounds=20, of="pairs of ten steps").parse_args(arguments)
+    with open_table(options) as table:
+        with Cluster(2) as cluster:
+            pairs = cluster.call(step_times, (options.rounds,), show=False)[0]
+        table.add("DDP step, meter off", [1e3 * off for off, _ in pairs], "ms")
+        table.add("DDP step, meter on", [1e3 * on for _, on in pairs], "ms")
+        table.add("on / off, pair by pair", [on / off for off, on in pairs], "x", target=1.05)
     return 0

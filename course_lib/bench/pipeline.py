@@ -8,17 +8,17 @@ Last, activations: the most micro-batches that a stage held at a time, beside th
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from course_lib.bench.in_turns import compare_on_ranks
+from course_lib.bench.options import bench_parser, count, open_table
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, CrowdedWarning, Rank
-from course_lib.cost.pipeline import StageTimes, simulate
-from course_lib.meter.stopwatch import Comparison, compare
-from course_lib.parallel.pipeline import MAKERS, make, peak_live_by_stage
+from course_lib.cluster import Cluster, Rank
+from course_lib.cost.pipeline import simulate
+from course_lib.meter.stopwatch import Comparison
+from course_lib.schedules import SCHEDULES, get_schedule, peak_in_flight_by_stage
+from course_lib.schedules.stage_times import StageTimes
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -34,30 +34,21 @@ _TIMES = StageTimes(0.040, 0.040, 0.040)  # of all that a rank holds, for one mi
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench pipeline", description=__doc__)
+    parser = bench_parser("pipeline", __doc__, rounds=30, of="pairs of turns for the step time")
     parser.add_argument(
-        "--rounds", type=int, default=30, help="pairs of turns for the step time (default 30)"
+        "--paced-rounds", type=count, default=5, help="paced steps of each schedule (default 5)"
     )
-    parser.add_argument(
-        "--paced-rounds", type=int, default=5, help="paced steps of each schedule (default 5)"
-    )
-    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
     options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.paced_rounds < 1:
-        parser.error("--rounds and --paced-rounds are whole numbers of at least 1")
-    warnings.simplefilter("ignore", CrowdedWarning)
-    table = Table("course bench pipeline")
-    table.print_head()
-    with Cluster(_NUM_RANKS, backend="gloo", timeout_s=600) as cluster:
-        for kind in _KINDS:
-            add_steps(table, kind, cluster.call(paired_steps, (kind, options.rounds), show=False)[0])
-    for num_ranks in (2, 3, 4):
-        with Cluster(num_ranks, backend="gloo", timeout_s=600) as cluster:
-            for kind in _PACED_KINDS:
-                for num_micro_batches in (4, 8, 16):
-                    add_paced(table, cluster, kind, num_micro_batches, options.paced_rounds)
-            add_peaks(table, cluster)
-    table.finish(options.json)
+    with open_table(options) as table:
+        with Cluster(_NUM_RANKS, backend="gloo", timeout_s=600) as cluster:
+            for kind in _KINDS:
+                add_steps(table, kind, cluster.call(paired_steps, (kind, options.rounds), show=False)[0])
+        for num_ranks in (2, 3, 4):
+            with Cluster(num_ranks, backend="gloo", timeout_s=600) as cluster:
+                for kind in _PACED_KINDS:
+                    for num_micro_batches in (4, 8, 16):
+                        add_paced(table, cluster, kind, num_micro_batches, options.paced_rounds)
+                add_peaks(table, cluster)
     return 0
 
 
@@ -66,28 +57,18 @@ def main(arguments: list[str]) -> int:
 
 def add_steps(table: Table, kind: str, both: Comparison) -> None:
     """Three lines: the time by PyTorch, the time by the course, and the ratio of the paired times."""
-    theirs, ours, what = both.first.times_s, both.second.times_s, f"step, {MAKERS[kind].title}"
-    table.add(f"{what}: torch", [1e3 * time_s for time_s in theirs], "ms")
-    table.add(f"{what}: the course", [1e3 * time_s for time_s in ours], "ms")
-    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-    table.add(f"{what}: course / torch", ratios, "x", target=_PROMISED_RATIO)
+    table.add_pair(f"step, {SCHEDULES[kind].title}", both, target=_PROMISED_RATIO)
 
 
 def paired_steps(me: Rank, kind: str, rounds: int, *, steps_in_a_turn: int = 4) -> Comparison:
     """On each rank: forward and backward of a batch by PyTorch's pipeline and by the course's, in turns."""
     import torch
-    import torch.distributed as dist
 
-    num_chunks = 2 if kind == "interleaved" else 1
-    both = [way(me, kind, num_chunks) for way in (_torch_step, _course_step)]
+    num_virtual_stages = 2 if kind == "interleaved" else 1
+    both = [way(me, kind, num_virtual_stages) for way in (_torch_step, _course_step)]
     tokens = torch.randint(256, (_NUM_MICRO_BATCHES * _MICRO_BATCH_SIZE, _LENGTH + 1))
     x = tokens[:, :-1] if me.rank == 0 else None
     y = tokens[:, 1:] if me.rank == me.world_size - 1 else None
-
-    def slowest(time_s: float) -> float:
-        longest = torch.tensor(time_s, dtype=torch.float64)
-        dist.all_reduce(longest, dist.ReduceOp.MAX)
-        return longest.item() / steps_in_a_turn
 
     def turn(step: Callable[[Tensor | None, Tensor | None], None]) -> Callable[[], None]:
         def several() -> None:
@@ -97,7 +78,7 @@ def paired_steps(me: Rank, kind: str, rounds: int, *, steps_in_a_turn: int = 4) 
         return several
 
     turns = [turn(step) for step in both]
-    return compare(*turns, names=("torch", "the course"), rounds=rounds, setup=dist.barrier, slowest=slowest)
+    return compare_on_ranks(*turns, names=("torch", "the course"), rounds=rounds, steps=steps_in_a_turn)
 
 
 def _parts(num_stages: int) -> list[nn.Module]:
@@ -105,14 +86,16 @@ def _parts(num_stages: int) -> list[nn.Module]:
     import torch
 
     from course_lib.models import Transformer, TransformerConfig
-    from course_lib.parallel import cut, pieces_of, split_evenly
+    from course_lib.parallel.model import cut, pieces_of, split_evenly
 
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(num_layers=6))
     return [*cut(model, split_evenly([1] * len(pieces_of(model)), num_stages))]
 
 
-def _torch_step(me: Rank, kind: str, num_chunks: int) -> Callable[[Tensor | None, Tensor | None], None]:
+def _torch_step(
+    me: Rank, kind: str, num_virtual_stages: int
+) -> Callable[[Tensor | None, Tensor | None], None]:
     from torch.distributed.pipelining import (
         PipelineStage,
         Schedule1F1B,
@@ -122,7 +105,7 @@ def _torch_step(me: Rank, kind: str, num_chunks: int) -> Callable[[Tensor | None
 
     from course_lib.models import next_token_loss
 
-    num_stages = num_chunks * me.world_size
+    num_stages = num_virtual_stages * me.world_size
     parts = _parts(num_stages)
     numbers = range(me.rank, num_stages, me.world_size)
     stages = [PipelineStage(parts[number], number, num_stages, me.device) for number in numbers]
@@ -143,11 +126,13 @@ def _torch_step(me: Rank, kind: str, num_chunks: int) -> Callable[[Tensor | None
     return step
 
 
-def _course_step(me: Rank, kind: str, num_chunks: int) -> Callable[[Tensor | None, Tensor | None], None]:
+def _course_step(
+    me: Rank, kind: str, num_virtual_stages: int
+) -> Callable[[Tensor | None, Tensor | None], None]:
     from course_lib.models import next_token_loss
     from course_lib.parallel.pipeline import Pipeline
 
-    schedule = make(kind, me.world_size, _NUM_MICRO_BATCHES, num_chunks=num_chunks)
+    schedule = get_schedule(kind, me.world_size, _NUM_MICRO_BATCHES, num_virtual_stages=num_virtual_stages)
     pipeline = Pipeline(me, _parts(schedule.num_stages), schedule, next_token_loss)
 
     def step(x: Tensor | None, y: Tensor | None) -> None:
@@ -164,7 +149,7 @@ def add_paced(table: Table, cluster: Cluster, kind: str, num_micro_batches: int,
     """A line: how far measured idle shares are from the simulated one."""
     from course_lib.parallel.pipeline import run_pipeline_steps
 
-    schedule = make(kind, cluster.world_size, num_micro_batches)
+    schedule = get_schedule(kind, cluster.world_size, num_micro_batches)
     times = _TIMES.divided(schedule.num_stages // schedule.num_ranks)
     expected = simulate(schedule, times).idle_share
     steps = run_pipeline_steps(cluster, schedule, times, steps=rounds)
@@ -178,17 +163,17 @@ def add_paced(table: Table, cluster: Cluster, kind: str, num_micro_batches: int,
 
 def add_peaks(table: Table, cluster: Cluster) -> None:
     """A line: by how many micro-batches any stage's activations differ from the count, over all schedules."""
-    by_rank = cluster.call(peaks, (tuple(MAKERS), 6), show=False)
+    by_rank = cluster.call(peaks, (tuple(SCHEDULES), 6), show=False)
     off = []
-    for kind in MAKERS:
+    for kind in SCHEDULES:
         found = {stage: peak for rank in by_rank for stage, peak in rank[kind].items()}
-        expected = peak_live_by_stage(make(kind, cluster.world_size, 6))
+        expected = peak_in_flight_by_stage(get_schedule(kind, cluster.world_size, 6))
         off.append(max(abs(found[stage] - peak) for stage, peak in enumerate(expected)))
     table.add(f"activations at the peak off, all schedules, {cluster.world_size} ranks", off, "", target=0.0)
 
 
 def peaks(me: Rank, kinds: tuple[str, ...], num_micro_batches: int) -> dict[str, dict[int, int]]:
-    """On each rank: for each schedule, by stage, the most micro-batches whose activations were live at a time."""
+    """On each rank: for each schedule, by stage, the most micro-batches in flight at a time."""
     import torch
     from torch import nn
 
@@ -196,10 +181,10 @@ def peaks(me: Rank, kinds: tuple[str, ...], num_micro_batches: int) -> dict[str,
 
     found = {}
     for kind in kinds:
-        schedule = make(kind, me.world_size, num_micro_batches)
+        schedule = get_schedule(kind, me.world_size, num_micro_batches)
         stages = [nn.Linear(4, 4) for _ in range(schedule.num_stages)]
         pipeline = Pipeline(me, stages, schedule, nn.functional.mse_loss)
         x = torch.ones(num_micro_batches, 4)
         pipeline.step(x, x)
-        found[kind] = pipeline.peak_live
+        found[kind] = pipeline.peak_in_flight
     return found

@@ -7,16 +7,15 @@ that has finished; of several rounds the lower quartile counts, on both sides: o
 
 from __future__ import annotations
 
-import argparse
 import json
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from course_lib.bench.options import bench_parser, open_table
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, CrowdedWarning, Rank
+from course_lib.cluster import Cluster, Rank
 from course_lib.cost.gloo import GLOO_COLLECTIVES, gloo_time
 from course_lib.meter.together import (
     Spans,
@@ -59,19 +58,11 @@ class Comparison:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench predict", description=__doc__)
-    parser.add_argument(
-        "--rounds", type=int, default=3, help="turns of calibrating and measuring (default 3)"
-    )
-    parser.add_argument("--json", type=Path, help="also keep the numbers in this file")
+    parser = bench_parser("predict", __doc__, rounds=3, of="turns of calibrating and measuring")
     options = parser.parse_args(arguments)
-    if options.rounds < 1:
-        parser.error(f"--rounds is {options.rounds}; it is a whole number of at least 1")
-    warnings.simplefilter("ignore", CrowdedWarning)
-    table = Table("course bench predict")
-    together, rows = compare(options.rounds)
-    show(table, rows)
-    table.finish(options.json)
+    with open_table(options, head=False) as table:
+        together, rows = compare(options.rounds)
+        show(table, rows)
     if options.json:
         add_to_record(options.json, together, rows)
     return 0

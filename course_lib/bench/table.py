@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.devices import machine
+from course_lib.meter.stopwatch import Comparison
 
 __all__ = ["Row", "Table"]
 
@@ -45,6 +46,14 @@ class Table:
     def add(self, what: str, samples: Sequence[float], unit: str, *, target: float | None = None) -> None:
         self.rows.append(Row(what, tuple(samples), unit, target))
         print(self._line(self.rows[-1]), flush=True)
+
+    def add_pair(
+        self, what: str, both: Comparison, *, ratio: str = "course / torch", target: float | None = None
+    ) -> None:
+        """Three lines: the time of each of the two, and the ratio of the paired times, second over first."""
+        for one in (both.first, both.second):
+            self.add(f"{what}: {one.name}", [1e3 * time_s for time_s in one.times_s], "ms")
+        self.add(f"{what}: {ratio}", both.ratios, "x", target=target)
 
     def print_head(self) -> None:
         here = machine()

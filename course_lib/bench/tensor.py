@@ -7,16 +7,15 @@ MLP), so both sides send the same: two all-reduces forward and two backward. The
 
 from __future__ import annotations
 
-import argparse
 import copy
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from course_lib.bench.in_turns import compare_on_ranks
+from course_lib.bench.options import bench_parser, open_table
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, CrowdedWarning, Rank
-from course_lib.meter.stopwatch import Comparison, compare
+from course_lib.cluster import Cluster, Rank
+from course_lib.meter.stopwatch import Comparison
 
 if TYPE_CHECKING:
     import torch
@@ -31,20 +30,11 @@ _SIZES = ((128, 128), (256, 128))  # width and length; the first is the promise'
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="course bench tensor", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=40, help="pairs of measurements (default 40)")
-    parser.add_argument("--json", type=Path, help="also keep the samples in this file")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1:
-        parser.error(f"--rounds is {options.rounds}; it is a whole number of at least 1")
-    warnings.simplefilter("ignore", CrowdedWarning)
-    table = Table("course bench tensor")
-    table.print_head()
-    with Cluster(_NUM_RANKS, timeout_s=600) as cluster:
+    options = bench_parser("tensor", __doc__, rounds=40, of="pairs of measurements").parse_args(arguments)
+    with open_table(options) as table, Cluster(_NUM_RANKS, timeout_s=600) as cluster:
         for width, length in _SIZES:
             for sequence_parallel in (False, True):
                 add_rows(table, cluster, width, length, sequence_parallel, options.rounds)
-    table.finish(options.json)
     return 0
 
 
@@ -53,22 +43,18 @@ def add_rows(
 ) -> None:
     """Three lines: the time by DTensor, the time by the course, and the ratio of the paired times."""
     both: Comparison = cluster.call(paired, (width, length, sequence_parallel, rounds), show=False)[0]
-    theirs, ours = both.first.times_s, both.second.times_s
     where = f"block {width} wide, {length} tokens" + (", sequence parallel" if sequence_parallel else "")
-    table.add(f"{where}: DTensor", [1e3 * time_s for time_s in theirs], "ms")
-    table.add(f"{where}: the course", [1e3 * time_s for time_s in ours], "ms")
-    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     is_promised = (width, length) == _SIZES[0] and not sequence_parallel
-    table.add(f"{where}: course / DTensor", ratios, "x", target=_PROMISED_SHARE if is_promised else None)
+    target = _PROMISED_SHARE if is_promised else None
+    table.add_pair(where, both, ratio="course / DTensor", target=target)
 
 
 def paired(me: Rank, width: int, length: int, sequence_parallel: bool, rounds: int) -> Comparison:
     """On each rank: forward and backward of one block by DTensor and by the course, in turns."""
     import torch
-    import torch.distributed as dist
 
     from course_lib.models import TransformerBlock, TransformerConfig
-    from course_lib.parallel import split_block
+    from course_lib.parallel.tensor import split_block
 
     torch.manual_seed(0)
     config = TransformerConfig(width=width, context_length=length, num_heads=4)
@@ -77,21 +63,13 @@ def paired(me: Rank, width: int, length: int, sequence_parallel: bool, rounds: i
     ours = split_block(me, whole, sequence_parallel=sequence_parallel)
     rows = length // me.world_size if sequence_parallel else length
     x = torch.randn(_BATCH_SIZE, rows, width, device=me.device, requires_grad=True)
-
-    def slowest(time_s: float) -> float:
-        longest = torch.tensor(time_s, dtype=torch.float64, device=me.device)
-        dist.all_reduce(longest, dist.ReduceOp.MAX)
-        return longest.item()
-
-    return compare(
+    return compare_on_ranks(
         _step(theirs, x),
         _step(ours, x),
         names=("DTensor", "the course"),
         rounds=rounds,
         warmup=5,
         device=me.device,
-        setup=dist.barrier,
-        slowest=slowest,
     )
 
 

@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.claims.workloads import batch, distance, gradients, mlp
 from course_lib.cluster import Rank
-from course_lib.parallel import SyncBatchNorm
+from course_lib.parallel.data import SyncBatchNorm
 
 __all__: list[str] = []
 

@@ -109,8 +109,8 @@ def backend_rank_and_world_size_are_all_the_set_up(ranks: Ranks) -> Evidence:
     return Evidence(
         "false" if failed == len(said) else "holds",
         {"ranks that started": len(said) - failed, "ranks that raised": failed, "the error": said[0]},
-        because="processes must first find each other: an address and a port (torchrun sets them, mp.spawn "
-        f"does not; its own arguments are {', '.join(mp.spawn.__code__.co_varnames[:4])})",
+        because="processes must first find each other, at the rendezvous: an address and a port (torchrun sets them, "
+        f"mp.spawn does not; its own arguments are {', '.join(mp.spawn.__code__.co_varnames[:4])})",
     )
 
 
@@ -134,7 +134,7 @@ def ddp_wraps_a_model_that_was_never_moved(ranks: Ranks) -> Evidence:
     )
 
 
-def _receive(me: Rank) -> tuple[str, float] | None:
+def _recv(me: Rank) -> tuple[str, float] | None:
     buffer = torch.zeros(1)
     if me.rank == 0:
         dist.send(torch.full((1,), 42.0), dst=1)
@@ -146,7 +146,7 @@ def _receive(me: Rank) -> tuple[str, float] | None:
 @tries("A9")
 def recv_returns_the_tensor(ranks: Ranks) -> Evidence:
     """Rank 0 sends 42: what does ``recv`` return on rank 1, and what is in the buffer?"""
-    returned, in_buffer = ranks(2).run(_receive)[1]
+    returned, in_buffer = ranks(2).run(_recv)[1]
     return Evidence(
         "holds" if "Tensor" in returned else "false",
         {"sent": 42.0, "recv returned": returned, "the buffer holds": in_buffer},

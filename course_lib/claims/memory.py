@@ -86,8 +86,8 @@ def model_parallelism_is_necessary_when_the_model_does_not_fit(ranks: Ranks) -> 
             if apart < 1e-12
             else f"{apart:.1e}",
         },
-        because="sharded data parallelism keeps a part of each layer on every rank, and puts one together at a time; "
-        "recomputation and offload need less memory too",
+        because="sharded data parallelism (ZeRO) keeps a part of each layer on every rank, and puts one together at a "
+        "time; recomputation (activation checkpointing) and offload need less memory too",
     )
 
 

@@ -13,18 +13,11 @@ from torch import nn
 
 from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.claims.workloads import batch, distance, gradients
-from course_lib.cluster import Cluster, Link, Rank
-from course_lib.cost import Simulation, StageTimes
+from course_lib.cluster import Cluster, Rank
+from course_lib.link import Link
 from course_lib.meter import MemoryLedger, metered
-from course_lib.parallel.pipeline import (
-    Pipeline,
-    Schedule,
-    average_gradients,
-    gpipe,
-    naive,
-    one_f_one_b,
-    run_pipeline,
-)
+from course_lib.parallel.pipeline import Pipeline, average_gradients, run_pipeline
+from course_lib.schedules import Schedule, ScheduleTrace, StageTimes, gpipe, naive, one_f_one_b
 
 __all__: list[str] = []
 
@@ -41,13 +34,13 @@ def _step(
     schedule: Schedule,
     times: StageTimes | list[StageTimes] = _EQUAL,
     link: Link | None = None,
-) -> Simulation:
+) -> ScheduleTrace:
     """One paced step on real ranks, as measured after a forward pass to warm up."""
     message_bytes = 4 if link is None else _ACTIVATION_BYTES
     return run_pipeline(cluster, schedule, times, link=link, message_bytes=message_bytes, steps=1)
 
 
-def _moving_and_waiting(step: Simulation) -> tuple[float, float]:
+def _moving_and_waiting(step: ScheduleTrace) -> tuple[float, float]:
     """Seconds of a naive step in which nobody computes, and in which a rank waits for another one's computing."""
     computing_s = sum(step.compute_s)
     return step.makespan_s - computing_s, computing_s * (_P - 1) / _P
@@ -99,7 +92,7 @@ def micro_batches_keep_the_devices_busy(ranks: Ranks) -> Evidence:
         },
         timings={f"busy, {name}": f"{share:.0%}" for name, share in busy.items()},
         because="it takes several times as many micro-batches as stages, and stages that take equally long; "
-        "the idle share is then (p - 1)/(m + p - 1)",
+        "the idle share (bubble fraction) is then (p - 1)/(m + p - 1)",
     )
 
 
@@ -107,7 +100,7 @@ def micro_batches_keep_the_devices_busy(ranks: Ranks) -> Evidence:
 def micro_batches_reduce_idle_time(ranks: Ranks) -> Evidence:
     """The idle share of four devices with 1, 4 and 16 micro-batches; and what they keep meanwhile."""
     idle = {m: _step(ranks(_P), gpipe(_P, m)).idle_share for m in (1, 4, 16)}
-    live = {kind.__name__: _live(ranks(_P), kind(_P, 16)) for kind in (gpipe, one_f_one_b)}
+    peaks = {kind.__name__: _in_flight(ranks(_P), kind(_P, 16)) for kind in (gpipe, one_f_one_b)}
     falls = idle[16] < 0.75 * idle[4] and idle[4] < 0.85 * idle[1]
     return Evidence(
         "holds" if falls else "false",
@@ -116,8 +109,8 @@ def micro_batches_reduce_idle_time(ranks: Ranks) -> Evidence:
                 f"{(_P - 1) / (m + _P - 1):.0%}" for m in idle
             ),
             "it falls each time": falls,
-            "live activations by rank, 16 micro-batches, GPipe": live["gpipe"],
-            "and 1F1B": live["one_f_one_b"],
+            "in flight by rank, 16 micro-batches, GPipe": peaks["gpipe"],
+            "and 1F1B": peaks["one_f_one_b"],
         },
         timings={f"idle, {m} micro-batch{'es' * (m > 1)}": f"{share:.0%}" for m, share in idle.items()},
         because="while one stage works on a micro-batch the next works on the one before; the price is their "
@@ -138,15 +131,15 @@ def _stages(width: int = 32, *, num_layers: int = 1) -> list[nn.Module]:
 
 
 def _held(me: Rank, schedule: Schedule) -> tuple[int, int, torch.Tensor]:
-    """After one step: parameters of this rank, its most micro-batches at a time, and its gradients."""
+    """After one step: parameters of this rank, its most micro-batches in flight, and its gradients."""
     pipeline = Pipeline(me, _stages(), schedule, nn.functional.cross_entropy)
     pipeline.step(*batch(_NUM_SAMPLES))
     numbers = sum(p.numel() for p in pipeline.parameters())
-    return numbers, max(pipeline.peak_live.values()), gradients(pipeline.stages)
+    return numbers, max(pipeline.peak_in_flight.values()), gradients(pipeline.stages)
 
 
-def _live(cluster: Cluster, schedule: Schedule) -> str:
-    return ", ".join(str(live) for _, live, _ in cluster.run(_held, schedule))
+def _in_flight(cluster: Cluster, schedule: Schedule) -> str:
+    return ", ".join(str(peak) for _, peak, _ in cluster.run(_held, schedule))
 
 
 def _uncut_gradients() -> torch.Tensor:
@@ -195,7 +188,7 @@ def a_pipeline_is_data_and_model_parallelism_combined(ranks: Ranks) -> Evidence:
 def model_parallelism_is_pipeline_parallelism(ranks: Ranks) -> Evidence:
     """The same four stages with one batch and with micro-batches: how many of these are on their way at once?"""
     found = {s.name: list(ranks(_P).run(_held, s)) for s in (naive(_P), one_f_one_b(_P, _M))}
-    at_once = {name: max(live for _, live, _ in held) for name, held in found.items()}
+    at_once = {name: max(peak for _, peak, _ in held) for name, held in found.items()}
     first, second = (torch.cat([made for _, _, made in held]) for held in found.values())
     apart, differ = distance(first, second), at_once["naive"] < at_once["1F1B"]
     return Evidence(
@@ -230,7 +223,6 @@ def splitting_the_layers_lowers_the_memory_on_each(ranks: Ranks) -> Evidence:
     """A step of Adam on one device, over four stages, and over four stages as a pipeline."""
     uncut = ranks(1).run(_peak, 1, "naive")[0]
     cut = {kind: [peak / uncut for peak in ranks(_P).run(_peak, _P, kind)] for kind in ("naive", "1f1b")}
-    live = _live(ranks(_P), one_f_one_b(_P, _M))
     return Evidence(
         "holds" if max(map(max, cut.values())) < 1 else "false",
         {
@@ -238,8 +230,8 @@ def splitting_the_layers_lowers_the_memory_on_each(ranks: Ranks) -> Evidence:
                 f"{share:.2f}" for share in cut["naive"]
             ),
             f"and {_M} micro-batches, 1F1B": ", ".join(f"{share:.2f}" for share in cut["1f1b"]),
-            "micro-batches held by rank, 1F1B": live,
+            "micro-batches in flight by rank, 1F1B": _in_flight(ranks(_P), one_f_one_b(_P, _M)),
         },
         because="weights, gradients, optimizer state and activations are all shared out; in a pipeline the "
-        "first stage holds the most micro-batches",
+        "first stage has the most micro-batches in flight",
     )

@@ -220,5 +220,5 @@ def rare_synchronisation_trades_speed_for_accuracy(ranks: Ranks) -> Evidence:
             "weights averaged every 4 steps, from every step": _size(drifted),
         },
         because="adding gradients up before sending them changes nothing but the messages; steps on weights that have "
-        "drifted apart are other steps",
+        "drifted apart are other steps, those of local SGD",
     )

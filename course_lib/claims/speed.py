@@ -1,7 +1,8 @@
 """Trials of what is said about speed: what a link takes away, what overlap gives back, when one device is faster.
 
-All steps here are *paced*: a rank waits for as long as its share of the computing would take on a device of its own,
-so two cores can play four devices, and the links are shaped. Ranks, messages and their order are real.
+All steps here are *paced* (emulated compute): a rank waits for as long as its share of the computing would take on a
+device of its own, so two cores can play four devices, and the links are shaped (traffic shaping). Ranks, messages and
+their order are real.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.claims.evidence import Evidence, Ranks, tries
-from course_lib.cluster import Cluster, Link, Links, Rank, pace
+from course_lib.cluster import Cluster, Links, Rank, pace
+from course_lib.link import Link
 from course_lib.meter import metered, time_text
-from course_lib.parallel import PacedLayers
+from course_lib.parallel.data import PacedLayers
 
 __all__: list[str] = []
 
@@ -108,11 +110,11 @@ def very_small_models_train_faster_on_one_device(ranks: Ranks) -> Evidence:
     for compute_s in (0.004, 0.016, 0.064, 0.256):
         faster[compute_s] = compute_s / _step_time_s(ranks(2), link, compute_s=compute_s)
     small, large = faster[0.004], faster[0.256]
-    crossing_s = next((compute_s for compute_s, speed_up in faster.items() if speed_up > 1), None)
+    break_even_s = next((compute_s for compute_s, speed_up in faster.items() if speed_up > 1), None)
     return Evidence(
         "holds" if small < 1 < large else "false",
         {"two devices are faster at 4 ms": small > 1, "at 256 ms": large > 1},
-        timings={"first faster at": "none of them" if crossing_s is None else time_text(crossing_s)}
+        timings={"first faster at": "none of them" if break_even_s is None else time_text(break_even_s)}
         | {f"two devices, {time_text(step_s)}": f"{up:.2f}x" for step_s, up in faster.items()},
         because="a message takes its time however little there is to compute",
     )

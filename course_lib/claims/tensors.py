@@ -17,7 +17,7 @@ from course_lib.claims.workloads import distance
 from course_lib.cluster import Cluster, Rank
 from course_lib.meter import Communication, metered
 from course_lib.models import Transformer, TransformerBlock, TransformerConfig
-from course_lib.parallel import (
+from course_lib.parallel.tensor import (
     ColumnParallelLinear,
     Placement,
     Replicate,

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.claims.workloads import batch, mlp
 from course_lib.cluster import Rank
-from course_lib.parallel import DataParallel, threads_or_processes
+from course_lib.parallel.data import DataParallel, threads_or_processes
 
 __all__: list[str] = []
 

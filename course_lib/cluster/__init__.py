@@ -3,9 +3,9 @@
 from course_lib.cluster.arguments import CrowdedWarning
 from course_lib.cluster.cluster import Cluster
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout
-from course_lib.cluster.links import Link, Links
+from course_lib.cluster.links import Links
 from course_lib.cluster.pacing import pace
-from course_lib.cluster.point_to_point import exchange, receive, send
+from course_lib.cluster.point_to_point import exchange, recv, send
 from course_lib.cluster.rank import Rank
 from course_lib.cluster.run import Run
 from course_lib.cluster.shared import shared_cluster
@@ -14,7 +14,6 @@ from course_lib.cluster.wire import NotSendable
 __all__ = [
     "Cluster",
     "CrowdedWarning",
-    "Link",
     "Links",
     "NotSendable",
     "Rank",
@@ -25,7 +24,7 @@ __all__ = [
     "Run",
     "exchange",
     "pace",
-    "receive",
+    "recv",
     "send",
     "shared_cluster",
 ]

@@ -1,6 +1,6 @@
 """Links to shape: how long messages between ranks take, when the learner says so rather than the machine.
 
-A message of s bytes takes ``latency_s + s / bandwidth_bytes_per_s``. A rank has one port each way: it sends and
+A message takes as long as its ``Link`` says. A rank has one port each way: it sends and
 receives at the same time, but what it sends, it sends one after the other, and likewise for what it receives. Ranks
 of one node share the node's ports to other nodes. The cost model (``course_lib.cost.links``) counts in the same way.
 
@@ -19,31 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Link", "Links", "Shape", "shape_of"]
+from course_lib.checks import is_number
+from course_lib.link import Link
 
-
-@dataclass(frozen=True)
-class Link:
-    """One direction of a connection. ``Link()`` adds nothing to what the machine itself takes."""
-
-    latency_s: float = 0.0
-    bandwidth_bytes_per_s: float = math.inf
-
-    def __post_init__(self) -> None:
-        latency_s, bandwidth = self.latency_s, self.bandwidth_bytes_per_s
-        if not _is_number(latency_s) or not 0 <= latency_s < math.inf:
-            raise ValueError(
-                f"latency_s={latency_s!r} must be a number of seconds, 0 or more; the nearest that works is 0"
-            )
-        if not _is_number(bandwidth) or not bandwidth > 0:
-            raise ValueError(
-                f"bandwidth_bytes_per_s={bandwidth!r} must be a number above 0; for a very slow link use 1e6 "
-                "(a megabyte a second), for no limit math.inf"
-            )
-
-    def time_s(self, size_bytes: float) -> float:
-        """How long a message of ``size_bytes`` takes."""
-        return self.latency_s + size_bytes / self.bandwidth_bytes_per_s
+__all__ = ["Links", "Shape", "shape_of"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +43,7 @@ class Links:
             ("default", self.default),
             *((f"between[{p}]", v) for p, v in self.between.items()),
         ]:
-            if not _is_link(link):
+            if not isinstance(link, Link):
                 raise ValueError(f"{name}={link!r} must be a Link, such as Link(1e-3, 100e6)")
         for pair in self.between:
             if not (isinstance(pair, tuple) and len(pair) == 2 and all(_is_rank(r) for r in pair)):
@@ -81,7 +60,7 @@ class Links:
         for name, value in (("ranks_per_node", ranks_per_node), ("ports_per_node", ports_per_node)):
             if not _is_rank(value) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a whole number of at least 1; use 1")
-        if not _is_link(across):
+        if not isinstance(across, Link):
             raise ValueError(f"across={across!r} must be a Link, such as Link(1e-3, 100e6)")
         return cls(inside, across=across, ranks_per_node=ranks_per_node, ports_per_node=ports_per_node)
 
@@ -128,7 +107,7 @@ def shape_of(
         _check_links(links, world_size, device)
     for rank, factor in (slow or {}).items():
         _check_rank(rank, world_size, f"slow={dict(slow or {})!r}")
-        if not _is_number(factor) or not 1 <= factor < math.inf:
+        if not is_number(factor) or not 1 <= factor < math.inf:
             raise ValueError(
                 f"slow={{{rank}: {factor!r}}} must be a factor of at least 1 (2.0: computing takes twice as long); "
                 "to make one rank faster than the others, slow the others"
@@ -163,14 +142,5 @@ def _check_rank(rank: Any, world_size: int, what: str) -> None:
         )
 
 
-def _is_link(value: Any) -> bool:
-    """A ``Link``, or that of the cost model, which has the same two numbers."""
-    return hasattr(value, "latency_s") and hasattr(value, "bandwidth_bytes_per_s")
-
-
 def _is_rank(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)

@@ -31,8 +31,8 @@ _OPERATIONS = {
     "barrier": ("barrier", ""),
     "monitored_barrier_": ("barrier", ""),
     "send": ("send", "tensors"),
-    "recv_": ("receive", "tensors"),
-    "recv_any_source_": ("receive", "tensors"),
+    "recv_": ("recv", "tensors"),
+    "recv_any_source_": ("recv", "tensors"),
 }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     import torch.distributed as dist
 
-__all__ = ["Message", "Started", "exchange", "receive", "send", "start"]
+__all__ = ["Message", "Started", "exchange", "recv", "send", "start"]
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Message:
 
     tensor: torch.Tensor
     peer: int  # the global rank at the other end
-    is_receive: bool = False
+    is_recv: bool = False
 
 
 def send(tensor: torch.Tensor, peer: int) -> Message:
     return Message(tensor, peer)
 
 
-def receive(tensor: torch.Tensor, peer: int) -> Message:
+def recv(tensor: torch.Tensor, peer: int) -> Message:
     """A message whose content is written into ``tensor``: same shape and dtype as what the peer sends."""
-    return Message(tensor, peer, is_receive=True)
+    return Message(tensor, peer, is_recv=True)
 
 
 def exchange(
@@ -60,7 +60,7 @@ def start(
         stage = messages[0].tensor.is_cuda and dist.get_backend(group) == "gloo"
     buffers = [_host_copy(message) if stage else message.tensor for message in messages]
     operations = [
-        dist.P2POp(dist.irecv if message.is_receive else dist.isend, buffer, message.peer, group=group)
+        dist.P2POp(dist.irecv if message.is_recv else dist.isend, buffer, message.peer, group=group)
         for message, buffer in zip(messages, buffers, strict=True)
     ]
     works = dist.batch_isend_irecv(operations)
@@ -91,7 +91,7 @@ class Started:
             return
         message, buffer, work = self._on_their_way.pop(place)
         work.wait()
-        if message.is_receive and buffer is not message.tensor:
+        if message.is_recv and buffer is not message.tensor:
             message.tensor.copy_(buffer)
 
 
@@ -99,6 +99,6 @@ def _host_copy(message: Message) -> torch.Tensor:
     """The bytes to send, or room for those to receive, in the host's memory."""
     import torch
 
-    if message.is_receive:
+    if message.is_recv:
         return torch.empty(message.tensor.shape, dtype=message.tensor.dtype, device="cpu")
     return message.tensor.detach().to("cpu", copy=True).contiguous()

@@ -81,7 +81,7 @@ class ShapedLinks:
             return proceed()
         self.raise_failure()
         began_s = time.monotonic()
-        if asked.operation == "receive" and asked.peer is None:
+        if asked.operation == "recv" and asked.peer is None:
             work = _FromAnyone(Work.unbox(proceed()), self, asked, began_s)
             self.unmet.add(work)
             return work.boxed()
@@ -93,11 +93,11 @@ class ShapedLinks:
 
     def book(self, asked: Asked, began_s: float) -> Booking:
         """Write the call into the timetable, under a key that its other ranks compute alike."""
-        if asked.operation in ("send", "receive"):
+        if asked.operation in ("send", "recv"):
             assert asked.peer is not None
             ends = (asked.place, asked.peer) if asked.operation == "send" else (asked.peer, asked.place)
             series: tuple[object, ...] = (asked.group.group_name, asked.ranks, *ends, asked.tag)
-            ranks, place = tuple(asked.ranks[end] for end in ends), int(asked.operation == "receive")
+            ranks, place = tuple(asked.ranks[end] for end in ends), int(asked.operation == "recv")
             booking = Booking(series, "send", ranks, place)
         else:
             series = (asked.group.group_name, asked.ranks)

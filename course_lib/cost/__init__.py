@@ -1,12 +1,7 @@
 """What a step should cost, from formulas: memory, arithmetic, communication. No torch, no model in memory."""
 
 from course_lib.cost.activations import Saved, activation_bytes, conv_activations, transformer_activations
-from course_lib.cost.architectures import (
-    cnn_layers,
-    resnet_layers,
-    transformer_layers,
-    transformer_parameters,
-)
+from course_lib.cost.architectures import cnn_layers, transformer_layers, transformer_parameters
 from course_lib.cost.collectives import (
     COLLECTIVES,
     CollectiveCost,
@@ -17,8 +12,7 @@ from course_lib.cost.collectives import (
 from course_lib.cost.flops import Flops, flops, mfu, six_n_flops
 from course_lib.cost.gloo import GLOO_COLLECTIVES, GlooTime, gloo_time
 from course_lib.cost.growing import A100_ALL_REDUCE, GrowingLatency, fit_growing_latency
-from course_lib.cost.links import Link, Network
-from course_lib.cost.machines import LINKS, MACHINES, MachineSpec, from_calibration, machine_spec
+from course_lib.cost.machines import LINKS, MACHINES, MachineSpec, machine_spec
 from course_lib.cost.memory import (
     DTYPE_BYTES,
     OPTIMIZERS,
@@ -27,14 +21,12 @@ from course_lib.cost.memory import (
     model_state,
     precision_state,
 )
-from course_lib.cost.pipeline import StageTimes, simulate
-from course_lib.cost.pipeline_formulas import pipeline_idle_share, pipeline_peak_live
-from course_lib.cost.pipeline_result import Simulation
+from course_lib.cost.network import Network
+from course_lib.cost.pipeline import simulate
 from course_lib.cost.rounds import Round, rounds_of
 from course_lib.cost.scaling import (
     ScalingPoint,
-    crossing_bandwidth_bytes_per_s,
-    crossing_ranks,
+    break_even_bandwidth_bytes_per_s,
     scaling_curve,
 )
 from course_lib.cost.step import Bucket, StepTime, ddp_buckets, ddp_step
@@ -72,43 +64,35 @@ __all__ = [
     "GrowingLatency",
     "Layer",
     "Linear",
-    "Link",
     "MachineSpec",
     "Network",
     "Round",
     "Saved",
     "ScalingPoint",
-    "Simulation",
     "SplitCollective",
-    "StageTimes",
     "StateBytes",
     "StepTime",
     "activation_bytes",
     "algorithms_of",
     "block_collectives",
+    "break_even_bandwidth_bytes_per_s",
     "bus_factor",
     "cnn_layers",
     "collective_cost",
     "collectives_sent_bytes",
     "collectives_time_s",
     "conv_activations",
-    "crossing_bandwidth_bytes_per_s",
-    "crossing_ranks",
     "ddp_buckets",
     "ddp_step",
     "explained_activations",
     "fit_growing_latency",
     "flops",
-    "from_calibration",
     "gloo_time",
     "machine_spec",
     "mfu",
     "model_state",
-    "pipeline_idle_share",
-    "pipeline_peak_live",
     "precision_state",
     "published_activation_bytes",
-    "resnet_layers",
     "rounds_of",
     "scaling_curve",
     "simulate",

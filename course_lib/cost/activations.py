@@ -48,10 +48,10 @@ def transformer_activations(
     """What a ``Transformer`` and its loss keep for a batch.
 
     ``autocast`` is bfloat16 autocast: inputs of matmuls are kept as 2-byte copies, and so are the weights,
-    while norms, the residual stream and the loss stay float32. With ``recompute`` each block keeps its
-    input alone, as it does under ``torch.utils.checkpoint``; during the backward pass the inside of one
-    block comes back on top of this. Raises ValueError for a configuration with dropout, which this formula
-    does not know.
+    while norms, the residual stream and the loss stay float32. With ``recompute`` (activation
+    checkpointing) each block keeps its input alone, as it does under ``torch.utils.checkpoint``; during the
+    backward pass the inside of one block comes back on top of this. Raises ValueError for a configuration
+    with dropout, which this formula does not know.
     """
     if config.dropout:
         raise ValueError(f"dropout is {config.dropout}; this formula knows models without: set it to 0.")
@@ -115,7 +115,7 @@ def conv_activations(
 ) -> tuple[Saved, ...]:
     """What a ``SmallCNN`` or a ``ResNet`` and its loss keep, from the records of its layers.
 
-    ``layers`` come from ``cnn_layers``, ``resnet_layers`` or ``layer_shapes``. Each convolution is followed
+    ``layers`` come from ``cnn_layers``, or are written down. Each convolution is followed
     by BatchNorm (which keeps what it read), and each but a block's shortcut by a ReLU (which keeps what it
     wrote: the next layer's input). ``pooled`` is the max-pooling in a ResNet's stem, which remembers where
     each maximum stood. Autocast keeps a 2-byte copy of the images too, and so asks for their ``image_size``

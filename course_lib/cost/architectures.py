@@ -1,19 +1,17 @@
 """The matrix work of the course's models, written down from their sizes alone.
 
-``layer_shapes(model, x)`` reads the same records off a running model; a test holds the two together. These
-need no model, no torch and no memory, so they also answer for a model that this machine could not hold.
+A test holds them together with what runs. These need no model, no torch and no memory, so they also answer for a
+model that this machine could not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from math import ceil
 from typing import Protocol
 
 from course_lib.meter.shapes import Attention, Conv2d, Layer, Linear
 
-__all__ = ["TransformerSizes", "cnn_layers", "resnet_layers", "transformer_layers", "transformer_parameters"]
+__all__ = ["TransformerSizes", "cnn_layers", "transformer_layers", "transformer_parameters"]
 
 
 class TransformerSizes(Protocol):
@@ -93,56 +91,6 @@ def cnn_layers(
         for i in range(3)
     ]
     return (*convolutions, Linear("head.2", batch_size, 4 * width, num_classes))
-
-
-def resnet_layers(
-    *,
-    batch_size: int,
-    image_size: tuple[int, int] = (224, 224),
-    layers: Sequence[int] = (3, 8, 36, 3),
-    num_classes: int = 1000,
-    channels: int = 3,
-    width: int = 64,
-    bottleneck: bool = True,
-    small_images: bool = False,
-) -> tuple[Layer, ...]:
-    """A ``ResNet`` with these settings reading ``batch_size`` images of ``image_size`` (height, width)."""
-    size = image_size if small_images else _halved(image_size)
-    stem_kernel = (3, 3) if small_images else (7, 7)
-    records: list[Layer] = [
-        Conv2d("stem.0", batch_size, channels, width, stem_kernel, size, input_grad=False)
-    ]
-    size = size if small_images else _halved(size)  # the pooling of the stem
-    wide, number = width, 0
-    for stage, num_blocks in enumerate(layers):
-        for i in range(num_blocks):
-            before, size = size, _halved(size) if stage > 0 and i == 0 else size
-            block = _residual_block(batch_size, wide, width * 2**stage, before, size, bottleneck)
-            records += [replace(record, name=f"blocks.{number}.{record.name}") for record in block]
-            wide, number = block[-1].out_channels, number + 1
-    return (*records, Linear("head.2", batch_size, wide, num_classes))
-
-
-def _residual_block(
-    images: int, wide: int, inner: int, before: tuple[int, int], after: tuple[int, int], bottleneck: bool
-) -> list[Conv2d]:
-    """The convolutions of one block; ``before`` and ``after`` are the image sizes at its ends."""
-    if bottleneck:
-        out = 4 * inner
-        block = [
-            Conv2d("conv1", images, wide, inner, (1, 1), before),
-            Conv2d("conv2", images, inner, inner, (3, 3), after),
-            Conv2d("conv3", images, inner, out, (1, 1), after),
-        ]
-    else:
-        out = inner
-        block = [
-            Conv2d("conv1", images, wide, inner, (3, 3), after),
-            Conv2d("conv2", images, inner, inner, (3, 3), after),
-        ]
-    if before != after or wide != out:
-        block.append(Conv2d("shortcut.0", images, wide, out, (1, 1), after))
-    return block
 
 
 def _halved(size: tuple[int, int]) -> tuple[int, int]:

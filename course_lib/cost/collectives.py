@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from course_lib.checks import at_least
-from course_lib.cost.known import known, not_negative
-from course_lib.cost.links import Link, Network
+from course_lib.checks import at_least, known, not_negative
+from course_lib.cost.network import Network
 from course_lib.cost.rounds import ALGORITHMS, Round, rounds_of
+from course_lib.link import Link
 
 __all__ = ["COLLECTIVES", "CollectiveCost", "algorithms_of", "bus_factor", "collective_cost"]
 
@@ -37,7 +37,9 @@ class CollectiveCost:
 
     @property
     def busiest_port_bytes(self) -> float:
-        """The most that one rank sends, or receives: what bounds the time from below."""
+        """The most that one rank sends, or receives: what bounds the time from below. The field speaks of the
+        load on the bottleneck link.
+        """
         return max(*self.bytes_sent, *self.bytes_received)
 
     @property
@@ -63,7 +65,7 @@ def algorithms_of(collective: str) -> tuple[str, ...]:
 
 
 def bus_factor(collective: str, num_ranks: int) -> float:
-    """By how much the busiest link's load differs from the buffer, at best: bus bandwidth over algorithm
+    """By how much the bottleneck link's load differs from the buffer, at best: bus bandwidth over algorithm
     bandwidth.
 
     Source: nccl-tests, doc/PERFORMANCE.md. 0 for one rank, except where the factor does not depend on it.

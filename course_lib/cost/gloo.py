@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from course_lib.checks import at_least
-from course_lib.cost.known import known, not_negative
+from course_lib.checks import at_least, known, not_negative
 from course_lib.meter.together import Together
 
 __all__ = ["GLOO_COLLECTIVES", "GlooTime", "gloo_time"]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.cost.known import above_zero, not_negative
+from course_lib.checks import above_zero, not_negative
 
 __all__ = ["A100_ALL_REDUCE", "GrowingLatency", "fit_growing_latency"]
 

@@ -2,22 +2,19 @@
 
 Rates are peaks from data sheets; a run reaches a share of them (``mfu``). Bandwidths are in one direction, and a
 data sheet that adds both directions is halved here. Link latencies are round numbers of what small messages take
-with NCCL, and the least certain of all. ``from_calibration`` describes this machine from measurements instead.
+with NCCL, and the least certain of all.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from course_lib.checks import at_least
-from course_lib.cost.known import above_zero, known
-from course_lib.cost.links import Link, Network
+from course_lib.checks import above_zero, at_least, known
+from course_lib.cost.network import Network
+from course_lib.link import Link
 
-if TYPE_CHECKING:
-    from course_lib.meter.calibration import Calibration
-
-__all__ = ["LINKS", "MACHINES", "MachineSpec", "from_calibration", "machine_spec"]
+__all__ = ["LINKS", "MACHINES", "MachineSpec", "machine_spec"]
 
 _GB = 10**9
 
@@ -141,22 +138,3 @@ MACHINES = {
 def machine_spec(name: str) -> MachineSpec:
     """A machine by name. Raises ValueError with the names there are."""
     return MACHINES[known("machine", name, MACHINES)]
-
-
-def from_calibration(calibration: Calibration, *, num_devices: int, memory_bytes: int) -> MachineSpec:
-    """This machine, from what ``calibrate()`` measured; ``num_devices`` ranks with ``memory_bytes`` each.
-
-    Links between machines were not measured: they are taken to be like those inside.
-    """
-    rates = calibration.gpu or calibration.one_core
-    link = Link(calibration.link.latency_s, calibration.link.bandwidth_bytes_per_s)
-    return MachineSpec(
-        "this machine",
-        num_devices=num_devices,
-        memory_bytes=memory_bytes,
-        memory_bandwidth_bytes_per_s=rates.memory_bandwidth_bytes_per_s,
-        intra=link,
-        inter=link,
-        matmul_flops_per_s=dict(rates.matmul_flops_per_s),
-        source=f"calibrate(), {calibration.measured_at}",
-    )

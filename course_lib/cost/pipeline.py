@@ -12,64 +12,28 @@ readings of a message:
 
 ``simulate(...).bubble_rate`` is the measure of Qi et al. (arXiv 2401.10241), tables 5 and 9 of which this model
 reproduces: to the last digit for 1F1B and ZB-H1. For interleaved 1F1B it comes out up to 0.004 above the paper: here
-every micro-batch travels from the last rank back to the first between two chunks, and the paper's numbers follow
-when only the first micro-batch of each group of p is made to wait for that.
+every micro-batch travels from the last rank back to the first between two virtual stages, and the paper's numbers
+follow when only the first micro-batch of each group of p is made to wait for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from course_lib.cost.known import above_zero, not_negative
-from course_lib.cost.links import Link, Network
-from course_lib.cost.pipeline_result import ActionSpan, MessageSpan, Simulation
-from course_lib.parallel.pipeline.dependencies import Result, needs, result_of
-from course_lib.parallel.pipeline.schedule import KINDS, Action, Schedule
-from course_lib.parallel.pipeline.validation import validate
+from course_lib.checks import not_negative
+from course_lib.cost.network import Network
+from course_lib.link import Link
+from course_lib.schedules.action import KINDS, Action
+from course_lib.schedules.dependencies import Result, result_of
+from course_lib.schedules.stage_times import StageTimes
+from course_lib.schedules.table import Schedule
+from course_lib.schedules.trace import ActionSpan, MessageSpan, ScheduleTrace
+from course_lib.schedules.validation import validate
 
-__all__ = ["INSTANT", "StageTimes", "simulate"]
+__all__ = ["INSTANT", "simulate"]
 
 INSTANT = Link(0.0, float("inf"))
-
-
-@dataclass(frozen=True)
-class StageTimes:
-    """How long one micro-batch takes on one stage, in seconds.
-
-    A whole backward (B) runs its halves back to back, unless ``backward_s`` says that it takes another time.
-    """
-
-    forward_s: float
-    input_s: float  # I: gradients of the inputs
-    weight_s: float  # W: gradients of the weights
-    backward_s: float | None = None
-
-    def __post_init__(self) -> None:
-        not_negative(forward_s=self.forward_s, input_s=self.input_s, weight_s=self.weight_s)
-        if self.backward_s is not None:
-            not_negative(backward_s=self.backward_s)
-
-    @classmethod
-    def of(cls, forward_s: float, backward_to_forward: float = 2.0) -> StageTimes:
-        """A backward that takes ``backward_to_forward`` times as long as the forward; its halves take equal time."""
-        not_negative(forward_s=forward_s, backward_to_forward=backward_to_forward)
-        half_s = forward_s * backward_to_forward / 2
-        return cls(forward_s, half_s, half_s)
-
-    def divided(self, num_chunks: int) -> StageTimes:
-        """The times of each of ``num_chunks`` equal pieces of this stage."""
-        above_zero(num_chunks=num_chunks)
-        whole_s = None if self.backward_s is None else self.backward_s / num_chunks
-        return StageTimes(
-            self.forward_s / num_chunks, self.input_s / num_chunks, self.weight_s / num_chunks, whole_s
-        )
-
-    def time_s(self, kind: str) -> float:
-        """The time of an action of this kind."""
-        whole_s = self.input_s + self.weight_s if self.backward_s is None else self.backward_s
-        return {"F": self.forward_s, "B": whole_s, "I": self.input_s, "W": self.weight_s}[kind]
 
 
 def simulate(
@@ -79,12 +43,12 @@ def simulate(
     link: Link | Network = INSTANT,
     message_bytes: float | Sequence[float] = 0.0,
     overlap: bool = True,
-) -> Simulation:
+) -> ScheduleTrace:
     """Run ``schedule`` with the given times and links; who does what when is in the result.
 
     ``times`` are those of every stage, or one for each. ``message_bytes`` is what one micro-batch's activations
     take after a stage, and its gradients there on the way back: one size, or one for each boundary between stages.
-    Raises ValueError for counts that do not fit the schedule, and where ranks wait for ever; ``validate`` says why.
+    Raises ValueError for counts that do not fit the schedule, and for a deadlock; ``validate`` says why.
     """
     _refuse_strays(schedule)
     routes = _routes(schedule, link, _per_boundary(message_bytes, schedule))
@@ -117,9 +81,9 @@ class _Run:
         self.sent: dict[Result, MessageSpan] = {}  # those that went to another rank
         self.link_free_s: dict[tuple[int, int], float] = {}  # by sender and receiver
 
-    def go(self) -> Simulation:
+    def go(self) -> ScheduleTrace:
         """Let each rank run until it lacks something, and go on when that has been made."""
-        num_stages, done_s = self.schedule.num_stages, self.done_s
+        all_needs, done_s = self.schedule.dependencies.needs, self.done_s
         waiting: dict[Result, list[int]] = {}  # the ranks that lack it
         ready = list(range(self.schedule.num_ranks))
         while ready:
@@ -127,7 +91,7 @@ class _Run:
             row = self.schedule.rows[rank]
             for place in range(len(self.rows[rank]), len(row)):
                 action = row[place]
-                needed = needs(action, num_stages)
+                needed = all_needs[action]
                 lacks = [result for result in needed if result not in done_s]
                 if lacks:
                     waiting.setdefault(lacks[0], []).append(rank)
@@ -138,7 +102,7 @@ class _Run:
                     ready += waiting.pop(result)
         if waiting:
             raise ValueError(f"{self.schedule.name!r} never ends: {validate(self.schedule)[0]}.")
-        return Simulation(
+        return ScheduleTrace(
             self.schedule, tuple(map(tuple, self.rows)), tuple(self.sent.values()), self.overlap
         )
 

@@ -2,7 +2,8 @@
 
 A round is a set of messages that start together; the next begins when all have arrived. ``size_bytes`` is always
 the whole buffer: what a rank holds after an all-gather or before a reduce-scatter, what the root of a scatter
-holds, what each rank of an all-to-all holds.
+holds, what each rank of an all-to-all holds. What is called "naive" goes through the root: an all-reduce is then
+a gather that adds and a broadcast, as with a parameter server.
 
 Sources: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", 2005
 (trees, recursive halving and doubling, rings); Bruck et al., 1997 (all-gather in log2 n rounds for any n).

@@ -1,4 +1,4 @@
-"""Scaling of data-parallel training: the same step on more and more ranks, and where it stops to pay.
+"""Scaling of data-parallel training: the same step on more and more ranks, up to the break-even, where it stops to pay.
 
 *Strong* scaling keeps the batch and shares it out: each rank computes less, the gradients stay as large. *Weak*
 scaling keeps each rank's share, so the batch grows.
@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.checks import at_least
-from course_lib.cost.known import above_zero, known, not_negative
+from course_lib.checks import above_zero, at_least, known, not_negative
 from course_lib.cost.step import StepTime, ddp_step
 
-__all__ = ["ScalingPoint", "crossing_bandwidth_bytes_per_s", "crossing_ranks", "scaling_curve"]
+__all__ = ["ScalingPoint", "break_even_bandwidth_bytes_per_s", "scaling_curve"]
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,6 @@ class ScalingPoint:
     num_ranks: int
     step: StepTime
     speedup: float
-
-    @property
-    def efficiency(self) -> float:
-        """Speed-up for each rank: 1 is perfect."""
-        return self.speedup / self.num_ranks
 
 
 def scaling_curve(
@@ -68,16 +62,7 @@ def scaling_curve(
     return tuple(points)
 
 
-def crossing_ranks(points: Sequence[ScalingPoint]) -> int | None:
-    """The first number of ranks at which communication takes longer than the backward pass that should hide it.
-
-    None where that happens at none of the points.
-    """
-    crossed = (point.num_ranks for point in points if point.step.communication_s > point.step.backward_s)
-    return next(crossed, None)
-
-
-def crossing_bandwidth_bytes_per_s(
+def break_even_bandwidth_bytes_per_s(
     bucket_bytes: Sequence[float], *, num_ranks: int, backward_s: float, latency_s: float = 0.0
 ) -> float:
     """The bandwidth of a link at which ring all-reduces of all buckets take just as long as the backward pass.

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.checks import at_least
-from course_lib.cost.known import not_negative
+from course_lib.checks import at_least, not_negative
 
 __all__ = ["Bucket", "StepTime", "ddp_buckets", "ddp_step"]
 

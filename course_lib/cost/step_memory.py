@@ -24,10 +24,10 @@ def transformer_memory(
 
     Each label at its largest moment of a step. Activations are largest when the forward pass ends,
     gradients when the backward pass ends, so a step that drops its gradients in between stays below the
-    sum. With ``recompute`` there are two such moments, and the larger counts: the end of the forward pass,
-    and the first block of the backward pass, when the head is done with and the block's inside is back.
-    Not counted: temporaries, such as the logits and the gradients of activations. Raises ValueError for a
-    ``precision`` other than those of ``STEP_PRECISIONS``.
+    sum. With ``recompute`` (activation checkpointing) there are two such moments, and the larger counts:
+    the end of the forward pass, and the first block of the backward pass, when the head is done with and the
+    block's inside is back. Not counted: temporaries, such as the logits and the gradients of activations.
+    Raises ValueError for a ``precision`` other than those of ``STEP_PRECISIONS``.
     """
     if precision not in STEP_PRECISIONS:
         raise ValueError(f"precision is {precision!r}; this formula knows {', '.join(STEP_PRECISIONS)}.")

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from course_lib.checks import at_least
 from course_lib.cost.architectures import TransformerSizes
 from course_lib.cost.collectives import bus_factor, collective_cost
-from course_lib.cost.links import Link, Network
+from course_lib.cost.network import Network
+from course_lib.link import Link
 
 __all__ = [
     "SplitCollective",
@@ -52,9 +53,9 @@ def block_collectives(
 ) -> tuple[SplitCollective, ...]:
     """The collectives of one block, forward and then backward, in the order in which they start.
 
-    ``regather`` gathers a region's input anew in the backward pass. With ``sequence_parallel`` what all ranks hold and
-    use on their own positions (norms, and the biases of ``w_out`` and ``w_down``) has its gradients all-reduced: small
-    messages, which cost latency.
+    ``regather`` gathers a region's input anew in the backward pass (an extra all-gather there). With
+    ``sequence_parallel`` what all ranks hold and use on their own positions (norms, and the biases of ``w_out`` and
+    ``w_down``) has its gradients all-reduced: small messages, which cost latency.
     """
     length = config.context_length if length is None else length
     stream_bytes = itemsize * batch_size * length * config.width

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-__all__ = ["Device", "Gpus", "Link", "find_gpus"]
+__all__ = ["Device", "GpuLink", "Gpus", "find_gpus"]
 
 # Numbers of NVML's C interface that older versions of its Python binding name differently or not at all.
 _P2P_READ, _P2P_NVLINK, _P2P_OK = 0, 2, 0
@@ -50,7 +50,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Link:
+class GpuLink:
     """What joins two GPUs: "NVLink", "PCIe", or "none" (no direct path: copies pass through main memory)."""
 
     a: int
@@ -64,7 +64,7 @@ class Gpus:
     """What the driver tells: visible devices, links, driver version, newest CUDA it knows, and a note."""
 
     devices: tuple[Device, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[GpuLink, ...] = ()
     driver: str | None = None
     driver_cuda: str | None = None
     note: str = ""
@@ -100,7 +100,7 @@ def _ask(nvml: Any, visible: str | None) -> Gpus:
     chosen, note = _choose(boards, slices, visible)
     devices = tuple(replace(device, index=i) for i, (device, _) in enumerate(chosen))
     links = tuple(
-        Link(a, b, *_link(nvml, handles, chosen[a], chosen[b]))
+        GpuLink(a, b, *_link(nvml, handles, chosen[a], chosen[b]))
         for a, b in combinations(range(len(chosen)), 2)
     )
     driver = _text(nvml.nvmlSystemGetDriverVersion())

@@ -7,7 +7,6 @@ asking takes milliseconds.
 
 from __future__ import annotations
 
-import html
 import os
 import platform
 from collections.abc import Mapping
@@ -17,19 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from course_lib.devices import container_limits
-from course_lib.devices.gpus import Device, Link, find_gpus
+from course_lib.devices.gpus import Device, GpuLink, find_gpus
+from course_lib.devices.rows import ToldInRows
 from course_lib.devices.torch_builds import TorchBuild, installed_build, why_unusable
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Device", "Link", "Machine", "Tier", "look", "machine"]
+__all__ = ["Device", "GpuLink", "Machine", "Tier", "look", "machine"]
 
 Tier = Literal["cpu", "one gpu", "many gpus"]
 
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(ToldInRows):
     """What this process can use of this machine.
 
     ``devices`` are the GPUs that the installed torch can use; ``unusable_devices`` are present but cannot be
@@ -37,6 +37,8 @@ class Machine:
     container limits. ``shared_memory_bytes`` is None where the system has no /dev/shm. ``torch_version`` is
     None without torch.
     """
+
+    _caption = "This machine"
 
     cores: int
     memory_bytes: int
@@ -46,7 +48,7 @@ class Machine:
     torch_version: str | None
     torch_cuda: str | None = None
     devices: tuple[Device, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[GpuLink, ...] = ()
     shared_memory_bytes: int | None = None
     driver: str | None = None
     driver_cuda: str | None = None
@@ -70,10 +72,6 @@ class Machine:
             return torch.device("cpu")
         return torch.device("cuda", rank % len(self.devices))
 
-    def link_between(self, a: int, b: int) -> Link | None:
-        """What joins two GPUs, in either order, or None where they are one or not of this machine."""
-        return next((link for link in self.links if {link.a, link.b} == {a, b}), None)
-
     def rows(self) -> list[tuple[str, str]]:
         """The machine as (what, how much) pairs of text, for printing."""
         shared = "none" if self.shared_memory_bytes is None else _size_text(self.shared_memory_bytes)
@@ -96,20 +94,6 @@ class Machine:
             pytorch += f" for CUDA {self.torch_cuda}"
         rows.append(("software", f"Python {self.python_version}, {pytorch}, {self.system}"))
         return rows
-
-    def summary(self) -> str:
-        """The machine in a few aligned lines of text."""
-        rows = self.rows()
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-    def _repr_html_(self) -> str:
-        cells = "".join(
-            f'<tr><th scope="row" style="text-align:left">{html.escape(name)}</th>'
-            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
-            for name, value in self.rows()
-        )
-        return f"<table><caption>This machine</caption><tbody>{cells}</tbody></table>"
 
 
 @cache

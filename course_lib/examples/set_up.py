@@ -18,7 +18,7 @@ __all__ = ["StopSignal", "largest_of_all", "leave_signals_to_the_rank", "say", "
 
 
 def set_up(device_type: str) -> Rank:
-    """Take the device that is this process's own, and join the others as torchrun says in the environment."""
+    """Take this process's own device, and join the others at the rendezvous that torchrun put in the environment."""
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))  # the number among the processes of this machine
     local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     num_gpus = torch.cuda.device_count()

@@ -9,8 +9,9 @@
         -m course_lib.examples.train_ddp --data /data/imagenet --layers 152 --width 64 --batch-size 1024 \\
         --lr 0.1 --lr-batch-size 256 --warmup 6000 --epochs 90 --bf16 --mirror --workers 8 --checkpoint run.pt
 
-``--batch-size`` counts the images of one step on all ranks together, and an epoch leaves out a last batch that
-is not full. So a step sees the same images on any number of ranks, and a run may be resumed on more or fewer.
+``--batch-size`` is the global batch, the images of one step on all ranks together, and an epoch leaves out a last
+batch that is not full. So a step sees the same images on any number of ranks, and a run may be resumed on more or
+fewer.
 
 A run that finds its checkpoint goes on from it: after torchrun restarted it because a rank died, after a crash,
 and after SIGTERM or Ctrl-C, when all ranks finish the step, save, and leave. Exit codes: 0 done, 128 + the
@@ -42,7 +43,7 @@ from course_lib.cluster import Rank
 from course_lib.examples.set_up import StopSignal, largest_of_all, leave_signals_to_the_rank, say, set_up
 from course_lib.examples.settings import Images, learning_rate, load_images, parse_arguments
 from course_lib.models import ResNet
-from course_lib.parallel.checkpoint import load_on_all, save_by_one
+from course_lib.parallel.data.checkpoint import load_on_all, save_by_one
 
 # -- data -------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """What an exercise is: a judge, the usual wrong answers by name, three hints, and what may not be called.
 
-How to write ``course_lib/learn/exercises/lesson_07.py``::
+How to write an exercise, such as ``course_lib/learn/exercises/lesson_07/gpipe.py``::
 
     from course_lib.learn.exercise import Case, Exercise, Mistake
     from course_lib.learn.judge import by_cases, by_ranks, by_value

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 
+from course_lib.learn.prediction import Prediction
 from course_lib.learn.show import paragraph
-
-if TYPE_CHECKING:
-    from course_lib.learn.predict import Predict
 
 __all__ = ["PredictForm", "parse_number"]
 
@@ -22,7 +20,7 @@ _NOT_CHOSEN = "choose ..."  # its value is the empty text: an index of its own, 
 class PredictForm(widgets.VBox):
     """Question, input, the button "Lock my answer", and a line that says how things stand."""
 
-    def __init__(self, prediction: Predict) -> None:
+    def __init__(self, prediction: Prediction) -> None:
         self._prediction = prediction
         self.inputs = tuple(_inputs(prediction))
         self.button = widgets.Button(description="Lock my answer", tooltip="Lock my answer", icon="lock")
@@ -30,6 +28,7 @@ class PredictForm(widgets.VBox):
         self.button.on_click(self._lock)
         question = widgets.HTML(f"<strong>{paragraph(prediction.question)}</strong>")
         super().__init__([question, *self.inputs, self.button, self.status])
+        prediction.watch(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
@@ -88,7 +87,7 @@ def parse_number(text: str, unit: str = "") -> float:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _inputs(prediction: Predict) -> list[widgets.Widget]:
+def _inputs(prediction: Prediction) -> list[widgets.Widget]:
     if prediction.kind == "number":
         label = f"Your prediction, in {prediction.unit}:" if prediction.unit else "Your prediction:"
         return [widgets.Text(description=label, placeholder="a number", style=_STYLE, layout=_LAYOUT)]

@@ -4,11 +4,12 @@ wrong one.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Question"]
+__all__ = ["Question", "lettered"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +47,9 @@ class Question:
             raise ValueError(
                 f"question {self.name!r}: {strangers} have a sentence but are not among its choices"
             )
+
+
+def lettered(question: Question) -> list[str]:
+    """The choices as texts with their letters: "a) 4 MB"."""
+    letters = string.ascii_lowercase
+    return [f"{letter}) {question.show(c)}" for letter, c in zip(letters, question.choices, strict=False)]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import ipywidgets as widgets
 
-from course_lib.learn.questions import Question
-from course_lib.learn.quizzes import lettered
+from course_lib.learn.answers import Answers
+from course_lib.learn.questions import Question, lettered
 from course_lib.learn.show import panel, paragraph
-
-if TYPE_CHECKING:
-    from course_lib.learn.quizzes import Quiz
 
 __all__ = ["QuestionForm", "QuizForm"]
 
@@ -21,7 +16,7 @@ class QuestionForm(widgets.VBox):
     nothing away.
     """
 
-    def __init__(self, quiz: Quiz, number: int, question: Question) -> None:
+    def __init__(self, quiz: Answers, number: int, question: Question) -> None:
         self._quiz, self._question = quiz, question
         options = list(zip(lettered(question), range(len(question.choices)), strict=True))
         self.choice = widgets.RadioButtons(options=options, value=None, layout={"width": "auto"})
@@ -44,7 +39,7 @@ class QuestionForm(widgets.VBox):
 class QuizForm(widgets.VBox):
     """All questions of a quiz, and a line that counts those answered right."""
 
-    def __init__(self, quiz: Quiz) -> None:
+    def __init__(self, quiz: Answers) -> None:
         self.questions = tuple(
             QuestionForm(quiz, number, question) for number, question in enumerate(quiz.questions, start=1)
         )

@@ -6,14 +6,13 @@ Without a front end the questions are text, and ``quiz("07").answer("bytes", "b"
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from course_lib.learn import exercises
+from course_lib.learn.answers import Answers
 from course_lib.learn.hints import Note
-from course_lib.learn.questions import Question
+from course_lib.learn.questions import Question, lettered
 from course_lib.learn.show import Shown, show
-from course_lib.learn.store import record
 
 if TYPE_CHECKING:
     from course_lib.learn.quiz_form import QuizForm
@@ -21,13 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Quiz", "quiz"]
 
 
-class Quiz(Shown):
-    """The questions of one lesson, and which of them have been answered right."""
-
-    def __init__(self, lesson: str, questions: Sequence[Question]) -> None:
-        self.lesson, self.questions = lesson, tuple(questions)
-        self.tries = {question.name: 0 for question in self.questions}
-        self.right: set[str] = set()
+class Quiz(Answers, Shown):
+    """The questions of one lesson, shown as a form, or as text where there is no front end."""
 
     def answer(self, name: str, choice: Any) -> Note:
         """Answer the question ``name`` by a choice or its letter; shows and returns what is to be said about
@@ -39,21 +33,6 @@ class Quiz(Shown):
         note = Note(f"question {name}", self.feedback(question, _chosen(question, choice)))
         show(note)
         return note
-
-    def feedback(self, question: Question, choice: Any) -> str:
-        """Count a try at ``question`` and say whether ``choice`` is right, or what it mixes up."""
-        is_right = bool(choice == question.answer())
-        self.tries[question.name] += 1
-        record("quiz", f"{self.lesson}.{question.name}", right=is_right, tries=self.tries[question.name])
-        if is_right:
-            self.right.add(question.name)
-            return f"✓ Right: {question.show(choice)}. {question.because}"
-        mixed_up = question.misconceptions.get(choice, "Look at the lesson once more.")
-        return f"✗ Not {question.show(choice)}. {mixed_up}"
-
-    def standing(self) -> str:
-        """How far the quiz is, in a sentence."""
-        return f"{len(self.right)} of {len(self.questions)} questions answered right."
 
     def form(self) -> QuizForm:
         from course_lib.learn.quiz_form import QuizForm
@@ -69,12 +48,6 @@ class Quiz(Shown):
 
     def _bundle(self) -> dict[str, Any]:
         return {**self.form()._repr_mimebundle_(), "text/plain": repr(self)}
-
-
-def lettered(question: Question) -> list[str]:
-    """The choices as texts with their letters: "a) 4 MB"."""
-    letters = string.ascii_lowercase
-    return [f"{letter}) {question.show(c)}" for letter, c in zip(letters, question.choices, strict=False)]
 
 
 def quiz(lesson: str) -> Quiz:

@@ -22,7 +22,6 @@ _HOME_OF = {
     "measure": "stopwatch",
     "bytes_text": "units",
     "time_text": "units",
-    "layer_shapes": "shapes",
     "Calibration": "calibration",
     "calibrate": "calibration",
     "Call": "call",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .units import bytes_text
+from course_lib.meter.units import bytes_text
 
 __all__ = ["LABELS", "Balance", "Entry", "History", "check_label"]
 

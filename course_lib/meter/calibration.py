@@ -8,7 +8,6 @@ several busy ranks get at once takes longer to measure and is added when it is a
 from __future__ import annotations
 
 import contextlib
-import html
 import json
 import math
 import os
@@ -22,6 +21,7 @@ from typing import Any
 
 from course_lib.cluster import Rank
 from course_lib.devices import Machine, machine
+from course_lib.devices.rows import ToldInRows
 from course_lib.meter.link_fit import LinkFit, fit_link
 from course_lib.meter.probes import Rates, measure_message_times, measure_rates
 from course_lib.meter.together import Together, measure_together, together_from_json
@@ -36,7 +36,7 @@ _LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, repr=False)
-class Calibration:
+class Calibration(ToldInRows):
     """What was measured on one machine.
 
     ``one_core`` is what one rank with one thread gets, ``all_cores`` a process that uses every core,
@@ -45,6 +45,8 @@ class Calibration:
     it is asked for, and where another back end than gloo carries the messages. ``spread`` is the largest relative
     spread met while measuring; above 0.3 the machine was busy and the rates are rough.
     """
+
+    _caption = "What this machine can do"
 
     key: str
     one_core: Rates
@@ -61,10 +63,6 @@ class Calibration:
     def is_noisy(self) -> bool:
         """True where other work on the machine disturbed the measurement."""
         return self.spread > NOISY_SPREAD
-
-    def message_time_s(self, size_bytes: float) -> float:
-        """How long a message of ``size_bytes`` takes from one rank to another, by the fit, in seconds."""
-        return self.link.time_s(size_bytes)
 
     def rows(self) -> list[tuple[str, str]]:
         """The calibration as (what, how much) pairs of text, for printing."""
@@ -97,21 +95,7 @@ class Calibration:
             )
         return rows
 
-    def summary(self) -> str:
-        """The calibration in a few aligned lines of text."""
-        rows = self.rows()
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-    __repr__ = summary
-
-    def _repr_html_(self) -> str:
-        cells = "".join(
-            f'<tr><th scope="row" style="text-align:left">{html.escape(name)}</th>'
-            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
-            for name, value in self.rows()
-        )
-        return f"<table><caption>What this machine can do</caption><tbody>{cells}</tbody></table>"
+    __repr__ = ToldInRows.summary
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, text, lists and dictionaries; ``from_json`` reads them back."""

@@ -97,7 +97,7 @@ class Communication:
         timeline = Timeline()
         for call in self.calls:
             if call.end_s is not None:
-                kind = call.operation if call.operation in ("send", "receive") else "collective"
+                kind = call.operation if call.operation in ("send", "recv") else "collective"
                 timeline.add(Span(call.rank, call.operation, kind, call.start_s, call.end_s))
         return timeline
 

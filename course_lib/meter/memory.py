@@ -25,8 +25,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from .balance import LABELS, Balance, Entry, History, check_label
-from .storages import Snapshot, StorageBook, Watch
+from course_lib.meter.balance import LABELS, Balance, Entry, History, check_label
+from course_lib.meter.storages import Snapshot, StorageBook, Watch
 
 __all__ = ["LABELS", "Balance", "Entry", "History", "MemoryLedger", "ledger"]
 

@@ -95,7 +95,7 @@ class Recorder:
 
 def _sent(asked: Asked) -> tuple[dict[int, int], int]:
     """What a call puts on the wire: bytes by receiver, and the number of messages."""
-    if asked.operation == "receive":
+    if asked.operation == "recv":
         return {}, 0
     if asked.operation == "send":
         assert asked.peer is not None

@@ -1,19 +1,13 @@
 """The matrix work of a model, as data: which layers ran, with which shapes, in which order.
 
-The cost model (``course_lib.cost``) is arithmetic over these small records and needs no torch;
-``layer_shapes`` reads them off a real module by running it once. The records live here, below the cost
-model, so that both may use them.
+The cost model (``course_lib.cost``) is arithmetic over these small records and needs no torch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from torch import nn
-
-__all__ = ["Attention", "Conv2d", "Layer", "Linear", "layer_shapes"]
+__all__ = ["Attention", "Conv2d", "Layer", "Linear"]
 
 
 @dataclass(frozen=True)
@@ -63,27 +57,3 @@ class Attention:
 
 
 Layer = Linear | Conv2d | Attention
-
-
-def layer_shapes(model: nn.Module, *inputs: Any) -> tuple[Layer, ...]:
-    """Run ``model(*inputs)`` once and return its linear layers, convolutions and attentions in the order
-    they ran.
-
-    Parameters and buffers are left as they were; the random number generator of the CPU too. Raises
-    ValueError for matrix work that the records cannot express (a bare matmul, a grouped convolution),
-    rather than leaving it out.
-    """
-    import torch
-
-    from ._shape_reader import ShapeReader
-
-    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    reader = ShapeReader(model)
-    try:
-        with torch.random.fork_rng(devices=[]), torch.enable_grad(), reader:
-            model(*inputs)
-    finally:
-        with torch.no_grad():
-            for buffer, before in buffers:  # BatchNorm's running statistics move at every training forward
-                buffer.copy_(before)
-    return tuple(reader.layers)

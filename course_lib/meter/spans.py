@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["KINDS", "Span", "check_kind", "name_event", "nested_lanes", "trace_events"]
 
-KINDS = ("compute", "send", "receive", "collective", "wait", "idle", "data")
+KINDS = ("compute", "send", "recv", "collective", "wait", "idle", "data")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .units import time_text
+from course_lib.meter.units import time_text
 
 __all__ = ["Comparison", "Measurement", "compare", "measure", "median_interval"]
 
@@ -76,24 +76,25 @@ class Comparison:
     second: Measurement
 
     @property
-    def _ratios(self) -> tuple[float, ...]:
+    def ratios(self) -> tuple[float, ...]:
+        """The ratio of each pair."""
         pairs = zip(self.first.times_s, self.second.times_s, strict=True)
         return tuple(second / first for first, second in pairs)
 
     @property
     def ratio(self) -> float:
         """The median of the paired ratios."""
-        return statistics.median(self._ratios)
+        return statistics.median(self.ratios)
 
     @property
     def ratio_low(self) -> float:
         """The lower end of the interval around the ratio."""
-        return median_interval(self._ratios)[0]
+        return median_interval(self.ratios)[0]
 
     @property
     def ratio_high(self) -> float:
         """The upper end of the interval around the ratio."""
-        return median_interval(self._ratios)[1]
+        return median_interval(self.ratios)[1]
 
     @property
     def noisy(self) -> bool:

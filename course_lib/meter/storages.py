@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
-from .balance import LABELS, Entry, sort_entries
+from course_lib.meter.balance import LABELS, Entry, sort_entries
 
 __all__ = ["Record", "Snapshot", "StorageBook", "Watch", "storages_of"]
 

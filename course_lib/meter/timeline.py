@@ -24,8 +24,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .spans import KINDS, Span, check_kind, name_event, trace_events
-from .units import time_text
+from course_lib.meter.spans import KINDS, Span, check_kind, name_event, trace_events
+from course_lib.meter.units import time_text
 
 __all__ = ["KINDS", "Span", "Timeline"]
 

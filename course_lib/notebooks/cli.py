@@ -53,12 +53,15 @@ def _at_least_one(text: str) -> int:
 
 def _check(root: Path, wanted: list[str]) -> int:
     from course_lib.notebooks.build import find_sources, stale, strays
+    from course_lib.notebooks.glossary import FILE, glossary_is_fresh
     from course_lib.notebooks.readme import readme_is_fresh
 
     sources = find_sources(root, wanted)
     found = [sentence for path in sources for sentence in stale(path)] + ([] if wanted else strays(root))
     if not wanted and not readme_is_fresh(root):
         found.append("README.md: its map of lessons is not what the lessons say")
+    if not wanted and not glossary_is_fresh(root):
+        found.append(f"{FILE} is not what the lessons say")
     for sentence in found:
         print(f"  {sentence}")
     count = f"{len(sources)} lesson{'' if len(sources) == 1 else 's'}"
@@ -70,6 +73,7 @@ def _build(root: Path, args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from course_lib.notebooks.build import build, find_sources, strays
+    from course_lib.notebooks.glossary import FILE, renew_glossary
     from course_lib.notebooks.readme import renew_readme
 
     sources = find_sources(root, args.lessons)
@@ -93,6 +97,8 @@ def _build(root: Path, args: argparse.Namespace) -> int:
             print(f"{label}: {', '.join(sorted(done[what]))}")
     if renew_readme(root):
         print("README.md: its map of lessons was renewed")
+    if renew_glossary(root):
+        print(f"{FILE} was renewed")
     for sentence in strays(root):
         print(f"note: {sentence}; delete it if the lesson is gone")
     for sentence in failures:

@@ -13,6 +13,7 @@ import re
 import nbformat
 from nbformat import NotebookNode
 
+from course_lib.notebooks.glossary import without_marks
 from course_lib.notebooks.regions import learner_text, solution_text
 from course_lib.notebooks.source import Cell, Source
 
@@ -26,6 +27,8 @@ __all__ = [
     "without_outputs",
 ]
 
+_WORDS = "*A word that you do not know? The [glossary](glossary.md) has it, with what others call it.*"
+
 BUILDER = 1
 """Raise by one when the same source gives another notebook; every lesson then counts as changed."""
 
@@ -35,7 +38,9 @@ _ELSEWHERE = re.compile(r"^([a-z][a-z0-9+.-]*:|#|/)")
 
 def learner_notebook(source: Source) -> NotebookNode:
     """The notebook for doing: stubs in place of solutions, no outputs."""
-    return _notebook(source, [(cell, _learner_cell(source, cell)) for cell in source.cells])
+    texts = [_learner_cell(source, cell) for cell in source.cells]
+    texts[0] += f"\n\n{_WORDS}"
+    return _notebook(source, list(zip(source.cells, texts, strict=True)))
 
 
 def solution_shell(source: Source) -> NotebookNode:
@@ -43,6 +48,7 @@ def solution_shell(source: Source) -> NotebookNode:
     texts = [_solution_cell(source, cell) for cell in source.cells]
     stem = source.info.stem
     texts[0] += (
+        f"\n\n{rebase_links(_WORDS, 'solutions')}"
         f"\n\n*This is the solved copy, for reading. The one for doing is [{stem}.ipynb](../{stem}.ipynb).*"
     )
     notebook = _notebook(source, list(zip(source.cells, texts, strict=True)))
@@ -93,12 +99,14 @@ def rebase_links(markdown: str, start: str) -> str:
 
 
 def _learner_cell(source: Source, cell: Cell) -> str:
-    return learner_text(cell.text, lambda line: source.where(cell, line)) if cell.is_code else cell.text
+    if not cell.is_code:
+        return without_marks(cell.text)
+    return learner_text(cell.text, lambda line: source.where(cell, line))
 
 
 def _solution_cell(source: Source, cell: Cell) -> str:
     if not cell.is_code:
-        return rebase_links(cell.text, "solutions")
+        return rebase_links(without_marks(cell.text), "solutions")
     return solution_text(cell.text, lambda line: source.where(cell, line))
 
 

@@ -1,95 +1,16 @@
 """Every way to share work among ranks, written from scratch to be read; production code uses PyTorch's own.
 
-Names load when they are first used, so that what is data (a schedule, a placement) can be read without torch.
+A room for each idea, in the order of the lessons; the first lines of a room say what is in it and where to begin:
+
+    collectives   lesson 02   all-reduce and its family, from messages between two ranks
+    data          03, 04      nn.DataParallel taken apart; DistributedDataParallel and what belongs to it
+    sharded       05          parameters, gradients and optimizer states cut among data-parallel ranks
+    model         06          a model cut between its layers, over devices or ranks
+    pipeline      07          any schedule of micro-batches, executed
+    tensor        08          matrices cut among ranks
+    mesh          09          several of these at once
+    context       10          a sequence cut among ranks
+    experts       10          layers of which each token uses a few
+
+Names are imported from the rooms, as in ``from course_lib.parallel.data import DistributedDataParallel``.
 """
-
-from __future__ import annotations
-
-from course_lib.lazy import loads_when_used
-
-_HOME_OF = {
-    "Bucket": "buckets",
-    "all_reduce_buckets": "buckets",
-    "assign_buckets": "buckets",
-    "CheckpointError": "checkpoint",
-    "load_checkpoint": "checkpoint",
-    "load_on_all": "checkpoint",
-    "save_by_one": "checkpoint",
-    "save_checkpoint": "checkpoint",
-    "all_gather_reduce_scatter": "conjugates",
-    "all_gather_split": "conjugates",
-    "all_reduce_identity": "conjugates",
-    "identity_all_reduce": "conjugates",
-    "reduce_scatter_all_gather": "conjugates",
-    "split_all_gather": "conjugates",
-    "CopyCounter": "copies",
-    "Part": "cutting",
-    "cut": "cutting",
-    "memory_costs": "cutting",
-    "parameter_costs": "cutting",
-    "pieces_of": "cutting",
-    "split_evenly": "cutting",
-    "tied_parameters": "cutting",
-    "time_costs": "cutting",
-    "DataParallel": "data_parallel",
-    "gather": "data_parallel",
-    "parallel_apply": "data_parallel",
-    "replicate": "data_parallel",
-    "scatter": "data_parallel",
-    "DistributedDataParallel": "distributed_data_parallel",
-    "all_reduce_gradients": "distributed_data_parallel",
-    "broadcast_parameters": "distributed_data_parallel",
-    "global_mean": "distributed_data_parallel",
-    "DistributedSampler": "distributed_sampler",
-    "GlobalBatches": "distributed_sampler",
-    "Drift": "drift",
-    "DriftDetector": "drift",
-    "find_drift": "drift",
-    "fingerprints": "drift",
-    "ModelParallel": "model_parallel",
-    "OnDevices": "model_parallel",
-    "PartFailed": "model_parallel",
-    "PacedLayers": "paced_layers",
-    "paced_step_s": "paced_layers",
-    "Passing": "passing",
-    "ReceiveFromPrevious": "passing",
-    "SendToNext": "passing",
-    "MATMUL_RULES": "placements",
-    "MatmulPlan": "placements",
-    "Partial": "placements",
-    "Placement": "placements",
-    "Replicate": "placements",
-    "Shard": "placements",
-    "Step": "placements",
-    "change": "placements",
-    "gradient_placement": "placements",
-    "local_product": "placements",
-    "matmul_plan": "placements",
-    "parse_placement": "placements",
-    "RECORDABLE": "recording",
-    "record": "recording",
-    "local_part": "redistribution",
-    "redistribute": "redistribution",
-    "run_matmul": "redistribution",
-    "SyncBatchNorm": "sync_batch_norm",
-    "ColumnParallelLinear": "tensor_parallel",
-    "HeadParallelAttention": "tensor_parallel",
-    "RowParallelLinear": "tensor_parallel",
-    "SequenceParallelNorm": "tensor_parallel",
-    "VocabParallelEmbedding": "tensor_parallel",
-    "gather_logits": "tensor_parallel",
-    "gather_state": "tensor_parallel",
-    "join_states": "tensor_parallel",
-    "load_unsplit": "tensor_parallel",
-    "own_random_numbers": "tensor_parallel",
-    "parameter_placements": "tensor_parallel",
-    "split_block": "tensor_parallel",
-    "split_transformer": "tensor_parallel",
-    "vocab_parallel_cross_entropy": "tensor_parallel",
-    "Race": "thread_race",
-    "interpreter_lock": "thread_race",
-    "threads_or_processes": "thread_race",
-}
-
-__all__ = sorted(_HOME_OF)
-__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

@@ -3,13 +3,13 @@
 Every function returns a ``Picture``: a PNG in a notebook, and its alt text wherever no picture can be shown.
 """
 
-from .bars import MemoryBoard, memory_bars
-from .curve import memory_curve
-from .gantt import gantt
-from .lines import lines
-from .pipeline_gantt import pipeline_gantt
-from .style import OKABE_ITO, Picture, png
-from .tiles import tiles
+from course_lib.plot.bars import MemoryBoard, memory_bars
+from course_lib.plot.curve import memory_curve
+from course_lib.plot.gantt import gantt
+from course_lib.plot.lines import lines
+from course_lib.plot.pipeline_gantt import pipeline_gantt
+from course_lib.plot.style import OKABE_ITO, Picture, png
+from course_lib.plot.tiles import tiles
 
 __all__ = [
     "OKABE_ITO",

@@ -10,8 +10,7 @@ from matplotlib.patches import Rectangle
 
 from course_lib.meter.balance import LABELS, Balance, check_label
 from course_lib.meter.units import bytes_text
-
-from .style import LABEL_LOOKS, Picture, canvas, key, png, style, text_colour
+from course_lib.plot.style import LABEL_LOOKS, Picture, canvas, key, png, style, text_colour
 
 __all__ = ["MemoryBoard", "byte_axis", "memory_bars"]
 

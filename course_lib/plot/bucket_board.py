@@ -10,8 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from course_lib.cost import StepTime
 from course_lib.meter.units import bytes_text, time_text
-
-from .style import OKABE_ITO, Picture, look_of_span, style, text_colour
+from course_lib.plot.style import OKABE_ITO, Picture, look_of_span, style, text_colour
 
 __all__ = ["BucketBoard"]
 

@@ -6,9 +6,8 @@ from matplotlib.axes import Axes
 
 from course_lib.meter.balance import LABELS, History
 from course_lib.meter.units import bytes_text
-
-from .bars import byte_axis
-from .style import LABEL_LOOKS, OKABE_ITO, Picture, canvas, key
+from course_lib.plot.bars import byte_axis
+from course_lib.plot.style import LABEL_LOOKS, OKABE_ITO, Picture, canvas, key
 
 __all__ = ["memory_curve"]
 

@@ -8,12 +8,11 @@ from matplotlib.axes import Axes
 
 from course_lib.meter.timeline import Span, Timeline
 from course_lib.meter.units import time_text
-
-from .style import Look, Picture, canvas, key, look_of_span, text_colour
+from course_lib.plot.style import Look, Picture, canvas, key, look_of_span, text_colour
 
 __all__ = ["gantt"]
 
-_COMMUNICATION = ("send", "receive", "collective")
+_COMMUNICATION = ("send", "recv", "collective")
 _ONE_BAND = ((0.0, 0.8),)
 _TWO_BANDS = ((-0.14, 0.52), (0.28, 0.24))  # computing above, communicating below
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
-from .style import OKABE_ITO, Picture, canvas
+from course_lib.plot.style import OKABE_ITO, Picture, canvas
 
 __all__ = ["lines"]
 

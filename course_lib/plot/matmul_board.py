@@ -16,9 +16,8 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
-from course_lib.parallel import MatmulPlan, Partial, Placement, Shard
-
-from .style import OKABE_ITO, Picture, style, text_colour
+from course_lib.parallel.tensor import MatmulPlan, Partial, Placement, Shard
+from course_lib.plot.style import OKABE_ITO, Picture, style, text_colour
 
 __all__ = ["BoardColumn", "Held", "MatmulBoard", "cut_in_words", "plan_columns", "tile_columns"]
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from course_lib.cost.pipeline_result import ActionSpan, Simulation
 from course_lib.meter.units import time_text
-from course_lib.parallel.pipeline.schedule import KINDS, Action, Schedule
-
-from .raster import Raster, Sheet
-from .style import OKABE_ITO, Look
+from course_lib.plot.raster import Raster, Sheet
+from course_lib.plot.style import OKABE_ITO, Look
+from course_lib.schedules.action import KINDS, Action
+from course_lib.schedules.table import Schedule
+from course_lib.schedules.trace import ActionSpan, ScheduleTrace
 
 __all__ = ["pipeline_gantt"]
 
@@ -21,7 +21,7 @@ _LOOKS = {
     "I": Look(OKABE_ITO["yellow"], "/", "I"),
     "W": Look(OKABE_ITO["green"], "\\", "W"),
 }
-_LATER_CHUNK = {  # the stages after a rank's first, lighter
+_LATER_STAGE = {  # the stages after a rank's first, lighter
     "F": Look(OKABE_ITO["sky blue"], "", "F"),
     "B": Look("#F5CF80", "/", "B"),
     "I": Look("#F9F3A8", "/", "I"),
@@ -32,8 +32,8 @@ _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 def pipeline_gantt(
-    predicted: Simulation | None = None,
-    measured: Simulation | None = None,
+    predicted: ScheduleTrace | None = None,
+    measured: ScheduleTrace | None = None,
     *,
     title: str = "",
     alt: str | None = None,
@@ -69,11 +69,11 @@ def pipeline_gantt(
     return Raster(sheet.image, alt if alt is not None else _words(schedule, runs))
 
 
-def _row(sheet: Sheet, run: Simulation, rank: int, top: float, bottom: float, scale: float) -> None:
+def _row(sheet: Sheet, run: ScheduleTrace, rank: int, top: float, bottom: float, scale: float) -> None:
     zero_s = min((row[0].start_s for row in run.rows if row), default=0.0)
     first = min(run.schedule.stages_of_rank[rank], default=0)
     for _, action, start_s, end_s in run.rows[rank]:
-        look = (_LOOKS if action.stage == first else _LATER_CHUNK)[action.kind]
+        look = (_LOOKS if action.stage == first else _LATER_STAGE)[action.kind]
         left, right = (_LEFT + (moment_s - zero_s) * scale for moment_s in (start_s, end_s))
         sheet.box(left, top, right, bottom, look, _text(action, right - left))
 
@@ -111,7 +111,7 @@ def _key(sheet: Sheet, schedule: Schedule, y: float) -> None:
         sheet.text(x, y, "lighter: a rank's later stages", size=9)
 
 
-def _words(schedule: Schedule, runs: Mapping[str, Simulation]) -> str:
+def _words(schedule: Schedule, runs: Mapping[str, ScheduleTrace]) -> str:
     p, m = schedule.num_ranks, schedule.num_micro_batches
     size = f"{p} rank{'s' * (p > 1)} and {m} micro-batch{'es' * (m > 1)}"
     times = [

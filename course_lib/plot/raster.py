@@ -16,7 +16,7 @@ from typing import Any
 import matplotlib as mpl
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from .style import Look, text_colour
+from course_lib.plot.style import Look, text_colour
 
 __all__ = ["Raster", "Sheet"]
 

@@ -96,7 +96,7 @@ _SPAN_LOOKS = {
     # by kind
     "compute": Look(OKABE_ITO["blue"], "", "C"),
     "send": Look(OKABE_ITO["purple"], "||", "→"),
-    "receive": Look(OKABE_ITO["purple"], "..", "←"),
+    "recv": Look(OKABE_ITO["purple"], "..", "←"),
     "collective": Look(OKABE_ITO["vermillion"], "xx", "R"),
     "wait": Look("#BBBBBB", "", "w"),
     "idle": Look("#FFFFFF", "", ""),

@@ -16,9 +16,8 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from course_lib.meter.units import bytes_text
-from course_lib.parallel.recording import Frame, Piece
-
-from .style import OKABE_ITO, Picture, style, text_colour
+from course_lib.parallel.collectives.recording import Frame, Piece
+from course_lib.plot.style import OKABE_ITO, Picture, style, text_colour
 
 __all__ = ["piece_text", "tiles"]
 

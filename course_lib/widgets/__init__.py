@@ -2,11 +2,11 @@
 it shows.
 """
 
-from .bucket_explorer import BucketExplorer
-from .collective_explorer import CollectiveExplorer
-from .matmul_explorer import MatmulExplorer
-from .memory_explorer import MemoryExplorer
-from .schedule_studio import Goal, ScheduleStudio, run_on_ranks
+from course_lib.widgets.bucket_explorer import BucketExplorer
+from course_lib.widgets.collective_explorer import CollectiveExplorer
+from course_lib.widgets.matmul_explorer import MatmulExplorer
+from course_lib.widgets.memory_explorer import MemoryExplorer
+from course_lib.widgets.schedule_studio import Goal, ScheduleStudio, run_on_ranks
 
 __all__ = [
     "BucketExplorer",

@@ -1,7 +1,7 @@
 """The bucket explorer: how large a bucket should be, on a link of your choice, predicted and measured.
 
-The prediction is the cost model's. The measurement runs our DistributedDataParallel on real ranks over a shaped link;
-the layers' computing is paced, so that two cores can play two devices.
+The prediction is the cost model's. The measurement runs our DistributedDataParallel on real ranks over a shaped link
+(traffic shaping); the layers' computing is paced (emulated compute), so that two cores can play two devices.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from course_lib.checks import at_least
-from course_lib.cluster import Link, Links, RankError
+from course_lib.cluster import Links, RankError
 from course_lib.cluster.link_times import link_time
 from course_lib.cost import StepTime, ddp_buckets, ddp_step
-from course_lib.parallel.paced_layers import paced_step_s
+from course_lib.link import Link
+from course_lib.parallel.data.paced_layers import paced_step_s
 from course_lib.plot import Picture
 from course_lib.plot.bucket_board import BucketBoard
 

@@ -12,7 +12,7 @@ from html import escape
 import ipywidgets as widgets
 
 from course_lib.meter.units import bytes_text
-from course_lib.parallel.recording import Recording
+from course_lib.parallel.collectives.recording import Recording
 from course_lib.plot import Picture, tiles
 from course_lib.plot.tiles import piece_text
 

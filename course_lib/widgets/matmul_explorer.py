@@ -14,11 +14,10 @@ import ipywidgets as widgets
 
 from course_lib.cluster import Rank, RankError
 from course_lib.meter import metered
-from course_lib.parallel import Partial, Placement, Replicate, Shard, matmul_plan
+from course_lib.parallel.tensor import Partial, Placement, Replicate, Shard, matmul_plan
 from course_lib.plot import Picture
 from course_lib.plot.matmul_board import MatmulBoard
-
-from .matmul_ways import Planned, Products, Tiled, checked
+from course_lib.widgets.matmul_ways import Planned, Products, Tiled, checked
 
 if TYPE_CHECKING:
     from course_lib.cluster import Cluster

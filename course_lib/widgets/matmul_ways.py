@@ -13,7 +13,7 @@ import torch
 
 from course_lib.cluster import Rank
 from course_lib.meter import Communication
-from course_lib.parallel import (
+from course_lib.parallel.tensor import (
     MatmulPlan,
     Partial,
     Placement,
@@ -22,7 +22,7 @@ from course_lib.parallel import (
     local_part,
     run_matmul,
 )
-from course_lib.parallel.tiled_matmul import run_tiled_matmul, side_of_square, tiled_sent_bytes
+from course_lib.parallel.tensor.tiled_matmul import run_tiled_matmul, side_of_square, tiled_sent_bytes
 from course_lib.plot.matmul_board import BoardColumn, cut_in_words, plan_columns, tile_columns
 
 __all__ = ["Planned", "Tiled", "checked"]

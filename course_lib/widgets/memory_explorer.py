@@ -1,4 +1,5 @@
-"""The memory explorer: choose batch size, optimizer, precision and recomputation, and see where the bytes go.
+"""The memory explorer: choose batch size, optimizer, precision and recomputation (activation checkpointing), and see
+where the bytes go.
 
 It draws what the cost model predicts, the same formulas that the lesson compares with the ledger; nothing is
 run. Two bars are shown, the choice of now and one that was kept, since a change says more than a size.
@@ -12,9 +13,7 @@ from typing import Any, Protocol
 
 import ipywidgets as widgets
 
-from course_lib.cost import transformer_memory
 from course_lib.meter.units import bytes_text
-from course_lib.models import TransformerConfig
 from course_lib.plot import MemoryBoard, Picture, memory_bars
 
 __all__ = ["MemoryExplorer", "Predicts"]
@@ -74,11 +73,6 @@ class MemoryExplorer(widgets.VBox):
             control.observe(self._changed, names="value")
         self.keep.on_click(self._keep)
         super().__init__([*self._rows_of_controls(), self.image, self.words])
-
-    @classmethod
-    def of_transformer(cls, config: TransformerConfig, **options: Any) -> MemoryExplorer:
-        """The explorer for a course's ``Transformer``; ``options`` as for the class."""
-        return cls(lambda **choice: transformer_memory(config, **choice), **options)
 
     @property
     def choice(self) -> dict[str, Any]:

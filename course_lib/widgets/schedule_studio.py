@@ -15,36 +15,35 @@ from html import escape
 import ipywidgets as widgets
 
 from course_lib.cluster import Cluster, CrowdedWarning, Links, RankInterrupted
-from course_lib.cost import Link
-from course_lib.cost.pipeline import StageTimes, simulate
-from course_lib.cost.pipeline_result import Simulation
+from course_lib.cost.pipeline import simulate
+from course_lib.link import Link
 from course_lib.meter.units import time_text
-from course_lib.parallel.pipeline import (
-    MAKERS,
-    Problem,
-    Schedule,
-    aligned,
-    from_text,
-    make,
-    peak_live,
-    run_pipeline,
-    to_text,
-    validate,
-)
+from course_lib.parallel.pipeline import run_pipeline
 from course_lib.plot.pipeline_gantt import pipeline_gantt
 from course_lib.plot.raster import Raster
+from course_lib.schedules import (
+    SCHEDULES,
+    Problem,
+    Schedule,
+    from_text,
+    get_schedule,
+    peak_in_flight,
+    validate,
+)
+from course_lib.schedules.stage_times import StageTimes
+from course_lib.schedules.trace import ScheduleTrace
 from course_lib.widgets.paired import Paired
 
 __all__ = ["Goal", "Run", "ScheduleStudio", "run_on_ranks"]
 
-Run = Callable[[Schedule, StageTimes, Link], Simulation]
+Run = Callable[[Schedule, StageTimes, Link], ScheduleTrace]
 """Executes a schedule on real ranks with stages of these times over this link, and returns what was measured."""
 
 _FORWARD_S = 0.010
 _MOST_PROBLEMS = 3
 
 
-def run_on_ranks(schedule: Schedule, times: StageTimes, link: Link) -> Simulation:
+def run_on_ranks(schedule: Schedule, times: StageTimes, link: Link) -> ScheduleTrace:
     """As many ranks as the schedule has, on the CPU, started for this run and ended after it; computing is paced."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CrowdedWarning)  # ranks that wait do not crowd each other
@@ -58,18 +57,17 @@ class Goal:
 
     num_ranks: int
     num_micro_batches: int
-    max_live: int  # activations (micro-batches x stages) that a rank may hold
+    max_in_flight: int  # micro-batches that a rank may have in flight; each counts once a stage
     idle_share: float  # to stay below
 
-    def missed(self, schedule: Schedule, simulation: Simulation) -> list[str]:
+    def missed(self, schedule: Schedule, simulation: ScheduleTrace) -> list[str]:
         """What is still wrong, in words; nothing when the goal is reached."""
         wrong = []
         if (schedule.num_ranks, schedule.num_micro_batches) != (self.num_ranks, self.num_micro_batches):
             wrong.append(f"it is for {self._size}")
-        if max(peak_live(schedule)) > self.max_live:
-            wrong.append(
-                f"a rank holds {max(peak_live(schedule))} live activations, {self.max_live} are allowed"
-            )
+        if max(peak_in_flight(schedule)) > self.max_in_flight:
+            most = max(peak_in_flight(schedule))
+            wrong.append(f"a rank has {most} micro-batches in flight, {self.max_in_flight} are allowed")
         if simulation.idle_share >= self.idle_share - 1e-9:
             wrong.append(
                 f"{simulation.idle_share:.1%} idle is planned, less than {self.idle_share:.1%} is asked for"
@@ -81,8 +79,7 @@ class Goal:
         return f"{_counted(self.num_ranks, 'rank')} and {_counted(self.num_micro_batches, 'micro-batch')}"
 
     def __str__(self) -> str:
-        live = _counted(self.max_live, "live activation")
-        return f"{self._size}, at most {live} on a rank, less than {self.idle_share:.1%} idle"
+        return f"{self._size}, at most {self.max_in_flight} in flight on a rank, less than {self.idle_share:.1%} idle"
 
 
 def _counted(number: int, thing: str) -> str:
@@ -108,7 +105,7 @@ class ScheduleStudio(widgets.VBox):
         goal: Goal | None = None,
     ) -> None:
         self._run, self.goal = run, goal
-        self._measured: Simulation | None = None
+        self._measured: ScheduleTrace | None = None
         self._filled = self._typed = ""
         self._make_controls(kind, num_ranks, num_micro_batches)
         self.table = widgets.Textarea(description="table", continuous_update=True)
@@ -121,7 +118,7 @@ class ScheduleStudio(widgets.VBox):
         self.image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
         self.numbers = widgets.HTML()
         self.numbers.add_class("course-numbers")
-        for control in (self.kind, self.ranks.number, self.micro_batches.number, self.chunks.number):
+        for control in (self.kind, self.ranks.number, self.micro_batches.number, self.virtual_stages.number):
             control.observe(self._fill, names="value")
         for control in (self.ratio.number, self.latency.number, self.overlap, self.limit, self.table):
             control.observe(self._draw, names="value")
@@ -130,7 +127,7 @@ class ScheduleStudio(widgets.VBox):
         self.execute.on_click(self._execute)
         self._fill()
         rows = [
-            [self.kind, self.ranks, self.micro_batches, self.chunks],
+            [self.kind, self.ranks, self.micro_batches, self.virtual_stages],
             [self.ratio, self.latency, self.overlap, self.limit],
             [self.execute, self.fill, self.back],
         ]
@@ -144,18 +141,18 @@ class ScheduleStudio(widgets.VBox):
 
     def _make_controls(self, kind: str, num_ranks: int, num_micro_batches: int) -> None:
         style = {"description_width": "initial"}
-        options = [(maker.title, name) for name, maker in MAKERS.items()]
+        options = [(known.title, name) for name, known in SCHEDULES.items()]
         self.kind = widgets.Dropdown(
             options=options, value=kind, description="schedule", style=style, layout={"width": "17em"}
         )
         self.ranks = Paired("ranks", num_ranks, 1, 8)
         self.micro_batches = Paired("micro-batches", num_micro_batches, 1, 32)
-        self.chunks = Paired("stages a rank", 2, 1, 4)
+        self.virtual_stages = Paired("virtual stages a rank", 2, 1, 4)
         self.ratio = Paired("backward / forward", 2.0, 0.5, 4.0, step=0.1)
         self.latency = Paired("latency (ms)", 0.0, 0.0, 10.0, step=0.5)
         self.overlap = widgets.Checkbox(True, description="messages travel beside computing", indent=False)
         self.limit = widgets.BoundedIntText(
-            0, min=0, max=99, description="live activations allowed (0: any number)", style=style,
+            0, min=0, max=99, description="most in flight on a rank (0: any number)", style=style,
             layout={"width": "24em"},
         )  # fmt: skip
         self.execute = widgets.Button(
@@ -193,7 +190,7 @@ class ScheduleStudio(widgets.VBox):
 
     def __repr__(self) -> str:
         return (
-            f"Schedule studio ({MAKERS[self.kind.value].title}, {_counted(int(self.ranks.value), 'rank')}, "
+            f"Schedule studio ({SCHEDULES[self.kind.value].title}, {_counted(int(self.ranks.value), 'rank')}, "
             f"{_counted(int(self.micro_batches.value), 'micro-batch')})"
         )
 
@@ -201,15 +198,15 @@ class ScheduleStudio(widgets.VBox):
 
     def _fill(self, _: object = None) -> None:
         """Write the chosen schedule into the table; what was typed there can be had back."""
-        free = MAKERS[self.kind.value].chunks == "any"
-        self.chunks.disabled = not free
-        made = make(
+        free = SCHEDULES[self.kind.value].virtual_stages == "any"
+        self.virtual_stages.disabled = not free
+        made = get_schedule(
             self.kind.value, int(self.ranks.value), int(self.micro_batches.value),
-            num_chunks=int(self.chunks.value) if free else None,
+            num_virtual_stages=int(self.virtual_stages.value) if free else None,
         )  # fmt: skip
         if self.table.value not in (self._filled, self._typed):
             self._typed, self.back.disabled = self.table.value, False
-        self._filled = to_text(aligned(made))
+        self._filled = str(made.aligned())
         if self._filled == self.table.value:
             self._draw()
         self.table.value = self._filled
@@ -225,7 +222,7 @@ class ScheduleStudio(widgets.VBox):
             self._say("bad", f"Cannot be read yet: {error}")
             self.execute.disabled = True
             return
-        problems = validate(schedule, max_live=self.limit.value or None)
+        problems = validate(schedule, max_in_flight=self.limit.value or None)
         fatal = [problem for problem in problems if problem.reason != "memory"]
         self.execute.disabled = bool(fatal) or self._run is None
         if fatal:
@@ -260,7 +257,7 @@ class ScheduleStudio(widgets.VBox):
             first_line = (str(error) or type(error).__name__).splitlines()[0]
             self._say("bad", f"The ranks could not run it: {first_line}")
         else:
-            self._show(validate(self._schedule, max_live=self.limit.value or None))
+            self._show(validate(self._schedule, max_in_flight=self.limit.value or None))
         finally:
             self.execute.disabled = False
 
@@ -282,14 +279,15 @@ class ScheduleStudio(widgets.VBox):
         return f"{shown}; and {more} more." if more > 0 else f"{shown}."
 
     def _table_of_numbers(self) -> str:
-        """Idle share and live activations of each rank, predicted and measured."""
+        """Idle share and in-flight micro-batches of each rank, predicted and measured."""
         runs = {"predicted": self._simulation} | ({"measured": self._measured} if self._measured else {})
         heads = [f"idle, {name}" for name in runs] + [
-            "most live activations" + ("" if self._schedule.has_one_stage_a_rank else ", of single stages")
+            "most micro-batches in flight"
+            + ("" if self._schedule.has_one_stage_a_rank else ", of single stages")
         ]
         lines = [
-            [f"rank {rank}", *(f"{run.idle_share_by_rank[rank]:.1%}" for run in runs.values()), str(live)]
-            for rank, live in enumerate(peak_live(self._schedule))
+            [f"rank {rank}", *(f"{run.idle_share_by_rank[rank]:.1%}" for run in runs.values()), str(peak)]
+            for rank, peak in enumerate(peak_in_flight(self._schedule))
         ]
         lines.append(["all", *(f"{run.idle_share:.1%}" for run in runs.values()), ""])
         times = ", ".join(f"{time_text(run.makespan_s)} {name}" for name, run in runs.items())

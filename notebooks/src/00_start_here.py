@@ -2,7 +2,7 @@
 # # 00 · Start here
 #
 # In this lesson four processes work as one job. You meet them, see what they share (less than you may think),
-# measure what it costs them to agree on one number, and find a bug that makes a whole job stand still.
+# measure what it costs them to agree on one number, and find a bug that makes a whole job hang.
 # Everything runs on the machine in front of you, with GPUs or without.
 #
 # **50 minutes · difficulty 1 of 5 · needs: cpu**
@@ -47,9 +47,12 @@ print(machine().summary())
 # %% [markdown]
 # ## Four processes say hello
 #
-# A **rank** is one process of a job, and also its number: 0, 1, 2, 3. The **world size** is how many there are.
-# Each rank is a whole Python of its own, with its own memory and, where there is one, its own **device** (a
-# GPU; without one, the CPU).
+# <!-- word: rank -->
+# <!-- word: world size -->
+# <!-- word: device -->
+# A **rank** is one process of a job, and also its number: 0, 1, 2, 3. The **world size** is how many ranks a job
+# has. Each rank is a whole Python of its own, with its own memory. The **device** of a rank is what it computes
+# on: a GPU, or the CPU where there is none.
 #
 # The line below starts four ranks and keeps them waiting for work.
 
@@ -151,14 +154,17 @@ print("x in the notebook:", globals().get("x", "there is none"))
 # %% [markdown]
 # ## Nodes, replicas, shards
 #
-# A **node** is one machine. A job may span many; its ranks are numbered through.
+# <!-- word: node | also: host -->
+# A **node** is one machine of a job. A job may span many; its ranks are numbered through.
 #
 # ![Two nodes with two devices each; ranks 0 and 1 run on node 0, ranks 2 and 3 on node
 # 1](../assets/00_nodes.png)
 #
-# A **replica** is a whole copy of something, on each rank. A **shard** is one piece of something, the rest of
-# which lies on other ranks. Whether to replicate or to shard, and *what*, is the question behind every method
-# in this course.
+# <!-- word: replica -->
+# <!-- word: shard -->
+# A **replica** is a whole copy of something, such as a model, on each rank. A **shard** is one piece of something,
+# the rest of which lies on other ranks. Whether to replicate or to shard, and *what*, is the question behind
+# every method in this course.
 #
 # ![Left: four ranks hold the pieces A, B, C and D each; right: each of four ranks holds one
 # piece](../assets/00_replica_and_shard.png)
@@ -225,8 +231,10 @@ calibration = calibrate()
 print(calibration.summary())
 
 # %% [markdown]
+# <!-- word: latency -->
+# <!-- word: bandwidth -->
 # Two numbers describe the link between two ranks. The **latency** is the time that even an empty message takes.
-# The **bandwidth** is how many bytes per second follow after that. A message of *n* bytes takes about
+# The **bandwidth** is how many bytes per second a link carries once they flow. A message of *n* bytes takes about
 #
 # > time = latency + n / bandwidth
 #
@@ -246,8 +254,11 @@ for size_bytes in [4, 4_000, 4_000_000, 400_000_000]:
 # %% [markdown]
 # ## One number, four ranks
 #
+# <!-- word: collective | also: collective operation, collective communication -->
+# <!-- word: all-reduce | also: all_reduce -->
 # A **collective** is a call that all ranks make together, a meeting of the whole job. The one that you will
-# meet most is `all_reduce`: every rank gives a number (or a tensor), and every rank gets the sum.
+# meet most is `all_reduce`. In an **all-reduce** every rank gives a number (or a tensor), and every rank gets the
+# sum.
 #
 # ![Four ranks hold 3, 1, 4 and 1; after all_reduce each of them holds 9](../assets/00_all_reduce.png)
 
@@ -306,8 +317,12 @@ print(f"four ranks, a number each: {together_us:8.2f} µs")
 print(f"which is {together_us / alone_us:,.0f} times as long")
 
 # %% [markdown]
-# Why? Here is a first *cost model*. The library that carries messages between CPU ranks (it is called gloo)
-# passes the partial sums around in a ring: with $p$ ranks a message has to be passed on $2(p-1)$ times, one
+# <!-- word: cost model | also: performance model -->
+# <!-- word: gloo -->
+# <!-- word: NCCL -->
+# Why? A **cost model** is a formula that says what a run should cost before it runs, and here is a first one.
+# **gloo** is the library that carries messages between CPU ranks, as **NCCL** does between NVIDIA GPUs. With gloo
+# the partial sums are passed around in a ring: with $p$ ranks a message has to be passed on $2(p-1)$ times, one
 # after the other. Each time costs one latency. You measured the latency above.
 
 # %% tags=["nbval-ignore-output"]
@@ -439,13 +454,15 @@ except RankError as error:
 print(list(ranks.run(lambda me: f"rank {me.rank} is here")))
 
 # %% [markdown]
-# ## The clinic: a job that stands still
+# ## The clinic: a job that hangs
 #
 # In every lesson you will meet a bug that people really make. You get the symptom and the evidence; you name
 # the cause.
 #
+# <!-- word: hang -->
 # *The symptom.* A colleague wants to log the mean loss. One line in the log is enough, so only rank 0 writes
-# it. Since then the job stands still at the first log line. No error, no crash; the processors are idle.
+# it. Since then the job gets no further than the first log line. A **hang** is a job that neither goes on nor
+# ends: no error, no crash, and here the processors are idle.
 #
 # ![Four ranks have done their own work; what each of them does afterwards is a question
 # mark](../assets/00_silent_job.png)
@@ -477,7 +494,7 @@ except RankError as error:
 
 # %%
 suspects = ["rank 0 is too slow", "the network is broken", "ranks 1, 2, 3 never came", "the loss is NaN"]
-cause = Predict("00.cause", "Why does the job stand still?", choices=suspects)
+cause = Predict("00.cause", "Why does the job hang?", choices=suspects)
 ### BEGIN SOLUTION
 ### STUB # Choose below and press the button, or write for example: cause.commit(suspects[1])
 cause.commit(suspects[2])
@@ -506,6 +523,11 @@ cause.reveal(
 #
 # Note who was blamed by the looks of it: rank 0 was the one that hung. The cause was on the ranks that did
 # *not* hang.
+#
+# <!-- word: watchdog -->
+# In a real job there is no cluster that notices a hang at once. A **watchdog** is a thread in each rank that ends
+# its process when a collective takes longer than a time limit: with NCCL, PyTorch allows ten minutes unless you
+# say otherwise.
 
 # %% [markdown]
 # ## Exercise 3: mend the report
@@ -534,8 +556,12 @@ check("00.report", mended_report)
 # %% [markdown]
 # ## What production uses
 #
+# <!-- word: torchrun | also: torch.distributed.run -->
+# <!-- word: rendezvous -->
 # Warm ranks in a notebook are for learning. Real jobs are started by **torchrun**, PyTorch's own launcher, and
-# the script joins the others in its first lines. Here is a whole script of that kind.
+# the script joins the others in its first lines. The **rendezvous** is the meeting at the start of a job: all
+# who take part report at one agreed address, and agree on who is there and which rank each has. Here is a whole
+# script of that kind.
 
 # %%
 script = """

@@ -116,8 +116,10 @@ peak.commit(round(4 * num_parameters / 1024))  # "the parameters, and not much e
 peak
 
 # %% [markdown]
-# Now the step runs under a *ledger*. It watches every storage (the block of memory behind a tensor), gives it one
-# label, and notes when it is born and when it dies. `mark` gives a moment a name.
+# <!-- word: ledger | also: memory profiler -->
+# Now the step keeps accounts. A **ledger** watches every storage (the block of memory behind a tensor), gives it one
+# label, and notes when it is born and when it dies; elsewhere such a tool is called a memory profiler. `mark` gives a
+# moment a name.
 
 # %%
 with MemoryLedger(model, optimizer, inputs=(x, y)) as ledger:
@@ -158,10 +160,17 @@ peak.reveal(
 # %% [markdown]
 # The words of the table:
 #
-# - **parameter**: what the model learns. **gradient**: one number for each parameter, from `backward()`.
-# - **optimizer state**: AdamW remembers a running mean of each gradient, and one of its square. *Twice the model.*
-# - **activation**: what the forward pass computed and keeps, because the backward pass will need it.
-# - **buffer**: numbers of the model that are not learned, such as BatchNorm's running means.
+# <!-- word: parameter | also: weight -->
+# <!-- word: gradient -->
+# - A **parameter** is a number that the model learns. A **gradient** is one number for each parameter, from
+#   `backward()`: how the loss changes with it.
+# <!-- word: optimizer state -->
+# - The **optimizer state** is what the optimizer remembers from step to step: AdamW a running mean of each gradient,
+#   and one of its square. *Twice the model.*
+# <!-- word: activation -->
+# - An **activation** is a tensor that the forward pass computed and keeps, because the backward pass will need it.
+# <!-- word: buffer -->
+# - A **buffer** holds numbers of the model that are not learned, such as BatchNorm's running means.
 # - **other**: everything else that was alive, mostly gradients on their way from layer to layer.
 
 # %%
@@ -205,9 +214,11 @@ memory_bars(bars, title="Only the activations grow with the batch")
 # %% [markdown]
 # ### Build: count the state of a model
 #
+# <!-- word: frozen parameter -->
+# <!-- word: tied parameter | also: shared parameter, weight tying -->
 # You are given a list of parameters. Count what their training with AdamW holds, to the byte, before any of it exists.
-# A *frozen* parameter (`requires_grad` is False) does not learn. A *tied* one is used in two places and stands in the
-# list twice.
+# A **frozen parameter** (`requires_grad` is False) does not learn. A **tied parameter** is used in two places of a
+# model; here it stands in the list twice.
 
 
 # %%
@@ -291,9 +302,10 @@ backward.reveal(
 # ![A matrix product y = x times w, drawn once for the forward pass; below it the two products of the backward pass, one
 # for the gradient of x and one for the gradient of w, each of the same size.](../assets/01_three_products.png)
 #
-# A *FLOP* is one operation on floating-point numbers. A linear layer multiplies and adds `in × out` times for each row:
-# two FLOPs each. Backward does the same work twice: once for the gradient of its input, once for that of its weights.
-# The first layer is spared one of them, since nobody asks for the gradient of the pixels.
+# <!-- word: FLOP | also: floating-point operation -->
+# A **FLOP** is one operation on floating-point numbers. A linear layer multiplies and adds `in × out` times for each
+# row: two FLOPs each. Backward does the same work twice: once for the gradient of its input, once for that of its
+# weights. The first layer is spared one of them, since nobody asks for the gradient of the pixels.
 
 # %%
 layers = cost.cnn_layers(batch_size=64)
@@ -353,7 +365,9 @@ print(f"6 x parameters x tokens            {rule:>13,}, {rule / step_flops:.0%} 
 #
 # ### Share of peak
 #
-# *MFU*, model FLOPs utilisation: the arithmetic of a step, divided by what your machine could have done in that time.
+# <!-- word: MFU | also: model FLOPs utilisation, model FLOPs utilization -->
+# **MFU** (model FLOPs utilisation) is the arithmetic of a step, divided by what your machine could have done in that
+# time.
 # `calibrate()` has measured the rate of large matrix products here, in lesson 00 or now.
 #
 # **What share of that rate does this step of the transformer reach?**
@@ -400,9 +414,11 @@ share_of_peak.reveal(
 # ![A batch of twelve examples cut into pieces of five, five and two. Each piece adds its gradient, weighted by its
 # share, to one running sum; after the last piece the optimizer takes one step.](../assets/01_accumulate.png)
 #
-# Activations grow with the batch; gradients do not. So: go forward and backward on a piece of the batch, let `.grad`
-# add up (that is what `backward()` does when nobody clears it), take the next piece, and step once at the end.
-# This is *gradient accumulation*.
+# <!-- word: gradient accumulation -->
+# <!-- word: micro-batch | also: microbatch -->
+# Activations grow with the batch; gradients do not. **Gradient accumulation** goes forward and backward on a piece of
+# the batch, lets `.grad` add up (that is what `backward()` does when nobody clears it), takes the next piece, and steps
+# once at the end. A **micro-batch** is a piece of a batch that goes through the model on its own.
 #
 # **The network above, one batch of 64 against the same 64 digits in four pieces of 16: what happens to the gradient?**
 
@@ -514,8 +530,11 @@ optimizer.zero_grad()
 # ![The bits of two kinds of number: float32 has one bit for the sign, 8 for the exponent and 23 for the digits;
 # bfloat16 has one, 8 and 7.](../assets/01_bfloat16.png)
 #
-# *bfloat16* is a number in 2 bytes: the range of float32 with far fewer digits. Matrix products stand it well. Sums of
-# small steps do not:
+# <!-- word: mixed precision -->
+# <!-- word: bfloat16 | also: bf16 -->
+# **Mixed precision** computes with short numbers where they are good enough, and with float32 where they are not.
+# **bfloat16** is a number in 2 bytes: the range of float32 with far fewer digits. Matrix products stand it well. Sums
+# of small steps do not:
 
 # %%
 weight = torch.tensor(1.0, dtype=torch.bfloat16)
@@ -524,9 +543,10 @@ for _ in range(1000):
 print(f"1 + a thousand steps of 0.001 = {weight.item()} in bfloat16")
 
 # %% [markdown]
-# Every step was rounded away. That is why *autocast* leaves the parameters in float32 and casts copies on their way
-# into a matrix product. **The transformer's step under bfloat16 autocast: its peak is what per cent of the peak in
-# float32?**
+# <!-- word: autocast | also: automatic mixed precision, AMP -->
+# Every step was rounded away. **Autocast** therefore leaves the parameters in float32 and casts copies to bfloat16 on
+# their way into a matrix product. **The transformer's step under bfloat16 autocast: its peak is what per cent of the
+# peak in float32?**
 
 # %%
 autocast_share = Predict(
@@ -611,8 +631,10 @@ print(
 # ![Above, a row of four blocks each with five small boxes kept for backward. Below, the same blocks with one box kept
 # each; the block whose turn it is in backward has its other boxes filled in again.](../assets/01_recompute.png)
 #
-# An activation is kept so that backward need not compute it again. You may choose the other way: keep the input of each
-# block alone, and when backward comes to a block, run its forward pass once more. PyTorch has it as
+# <!-- word: recomputation | also: activation checkpointing, gradient checkpointing -->
+# An activation is kept so that backward need not compute it again. You may choose the other way. **Recomputation**
+# keeps the input of each block alone, and when backward comes to a block, it runs the block's forward pass once more.
+# The field calls it *activation checkpointing* (or gradient checkpointing), and PyTorch has it as
 # `torch.utils.checkpoint` (no relation to the checkpoint that you save to disk).
 #
 # **Four blocks, each recomputed: the most activations that are alive at once, in per cent of before?**
@@ -661,6 +683,10 @@ recompute_share.reveal(
 # grows: a row of `n` blocks keeps `n` inputs and one block in full.
 #
 # The price is time: one forward pass more. Forward is a third of the arithmetic, so expect a step of four thirds.
+#
+# <!-- word: offload -->
+# There is one more way, which this lesson does not measure. **Offload** moves tensors from the memory of the device to
+# that of the CPU until they are needed again: its price is copying, not arithmetic.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -887,8 +913,9 @@ check("01.evaluate", evaluate)
 # %% [markdown]
 # ## In production
 #
-# You will not write timelines and ledgers by hand. PyTorch's profiler records every operation with its time (and with
-# `profile_memory=True` its bytes). Where does our step spend its time, by operation?
+# <!-- word: profiler -->
+# You will not write timelines and ledgers by hand. A **profiler** such as PyTorch's records every operation with its
+# time (and with `profile_memory=True` its bytes). Where does our step spend its time, by operation?
 
 # %% tags=["nbval-ignore-output"]
 import os

@@ -3,7 +3,7 @@
 #
 # Four ranks hold a tensor each, and all of them need the sum. You see what travels, build the algorithm that training
 # jobs use all day, and prove by counting that it cannot be done with fewer bytes. Then you read the evidence of three
-# jobs that stand still.
+# jobs that hang.
 #
 # **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -21,10 +21,11 @@
 import torch
 import torch.distributed as dist
 
-from course_lib import Predict, check, cost, hint, quiz, shared_cluster, solution
-from course_lib.cluster import RankError, exchange, receive, send
+from course_lib import Link, Predict, check, cost, hint, quiz, shared_cluster, solution
+from course_lib.cluster import RankError, exchange, recv, send
 from course_lib.meter import metered
-from course_lib.parallel import collectives, record
+from course_lib.parallel import collectives
+from course_lib.parallel.collectives import record
 from course_lib.plot import lines, tiles
 
 # %% tags=["nbval-ignore-output"]
@@ -51,7 +52,13 @@ def before_and_after(*names):
 # %% [markdown]
 # ### One rank and the others
 #
-# Rank 0 is the *root* here: the one rank that plays a part of its own. Heavy borders mark what has come.
+# <!-- word: root | also: `src`, `dst` -->
+# <!-- word: broadcast -->
+# <!-- word: scatter -->
+# <!-- word: gather -->
+# The **root** of a collective is the one rank that plays a part of its own: here rank 0. In a **broadcast** every rank
+# gets the root's tensor. In a **scatter** the root deals out its pieces, one to each rank. In a **gather** the root
+# gets a piece from each rank. Heavy borders mark what has come.
 
 # %%
 before_and_after("broadcast", "scatter", "gather")
@@ -59,8 +66,10 @@ before_and_after("broadcast", "scatter", "gather")
 # %% [markdown]
 # ### Everybody and everybody
 #
-# An all-gather is a gather whose result everybody gets. An all-to-all deals out everybody's pieces: what stood in
-# rows stands in columns afterwards.
+# <!-- word: all-gather | also: all_gather -->
+# <!-- word: all-to-all | also: all_to_all -->
+# An **all-gather** is a gather whose result everybody gets. An **all-to-all** deals out everybody's pieces: what stood
+# in rows stands in columns afterwards.
 
 # %%
 before_and_after("all_gather", "all_to_all")
@@ -145,9 +154,16 @@ which.reveal(
 #
 # ![Left: ranks 1, 2 and 3 send to rank 0. Right: rank 0 sends to ranks 1, 2 and 3](../assets/02_naive.png)
 #
-# First the way that comes to mind. All ranks send their tensor to rank 0; it adds them up and sends the sum to
-# everybody. `send` and `receive` describe a message, `exchange` starts all messages of a list *together* and waits
-# until they are through.
+# <!-- word: naive all-reduce | also: gather + broadcast -->
+# First the way that comes to mind, in the style of a parameter server: one process through which everything goes. The
+# **naive all-reduce** is a gather and a broadcast: all ranks send their tensor to rank 0; it adds them up and sends the
+# sum to everybody.
+#
+# <!-- word: point-to-point | also: P2P, `send` and `recv` -->
+# <!-- word: `exchange` | also: `batch_isend_irecv` -->
+# A **point-to-point** message goes from one rank to one other: `send` describes one end of it, `recv` the other.
+# `exchange` starts all messages of a list *together*, as PyTorch's `batch_isend_irecv` does, and waits until they are
+# through.
 
 
 # %%
@@ -155,12 +171,12 @@ def naive_all_reduce(me, tensor):
     others = range(1, me.world_size)
     if me.rank == 0:
         rooms = [torch.empty_like(tensor) for _ in others]
-        exchange([receive(room, rank) for room, rank in zip(rooms, others, strict=True)])
+        exchange([recv(room, rank) for room, rank in zip(rooms, others, strict=True)])
         tensor += sum(rooms)
         exchange([send(tensor, rank) for rank in others])
     else:
         exchange([send(tensor, 0)])
-        exchange([receive(tensor, 0)])
+        exchange([recv(tensor, 0)])
     return tensor
 
 
@@ -194,7 +210,7 @@ for row in sent.matrix():
     print("   ", "  ".join(f"{size_bytes / MIB:4.2f}" for size_bytes in row))
 
 # %%
-link = cost.Link(latency_s=50e-6, bandwidth_bytes_per_s=2e9)  # bytes do not depend on it
+link = Link(latency_s=50e-6, bandwidth_bytes_per_s=2e9)  # bytes do not depend on it
 naive_cost = cost.collective_cost("all_reduce", MIB, link, num_ranks=4, algorithm="naive")
 port.reveal(
     measured=(sent.sent_bytes(0) + sent.received_bytes(0)) / MIB,
@@ -214,10 +230,12 @@ port.reveal(
 # ![Four ranks in a ring; each has four parts of its tensor, and sends one of them to the next
 # rank](../assets/02_ring.png)
 #
-# Rank 0's port is the bottleneck, and all others are idle. So cut the tensor in as many parts as there are ranks, and
-# let every rank work all the time: in each step a rank sends *one part* to the next rank and receives one from the
-# rank before. After a first lap, every part has met all ranks and is complete somewhere; in a second lap the complete
-# parts go round.
+# <!-- word: bottleneck link -->
+# <!-- word: ring all-reduce -->
+# The **bottleneck link** is the one that all others wait for: in the naive all-reduce it is rank 0's port. So cut the
+# tensor in as many parts as there are ranks, and let every rank work all the time. In a **ring all-reduce** each rank
+# sends, in each step, *one part* of the tensor to the next rank and receives one from the rank before. After a first
+# lap, every part has met all ranks and is complete somewhere; in a second lap the complete parts go round.
 #
 # **How much does each of the four ranks send in all, for a tensor of 1 MiB?**
 
@@ -282,10 +300,10 @@ def ring_all_reduce(me, tensor):
     for step in range(n - 1):
         mine = parts[(me.rank - step - 1) % n]
         arrived = torch.empty_like(mine)
-        exchange([send(parts[(me.rank - step) % n], after), receive(arrived, before)])
+        exchange([send(parts[(me.rank - step) % n], after), recv(arrived, before)])
         mine += arrived
     for step in range(n - 1):
-        exchange([send(parts[(me.rank + 1 - step) % n], after), receive(parts[(me.rank - step) % n], before)])
+        exchange([send(parts[(me.rank + 1 - step) % n], after), recv(parts[(me.rank - step) % n], before)])
     return tensor
     ### END SOLUTION
 
@@ -313,8 +331,10 @@ if ring_verdict.passed:
 # %% [markdown]
 # ## More ranks
 #
-# A third way is a *tree*: ranks add in pairs, pairs of pairs, and so on up to one rank, and the sum comes down the
-# same way. Three algorithms, one sum. What goes through the busiest port, in or out, as ranks are added?
+# <!-- word: tree all-reduce | also: binomial tree -->
+# A third way is a tree. In a **tree all-reduce** ranks add in pairs, pairs of pairs, and so on up to one rank, and the
+# sum comes down the same way. Three algorithms, one sum. What goes through the busiest port (the bottleneck), in or
+# out, as ranks are added?
 
 # %%
 ours = {name: [] for name in ["naive", "tree", "ring"]}
@@ -358,8 +378,10 @@ lines(
 #
 # ![A broadcast on four ranks: rank 0 sends to rank 1, then both send to one more each](../assets/02_tree.png)
 #
-# Bytes are not everything. A message takes a *latency* α however small it is, and then β for each byte (β is one
-# over the bandwidth). A ring of n ranks takes $2(n-1)$ messages in a row, a tree up and down about $2\log_2 n$.
+# <!-- word: alpha-beta model | also: Hockney model -->
+# Bytes are not everything. In the **alpha-beta model** a message takes a latency α however small it is, and then β for
+# each byte (β is one over the bandwidth). A ring of n ranks takes $2(n-1)$ messages in a row, a tree up and down about
+# $2\log_2 n$.
 #
 # **Four ranks all-reduce 16 numbers, 64 bytes. Which is faster?**
 
@@ -430,7 +452,7 @@ def fit(times_s, in_a_row, share):
     t, s = (torch.tensor(values, dtype=torch.float64) for values in (times_s, sizes))
     columns = torch.stack([in_a_row / t, in_a_row * share * s / t], dim=1)
     alpha, beta = torch.linalg.lstsq(columns, torch.ones_like(t)[:, None]).solution.flatten().tolist()
-    return cost.Link(latency_s=max(alpha, 1e-7), bandwidth_bytes_per_s=1 / max(beta, 1e-13))
+    return Link(latency_s=max(alpha, 1e-7), bandwidth_bytes_per_s=1 / max(beta, 1e-13))
 
 
 # %% tags=["nbval-ignore-output"]
@@ -485,8 +507,10 @@ for num_ranks in [8, 64, 512]:
 #
 # ![A broadcast on four ranks: rank 0 sends to rank 1, then both send to one more each](../assets/02_tree.png)
 #
-# The half of a tree that comes down is a broadcast. In each round, *every* rank that has the tensor sends it to one
-# that has not, so that their number doubles. Write it for any number of ranks, with rank 0 as the root.
+# <!-- word: reduce -->
+# A **reduce** adds up the tensors of all ranks, for the root alone: that is the half of a tree that goes up. The half
+# that comes down is a broadcast. In each round, *every* rank that has the tensor sends it to one that has not, so that
+# their number doubles. Write it for any number of ranks, with rank 0 as the root.
 
 
 # %%
@@ -501,7 +525,7 @@ def tree_broadcast(me, tensor):
             if me.rank + reach < me.world_size:
                 exchange([send(tensor, me.rank + reach)])
         elif me.rank < 2 * reach:
-            exchange([receive(tensor, me.rank - reach)])
+            exchange([recv(tensor, me.rank - reach)])
         reach *= 2
     return tensor
     ### END SOLUTION
@@ -519,7 +543,9 @@ check("02.tree", tree_broadcast)
 # ![A recorded all-reduce: at the start each rank has its own pieces, half-way each rank has one complete sum, at the
 # end every rank has all of them](../assets/02_halves.png)
 #
-# Half-way through the ring, each rank has one complete part: that is a reduce-scatter. What follows is an all-gather.
+# <!-- word: reduce-scatter | also: reduce_scatter -->
+# A **reduce-scatter** adds up the tensors of all ranks and leaves each rank with one complete part of the sum: that is
+# what the ring has done half-way. What follows is an all-gather.
 # **all_reduce = reduce_scatter + all_gather**, and nothing is lost by doing the two one by one:
 
 
@@ -533,8 +559,10 @@ halves = metered(ranks, sum_of_a_mebibyte, in_two_halves)
 print("the same sum:", list(halves), "and each rank sent", halves.communication.sent_bytes(0) / MIB, "MiB")
 
 # %% [markdown]
-# You could do something between the halves: update a quarter of the weights on each rank, say. That is the idea of
-# lesson 05.
+# <!-- word: ZeRO -->
+# You could do something between the halves: update a quarter of the weights on each rank, say. In **ZeRO** each rank
+# updates its own shard of the weights, and keeps the optimizer state of that shard alone: that is the idea of lesson
+# 05.
 #
 # **Our reduce-scatter of 1 MiB sends 0.75 MiB from each rank. PyTorch's own, on these ranks: how many times as
 # much?**
@@ -582,7 +610,7 @@ times.reveal(
 # 3. `reduce`: how many copies of the whole tensor travel, and how many would travel if everybody sent to rank 0?
 
 # %%
-from course_lib.parallel import RECORDABLE
+from course_lib.parallel.collectives import RECORDABLE
 from course_lib.widgets import CollectiveExplorer
 
 recordings = [record(ranks, name) for name in RECORDABLE]
@@ -600,7 +628,7 @@ CollectiveExplorer(recordings)
 def pass_on(me, mine):
     theirs = torch.empty_like(mine)
     exchange([send(mine, (me.rank + 1) % me.world_size)])
-    exchange([receive(theirs, (me.rank - 1) % me.world_size)])
+    exchange([recv(theirs, (me.rank - 1) % me.world_size)])
     return theirs
 
 
@@ -641,8 +669,10 @@ polite.reveal(
 )
 
 # %% [markdown]
-# A circle of ranks, each waiting for the next one's second line: a *deadlock*. This is why this course sends in
-# lists: `exchange` starts a whole list before it waits, as `dist.batch_isend_irecv` does.
+# <!-- word: deadlock -->
+# A **deadlock** is a hang in which ranks wait for each other in a circle. Here each waits for the next one's second
+# line. This is why this course sends in lists: `exchange` starts a whole list before it waits, as
+# `dist.batch_isend_irecv` does.
 #
 # ### Mend it
 
@@ -653,7 +683,7 @@ def pass_on_mended(me, mine):
     ### BEGIN SOLUTION
     theirs = torch.empty_like(mine)
     after, before = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size
-    exchange([send(mine, after), receive(theirs, before)])
+    exchange([send(mine, after), recv(theirs, before)])
     return theirs
     ### END SOLUTION
 
@@ -669,7 +699,7 @@ check("02.shift", pass_on_mended)
 #
 # ![Four ranks have worked and then stand at some line; nobody knows which](../assets/02_stuck.png)
 #
-# *Symptom.* The job stands still at the end of the first epoch. Rank 0 has some more to do there than the others, and
+# *Symptom.* The job hangs at the end of the first epoch. Rank 0 has some more to do there than the others, and
 # a colleague tidied up its branch yesterday.
 
 
@@ -700,7 +730,7 @@ suspects = [
     "the weights are too large to send",
     "only rank 0 returns something",
 ]
-order = Predict("02.mismatch", "Why does the job stand still?", choices=suspects)
+order = Predict("02.mismatch", "Why does the job hang?", choices=suspects)
 ### BEGIN SOLUTION
 ### STUB # Choose below and press the button, or write for example: order.commit(suspects[3])
 order.commit(suspects[0])
@@ -725,8 +755,8 @@ order.reveal(
 #
 # ![Four ranks have worked and then stand at some line; nobody knows which](../assets/02_stuck.png)
 #
-# *Symptom.* Some batches give a loss that is not a number, and somebody decided to skip those. The job now stands
-# still near the end of some epochs. Of others, the log shows odd losses, and nothing stands still.
+# *Symptom.* Some batches give a loss that is not a number, and somebody decided to skip those. The job now hangs near
+# the end of some epochs. Of others, the log shows odd losses, and nothing hangs.
 
 
 # %%
@@ -759,7 +789,7 @@ suspects = [
     "rank 1 has made one call fewer",
     "all_reduce cannot add what is not a number",
 ]
-skip = Predict("02.skip", "Why does the job stand still?", choices=suspects)
+skip = Predict("02.skip", "Why does the job hang?", choices=suspects)
 ### BEGIN SOLUTION
 ### STUB # Choose below and press the button, or write for example: skip.commit(suspects[3])
 skip.commit(suspects[3])
@@ -780,7 +810,7 @@ skip.reveal(
 )
 
 # %% [markdown]
-# Standing still is the *lucky* case: it took a rank that made fewer calls than the others. Now let every rank skip
+# A hang is the *lucky* case: it took a rank that made fewer calls than the others. Now let every rank skip
 # one batch, not all of them the same one. The counts agree again.
 
 # %%
@@ -833,7 +863,7 @@ for name in found[0]:
 # |---|---|
 # | `ring_all_reduce` | `dist.all_reduce(tensor)` |
 # | `tree_broadcast` | `dist.broadcast(tensor, src=0)` |
-# | `exchange([send(...), receive(...)])` | `dist.batch_isend_irecv([dist.P2POp(...), ...])` |
+# | `exchange([send(...), recv(...)])` | `dist.batch_isend_irecv([dist.P2POp(...), ...])` |
 # | the evidence table | `TORCH_NCCL_TRACE_BUFFER_SIZE`, PyTorch's flight recorder |
 #
 # The other collectives of this lesson, in the same style, are in `course_lib/parallel/collectives`; each fits a
@@ -852,8 +882,7 @@ quiz("02")
 # ## What you can do now
 #
 # You know what each collective moves, what it costs in bytes and in messages, and which of the two matters for your
-# size. You have written a ring that no all-reduce can beat in bytes, and you can tell three kinds of standstill
-# apart.
+# size. You have written a ring that no all-reduce can beat in bytes, and you can tell three kinds of hang apart.
 #
 # **The limit.** You can share numbers; you do not share any *work* yet. The simplest thing to share is a batch: one
 # process, several devices, each with a copy of the model. It takes one line in PyTorch, and lesson 03 takes it apart,

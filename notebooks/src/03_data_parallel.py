@@ -14,8 +14,10 @@
 # - tell when threads help a model and when they slow it down;
 # - find out why a counter stands still, and why a checkpoint loads nothing.
 #
-# [Lesson 02](02_collectives.ipynb) ended with numbers that ranks can share. Here there are no ranks yet: *one* process,
-# several devices, a copy of the model on each. Such a copy is called a *replica*.
+# <!-- word: data parallelism | also: DP -->
+# [Lesson 02](02_collectives.ipynb) ended with numbers that ranks can share. The first work to share is a batch.
+# **Data parallelism** gives each device a copy of the whole model, a *replica*, and a part of every batch. Here there
+# are no ranks yet: *one* process, and several devices.
 
 # %%
 import threading
@@ -25,11 +27,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib import Predict, check, cost, hint, machine, quiz, shared_cluster, solution
+from course_lib import Link, Predict, check, cost, hint, machine, quiz, shared_cluster, solution
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text
 from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss, parameter_count
-from course_lib.parallel import CopyCounter, DataParallel, gather, parallel_apply, replicate, scatter
+from course_lib.parallel.data import (
+    CopyCounter,
+    DataParallel,
+    gather,
+    parallel_apply,
+    replicate,
+    scatter,
+)
 from course_lib.plot import memory_bars
 
 # %% [markdown]
@@ -114,6 +123,10 @@ except RuntimeError as error:
 # ![Four columns. Scatter: a batch is cut in four. Replicate: a model is copied four times. Parallel apply: four
 # threads, each with a part and a copy. Gather: four outputs are joined on device 0](../assets/03_four_steps.png)
 #
+# <!-- word: `nn.DataParallel` -->
+# **`nn.DataParallel`** takes four steps in every forward pass: it scatters the batch, replicates the model, lets each
+# replica compute its part in a thread of its own, and gathers the outputs on the first device.
+#
 # Now by hand, on 32 digits. The model has no BatchNorm, so that cutting the batch changes no value.
 
 # %%
@@ -147,7 +160,8 @@ print(
 print("parameters of replica 2:", list(replicas[2].parameters()))
 
 # %% [markdown]
-# (A *leaf* is where autograd stops: a tensor that no recorded operation made. `.grad` appears there.)
+# <!-- word: leaf | also: leaf tensor -->
+# A **leaf** is a tensor that no recorded operation made: autograd stops there, and puts the gradient in `.grad`.
 #
 # A replica's weights are not parameters. They are the *result of an operation* called broadcast, and autograd knows
 # every operation's way back: what was copied four times gets four gradients, and they are **added up**. So the gradient
@@ -209,7 +223,7 @@ for direction, copied_bytes in totals.items():
     print(f"{direction:<8} in 10 steps: {copied_bytes / size:4.1f} models of {bytes_text(size)}")
 
 # %%
-link = cost.Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
+link = Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
 naive = cost.collective_cost("all_reduce", size, link, num_ranks=4, algorithm="naive")
 ring = cost.collective_cost("all_reduce", size, link, num_ranks=4, algorithm="ring")
 copies.reveal(
@@ -228,9 +242,13 @@ print(
 )
 
 # %% [markdown]
-# You know this shape: it is the naive all-reduce of lesson 02, with all traffic through one port. And you may have read
-# that "the updated weights are broadcast to every device in each iteration". Of *this* class that is true, and for an
-# evaluation under `no_grad` too. Of the one in lesson 04 it is not.
+# <!-- word: parameter server -->
+# You know this shape: it is the naive all-reduce of lesson 02, with all traffic through one port, the bottleneck. A
+# **parameter server** keeps the weights in one place, hands them out to those who compute, and takes their gradients
+# in. Device 0 plays that part here.
+#
+# And you may have read that "the updated weights are broadcast to every device in each iteration". Of *this* class that
+# is true, and for an evaluation under `no_grad` too. Of the one in lesson 04 it is not.
 
 # %% [markdown]
 # ## Build: tensors for each replica
@@ -238,9 +256,11 @@ print(
 # The heart of replicate. For each replica give a dictionary from names to tensors, *all* that the module needs. A
 # gradient that reaches a replica's tensor has to find its way to the module's parameter.
 #
-# A *buffer* is a tensor of the module that is not learned, as BatchNorm's running statistics. A replica writes into
-# them during the forward pass. The rule of `nn.DataParallel`: **replica 0 has the module's own buffers**, the others
-# have copies, and what they write is lost with them.
+# <!-- word: running statistics | also: running mean and variance -->
+# A *buffer* is a tensor of the module that is not learned. BatchNorm's **running statistics** are buffers: averages of
+# the mean and the variance over the batches of training, which it uses in evaluation. A replica writes into them during
+# the forward pass. The rule of `nn.DataParallel`: **replica 0 has the module's own buffers**, the others have copies,
+# and what they write is lost with them.
 
 
 # %%
@@ -436,9 +456,12 @@ print("means weighed by rows are the batch's loss:", torch.allclose((losses * si
 # ![Above, two threads in one process: each computes only while it holds the lock, and waits while the other has it.
 # Below, two processes that compute side by side](../assets/03_threads.png)
 #
-# *Parallel apply* runs each replica in a thread of one process. A usual Python has one lock, the *GIL* (global
-# interpreter lock): of all threads, one at a time runs Python. PyTorch lets go of it while an operator computes, so two
-# threads can compute at once, as long as they are inside operators.
+# <!-- word: thread -->
+# <!-- word: GIL | also: global interpreter lock -->
+# **Threads** are lines of work that go on side by side in one process and share its memory. *Parallel apply* runs each
+# replica in one. A usual Python has one lock, the **GIL** (global interpreter lock): of all threads, one at a time runs
+# Python. PyTorch lets go of it while an operator computes, so two threads can compute at once, as long as they are
+# inside operators.
 #
 # **A model of 100 small layers, two threads on two cores, half of the batch each. How many times as fast as one thread
 # with the whole batch?**
@@ -469,7 +492,7 @@ def few_large_layers():
 
 
 # %% tags=["nbval-ignore-output"]
-from course_lib.parallel import interpreter_lock, threads_or_processes
+from course_lib.parallel.data import interpreter_lock, threads_or_processes
 
 ranks = shared_cluster(2)
 races = {
@@ -490,15 +513,17 @@ speed_up.reveal(
 )
 
 # %% [markdown]
+# <!-- word: launch | also: kernel launch -->
 # With few large layers the threads spend their time inside operators, without the lock, and come closer to the
 # processes. So "Python threads are slow" is not the rule. The rule: **the lock costs what your model spends in
-# Python**. A GPU makes it worse, because there an operator is only *launched* from Python, and one interpreter has to
-# launch for all devices.
+# Python**. On a GPU, Python only **launches** an operator: it hands it to the device and goes on without waiting. That
+# makes it worse, because one interpreter has to launch for all devices.
 #
 # (How far two processes get depends on the cores that are really free. If yours stay far below two with the large
 # layers, look at what else is running.)
 #
-# *A Python without the lock* exists since 3.13, as a build of its own called free-threaded. There, the reason for the
+# <!-- word: free-threaded | also: no-GIL build -->
+# A **free-threaded** Python, one without the GIL, exists since 3.13 as a build of its own. There, the reason for the
 # difference above is gone, and threads would keep everything else that they share. We have not measured it: the course
 # installs the usual build. `interpreter_lock()` says what you have, so that you can race yourself.
 
@@ -669,6 +694,8 @@ forgot.commit(causes[2])  # one forgets eval() so easily
 forgot
 
 # %% [markdown]
+# <!-- word: state dict | also: `state_dict` -->
+# A **state dict** is what is saved of a model: a dictionary with the name and the tensor of each parameter and buffer.
 # Evidence: what `load_state_dict` returns, which nobody had looked at, and a name from each side.
 
 # %%
@@ -803,7 +830,7 @@ else:
 # | `scatter`, `gather` | the same names in `torch.nn.parallel` |
 # | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")` |
 #
-# The course's own version is in `course_lib/parallel/data_parallel.py`, about four screens.
+# The course's own version is in `course_lib/parallel/data/data_parallel.py`, about four screens.
 
 # %% [markdown]
 # ## Five questions

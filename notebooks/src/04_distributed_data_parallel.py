@@ -15,9 +15,10 @@
 # - predict the speed-up of n ranks on a given link, and the link on which two ranks lose to one;
 # - find a replica that has drifted, write a checkpoint that survives a crash, and start the real thing by `torchrun`.
 #
+# <!-- word: `DistributedDataParallel` | also: DDP -->
 # [Lesson 02](02_collectives.ipynb) built the all-reduce. [Lesson 03](03_data_parallel.ipynb) shared a batch inside
-# *one* process, whose threads wait for each other. Here every device has a process of its own, and they meet in one
-# place alone: the gradients.
+# *one* process, whose threads wait for each other. In **`DistributedDataParallel`** every device has a process of its
+# own, with the whole model and a part of each batch, and the processes meet in one place alone: the gradients.
 
 # %%
 import contextlib
@@ -30,11 +31,11 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib import Links, Predict, check, cost, hint, machine, pace, quiz, shared_cluster, solution
+from course_lib import Link, Links, Predict, check, cost, hint, machine, pace, quiz, shared_cluster, solution
 from course_lib.data import digits, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
 from course_lib.models import SmallCNN, accuracy
-from course_lib.parallel import (
+from course_lib.parallel.data import (
     DistributedDataParallel,
     DistributedSampler,
     DriftDetector,
@@ -118,8 +119,10 @@ apart.reveal(
 )
 
 # %% [markdown]
-# No error, no hang, and not data parallelism. Keep this picture: **replicas that drift apart do so in silence**. Most
-# of this lesson is about what keeps them together.
+# <!-- word: drift | also: replica divergence -->
+# No error, no hang, and not data parallelism. **Drift**, elsewhere called replica divergence, is when weights that
+# should be equal on all ranks are not. Keep this picture: **replicas that drift apart do so in silence**. Most of this
+# lesson is about what keeps them together.
 #
 # ## One rule
 #
@@ -131,8 +134,10 @@ apart.reveal(
 #
 # $$\nabla L = \tfrac{1}{n}\,(\nabla L_0 + \nabla L_1 + \dots + \nabla L_{n-1})$$
 #
-# So: after `backward()`, replace every gradient by its mean over all ranks. Then each rank lets its own optimizer take
-# a step, and since all of them begin with the same weights and take the same step, they have the same weights again.
+# <!-- word: gradient synchronisation | also: gradient averaging, gradient all-reduce -->
+# So the rule is **gradient synchronisation**: after `backward()`, every gradient is replaced by its mean over all
+# ranks. Then each rank lets its own optimizer take a step, and since all of them begin with the same weights and take
+# the same step, they have the same weights again.
 #
 # **An article says: "after the gradients are reduced, the updated weights are broadcast to every device, each
 # iteration". In ten steps on four ranks, how many times do the weights have to travel?**
@@ -235,7 +240,7 @@ sends.commit(round(3 * gradient_bytes / 1024))  # "my gradients, to three others
 sends
 
 # %%
-link = cost.Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
+link = Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
 all_reduces = ten.communication.of(0, operation="all_reduce")
 model_bytes = cost.collective_cost("all_reduce", gradient_bytes, link, num_ranks=4).bytes_sent[0]
 sends.reveal(
@@ -312,9 +317,11 @@ print("batch of 22 on four ranks, weighed:", off_by(four, 22, loss_of=weighed))
 # ![Sixteen small messages, each with a latency of its own, above one message that carries the same
 # bytes](../assets/04_buckets.png)
 #
-# A call for each gradient is right, and it is slow. To see why without four busy cores getting in the way, take a
-# *paced* model: its layers are real, with real gradients and real messages, but computing is a timed wait: 4 ms for a
-# layer's forward pass and 8 ms for its backward pass, on every machine.
+# <!-- word: paced | also: emulated compute -->
+# A call for each gradient is right, and it is slow. To see why without four busy cores getting in the way, take a model
+# whose layers do not compute. A **paced** model has real layers, with real gradients and real messages, but its
+# computing is a timed wait; elsewhere this is called emulated compute. Here a layer waits 4 ms in its forward pass and
+# 8 ms in its backward pass, on every machine.
 
 
 # %%
@@ -356,8 +363,10 @@ LAYER_BYTES = 4 * 256 * 256, 4 * 256  # weight and bias
 print(f"8 layers, 16 gradients, {bytes_text(8 * sum(LAYER_BYTES))}")
 
 # %% [markdown]
-# The link between the two ranks is shaped: 5 ms latency and 100 MB/s. In one all-reduce of two ranks, each sends two
-# messages, one after the other.
+# <!-- word: shaped link | also: traffic shaping -->
+# A **shaped link** is slowed down to a latency and a bandwidth of your choice: it holds every real message back until
+# its time has come, which is called traffic shaping elsewhere. The link between the two ranks gets 5 ms latency and
+# 100 MB/s. In one all-reduce of two ranks, each sends two messages, one after the other.
 #
 # **All gradients in one message, or each in its own: how many times as long does the communication of a step take with
 # 16 calls as with one?**
@@ -393,7 +402,7 @@ def communication_s(average):
 
 
 # %% tags=["nbval-ignore-output"]
-far = cost.Link(latency_s=5e-3, bandwidth_bytes_per_s=100e6)
+far = Link(latency_s=5e-3, bandwidth_bytes_per_s=100e6)
 
 
 def all_reduce_s(size_bytes, num_ranks=2, link=far):
@@ -419,16 +428,18 @@ many.reveal(
 )
 
 # %% [markdown]
-# A flat tensor that holds several gradients is a *bucket*. One bucket for everything pays the fewest latencies. Why
-# does nobody use one bucket for everything?
+# <!-- word: bucket | also: gradient bucket, fusion buffer -->
+# A **bucket** is a flat tensor that holds several gradients, which travel in one all-reduce. One bucket for everything
+# pays the fewest latencies. Why does nobody use one bucket for everything?
 #
 # ## While backward goes on
 #
 # ![Above: backward, then one long all-reduce. Below: backward, and beside it the all-reduces of four buckets, the
 # last of which ends a little after it](../assets/04_overlap.png)
 #
-# Communication needs a link, and backward needs a device. They could run at the same time, if some gradients were
-# there before others.
+# <!-- word: overlap | also: compute-communication overlap -->
+# Communication needs a link, and backward needs a device. Communication and computing **overlap** when they run at the
+# same time. Here they could, if some gradients were there before others.
 #
 # **Which gradient is there first?**
 
@@ -442,7 +453,9 @@ first.commit("all at once")  # "backward() returns, and there they are"
 first
 
 # %% [markdown]
-# PyTorch can call a function of yours, a *hook*, at the moment at which a parameter's gradient is complete.
+# <!-- word: hook | also: callback -->
+# A **hook** is a function of yours that PyTorch calls at a certain moment: here, when a parameter's gradient is
+# complete.
 
 # %%
 model, order = make_model(), []
@@ -536,9 +549,10 @@ only = watched.communication.of(operation="all_reduce")
 gantt(Timeline.join([*watched, only.timeline()]), title="Two ranks: computing above, all-reduces below")
 
 # %% [markdown]
+# <!-- word: exposed | also: exposed communication -->
 # The cost model draws the same picture in numbers: a bucket starts when it is complete and the one before it is
-# through; what is still on its way when backward ends is *exposed*, and everybody waits for it. The last bucket always
-# is: nothing is left to hide it.
+# through. Communication that is still on its way when backward ends is **exposed**: nothing hides it, and everybody
+# waits for it. The last bucket always is.
 
 # %% tags=["nbval-ignore-output"]
 TENSOR_BYTES = [size_bytes for _ in range(8) for size_bytes in LAYER_BYTES]
@@ -665,8 +679,8 @@ BucketExplorer(two)
 # ![Four pieces of a batch go through forward and backward, then comes one step; a question mark after each
 # piece](../assets/04_accumulate.png)
 #
-# A batch too large for a device's memory comes in pieces, as in lesson 01: several backward passes, one step of the
-# optimizer.
+# A batch too large for a device's memory comes in pieces (micro-batches), as in lesson 01: several backward passes, one
+# step of the optimizer.
 #
 # **Two ranks accumulate 4 pieces for one step, with DDP. How many KiB does each rank send for that step?**
 
@@ -709,16 +723,18 @@ pieces.reveal(
 )
 
 # %% [markdown]
-# Under `with ddp.no_sync():` the hooks stay quiet, the gradients add up on each rank, and the next backward pass
-# outside carries the sum:
+# <!-- word: `no_sync` -->
+# Under `with ddp.no_sync():` the hooks stay quiet and no gradient is sent: the gradients add up on each rank, and the
+# next backward pass outside carries the sum.
 
 # %%
 print(f"with no_sync for all but the last: {sent_kib(4, True):.0f} KiB")
 
 # %% [markdown]
+# <!-- word: local SGD -->
 # "How often gradients are synchronised trades speed for accuracy", you may read. Not so here: `no_sync` with *one*
-# step at the end changes nothing but bytes. Taking several *steps* between two averages does change the result; that
-# is another algorithm, local SGD.
+# step at the end changes nothing but bytes. In **local SGD** each rank takes several *steps* of its own between two
+# averages of the weights; that is another algorithm, and it does change the result.
 #
 # **Does mixed precision halve the bytes?** Under bfloat16 autocast, lesson 01 found, layers compute in half the bytes.
 # Think what type a parameter's gradient has, then look.
@@ -742,17 +758,20 @@ for autocast, name in ((True, "autocast"), (False, "the whole model in bfloat16"
     )
 
 # %% [markdown]
+# <!-- word: master weights | also: float32 master copy -->
 # Autocast keeps float32 parameters, so gradients are float32 and travel as such: activations shrink, traffic does not.
-# A model turned to bfloat16 as a whole sends half, and pays in accuracy, unless float32 master weights are kept beside
-# it.
+# A model turned to bfloat16 as a whole sends half, and pays in accuracy, unless **master weights** are kept beside it:
+# a copy in float32, which the optimizer changes.
 #
 # ## Who reads what
 #
 # ![Ten cards in a shuffled row; every fourth card goes to the same rank; two of the four hands have an empty
 # place](../assets/04_sampler.png)
 #
+# <!-- word: distributed sampler | also: `DistributedSampler` -->
 # Every rank needs its own part of the data, and all ranks need the same number of batches, or one of them calls an
-# all-reduce that nobody joins. A *distributed sampler* gives each rank a list of indices.
+# all-reduce that nobody joins, and the job hangs. A **distributed sampler** deals a data set out: it gives each rank
+# the list of the indices that it reads in an epoch.
 #
 # **Ten examples, four ranks. How many examples do the four ranks read in an epoch, together?**
 
@@ -842,8 +861,10 @@ for name in ways(0, 0):
 #
 # ![One rank with a batch of 32 takes 45 steps; four ranks with 32 each take 12 steps of 128](../assets/04_batch.png)
 #
-# `batch_size=32` in a loader is now the batch of *one process*. (`nn.DataParallel` would split the 32.) Four ranks take
-# steps of 128 images, and an epoch has a quarter of the steps.
+# <!-- word: global batch | also: effective batch size -->
+# `batch_size=32` in a loader is now the batch of *one process*. (`nn.DataParallel` would split the 32.)
+# The **global batch** is what all ranks together read in one step: 128 images, where four ranks read 32 each. An epoch
+# then has a quarter of the steps.
 #
 # **One rank learns the digits in five epochs. You start the same script on four ranks, with the same learning rate and
 # as many epochs. The accuracy is then...**
@@ -902,19 +923,25 @@ script.reveal(
 )
 
 # %% [markdown]
-# The usual first guess is the *linear scaling rule*: n times the batch, n times the learning rate. Above it wins back
-# most of what was lost, and not all. Four times as much again shows that there is an end to it. Large runs raise the
-# rate over the first steps (*warm-up*), for it is at the start that a large rate does most harm, and even so some batch
-# size comes from which more ranks need more epochs. Data parallelism's speed-up in *images per second* is not yet a
-# speed-up in *learning*.
+# <!-- word: linear scaling rule -->
+# <!-- word: learning-rate warm-up -->
+# <!-- word: critical batch size -->
+# <!-- word: throughput -->
+# The usual first guess is the **linear scaling rule**: n times the batch, n times the learning rate. Above it wins back
+# most of what was lost, and not all. Four times as much again shows that there is an end to it. Large runs begin with a
+# **learning-rate warm-up**: the rate rises over the first steps, for it is at the start that a large rate does most
+# harm. Even so, beyond a **critical batch size** a larger batch hardly needs fewer steps, and more ranks need more
+# epochs. Data parallelism speeds up the **throughput**, the number of images per second. That is not yet a speed-up in
+# *learning*.
 #
 # ## Which batch does BatchNorm see?
 #
 # ![Eight images on four ranks: a mean of the two images on each rank, or one mean of all
 # eight?](../assets/04_batch_norm.png)
 #
-# The equality above was shown with `batch_norm=False`. A BatchNorm layer normalises by the mean and deviation of *the
-# batch*.
+# <!-- word: BatchNorm | also: batch normalization -->
+# The equality above was shown with `batch_norm=False`. A **BatchNorm** layer normalises each channel by its mean and
+# its deviation over *the batch*.
 #
 # **The same test with BatchNorm: 24 images, four ranks, five steps. Are the weights those of one device?**
 
@@ -939,7 +966,8 @@ norm.reveal(
 )
 
 # %% [markdown]
-# `SyncBatchNorm` adds up counts, sums and squares over all ranks before it normalises: an all-reduce in each layer,
+# <!-- word: SyncBatchNorm | also: synchronized BatchNorm -->
+# **SyncBatchNorm** adds up counts, sums and squares over all ranks before it normalises: an all-reduce in each layer,
 # forward and backward. PyTorch's own (`nn.SyncBatchNorm.convert_sync_batchnorm(model)`) refuses a CPU, so this one is
 # the course's. It is worth its messages when a rank sees few images; where it sees many, most programs do without. The
 # running averages differ between ranks as well, and DDP hands out rank 0's before each forward pass.
@@ -949,8 +977,10 @@ norm.reveal(
 # ![Two stacks of bars: strong scaling shares one batch out, so computing shrinks and communication stays; weak scaling
 # gives every rank a whole batch](../assets/04_scaling.png)
 #
-# *Strong scaling*: the same batch, shared by more ranks. Each computes less, and the gradients are as large as ever.
-# *Weak scaling*: a batch of the same size on each rank, so the step does more work.
+# <!-- word: strong scaling -->
+# <!-- word: weak scaling -->
+# **Strong scaling**: the same batch is shared by more ranks. Each computes less, and the gradients are as large as
+# ever. **Weak scaling**: each rank gets a batch of the same size, so with more ranks a step does more work.
 #
 # The paced model computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over a *slow* link of
 # 1 ms latency and 200 MB/s, or over the *free* one: this machine's own, not slowed down.
@@ -966,7 +996,7 @@ faster.commit(4)  # "four times the devices"
 faster
 
 # %% tags=["nbval-ignore-output"]
-slow = cost.Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)
+slow = Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)
 buckets = buckets_of(4 * 2**18)
 share_s = {"strong": lambda n: 0.004 / n, "weak": lambda n: 0.004}
 
@@ -1036,10 +1066,12 @@ lines(
 # to each all-reduce, until 32 ranks are slower than one. Weak scaling keeps the backward pass that hides most of it.
 # (Even the free link is not free: a message takes what this machine takes for it.)
 #
+# <!-- word: straggler | also: slow rank -->
 # And real arithmetic? That needs a core for each rank. This machine's cores decide how far the next cell goes; beyond
 # them ranks take turns, and a speed-up of ranks that take turns would be a lie. The CNN, 1,024 images in a step on one
-# rank; of several rounds the fastest counts. Where other programs use the same cores, these numbers jump all the same;
-# run the cell again.
+# rank; of several rounds the fastest counts. A **straggler** is a slow rank for which all others wait in the
+# all-reduce. Where other programs use the same cores, any rank may become one, and these numbers jump all the same; run
+# the cell again.
 
 
 # %%
@@ -1080,11 +1112,13 @@ for number, ranks in ((2, two), (4, four)):
 # %% [markdown]
 # ### Where two ranks lose to one
 #
-# Turn the link down. **At which bandwidth are two ranks no faster than one?** One rank takes 96 ms for the paced step;
-# two ranks compute 48 ms each and exchange 2 MiB, in two buckets, 1 ms latency.
+# <!-- word: break-even | also: crossover point -->
+# A **break-even** is the point at which two ways take just as long, such as one rank and two. Turn the link down.
+# **At which bandwidth are two ranks no faster than one?** One rank takes 96 ms for the paced step; two ranks compute
+# 48 ms each and exchange 2 MiB, in two buckets, 1 ms latency.
 
 # %%
-lose = Predict("04.crossing", "Below which bandwidth do two ranks lose to one?", unit="MB/s")
+lose = Predict("04.break_even", "Below which bandwidth do two ranks lose to one?", unit="MB/s")
 ### BEGIN SOLUTION
 ### STUB # Type your number below and press the button, or write for example: lose.commit(1)
 lose.commit(5)  # "it must be a very slow link"
@@ -1096,7 +1130,7 @@ dial = [160e6, 80e6, 50e6, 30e6, 20e6]  # bytes per second
 one_rank_s = max(one.run(step_s, **buckets))
 two_ranks_s = []
 for bandwidth in dial:
-    with two.shaped(links=Links(cost.Link(latency_s=1e-3, bandwidth_bytes_per_s=bandwidth))):
+    with two.shaped(links=Links(Link(latency_s=1e-3, bandwidth_bytes_per_s=bandwidth))):
         two_ranks_s.append(max(two.run(step_s, time_s=0.002, **buckets)))
     print(
         f"{bandwidth / 1e6:4.0f} MB/s: two ranks {two_ranks_s[-1] * 1e3:4.0f} ms, one {one_rank_s * 1e3:4.0f} ms"
@@ -1106,28 +1140,28 @@ for bandwidth in dial:
 slower = max(1, next((i for i, time_s in enumerate(two_ranks_s) if time_s > one_rank_s), len(dial) - 1))
 (near_s, far_s), (near, beyond) = two_ranks_s[slower - 1 : slower + 1], dial[slower - 1 : slower + 1]
 part = (one_rank_s - near_s) / (far_s - near_s)  # times are straight in 1 / bandwidth
-crossing = 1 / (1 / near + part * (1 / beyond - 1 / near))
+break_even = 1 / (1 / near + part * (1 / beyond - 1 / near))
 
 
 def two_lose(bandwidth):
-    return curve("strong", [2], cost.Link(1e-3, bandwidth))[0].speedup < 1
+    return curve("strong", [2], Link(1e-3, bandwidth))[0].speedup < 1
 
 
 lose.reveal(
-    measured=round(crossing / 1e6),
+    measured=round(break_even / 1e6),
     model=max(rate for rate in range(1, 200) if two_lose(rate * 1e6)),
     because="There the exposed part of the all-reduces takes as long as the half of the computing that the second rank "
     "took over. Much faster links than that are called slow.",
 )
 
 # %% [markdown]
-# Well before two ranks lose, they wait. The cost model also gives the bandwidth at which the all-reduces take as long
-# as the backward pass that should hide them. And a *small* model has a crossing of its own: when latency alone takes
-# longer than its backward pass, no bandwidth helps.
+# Well before two ranks lose, they wait. The cost model also gives another break-even, the bandwidth at which the
+# all-reduces take as long as the backward pass that should hide them. And a *small* model may have none: when latency
+# alone takes longer than its backward pass, no bandwidth helps.
 
 # %% tags=["computed-time"]
 for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as quick", 0.032 / 50)):
-    needed = cost.crossing_bandwidth_bytes_per_s(SIZES, num_ranks=2, backward_s=backward_s, latency_s=1e-3)
+    needed = cost.break_even_bandwidth_bytes_per_s(SIZES, num_ranks=2, backward_s=backward_s, latency_s=1e-3)
     rate = f"{needed / 1e6:.0f} MB/s" if needed < float("inf") else "no bandwidth is enough"
     print(f"{name}, two ranks: to hide everything, {rate}")
 
@@ -1141,10 +1175,12 @@ for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as q
 # ![Four replicas over time; one leaves the others at some step, and only a comparison of hashes shows
 # it](../assets/04_drift.png)
 #
+# <!-- word: hash | also: fingerprint -->
 # Equal weights are the ground on which all of this stands, and nothing enforces it. A gradient that one rank did not
 # average, a parameter changed by hand on rank 0, a bit flipped by a faulty memory: training goes on, and the losses
-# look alike. To compare all weights each time would send more than a step does. A *hash*, a few bytes computed from all
-# bits of a tensor, is enough: equal bits give equal hashes, and a change escapes with a chance of one in billions.
+# look alike. To compare all weights each time would send more than a step does. A **hash** is a few bytes that are
+# computed from all bits of a tensor: equal bits give equal hashes, and a change escapes with a chance of one in
+# billions. That is enough.
 #
 # ### Build: which parameters differ?
 
@@ -1358,8 +1394,10 @@ seeds.reveal(
 # ![Above: a file is written over, and the power goes half-way. Below: it goes while a draft is written beside the
 # file. What is in the file?](../assets/04_checkpoint.png)
 #
-# All replicas are equal, so *one* rank writes. The others wait until the file is there: a rank that goes on and exits
-# might take the job down before the file is complete. And since writing takes time, a crash may come in its middle.
+# <!-- word: checkpoint -->
+# A **checkpoint** is a file from which a run can go on: weights, optimizer state, and how far it has come. All replicas
+# are equal, so *one* rank writes. The others wait until the file is there: a rank that goes on and exits might take the
+# job down before the file is complete. And since writing takes time, a crash may come in its middle.
 #
 # **`last.pt` holds step 100. The job writes step 200 to the same name by `torch.save`, and dies while it does. What is
 # in `last.pt`?**
@@ -1411,6 +1449,9 @@ crash.reveal(
 )
 
 # %% [markdown]
+# <!-- word: atomic -->
+# A write is **atomic** if it happens wholly or not at all.
+#
 # Now on ranks: one writes, all load. Then a promise that is easy to break: to resume with *another number of ranks*
 # and see the same global batches. `GlobalBatches` cuts the epoch's order into what all ranks together read in a step,
 # and a rank takes its share of that.
@@ -1531,9 +1572,9 @@ for which in ("ours", "PyTorch's", "ours", "PyTorch's"):
 # ### Starting processes
 #
 # A notebook's ranks are the course's. Real jobs start theirs by `torchrun`, which puts rank, world size and the
-# meeting point into each process's environment and starts all again when one dies. `torch.multiprocessing.spawn` only
-# starts processes. One article claims that `init_process_group(backend, rank=rank, world_size=n)` is all the set-up
-# that spawned processes need. On trial:
+# meeting point, the address for the rendezvous, into each process's environment and starts all again when one dies.
+# `torch.multiprocessing.spawn` only starts processes. One article claims that
+# `init_process_group(backend, rank=rank, world_size=n)` is all the set-up that spawned processes need. On trial:
 
 # %% tags=["nbval-ignore-output"]
 from course_lib.claims import trial
@@ -1559,8 +1600,9 @@ def show(function):
 show(train_ddp.set_up)
 
 # %% [markdown]
-# `LOCAL_RANK` is the number on this machine and chooses the GPU; `RANK`, which `init_process_group` reads itself, is
-# the number in the whole job.
+# <!-- word: local rank | also: `LOCAL_RANK` -->
+# The **local rank** is the number of a process on its machine, and chooses its GPU. It stands in `LOCAL_RANK`; `RANK`,
+# which `init_process_group` reads itself, is the number in the whole job.
 #
 # Next, the data. `batch_size` on the command line is the *global* batch; each rank takes its part of it, and refuses
 # parts that would be unequal. One sampler deals out the training images. The validation images go without: a sampler
@@ -1602,7 +1644,9 @@ show(train_ddp.resume)
 show(train_ddp.main)
 
 # %% [markdown]
-# And a start on *two machines*: one agent (`torchrun`) each, a process for each agent, one meeting point. Here both
+# <!-- word: agent | also: elastic agent -->
+# And a start on *two machines*. An **agent** is what `torchrun` runs once on each machine: it starts the ranks there
+# and watches them. So: one agent each, a process for each agent, one meeting point (`rdzv`, for rendezvous). Here both
 # agents run on this machine and talk over the loopback; on two machines the same line names the first one's address.
 
 # %% tags=["nbval-ignore-output"]
@@ -1666,7 +1710,8 @@ quiz("04")
 #
 # **The limit.** Every rank holds everything: parameters, gradients and optimizer state, n times the same. A model that
 # does not fit on one device does not fit on a thousand of them, in this way. Lesson 02 showed the seam: an all-reduce
-# is a reduce-scatter and an all-gather, and between the halves each rank needs only its own part. Lesson 05 cuts there.
+# is a reduce-scatter and an all-gather, and between the halves each rank needs only its own part. Lesson 05 cuts there,
+# as ZeRO does.
 #
 # **Further reading.** Li et al., [PyTorch Distributed: Experiences on Accelerating Data Parallel
 # Training](https://arxiv.org/abs/2006.15704) (2020), section 3.2: buckets, overlap, `no_sync`. Goyal et al., [Accurate,

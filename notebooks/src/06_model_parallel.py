@@ -16,19 +16,20 @@
 # - name what keeps two copies of one matrix equal.
 #
 # In lesson 04 every rank held the whole model, its gradients and its optimizer state. More ranks made the batch
-# larger, not the model. There are two ways out. One cuts every *tensor* in shards and gathers it when it is needed;
-# that is lesson 05. This lesson takes the other: a layer stays whole in one place, and the *activations* travel.
+# larger, not the model. There are two ways out. One cuts every *tensor* in shards and gathers it when it is needed
+# (known as ZeRO and as FSDP); that is lesson 05. This lesson takes the other: a layer stays whole in one place, and the
+# *activations* travel.
 
 # %%
 import torch
 import torch.distributed as dist
 
 from course_lib import Cluster, Link, Links, Predict, check, hint, quiz, shared_cluster, solution
-from course_lib.cluster import exchange, receive, send
+from course_lib.cluster import exchange, recv, send
 from course_lib.data import documentation_windows, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
 from course_lib.models import ResNet, Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel import (
+from course_lib.parallel.model import (
     ModelParallel,
     cut,
     memory_costs,
@@ -48,8 +49,12 @@ two, four = shared_cluster(2), shared_cluster(4)
 # ![A row of six boxes: stem, four blocks, head. A dashed line between the third and the fourth says cut; the left half
 # is labelled device 0, the right half device 1](../assets/06_cut.png)
 #
+# <!-- word: stage | also: part, partition, pipeline stage -->
+# <!-- word: split point | also: cut -->
 # The models of this course are a row: a *stem*, some *blocks*, a *head*. What one piece gives, the next one takes.
-# `pieces_of` lists them, and `cut` makes parts of them: neighbours that stay together.
+# `pieces_of` lists them, and `cut` makes parts of them: neighbours that stay together. A part is what the field calls a
+# **stage** or a partition of the model: neighbouring layers, which one device holds. A **split point** is a place
+# between two layers at which a model is cut.
 
 # %%
 config = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
@@ -70,8 +75,10 @@ for number, part in enumerate(make_parts(2)):
 # %% [markdown]
 # ## Within one process
 #
+# <!-- word: device map -->
 # Two devices, one process. The only new thing is `.to(device)` between the parts. To autograd, a move is an operation
-# like any other, and its backward moves the gradient the other way. So `loss.backward()` needs no change.
+# like any other, and its backward moves the gradient the other way. So `loss.backward()` needs no change. A table that
+# says which layer lies on which device is called a **device map**; libraries that load large models ask for one.
 #
 # This cell uses your first two GPUs, or your only GPU and the CPU. Without a GPU both parts lie on the CPU: the code
 # is the same, the moves are none.
@@ -95,7 +102,9 @@ print(f"loss in two parts {loss:.4f}, uncut {uncut_loss:.4f}")
 print("parameters of the first part with a gradient:", sum(p.grad is not None for p in first.parameters()))
 
 # %% [markdown]
-# That is model parallelism, and in one process it is all of it. It has a limit: one process sees the devices of one
+# <!-- word: model parallelism | also: layer-wise model parallelism, inter-layer model parallelism -->
+# **Model parallelism** is no more than this: each device holds some of the model's layers, and a batch goes through the
+# devices one after the other. In one process that is all of it. It has a limit: one process sees the devices of one
 # machine. To go further, each part gets a process of its own, a *rank*, and what crosses the cut is a message.
 #
 # ## A message
@@ -118,7 +127,7 @@ returned
 
 
 # %%
-def send_and_receive(me):
+def send_and_recv(me):
     room = torch.zeros(3)
     if me.rank == 0:
         return dist.send(torch.tensor([1.0, 2.0, 3.0]), dst=1)
@@ -127,7 +136,7 @@ def send_and_receive(me):
 
 
 with Cluster(2, backend="gloo") as plain:  # messages between tensors on the CPU, on any machine
-    run = plain.run(send_and_receive)
+    run = plain.run(send_and_recv)
 print(run[1])
 returned.reveal(
     measured="the sender's rank" if run[1]["returned"] == 0 else "nothing",
@@ -146,7 +155,7 @@ returned.reveal(
 # (batch, tokens, width).
 #
 # Now the whole step, as it first comes to mind: rank 0 sends its activation, rank 1 goes on and calls
-# `loss.backward()`. (`exchange`, `send` and `receive` are those of lesson 02; they work on GPUs too.)
+# `loss.backward()`. (`exchange`, `send` and `recv` are those of lesson 02; they work on GPUs too.)
 #
 # **How many of rank 0's parameters have a gradient then?**
 
@@ -173,7 +182,7 @@ def forward_alone(me):
         exchange([send(part(x).detach(), 1)])
     else:
         activation = torch.empty(SHAPE, device=me.device)
-        exchange([receive(activation, 0)])
+        exchange([recv(activation, 0)])
         next_token_loss(part(activation), y).backward()
     return sum(p.grad is not None for p in part.parameters())
 
@@ -215,7 +224,7 @@ def there_and_back(me, part, x, target, loss_of, room):
     # 3. Who waits for a gradient from you?
     ### BEGIN SOLUTION
     if not is_first:
-        exchange([receive(room, me.rank - 1)])
+        exchange([recv(room, me.rank - 1)])
     entering = x if is_first else room.requires_grad_()
     leaving, loss = part(entering), None
     if is_last:
@@ -224,7 +233,7 @@ def there_and_back(me, part, x, target, loss_of, room):
     else:
         exchange([send(leaving.detach(), me.rank + 1)])
         gradient = torch.empty_like(leaving)
-        exchange([receive(gradient, me.rank + 1)])
+        exchange([recv(gradient, me.rank + 1)])
         leaving.backward(gradient)
     if not is_first:
         exchange([send(entering.grad, me.rank - 1)])
@@ -268,9 +277,11 @@ if backward_verdict.passed:
 # %% [markdown]
 # ### Twice the same, by autograd
 #
-# What you wrote by hand can be taught to autograd. A `torch.autograd.Function` is a forward and the backward that
-# belongs to it: *forward: send; backward: receive*, and the other way round. With such a pair every rank's loop looks
-# like any training loop. The pair is in `course_lib/parallel/passing.py`, 40 lines; `ModelParallel` uses it.
+# <!-- word: custom autograd function | also: `torch.autograd.Function` -->
+# What you wrote by hand can be taught to autograd. A **custom autograd function** is a forward and the backward that
+# belongs to it, both written by you; in PyTorch it is a `torch.autograd.Function`. Here: *forward: `send`; backward:
+# `recv`*, and the other way round. With such a pair every rank's loop looks like any training loop. The pair is in
+# `course_lib/parallel/model/passing.py`, 40 lines; `ModelParallel` uses it.
 
 
 # %%
@@ -455,7 +466,10 @@ print("bytes from rank (row) to rank (column):", run.communication.matrix())
 print("batch x tokens x width x 4 bytes:      ", 4 * SHAPE[0] * SHAPE[1] * SHAPE[2])
 
 # %% [markdown]
-# (The few bytes more from rank 0 are said once, before the first activation: the shape and dtype to expect.)
+# <!-- word: shape inference -->
+# (The few bytes more from rank 0 are sent once, before the first activation: the shape and dtype to expect.)
+# **Shape inference** finds out, before the first batch, which shapes and dtypes will travel; PyTorch's pipelines do it
+# by themselves.
 #
 # ## What it buys
 #
@@ -507,8 +521,8 @@ fuller.reveal(
 
 # %% [markdown]
 # The claim "splitting the layers lowers the memory on each device" *holds*. That is more than data parallelism can
-# say. In a real pipeline there is a second thing to know: several batches are on their way at once, and the first rank
-# holds the most of them. Lesson 07 comes to that.
+# say. In a real pipeline there is a second thing to know: several pieces of a batch are in flight at once, and the
+# first rank holds the most of them. Lesson 07 comes to that.
 
 # %% [markdown]
 # ## Where to cut
@@ -578,15 +592,21 @@ for name in ["parameters", "memory"]:
 memory_bars(bars, title="The same model, cut in two places")
 
 # %% [markdown]
-# Which to use? In naive model parallelism only one device works at a time, so the *time* of a step is the same wherever
-# you cut; **memory** decides. In a pipeline all devices work at once and wait for the slowest: then **time** decides,
-# as far as memory allows. Parameters alone decide where the weights and the optimizer are most of the memory, as in
-# large language models with small batches.
+# <!-- word: naive model parallelism -->
+# <!-- word: load balance | also: load balancing, load imbalance -->
+# Which to use? In **naive model parallelism** only one device works at a time, so the *time* of a step is the same
+# wherever you cut; **memory** decides. In a pipeline all devices work at once and wait for the slowest: then **time**
+# decides, as far as memory allows. Parameters alone decide where the weights and the optimizer are most of the memory,
+# as in large language models with small batches. The **load balance** of a cut is good when no device has much more to
+# do, or to hold, than the others.
 #
 # ### Build: the best cut
 #
+# <!-- word: linear partition | also: chains-on-chains partitioning -->
 # You get what each piece costs, and how many parts are wanted. Return how many pieces each part gets, so that the
-# costliest part costs as little as can be. Exactly, not nearly: models have few pieces.
+# costliest part costs as little as can be. Exactly, not nearly: models have few pieces. The problem is known as
+# **linear partition**: cut a row of costs into a given number of runs, so that the costliest run costs as little as can
+# be.
 
 
 # %%
@@ -627,7 +647,8 @@ if cut_verdict.passed:
 #
 # "Model parallelism is necessary when the model does not fit on one device." Say your device has half of what the
 # uncut step of our transformer takes. Cutting helps. Two things from lesson 01 need no second device at all:
-# recomputing activations in the backward pass, and taking the batch in small pieces one after the other.
+# recomputing activations in the backward pass (activation checkpointing), and taking the batch in small pieces one
+# after the other (gradient accumulation).
 
 # %%
 from torch.utils.checkpoint import checkpoint
@@ -664,8 +685,8 @@ memory_bars(ways, limit_bytes=plainly.total_bytes // 2, title="Ways to fit in ha
 # %% [markdown]
 # The verdict: *misleading*. Three of the four fit, and two of those use one device. What neither of the two shrinks is
 # parameters, gradients and optimizer state. Once *those* are too large, you shard them (lesson 05), move them out of
-# the device, or cut the model. Cutting is one way among several, and what it asks for in return you have seen: devices
-# that wait.
+# the device (offload), or cut the model. Cutting is one way among several, and what it asks for in return you have
+# seen: devices that wait.
 #
 # ## Clinic: the model that learns a little worse
 #
@@ -753,7 +774,7 @@ def after_backward(me, weight, other):
     """Make ``weight.grad`` on both ranks what the uncut model's matrix would have."""
     ### BEGIN SOLUTION
     theirs = torch.empty_like(weight.grad)
-    exchange([send(weight.grad, other), receive(theirs, other)])
+    exchange([send(weight.grad, other), recv(theirs, other)])
     weight.grad += theirs
     ### END SOLUTION
 
@@ -775,7 +796,8 @@ if tied_verdict.passed:
 # ## In production
 #
 # What production code uses is in `torch.distributed.pipelining`: it takes care of parts, messages and the order of
-# work, for the pipelines of lesson 07. With *one* micro-batch it does what you built. The same parts, the same batch:
+# work, for the pipelines of lesson 07. A part is a *stage* there, and the order of work a *schedule*. With *one*
+# micro-batch it does what you built. The same parts, the same batch:
 
 
 # %%
@@ -836,7 +858,7 @@ for name, time_s in two.run(times_of_both)[0].items():
 # |---|---|
 # | `.to(device)` between parts | the same; for inference, loaders that place layers by a *device map* |
 # | `there_and_back` | `PipelineStage` and a schedule such as `ScheduleGPipe` |
-# | room of a known shape | shapes found in the first step, and kept |
+# | room of a known shape | shapes found in the first step, and kept (shape inference) |
 # | `cut_evenly` | most often by hand, or evenly by blocks; you can do better |
 # | `after_backward` | an all-reduce in a group of the first and the last rank |
 #

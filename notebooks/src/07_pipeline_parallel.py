@@ -19,15 +19,17 @@
 import torch
 import torch.distributed as dist
 
-from course_lib import Cluster, Link, Predict, check, hint, quiz, shared_cluster
+from course_lib import Cluster, Link, Predict, check, hint, quiz, schedules, shared_cluster
 from course_lib.claims import VERDICTS, trial
 from course_lib.cluster import RankError
-from course_lib.cost import StageTimes, simulate
+from course_lib.cost import simulate
 from course_lib.data import documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel import cut, parameter_costs, pipeline, split_evenly
+from course_lib.parallel import pipeline
+from course_lib.parallel.model import cut, parameter_costs, split_evenly
 from course_lib.plot import lines, memory_bars, pipeline_gantt
+from course_lib.schedules import StageTimes
 from course_lib.widgets import Goal, ScheduleStudio
 
 # %% tags=["nbval-ignore-output"]
@@ -59,7 +61,7 @@ def run_paced(schedule, times, **settings):
 batch_times = StageTimes.of(0.040)
 
 # %% tags=["nbval-ignore-output"]
-stairs = run_paced(pipeline.naive(4), batch_times)
+stairs = run_paced(schedules.naive(4), batch_times)
 print(f"{stairs.makespan_s * 1e3:.0f} ms, and {stairs.idle_share:.0%} of the devices' time is idle")
 pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 
@@ -68,10 +70,14 @@ pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 #
 # ![A batch of 16 samples cut in four micro-batches of four, in a queue before four stages](../assets/07_pieces.png)
 #
+# <!-- word: pipeline parallelism | also: pipelining, PP -->
+# <!-- word: GPipe | also: fill-drain schedule -->
 # When stage 0 has done its forward, it could begin with something else. The next batch will not do: its forward needs
-# the weights that this batch is about to change. But a *piece* of this batch will. Gradients add up over pieces, as you
-# saw in lesson 01. So: four stages, four pieces, each a quarter of the work. All forwards first, then all backwards.
-# This is *GPipe* (Huang et al., 2019), and a piece is called a **micro-batch**.
+# the weights that this batch is about to change. But a *piece* of this batch will, a **micro-batch**: gradients add up
+# over pieces, as you saw in lesson 01. So: four stages, four micro-batches, each a quarter of the work.
+# **Pipeline parallelism** cuts a model by layers and the batch in micro-batches, which follow each other through the
+# stages. **GPipe** (Huang et al., 2019) is the order of work in which a pipeline runs all forwards first, then all
+# backwards.
 #
 # **What share of the devices' time is idle now?**
 
@@ -84,7 +90,7 @@ idle_of_four.commit(0)  # "four pieces keep four devices busy"
 idle_of_four
 
 # %% tags=["nbval-ignore-output"]
-pieces = run_paced(pipeline.gpipe(4, 4), batch_times.divided(4))
+pieces = run_paced(schedules.gpipe(4, 4), batch_times.divided(4))
 print(f"{pieces.makespan_s * 1e3:.0f} ms")
 pipeline_gantt(measured=pieces, title="The same batch in four micro-batches, measured")
 
@@ -103,7 +109,9 @@ idle_of_four.reveal(
 )
 
 # %% [markdown]
-# Much better than the staircase, and far from full. What is white is called the **bubble**.
+# <!-- word: bubble | also: pipeline bubble -->
+# Much better than the staircase, and far from full. The **bubble** is the time in which ranks of a pipeline wait: what
+# is white in the picture.
 #
 # One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both: four stages, and
 # one batch or its pieces on them. Does the sentence hold? (`trial` runs the course's test of a claim; what is printed
@@ -119,6 +127,10 @@ print(tried["E7"])
 #
 # ![Boxes of GPipe on four ranks; arrows below mark where the pipeline fills and where it empties, which together is p
 # minus 1 moments of waiting](../assets/07_formula.png)
+#
+# <!-- word: idle share | also: bubble fraction, bubble ratio | sentences: 2 -->
+# The **idle share** of a pipeline is the part of all ranks' time in which they do not compute; the field calls it the
+# *bubble fraction*. Some papers divide the waiting by the time of the work instead, which gives a larger number.
 #
 # With p stages of equal time and m micro-batches, count in moments of one micro-batch, forward and backward together:
 #
@@ -144,7 +156,7 @@ for p in [2, 4, 8, 64]:
 # %% tags=["nbval-ignore-output"]
 times = StageTimes.of(0.010)
 counts = [1, 2, 4, 8, 16]
-measured = [100 * run_paced(pipeline.gpipe(4, m), times).idle_share for m in counts]
+measured = [100 * run_paced(schedules.gpipe(4, m), times).idle_share for m in counts]
 lines(
     {
         "(p - 1) / (m + p - 1)": (counts, [100 * idle_by_formula(4, m) for m in counts]),
@@ -216,7 +228,7 @@ import time
 def step_times(me, counts, repeats=2):
     quickest_s = {}
     for m in counts:
-        schedule = pipeline.gpipe(me.world_size, m)
+        schedule = schedules.gpipe(me.world_size, m)
         model = pipeline.Pipeline(me, make_stages(me.world_size), schedule, next_token_loss)
         for _ in range(repeats):
             dist.barrier()
@@ -253,9 +265,11 @@ quickest.reveal(
 # ![A table with a row for each of two stages and a column for each moment: F0, F1, idle dots, B0,
 # B1](../assets/07_table.png)
 #
-# A schedule is data: a table with a row for each stage, and a column for each moment. `F2` is the forward of
-# micro-batch 2, `B2` its backward, and a dot is an idle cell. No messages are written down; who needs what from whom
-# follows from the table.
+# <!-- word: schedule | also: pipeline schedule -->
+# The **schedule** of a pipeline says in which order each stage runs the forwards and backwards of its micro-batches. It
+# is data: a table with a row for each stage, and a column for each moment. `F2` is the forward of micro-batch 2, `B2`
+# its backward, and a dot is an idle cell. No messages are written down; who needs what from whom follows from the
+# table.
 #
 # Write the table of GPipe for p stages and m micro-batches: a text for each stage, such as `"F0 F1 . . B0 B1"` for the
 # first of two. In this table forward and backward take one column each. All begin as early as they can. Dots at the end
@@ -296,8 +310,8 @@ if table_verdict.passed:
 # says so before any rank begins. Here stage 0 wants to run B0 before F1, and stage 1 F1 before B0:
 
 # %%
-impatient = pipeline.from_text("F0 B0 F1 B1\nF0 F1 B1 B0")
-for problem in pipeline.validate(impatient):
+impatient = schedules.from_text("F0 B0 F1 B1\nF0 F1 B1 B0")
+for problem in schedules.validate(impatient):
     print(problem)
 
 # %% [markdown]
@@ -306,38 +320,42 @@ for problem in pipeline.validate(impatient):
 # ![A pile of boxes that grows by one with each forward, F0, F1, F2, F3, and the question how
 # high](../assets/07_pile.png)
 #
+# <!-- word: in-flight micro-batch | also: live activations, outstanding micro-batch -->
 # The bubble asks for many micro-batches. What do they cost? A backward needs the activations that its forward left
-# behind; until then they stay. Such a micro-batch is called *live* on that stage.
+# behind; until then they stay. An **in-flight micro-batch** of a stage is one whose forward has run there and whose
+# backward has not: the stage keeps its activations.
 #
-# **Four stages, 16 micro-batches, GPipe. How many are live on the first rank at most?**
+# **Four stages, 16 micro-batches, GPipe. How many are in flight on the first rank at most?**
 
 # %%
-live = Predict("07.live", "GPipe, 4 stages, 16 micro-batches: live on rank 0 at most?", unit="micro-batches")
+in_flight = Predict(
+    "07.in_flight", "GPipe, 4 stages, 16 micro-batches: in flight on rank 0 at most?", unit="micro-batches"
+)
 ### BEGIN SOLUTION
-### STUB # Type your number below and press the button, or write for example: live.commit(1)
-live.commit(4)  # "one for each stage"
+### STUB # Type your number below and press the button, or write for example: in_flight.commit(1)
+in_flight.commit(4)  # "one for each stage"
 ### END SOLUTION
-live
+in_flight
 
 
 # %%
 def peaks_of_a_step(me, schedule):
-    """With real arithmetic: most live micro-batches by stage, and the ledger's peak."""
+    """With real arithmetic: the most micro-batches in flight, and the ledger's peak."""
     model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
     for _ in range(2):  # the first step also pays for what is made once
         with MemoryLedger(model.stages, inputs=batches[0], rank=me.rank) as ledger:
             model.step(*batches[0])
-    return max(model.peak_live.values()), ledger.peak()
+    return max(model.peak_in_flight.values()), ledger.peak()
 
 
-gpipe_peaks = four.run(peaks_of_a_step, pipeline.gpipe(4, 16))
-print("live micro-batches at most, by rank:", [count for count, _ in gpipe_peaks])
-live.reveal(
+gpipe_peaks = four.run(peaks_of_a_step, schedules.gpipe(4, 16))
+print("micro-batches in flight at most, by rank:", [count for count, _ in gpipe_peaks])
+in_flight.reveal(
     measured=gpipe_peaks[0][0],
     misreadings={
         4: "The pipeline is four deep, but GPipe runs no backward before the last forward. Nothing is let go."
     },
-    because="All forwards come first. So all 16 are live when the first backward begins, on every rank.",
+    because="All forwards come first. So all 16 are in flight when the first backward begins, on every rank.",
 )
 
 # %% [markdown]
@@ -349,8 +367,12 @@ live.reveal(
 #
 # ![On the last stage, arrows from F0 to F1, which is GPipe, and to B0, which is 1F1B](../assets/07_choice.png)
 #
-# Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. A schedule that runs
-# B0 at once, and from then on a forward and a backward in turn, is called **1F1B** (Narayanan et al., 2019).
+# <!-- word: 1F1B | also: one forward one backward, PipeDream-Flush -->
+# <!-- word: flush | also: pipeline flush -->
+# Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. **1F1B** (one
+# forward, one backward; Narayanan et al., 2019) is the schedule in which a stage runs a backward as soon as it can, and
+# from then on a forward and a backward in turn. At a **flush** the pipeline runs empty: all micro-batches of a batch
+# come back before the optimizer steps. With a flush after every batch, as here, 1F1B is also called PipeDream-Flush.
 #
 # **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?** In the picture after your guess, *run*
 # is measured, and *plan* is what `simulate` works out from the table alone, with messages that take no time.
@@ -365,14 +387,14 @@ bubble.commit("somewhat smaller")
 bubble
 
 # %% tags=["nbval-ignore-output"]
-steps = {make.__name__: run_paced(make(4, 8), times) for make in [pipeline.gpipe, pipeline.one_f_one_b]}
+steps = {kind.__name__: run_paced(kind(4, 8), times) for kind in [schedules.gpipe, schedules.one_f_one_b]}
 for name, step in steps.items():
     planned = simulate(step.schedule, times).idle_share
     print(f"{name:<12} {planned:.1%} idle planned, {step.idle_share:.0%} measured")
 pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_b"], title="1F1B")
 
 # %%
-planned = [simulate(make(4, 8), times).idle_share for make in [pipeline.gpipe, pipeline.one_f_one_b]]
+planned = [simulate(kind(4, 8), times).idle_share for kind in [schedules.gpipe, schedules.one_f_one_b]]
 bubble.reveal(
     measured="the same" if abs(planned[0] - planned[1]) < 1e-9 else "somewhat smaller",
     label="computed",
@@ -389,17 +411,17 @@ bubble.reveal(
 # Then why does everybody use it? Because of what it keeps:
 
 # %%
-f1b1_peaks = four.run(peaks_of_a_step, pipeline.one_f_one_b(4, 16))
+f1b1_peaks = four.run(peaks_of_a_step, schedules.one_f_one_b(4, 16))
 bars = {}
 for name, peaks in [("GPipe", gpipe_peaks), ("1F1B", f1b1_peaks)]:
-    print(f"{name:<6} live micro-batches at most, by rank:", [count for count, _ in peaks])
+    print(f"{name:<6} micro-batches in flight at most, by rank:", [count for count, _ in peaks])
     for rank, (_, peak) in enumerate(peaks):
         bars[f"{name}, rank {rank}"] = {"activation": peak.by_label["activation"]}
 memory_bars(bars, title="Activations at their peak, 16 micro-batches, measured")
 
 # %% [markdown]
-# Not the bubble, the memory. Under 1F1B a rank holds as many micro-batches as there are stages from its own to the
-# last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
+# Not the bubble, the memory. Under 1F1B a rank has as many micro-batches in flight as there are stages from its own to
+# the last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
 #
 # "Micro-batches fill the pipeline and reduce idle time", another text says. You know the gain and its price now:
 
@@ -410,8 +432,10 @@ print(tried["E8"])
 # %% [markdown]
 # ### Build: one stage of 1F1B
 #
+# <!-- word: warm-up | also: warm-up phase, ramp-up -->
 # Write the row of one stage, without idle cells: a list such as `["F0", "B0", "F1", "B1"]`, which is right for the
-# last stage. The others begin with some forwards. How many?
+# last stage. The others begin with some forwards. How many? The **warm-up** of a stage is the forwards that it runs
+# before its first backward; the backwards after its last forward are its *cool-down*.
 
 
 # %%
@@ -438,8 +462,8 @@ order_verdict = check("07.1f1b", order_of_stage)
 # %% tags=["nbval-ignore-output"]
 if order_verdict.passed:
     rows = [" ".join(order_of_stage(stage, 4, 6)) for stage in range(4)]
-    yours = pipeline.from_text("\n".join(rows), name="your 1F1B")
-    print(pipeline.to_text(yours))
+    yours = schedules.from_text("\n".join(rows), name="your 1F1B")
+    print(yours)
     print(f"executed by four ranks: {run_paced(yours, times).makespan_s * 1e3:.0f} ms")
 
 # %% [markdown]
@@ -470,10 +494,10 @@ def train(me, schedule, num_steps=2):
 
 
 # %%
-schedules = [pipeline.naive(1), pipeline.gpipe(2, 8), pipeline.one_f_one_b(4, 8)]
-schedules += [pipeline.one_f_one_b(4, 5), pipeline.interleaved(2, 8), pipeline.zero_bubble_h1(4, 8)]
+six = [schedules.naive(1), schedules.gpipe(2, 8), schedules.one_f_one_b(4, 8)]
+six += [schedules.one_f_one_b(4, 5), schedules.interleaved(2, 8), schedules.zero_bubble_h1(4, 8)]
 uncut = None
-for schedule in schedules:
+for schedule in six:
     run = shared_cluster(schedule.num_ranks).run(train, schedule)
     by_stage = {name: weights for _, mine in run for name, weights in mine.items()}
     weights = torch.cat([by_stage[name] for name in sorted(by_stage, key=int)])
@@ -513,8 +537,8 @@ unchanged.commit("a message takes half a forward")
 unchanged
 
 # %% tags=["nbval-ignore-output"]
-for make in [pipeline.gpipe, pipeline.one_f_one_b]:
-    schedule = make(4, 8)
+for kind in [schedules.gpipe, schedules.one_f_one_b]:
+    schedule = kind(4, 8)
     print(f"{schedule.name:<6} by the formula {idle_by_formula(4, 8):.1%}")
     for change, settings in changes.items():
         found = f"{simulate(schedule, **settings).idle_share:.1%} simulated"
@@ -525,7 +549,7 @@ for make in [pipeline.gpipe, pipeline.one_f_one_b]:
 # %%
 by_formula = idle_by_formula(4, 8)
 errors = {
-    change: abs(simulate(pipeline.one_f_one_b(4, 8), **settings).idle_share - by_formula)
+    change: abs(simulate(schedules.one_f_one_b(4, 8), **settings).idle_share - by_formula)
     for change, settings in changes.items()
 }
 unchanged.reveal(
@@ -540,47 +564,52 @@ unchanged.reveal(
 )
 
 # %% [markdown]
-# - **Unequal stages.** Everybody waits for the slowest, micro-batch after micro-batch, and more micro-batches do not
-#   help. What helps is another cut: `06.cut`, by time.
+# - **Unequal stages.** Everybody waits for the slowest (load imbalance), micro-batch after micro-batch, and more
+#   micro-batches do not help. What helps is another cut: `06.cut`, by time.
 # - **Messages.** GPipe pays for the latency once on the way down and once on the way up. 1F1B pays in every turn.
 #   "The same bubble" was true for free messages only.
-# - **Another definition.** Texts differ in what they divide by, and all call it the bubble:
+# - **Another definition.** Texts differ in what they divide by, and all call it the bubble, or the bubble fraction:
 
 # %%
-step = simulate(pipeline.gpipe(4, 8), times)
+step = simulate(schedules.gpipe(4, 8), times)
 work_s = step.compute_s[0]
 print(f"share of the step that is idle, (p - 1)/(m + p - 1):  {1 - work_s / step.makespan_s:.1%}")
 print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s / work_s - 1:.1%}")
 
 # %% [markdown]
-# The first is what GPipe's authors count, the second what Megatron-LM's authors do. Nobody is wrong; only comparing the
-# one with the other is.
+# The first divides by the whole step: it is what GPipe's authors count, and the idle share of this page. The second
+# divides by the time of the work alone, as Megatron-LM's authors do (Narayanan et al., 2021). Nobody is wrong; only
+# comparing the one with the other is.
 #
 # ## Smaller steps on the stairs
 #
-# ![Eight pieces of a model on four ranks: rank 0 holds pieces 0 and 4, rank 1 holds 1 and 5, and so on; an arrow goes
-# round twice](../assets/07_chunks.png)
+# ![Eight stages of a model on four ranks: rank 0 holds stages 0 and 4, rank 1 holds 1 and 5, and so on; an arrow goes
+# round twice](../assets/07_virtual_stages.png)
 #
+# <!-- word: virtual stage | also: model chunk, virtual pipeline stage -->
+# <!-- word: interleaved 1F1B | also: interleaving, interleaved schedule -->
 # The bubble is p - 1 *steps of the stairs* wide. Make the steps smaller: cut the model in 2p stages, and give each rank
-# two of them that are p apart. A micro-batch goes round twice. This is **interleaved 1F1B** (Narayanan et al., 2021);
-# each rank holds v *chunks*, and the bubble shrinks to (p - 1)/(v m + p - 1).
+# two of them that are p apart. A micro-batch goes round twice. Where a rank holds several stages, each of them is
+# called a **virtual stage** (Megatron-LM says *model chunk*). **Interleaved 1F1B** (Narayanan et al., 2021) is 1F1B
+# with v virtual stages on each rank, and its bubble shrinks to (p - 1)/(v m + p - 1).
 
 # %% tags=["nbval-ignore-output"]
-schedule = pipeline.interleaved(4, 8, num_chunks=2)
-chunk_times = times.divided(2)  # a chunk is half of what a rank holds
-plan, run = simulate(schedule, chunk_times), run_paced(schedule, chunk_times)
+schedule = schedules.interleaved(4, 8, num_virtual_stages=2)
+stage_times = times.divided(2)  # a virtual stage is half of what a rank holds
+plan, run = simulate(schedule, stage_times), run_paced(schedule, stage_times)
 print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
-pipeline_gantt(plan, run, title="Interleaved 1F1B, two chunks a rank")
+pipeline_gantt(plan, run, title="Interleaved 1F1B, two virtual stages a rank")
 
 # %% [markdown]
 # (What is measured lies further from the plan than before: there are twice as many actions of half the length, and
 # your machine adds its bit to each.)
 #
-# Nothing is free. **How many times as many bytes travel between four ranks, with two chunks a rank instead of one?**
+# Nothing is free. **How many times as many bytes travel between four ranks, with two virtual stages a rank instead of
+# one stage?**
 
 # %%
 traffic = Predict(
-    "07.bytes", "Two chunks a rank on four ranks: how many times the bytes?", unit="x", high=100
+    "07.bytes", "Two virtual stages a rank on four ranks: how many times the bytes?", unit="x", high=100
 )
 ### BEGIN SOLUTION
 ### STUB # Type your number below and press the button, or write for example: traffic.commit(1)
@@ -596,7 +625,7 @@ def one_step(me, schedule):
 
 
 sent_bytes = {}
-for schedule in [pipeline.one_f_one_b(4, 8), pipeline.interleaved(4, 8)]:
+for schedule in [schedules.one_f_one_b(4, 8), schedules.interleaved(4, 8)]:
     said = metered(four, one_step, schedule).communication
     sent_bytes[schedule.name] = said.total_bytes
     messages = said.by_operation()["send"]
@@ -619,9 +648,9 @@ traffic.reveal(
 latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10]
 curves = {}
 for v in [1, 2, 4]:
-    schedule, chunk_times = pipeline.interleaved(4, 8, num_chunks=v), times.divided(v)
-    shares = [simulate(schedule, chunk_times, link=Link(ms / 1e3)).idle_share for ms in latencies_ms]
-    curves["1F1B" if v == 1 else f"{v} chunks"] = (latencies_ms, [100 * share for share in shares])
+    schedule, stage_times = schedules.interleaved(4, 8, num_virtual_stages=v), times.divided(v)
+    shares = [simulate(schedule, stage_times, link=Link(ms / 1e3)).idle_share for ms in latencies_ms]
+    curves["1F1B" if v == 1 else f"{v} virtual stages"] = (latencies_ms, [100 * share for share in shares])
 lines(
     curves,
     x_label="time of a message (ms); a forward takes 10 ms",
@@ -630,7 +659,7 @@ lines(
 )
 
 # %% [markdown]
-# On a quick link more chunks are better, on a slow one worse.
+# On a quick link more virtual stages are better, on a slow one worse.
 #
 # ## A backward in two halves
 #
@@ -638,9 +667,11 @@ lines(
 # which the stage before is waiting, and one to the gradient of the weights, for which nobody
 # waits](../assets/07_halves.png)
 #
+# <!-- word: split backward | also: dgrad and wgrad, I and W, B and W -->
 # What does the stage before wait for? For the gradient of *its output*, which is your input. The gradient of your
-# weights is needed by nobody until the optimizer steps. Autograd computes both in one go. Take them apart: **I**, the
-# half that others wait for, and **W**, the half that can fill a hole.
+# weights is needed by nobody until the optimizer steps. Autograd computes both in one go. A **split backward** has two
+# halves: **I**, the gradients of the inputs, for which others wait, and **W**, the gradients of the weights, which can
+# fill a hole. (I and W are PyTorch's letters; other texts say *dgrad* and *wgrad*.)
 #
 # ### Build: two halves of one layer
 #
@@ -663,24 +694,26 @@ halves_verdict = check("07.halves", backward_in_halves)
 # hint("07.halves")
 
 # %% [markdown]
+# <!-- word: zero bubble | also: zero bubble schedule, ZB-H1, ZB-V -->
 # For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`): walk it for
-# the inputs' gradients, and note down what the weights still need. **ZB-H1** (Qi et al., 2023) is 1F1B with the W's put
-# where a rank would wait. The plan and the run:
+# the inputs' gradients, and note down what the weights still need. A **zero bubble** schedule splits each backward and
+# puts the half for the weights where a rank would wait. **ZB-H1** (Qi et al., 2023) does this to 1F1B. The plan and the
+# run:
 
 # %% tags=["nbval-ignore-output"]
-zero_bubble = pipeline.zero_bubble_h1(4, 8)
+zero_bubble = schedules.zero_bubble_h1(4, 8)
 plan, run = simulate(zero_bubble, times), run_paced(zero_bubble, times)
-before = simulate(pipeline.one_f_one_b(4, 8), times)
+before = simulate(schedules.one_f_one_b(4, 8), times)
 print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
 pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
 
 # %% [markdown]
 # A smaller bubble, with one stage a rank: the cuts are those of 1F1B, and so are the messages. **Who pays, and with
-# what?** Under 1F1B the ranks held 4, 3, 2 and 1 micro-batches.
+# what?** Under 1F1B the ranks had 4, 3, 2 and 1 micro-batches in flight.
 
 # %%
 choices = ["on rank 0", "on rank 3", "on all ranks alike", "nowhere"]
-payer = Predict("07.payer", "ZB-H1 against 1F1B: where do live activations grow most?", choices=choices)
+payer = Predict("07.payer", "ZB-H1 against 1F1B: where does the number in flight grow most?", choices=choices)
 ### BEGIN SOLUTION
 ### STUB # Choose below and press the button, or write for example: payer.commit("on all ranks alike")
 payer.commit("nowhere")  # "the W's only move"
@@ -689,17 +722,17 @@ payer
 
 
 # %%
-def live_of_a_step(me, schedule):
+def in_flight_of_a_step(me, schedule):
     model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
     model.step(*batches[0])
-    return max(model.peak_live.values())
+    return max(model.peak_in_flight.values())
 
 
-zero_peaks = list(four.run(live_of_a_step, zero_bubble))
-plain_peaks = list(four.run(live_of_a_step, pipeline.one_f_one_b(4, 8)))
+zero_peaks = list(four.run(in_flight_of_a_step, zero_bubble))
+plain_peaks = list(four.run(in_flight_of_a_step, schedules.one_f_one_b(4, 8)))
 print("1F1B: ", plain_peaks)
 print("ZB-H1:", zero_peaks)
-print(pipeline.to_text(zero_bubble).split("\n", 1)[1])
+print(str(zero_bubble).split("\n", 1)[1])
 more = [new - old for new, old in zip(zero_peaks, plain_peaks, strict=True)]
 payer.reveal(
     measured="on rank 3" if more[3] == max(more) > 0 else "nowhere",
@@ -717,8 +750,8 @@ payer.reveal(
 #
 # Everything simulated on this page comes from one small simulator. Does it agree with anybody? The authors of ZB-H1
 # profiled models on their GPUs and published the times and the bubbles (arXiv 2401.10241, tables 5 and 9). Their
-# measure counts from a stage's own first forward to its own last action, on the stage that takes longest. For p stages,
-# m micro-batches and v chunks:
+# measure, the *bubble rate*, counts from a stage's own first forward to its own last action, on the stage that takes
+# longest. For p stages, m micro-batches and v virtual stages a rank:
 
 # %%
 published = [  # p, m, v; forward, input half, weight half, message (ms); 1F1B, ZB-H1, interleaved
@@ -731,8 +764,8 @@ names = f"{'1F1B':<8}{'ZB-H1':<8}inter."
 print(f"{'':<35}{names}{'':<13}{names}")
 for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
     stage, link = StageTimes(*[each / 1e3 for each in ms[:3]]), Link(ms[3] / 1e3)
-    plans = [(pipeline.one_f_one_b(p, m), stage), (pipeline.zero_bubble_h1(p, m), stage)]
-    plans += [(pipeline.interleaved(p, m, v), stage.divided(v))]
+    plans = [(schedules.one_f_one_b(p, m), stage), (schedules.zero_bubble_h1(p, m), stage)]
+    plans += [(schedules.interleaved(p, m, v), stage.divided(v))]
     here = "  ".join(f"{simulate(plan, each, link=link).bubble_rate:.4f}" for plan, each in plans)
     there = f"{in_1f1b:.4f}  {in_zb:.4f}  {in_interleaved:.4f}"
     print(f"{p:>2} stages, {m} micro-batches   here {here}   published {there}")
@@ -751,11 +784,11 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
 # table* brings yours back. All of it works by keyboard.
 #
 # 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
-#    What happens to the idle share, what to the live activations?
+#    What happens to the idle share, what to the micro-batches in flight?
 # 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which
-#    with 5 ms? The list has two that this page did not speak of: *looped BFS*, which is GPipe with chunks, and *ZB-V*,
-#    a zero bubble with two chunks a rank that lie in a V, so that the last piece is on rank 0 again.
-# 3. **The mission.** Four ranks, six micro-batches, *at most three live activations* on any rank, and less idle time
+#    with 5 ms? The list has two that this page did not speak of: *looped BFS*, which is GPipe with virtual stages, and
+#    *ZB-V*, a zero bubble with two virtual stages a rank that lie in a V, so that the last piece is on rank 0 again.
+# 3. **The mission.** Four ranks, six micro-batches, *at most three of them in flight* on any rank, and less idle time
 #    than GPipe. 1F1B needs four, ZB-H1 too.
 
 
@@ -764,22 +797,22 @@ def run_on_ranks(schedule, times, link):
     return run_paced(schedule, times, link=link)
 
 
-goal = Goal(num_ranks=4, num_micro_batches=6, max_live=3, idle_share=idle_by_formula(4, 6))
+goal = Goal(num_ranks=4, num_micro_batches=6, max_in_flight=3, idle_share=idle_by_formula(4, 6))
 studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batches=6, goal=goal)
 studio
 
 # %% [markdown]
-# The second task, in numbers. Live activations are counted in those of a whole rank: where a rank holds two chunks, one
-# of them counts half. (The studio counts single stages.)
+# The second task, in numbers. Micro-batches in flight are counted for a whole rank: where a rank holds two virtual
+# stages, one that is in flight on one of them counts half. (The studio counts single stages.)
 
 # %% tags=["computed-time"]
-print("idle with a latency of   1 ms    5 ms   live on the fullest rank")
+print("idle with a latency of   1 ms    5 ms   in flight on the fullest rank")
 for kind in ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_h1", "zb_v"]:
-    schedule = pipeline.make(kind, 4, 8)
+    schedule = schedules.get_schedule(kind, 4, 8)
     v = schedule.num_stages // 4
     plans = [simulate(schedule, times.divided(v), link=Link(ms / 1e3)) for ms in [1, 5]]
     shares = "   ".join(f"{plan.idle_share:>5.1%}" for plan in plans)
-    print(f"{schedule.name:<22} {shares}   {max(plans[0].peak_live) / v:g}")
+    print(f"{schedule.name:<22} {shares}   {max(plans[0].peak_in_flight) / v:g}")
 
 # %% [markdown]
 # The winner changes with the link, and the winner on the slow one holds everything, as GPipe does. (See also what
@@ -807,11 +840,15 @@ design_verdict = check("07.design", my_schedule)
 # hint("07.design")
 
 # %% tags=["nbval-ignore-output"]
-designed = pipeline.zero_bubble_h1(4, 6)  # until there is one of yours
+designed = schedules.zero_bubble_h1(4, 6)  # until there is one of yours
 if design_verdict.passed:
-    designed = my_schedule if isinstance(my_schedule, pipeline.Schedule) else pipeline.from_text(my_schedule)
+    designed = (
+        my_schedule if isinstance(my_schedule, schedules.Schedule) else schedules.from_text(my_schedule)
+    )
 plan, run = simulate(designed, times), run_paced(designed, times)
-print(f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; live by rank: {plan.peak_live}")
+print(
+    f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; in flight by rank: {plan.peak_in_flight}"
+)
 pipeline_gantt(plan, run, title="The schedule that was handed in, planned and run")
 
 # %% [markdown]
@@ -836,7 +873,7 @@ def two_by_two(me, num_micro_batches, average):
     """One batch over two pipelines; how far are the gradients from the uncut model's?"""
     replica, stage = me.rank // 2, me.rank % 2
     group = [dist.new_group(ranks) for ranks in SAME_STAGE][stage]  # every rank makes all groups
-    schedule = pipeline.one_f_one_b(2, num_micro_batches)
+    schedule = schedules.one_f_one_b(2, num_micro_batches)
     stages, ranks = make_stages(2), PIPELINES[replica]
     model = pipeline.Pipeline(me, stages, schedule, next_token_loss, ranks=ranks)
     x, y = (tensor.chunk(2)[replica] for tensor in batches[0])
@@ -857,7 +894,7 @@ print("gradients agree with the uncut model's to 1e-5 on all ranks:", max(run) <
 print("operations:", run.communication.by_operation())
 
 # %% [markdown]
-# Two kinds of traffic: activations and gradients of activations by send and receive *within* a pipeline, gradients of
+# Two kinds of traffic: activations and gradients of activations by `send` and `recv` *within* a pipeline, gradients of
 # weights by all-reduce *across* pipelines. (Count the sends: four activations and four gradients in each of two
 # pipelines, and once in each the shape of what will come. `average_gradients` puts all of a rank's gradients in one
 # message.)
@@ -903,7 +940,7 @@ def as_they_come(model, group, step):
 
 
 # %% tags=["computed-time"]
-print("micro-batches   all-reduces   bytes of all-reduces   send and receive   gradients right")
+print("micro-batches   all-reduces   bytes of all-reduces      send and recv   gradients right")
 for m in [1, 2, 4]:
     run = metered(four, two_by_two, m, as_they_come)
     said = run.communication
@@ -932,7 +969,7 @@ full.reveal(
     measured=suspects[1],
     label="the evidence says",
     misreadings={
-        suspects[0]: "Then send and receive would grow with the micro-batches. They stay.",
+        suspects[0]: "Then send and recv would grow with the micro-batches. They stay.",
         suspects[2]: "Then the first row would be too large as well.",
         suspects[3]: "The stages are the same in every row. What grows, and with what?",
     },
@@ -982,7 +1019,7 @@ def step_of_that_team(me, num_micro_batches):
     def loss_of(output, target):
         return next_token_loss(output, target) / num_micro_batches
 
-    schedule = pipeline.one_f_one_b(2, num_micro_batches)
+    schedule = schedules.one_f_one_b(2, num_micro_batches)
     model = pipeline.Pipeline(me, make_stages(2), schedule, loss_of)
     x, y = batches[0]
     output = model.forward_only(x)
@@ -1049,11 +1086,11 @@ loss_verdict = check("07.loss", contribution)
 # %% [markdown]
 # ## Clinic 3: after you
 #
-# ![Two ranks that stand still, with a question mark between them](../assets/07_clinic_send.png)
+# ![Two ranks that hang, with a question mark between them](../assets/07_clinic_send.png)
 #
 # *Symptom.* Somebody writes a runtime for two stages with `dist.send` and `dist.recv`. Under GPipe it works. Under 1F1B
-# it stands still. "On gloo this works, it only hangs on NCCL", says a colleague; "small messages are buffered", says
-# another. Do not believe anybody. Look.
+# it hangs. "On gloo this works, it only hangs on NCCL", says a colleague; "small messages are buffered", says another.
+# Do not believe anybody. Look.
 
 
 # %%
@@ -1080,8 +1117,8 @@ def outcome(schedule, send, numbers=1):
 
 
 # %% tags=["computed-time"]
-print("GPipe, one number a message: ", outcome(pipeline.gpipe(2, 4), dist.send))
-print("1F1B, one number a message:  ", outcome(pipeline.one_f_one_b(2, 4), dist.send))
+print("GPipe, one number a message: ", outcome(schedules.gpipe(2, 4), dist.send))
+print("1F1B, one number a message:  ", outcome(schedules.one_f_one_b(2, 4), dist.send))
 
 # %%
 suspects = [
@@ -1090,7 +1127,7 @@ suspects = [
     "both ranks are sending, and neither receives",
     "rank 1 has ended early",
 ]
-stuck = Predict("07.send", "Why does it stand still under 1F1B?", choices=suspects)
+stuck = Predict("07.send", "Why does it hang under 1F1B?", choices=suspects)
 ### BEGIN SOLUTION
 ### STUB # Choose below and press the button, or write for example: stuck.commit(suspects[0])
 stuck.commit(suspects[0])
@@ -1112,7 +1149,7 @@ stuck.reveal(
 )
 
 # %% [markdown]
-# So both were wrong about `dist.send`: crossing sends hang on gloo, with the smallest message there is.
+# So both were wrong about `dist.send`: sends that cross end in a deadlock on gloo, with the smallest message there is.
 #
 # ### Mend it
 #
@@ -1126,16 +1163,16 @@ way_to_send = dist.isend
 ### END SOLUTION
 
 # %%
-print("1F1B, one number a message:", outcome(pipeline.one_f_one_b(2, 4), way_to_send))
+print("1F1B, one number a message:", outcome(schedules.one_f_one_b(2, 4), way_to_send))
 
 # %% tags=["computed-time"]
-print("1F1B, a million numbers:   ", outcome(pipeline.one_f_one_b(2, 4), way_to_send, 1_000_000))
+print("1F1B, a million numbers:   ", outcome(schedules.one_f_one_b(2, 4), way_to_send, 1_000_000))
 
 # %% [markdown]
 # It ends. (The price: until it has been waited for, the tensor must not be changed, nor its memory be reused.)
 #
 # And *this* is the program that works on gloo and may hang on NCCL. There a message is a kernel in a queue of the GPU,
-# and the receive can stand in that queue behind the very send that waits for it. NVIDIA's guide to NCCL, under
+# and a `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's guide to NCCL, under
 # *Point-to-point communication*, says: calls that have to progress at the same time must be merged into one group. In
 # PyTorch that is `dist.batch_isend_irecv`, and in this course `exchange`. (You read what the documents say here; this
 # page was not run on NCCL.)
@@ -1208,8 +1245,8 @@ def compare(cluster, schedule, make_runner, batch=batches[0]):
     print(f"{schedule.name:<16} loss by PyTorch and here: {losses}; gradients agree to 1e-5: {agree}")
 
 
-compare(four, pipeline.one_f_one_b(4, 8), one_f_one_b_of_torch)
-compare(two, pipeline.interleaved(2, 8), interleaved_of_torch)
+compare(four, schedules.one_f_one_b(4, 8), one_f_one_b_of_torch)
+compare(two, schedules.interleaved(2, 8), interleaved_of_torch)
 
 # %% [markdown]
 # And *your* schedule? PyTorch's runtime reads a table as well: a CSV file, a line for each rank. That reader's name
@@ -1217,7 +1254,7 @@ compare(two, pipeline.interleaved(2, 8), interleaved_of_torch)
 # have not yet). PyTorch's micro-batches must all be of one size, so the batch has 24 texts.
 
 # %%
-print(pipeline.to_csv(designed).splitlines()[0])
+print(schedules.to_csv(designed).splitlines()[0])
 
 # %%
 import tempfile
@@ -1230,7 +1267,7 @@ def from_csv_by_torch(me, stages, schedule):
     runtime = _PipelineScheduleRuntime(stages, schedule.num_micro_batches, loss_fn=next_token_loss)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "schedule.csv"
-        path.write_text(pipeline.to_csv(schedule))
+        path.write_text(schedules.to_csv(schedule))
         runtime._load_csv(str(path), format="compute_only")  # reads, validates, adds the messages
     return runtime
 
@@ -1258,7 +1295,7 @@ def times_of_both(me, schedule, repeats=5):
     return {name: min(each) for name, each in times_s.items()}
 
 
-for name, time_s in two.run(times_of_both, pipeline.one_f_one_b(2, 8))[0].items():
+for name, time_s in two.run(times_of_both, schedules.one_f_one_b(2, 8))[0].items():
     print(f"{name:<11} {time_s * 1e3:6.1f} ms, the quickest step of 1F1B on two ranks")
 
 # %% [markdown]
@@ -1292,7 +1329,7 @@ quiz("07")
 # You can say how long a pipeline waits before it is built, and when the usual formula lies. You know the three prices
 # of a smaller bubble: memory (more micro-batches under GPipe), messages (interleaving), put-off work (zero bubble). You
 # have designed a schedule that no library ships and had it executed twice. You know three faults by their evidence: the
-# bill, the ratio, and the two ranks that stand in the same line.
+# bill, the ratio, and the deadlock of two ranks that stand in the same line.
 #
 # **The limit.** A stage is at least one layer, and a layer has to fit on one device. For a very wide layer it does not.
 # And the more stages, the more micro-batches it takes to fill them, until the batch is larger than is good for

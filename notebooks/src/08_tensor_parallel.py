@@ -16,7 +16,11 @@
 #
 # A pipeline hands each device some whole *layers*. So two things stay as they were: the largest layer must fit on one
 # device, and a single sample still passes through all layers one after the other, so it takes no less time than
-# before. Both limits fall when several devices work on the *same* layer at the same moment.
+# before.
+#
+# <!-- word: tensor parallelism | also: intra-layer model parallelism, TP -->
+# In **tensor parallelism** every matrix is cut among several devices, which work on the *same* layer at the same
+# moment. Both limits fall.
 
 # %%
 import contextlib
@@ -31,11 +35,12 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib import Links, Predict, check, cost, hint, pace, quiz, shared_cluster, solution
+from course_lib import Link, Links, Predict, check, cost, hint, pace, quiz, shared_cluster, solution
 from course_lib.claims import VERDICTS, trial
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Attention, Transformer, TransformerBlock, TransformerConfig, next_token_loss
-from course_lib.parallel import (
+from course_lib.parallel.data import paced_step_s
+from course_lib.parallel.tensor import (
     ColumnParallelLinear,
     HeadParallelAttention,
     Shard,
@@ -44,7 +49,6 @@ from course_lib.parallel import (
     identity_all_reduce,
     matmul_plan,
     own_random_numbers,
-    paced_step_s,
     parse_placement,
     split_block,
     split_transformer,
@@ -82,8 +86,10 @@ print("X A is    ", (X @ A).tolist())
 print("side by side they are X A:", torch.equal(torch.cat(list(parts), dim=1), X @ A))
 
 # %% [markdown]
-# A column of Y is X times one column of A and knows nothing of the others. No message was sent. A widely read text says
-# so too; here is the sentence on trial:
+# <!-- word: column-parallel | also: column-wise parallel, `ColwiseParallel`, column split -->
+# A linear layer, Y = X A, is called **column-parallel** when each rank holds some columns of A and makes the same
+# columns of Y. A column of Y is X times one column of A and knows nothing of the others. No message was sent. A widely
+# read text says so too; here is the sentence on trial:
 
 # %%
 print(trial("E9").claim.text)
@@ -95,8 +101,10 @@ print(trial("E9").run())
 # ![X, of which rank 0 has the left columns and rank 1 the right ones, times A, of which rank 0 has the upper rows and
 # rank 1 the lower ones; two full-sized products, and a question mark](../assets/08_rows.png)
 #
+# <!-- word: row-parallel | also: row-wise parallel, `RowwiseParallel`, row split -->
 # Now cut A the other way: each rank has some *rows*. A row of A is multiplied by a column of X, so each rank uses the
-# columns of X that match its rows.
+# columns of X that match its rows. A linear layer, Y = X A, is called **row-parallel** when each rank holds some rows
+# of A, and the columns of X that match them.
 #
 # **Rank 0 gets Y0, rank 1 gets Y1. How do they become Y?**
 
@@ -146,8 +154,10 @@ joined.reveal(
 # ![A cut in four tiles: rank 0 upper left, rank 1 upper right, rank 2 lower left, rank 3 lower
 # right](../assets/08_tiles.png)
 #
-# Four ranks can cut A both ways at once, in tiles. Nothing new happens: ranks that share *columns* hold summands of the
-# same part of Y and add them up among themselves, in a group of two.
+# <!-- word: tile | also: two-dimensional tensor parallelism, 2D sharding -->
+# Four ranks can cut A both ways at once, so that each holds a **tile** of the matrix: some columns of some of its rows.
+# Nothing new happens: ranks that share *columns* hold summands of the same part of Y and add them up among themselves,
+# in a group of two.
 
 
 # %%
@@ -172,9 +182,12 @@ print("X A is                        ", (X @ A).tolist())
 # ![Forward, X goes to both ranks and each gives some columns of Y. Backward, each rank has the gradient of its columns;
 # what goes back to X is a question mark](../assets/08_backward.png)
 #
-# Write down, for a tensor, where its parts are, and call that its *placement* (S is for *shard*, with the dim):
-# **S(0)** cut by rows, **S(1)** cut by columns, **R** whole on every rank (replicated), **P** partial sums. The rules
-# for $Y = XA$ follow from arithmetic alone: R times S(1) is S(1), as you saw; S(1) times S(0) is P.
+# <!-- word: placement | also: sharding, layout -->
+# <!-- word: partial sums | also: partial tensor, `Partial` -->
+# The **placement** of a tensor says which part of it each rank holds: **S(0)** cut by rows, **S(1)** cut by columns (S
+# is for *shard*, with the dim), **R** whole on every rank (replicated), **P** partial. Tensors of the full shape, one
+# on each rank, are **partial sums** of the tensor that they add up to. The rules for $Y = XA$ follow from arithmetic
+# alone: R times S(1) is S(1), as you saw; S(1) times S(0) is P.
 #
 # The backward pass is two products more: $dX = dY\,A^T$ and $dA = X^T dY$. A transpose turns rows into columns, so the
 # same rules answer for it.
@@ -328,9 +341,10 @@ check("08.between", cuts)
 # ![A region between two gates, with two ranks in it, forward and backward; at both gates stands a question
 # mark](../assets/08_gates.png)
 #
-# Call what lies between the first matrix and the last a *region*. Inside, every rank works on features of its own.
-# Outside, everything is the same on all ranks. What happens at the two borders? Call them gates, *entrance* and *exit*;
-# the Megatron paper calls them f and g.
+# <!-- word: split region | also: tensor-parallel region, model-parallel region -->
+# What lies between the first cut matrix and the last is a **split region**: inside, every rank works on features of its
+# own; outside, everything is the same on all ranks. What happens at the two borders? Call them gates, *entrance* and
+# *exit*; the Megatron paper calls them f and g.
 #
 # ### Build: the gates
 #
@@ -376,8 +390,11 @@ check("08.gates", Gate)
 # ![A region between two gates. Forward: at the entrance X passes, at the exit an all-reduce. Backward: at the exit the
 # gradient passes, at the entrance an all-reduce](../assets/08_region.png)
 #
-# The two are *conjugate*: each does forward what the other does backward. From here on they are called `enter` and
-# `leave`; both are the course's, which are written like yours and also take a group of ranks.
+# <!-- word: conjugate operators | also: f and g, copy_to region, reduce_from region, entrance and exit -->
+# The entrance and the exit of a split region are **conjugate operators**: each does forward what the other does
+# backward. From here on they are called `enter` and `leave`; both are the course's, which are written like yours and
+# also take a group of ranks. (In Megatron-LM's code f is `copy_to_tensor_model_parallel_region`, and g is
+# `reduce_from_tensor_model_parallel_region`.)
 #
 # ### Build: the MLP
 #
@@ -410,10 +427,12 @@ check("08.mlp", split_mlp)
 # ![A transformer block: norm, attention by heads between two gates, plus; norm, MLP between two gates,
 # plus](../assets/08_block.png)
 #
-# Attention is made for this. Its heads do not look at each other: each has its own queries, keys and values (columns
-# of `w_q`, `w_k`, `w_v`) and its own rows of `w_out`. So a rank takes some heads from beginning to end: columns, then
-# rows, as in the MLP. Norms and the residual stream stay outside, the same on all ranks. `split_block` does that to a
-# block of the course's transformer.
+# <!-- word: residual stream | also: residual connection, skip connection -->
+# Attention is made for this. Its heads do not look at each other: each has its own queries, keys and values (columns of
+# `w_q`, `w_k`, `w_v`) and its own rows of `w_out`. So a rank takes some heads from beginning to end: columns, then
+# rows, as in the MLP. The **residual stream** is the tensor that passes from block to block and to which attention and
+# MLP add what they make; with the norms it stays outside the regions, the same on all ranks. `split_block` does all
+# this to a block of the course's transformer.
 #
 # **A block of width 128 reads 4 sequences of 32 tokens, in float32: 64 KiB at each gate. Its weights are 768 KiB. How
 # many KiB does each of four ranks send for this block, forward and backward together?**
@@ -487,7 +506,9 @@ print(trial("E11").run())
 # %% [markdown]
 # ### Heads that do not divide
 #
-# Half a head cannot be computed. With heads that share keys and values, the *key/value* heads have to divide as well:
+# <!-- word: grouped-query attention | also: GQA -->
+# Half a head cannot be computed. In **grouped-query attention** several query heads share one head of keys and values.
+# Then the *key/value* heads have to divide as well:
 
 
 # %%
@@ -509,9 +530,13 @@ for heads in ((8, 8), (8, 4), (6, 6), (8, 2)):
 # ![Logits, a row for each position and a column for each token; rank 0 has the left columns and rank 1 the right ones.
 # What travels between them for a row is a question mark](../assets/08_vocabulary.png)
 #
-# The largest matrices of a language model are its first and its last: a row for each token. Cut them by vocabulary. To
+# <!-- word: vocabulary parallelism | also: vocab-parallel embedding, `VocabParallelEmbedding` -->
+# <!-- word: logit -->
+# The largest matrices of a language model are its first and its last: a row for each token. **Vocabulary parallelism**
+# cuts the first and the last matrix of a language model by tokens, so that each rank holds the rows of some tokens. To
 # look a token up, a rank gives its vector, or zeros where the token belongs to another rank, and the exit gate adds
-# them up. At the other end each rank computes the logits of *its* tokens. The loss of a position is
+# them up. A **logit** is the score of one possible next token, before the softmax; at the other end each rank computes
+# those of *its* tokens. The loss of a position is
 #
 # $$-\log \frac{e^{z_t}}{\sum_v e^{z_v}} \;=\; \log \sum_v e^{z_v} - z_t$$
 #
@@ -559,8 +584,10 @@ numbers.reveal(
 # %% [markdown]
 # ### Build: the loss
 #
-# Write it. Rank r's first column is token `r * V/n`. The largest logit is subtracted only for the sake of the
-# exponentials; no gradient need pass through it, so `logits.detach()` and a plain
+# <!-- word: vocabulary-parallel cross-entropy | also: loss parallel, `loss_parallel` -->
+# Write a **vocabulary-parallel cross-entropy**: a loss from logits that stay cut by vocabulary, for which each rank
+# hands in a few numbers for a position. Rank r's first column is token `r * V/n`. The largest logit is subtracted only
+# for the sake of the exponentials; no gradient need pass through it, so `logits.detach()` and a plain
 # `dist.all_reduce(largest, op=dist.ReduceOp.MAX)` will do. For what gradients must pass through you have `leave`.
 
 
@@ -690,10 +717,11 @@ print(trial("B4").run())
 # ![Between the regions each rank has some of the positions; an all-gather leads into a region, a reduce-scatter out of
 # it](../assets/08_sequence.png)
 #
+# <!-- word: sequence parallelism | also: SP -->
 # Norms, dropout and the residual stream are the same on all ranks: every rank computes all of it, and *keeps* all of it
-# for the backward pass. But a norm looks at one position at a time. So let each rank have some of the *positions*
-# outside the regions: at the exit a reduce-scatter (each rank gets its positions of the sum) in place of the
-# all-reduce, and at the entrance an all-gather.
+# for the backward pass. But a norm looks at one position at a time. With **sequence parallelism** each rank has some of
+# the *positions* outside the split regions: at the exit a reduce-scatter (each rank gets its positions of the sum) in
+# place of the all-reduce, and at the entrance an all-gather.
 #
 # **On eight ranks whose collectives are rings: does a block send fewer bytes than before, more, or the same?**
 
@@ -805,7 +833,7 @@ print("the ledger:", {bytes_text(kept) for kept in four.run(kept_by_a_block)})
 # blocks on one device, 80 ms for each of two ranks. Messages are real, on a *shaped* link. The dial:
 
 # %%
-dial = cost.Link(latency_s=0.5e-3, bandwidth_bytes_per_s=12e6)  # turn it: 4e6, 40e6, 250e6
+dial = Link(latency_s=0.5e-3, bandwidth_bytes_per_s=12e6)  # turn it: 4e6, 40e6, 250e6
 model = replace(small, num_layers=4, width=64)
 step_s, num_layers, batch_size = 0.160, 4, 16
 layer_bytes = sum(parameter.nbytes for parameter in TransformerBlock(model).parameters())
@@ -902,8 +930,8 @@ lines(
 # %% [markdown]
 # On the slow side both are worse than one device, tensor parallelism by far. On the fast side both are better, and what
 # keeps tensor parallelism behind is latency for the most part, which it pays sixteen times with nothing beside it. From
-# where on does it pay? The cost model can say, and it can put a real block in the place of the paced one: 4096 wide,
-# 2048 tokens, 16-bit numbers, on eight large GPUs.
+# where on does it pay? The cost model can find the break-even, and it can put a real block in the place of the paced
+# one: 4096 wide, 2048 tokens, 16-bit numbers, on eight large GPUs.
 
 
 # %% tags=["computed-time"]
@@ -1113,8 +1141,11 @@ seeds.reveal(
 # %% [markdown]
 # ![Above: two ranks drop hidden units by the same mask. Below: each by a mask of its own](../assets/08_masks.png)
 #
+# <!-- word: RNG tracker | also: RNG state tracker, `CudaRNGStatesTracker` -->
 # The fix is one line: draw inside `own_random_numbers(region)`, which seeds the generator with a common number plus the
-# rank's place for the length of the block, and afterwards puts it back to where all ranks agree.
+# rank's place for the length of the block, and afterwards puts it back to where all ranks agree. An **RNG tracker**,
+# such as Megatron-LM's, keeps the states of several random generators; inside a split region it switches to the one
+# that is each rank's own.
 
 # %%
 report(own=True)
@@ -1226,8 +1257,11 @@ bet.reveal(
 )
 
 # %% [markdown]
-# You write a plan, `parallelize_module` turns weights into DTensors, and autograd and collectives follow from the
-# placements. The blocks of the same transformer, by both:
+# <!-- word: DTensor | also: distributed tensor -->
+# <!-- word: `parallelize_module` -->
+# A **DTensor** is a tensor that is spread over ranks and knows its placement. You write a plan, and PyTorch's
+# `parallelize_module` turns the weights of a module into DTensors as the plan says; autograd and collectives follow
+# from the placements. The blocks of the same transformer, by both:
 
 
 # %%
@@ -1293,9 +1327,9 @@ for name in ("the course", "DTensor", "the course", "DTensor"):
 # | you wrote | production code uses |
 # |---|---|
 # | `Gate` | autograd of a DTensor's placements; Megatron's `copy_to_` and `reduce_from_tensor_model_parallel_region` |
-# | `split_mlp` | `ColwiseParallel`, `RowwiseParallel`, `parallelize_module` |
+# | `split_mlp`, and `split_block` | `ColwiseParallel`, `RowwiseParallel`, `parallelize_module` |
 # | `split_loss` | `loss_parallel()`, with logits left cut |
-# | own random numbers | DTensor's random operators; Megatron's random state tracker |
+# | own random numbers | DTensor's random operators; Megatron's RNG tracker |
 # | sequence parallelism | `SequenceParallel` for norms, `PrepareModuleInput` at the gates |
 #
 # ## Five questions

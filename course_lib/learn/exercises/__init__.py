@@ -1,6 +1,7 @@
-"""The exercises and quizzes of every lesson, one module ``lesson_NN`` a lesson, loaded when first asked for.
+"""The exercises and quizzes of every lesson: a room ``lesson_NN`` each, with one file an exercise.
 
-A module defines ``EXERCISES: tuple[Exercise, ...]`` and may define ``QUIZ: tuple[Question, ...]``.
+A room offers ``EXERCISES: tuple[Exercise, ...]`` and may offer ``QUIZ: tuple[Question, ...]``; it is loaded when it is
+first asked for. What several exercises of a lesson try is in its ``tries.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["exercise", "exercises_of", "lesson_numbers", "quiz_of"]
 
 
 def lesson_numbers() -> tuple[str, ...]:
-    """The lessons that have a module here, as two digits, in order. Imports none of them."""
+    """The lessons that have a room here, as two digits, in order. Imports none of them."""
     names = (re.fullmatch(r"lesson_(\d\d)", module.name) for module in pkgutil.iter_modules(__path__))
     return tuple(sorted(match.group(1) for match in names if match))
 

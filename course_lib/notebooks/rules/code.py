@@ -108,16 +108,18 @@ def no_bare_figures(lesson: Lesson) -> list[str]:
 
 
 def imports_are_public(lesson: Lesson) -> list[str]:
-    """A lesson imports from ``course_lib`` and the top level of its sub-packages, as a learner would."""
+    """A lesson imports from ``course_lib``, the top level of its parts, and the rooms of ``parallel``."""
     found = []
     for cell in _code_cells(lesson):
         for node in ast.walk(parse(cell)):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for module in modules:
-                if module.startswith("course_lib.") and module.count(".") > 1:
+                parts = module.split(".")
+                public = parts[: 3 if parts[1:2] == ["parallel"] else 2]
+                if parts[0] == "course_lib" and parts != public:
                     place = lesson.at(cell, getattr(node, "lineno", 1))
-                    found.append(f"{place}: {module} is too deep; use {'.'.join(module.split('.')[:2])}")
+                    found.append(f"{place}: {module} is too deep; use {'.'.join(public)}")
     return found
 
 

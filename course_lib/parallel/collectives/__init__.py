@@ -1,25 +1,33 @@
-"""The eight collectives, from batched messages between two ranks; each function fits a screen.
+"""Lesson 02: the eight collectives, from batched messages between two ranks; each function fits a screen.
 
-Start with ``tree.py`` (broadcast), then ``ring.py``. Every function takes the rank that calls it first, leaves its
-input alone unless ``out`` says otherwise, and ignores autograd: the docstrings say which collective the backward pass
-is. Production code calls ``torch.distributed``.
+Read ``tree.py`` (broadcast), ``ring.py``, ``direct.py`` (scatter, gather, all-to-all), ``halving_doubling.py`` and
+``algorithms.py``, where all-reduce chooses among them; ``members.py`` says who takes part. Every function takes the
+rank that calls it first, leaves its input alone unless ``out`` says otherwise, and ignores autograd: the docstrings
+say which collective the backward pass is.
+
+Beside them: ``recording.py`` and ``message_steps.py`` watch a collective as it runs, for the pictures of lesson 02,
+and ``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08. Production code calls
+``torch.distributed``.
 """
 
-from course_lib.parallel.collectives.all_reduce import ALL_REDUCE_ALGORITHMS, all_reduce
-from course_lib.parallel.collectives.direct import all_to_all, gather, scatter
-from course_lib.parallel.collectives.members import split_sizes
-from course_lib.parallel.collectives.ring import all_gather, reduce_scatter
-from course_lib.parallel.collectives.tree import broadcast, reduce
+from __future__ import annotations
 
-__all__ = [
-    "ALL_REDUCE_ALGORITHMS",
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "broadcast",
-    "gather",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-    "split_sizes",
-]
+from course_lib.lazy import loads_when_used
+
+_HOME_OF = {
+    "ALL_REDUCE_ALGORITHMS": "algorithms",
+    "RECORDABLE": "recording",
+    "all_gather": "ring",
+    "all_reduce": "algorithms",
+    "all_to_all": "direct",
+    "broadcast": "tree",
+    "gather": "direct",
+    "record": "recording",
+    "reduce": "tree",
+    "reduce_scatter": "ring",
+    "scatter": "direct",
+    "split_sizes": "members",
+}
+
+__all__ = sorted(_HOME_OF)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import exchange, receive, send
+from course_lib.cluster.point_to_point import exchange, recv, send
 from course_lib.parallel.collectives.members import Members, checked_out, rows
 
 __all__ = ["all_to_all", "gather", "scatter"]
@@ -37,7 +37,7 @@ def scatter(
     root_place = members.place_of(root)
     out = checked_out(out, out.shape, out)
     if members.place != root_place:
-        exchange([receive(out, root)] if out.numel() else [], group=group)
+        exchange([recv(out, root)] if out.numel() else [], group=group)
         return out
     if tensor is None:
         raise ValueError(f"rank {me.rank} is the root and has to give the tensor; it gave None")
@@ -71,7 +71,7 @@ def gather(
         return None
     result, parts = room_for_all(members, tensor, sizes, out)
     others = [(rank, part) for rank, part in zip(members.ranks, parts, strict=True) if rank != me.rank]
-    exchange([receive(part, rank) for rank, part in others if part.numel()], group=group)
+    exchange([recv(part, rank) for rank, part in others if part.numel()], group=group)
     parts[root_place].copy_(tensor)
     return result
 
@@ -81,34 +81,34 @@ def all_to_all(
     tensor: torch.Tensor,
     *,
     send_sizes: Sequence[int] | None = None,
-    receive_sizes: Sequence[int] | None = None,
+    recv_sizes: Sequence[int] | None = None,
     out: torch.Tensor | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> torch.Tensor:
     """Every rank deals out its rows to all ranks: the part for rank j of rank i comes to stand at place i on rank j.
 
-    tensor: (sum of send_sizes, ...). Returns (sum of receive_sizes, ...). Without sizes the rows are dealt out
+    tensor: (sum of send_sizes, ...). Returns (sum of recv_sizes, ...). Without sizes the rows are dealt out
     evenly, which needs a multiple of the number of ranks; otherwise both are needed, and rank i's ``send_sizes[j]``
-    is rank j's ``receive_sizes[i]``. Sent: n - 1 messages by each rank, together (n - 1)/n of the tensor when even.
+    is rank j's ``recv_sizes[i]``. Sent: n - 1 messages by each rank, together (n - 1)/n of the tensor when even.
     Backward: ``all_to_all`` of the gradient, with the two sizes changing places.
     """
     members = Members.of(me, group)
     tensor = tensor.detach().contiguous()
-    if (send_sizes is None) != (receive_sizes is None):
-        raise ValueError("all_to_all was given one of send_sizes and receive_sizes; give both, or neither")
+    if (send_sizes is None) != (recv_sizes is None):
+        raise ValueError("all_to_all was given one of send_sizes and recv_sizes; give both, or neither")
     if send_sizes is None and tensor.dim() and len(tensor) % members.count:
         nearest = max(1, round(len(tensor) / members.count)) * members.count
         raise ValueError(
             f"{len(tensor)} rows cannot be dealt out evenly to {members.count} ranks; the nearest number that can is "
-            f"{nearest}, or give send_sizes and receive_sizes"
+            f"{nearest}, or give send_sizes and recv_sizes"
         )
     mine = tensor.split(rows(tensor, send_sizes, members.count))
-    counts = [len(part) for part in mine] if receive_sizes is None else list(receive_sizes)
+    counts = [len(part) for part in mine] if recv_sizes is None else list(recv_sizes)
     out = checked_out(out, (sum(counts), *tensor.shape[1:]), tensor)
     theirs = out.split(counts)
     others = [place for place in range(members.count) if place != members.place]
     messages = [send(mine[place], members.at(place)) for place in others if mine[place].numel()]
-    messages += [receive(theirs[place], members.at(place)) for place in others if theirs[place].numel()]
+    messages += [recv(theirs[place], members.at(place)) for place in others if theirs[place].numel()]
     exchange(messages, group=group)
     theirs[members.place].copy_(mine[members.place])
     return out

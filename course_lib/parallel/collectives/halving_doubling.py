@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.cluster.point_to_point import exchange, receive, send
+from course_lib.cluster.point_to_point import exchange, recv, send
 from course_lib.parallel.collectives.members import Add, Members
 
 __all__ = ["halving_doubling_all_reduce"]
@@ -26,11 +26,11 @@ def halving_doubling_all_reduce(members: Members, tensor: torch.Tensor, out: tor
     place, extra = members.place, members.count - core
     if place >= core:
         exchange([send(total, members.at(place - core))], group=members.group)
-        exchange([receive(total, members.at(place - core))], group=members.group)
+        exchange([recv(total, members.at(place - core))], group=members.group)
         return
     if place < extra:
         arrived = torch.empty_like(total)
-        exchange([receive(arrived, members.at(place + core))], group=members.group)
+        exchange([recv(arrived, members.at(place + core))], group=members.group)
         add(total, arrived, out=total)
     _halve_and_double(members, total, add, core)
     if place < extra:
@@ -57,5 +57,5 @@ def _halve_and_double(members: Members, total: torch.Tensor, add: Add, core: int
 def _swap(members: Members, give: torch.Tensor, take: torch.Tensor, partner: int) -> None:
     peer = members.at(partner)
     messages = [send(give, peer)] if give.numel() else []
-    messages += [receive(take, peer)] if take.numel() else []
+    messages += [recv(take, peer)] if take.numel() else []
     exchange(messages, group=members.group)

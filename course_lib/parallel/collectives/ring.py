@@ -25,7 +25,7 @@ import torch.distributed as dist
 
 from course_lib.checks import at_least
 from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import receive, send, start
+from course_lib.cluster.point_to_point import recv, send, start
 from course_lib.parallel.collectives.direct import room_for_all
 from course_lib.parallel.collectives.members import Add, Members, adder, checked_out, rows
 
@@ -159,7 +159,7 @@ def _turn(
         here = slice(begin, begin + length)
         take = rooms[number % 2][: len(into[here])] if rooms else into[here]
         messages = [send(give[here], members.at(members.place + 1))] if len(give[here]) else []
-        messages += [receive(take, members.at(members.place - 1))] if len(take) else []
+        messages += [recv(take, members.at(members.place - 1))] if len(take) else []
         underway.append((start(messages, group=members.group), take, here))
         if len(underway) == 2:
             yield _arrived(*underway.popleft())

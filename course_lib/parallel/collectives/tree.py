@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import Message, exchange, receive, send
+from course_lib.cluster.point_to_point import Message, exchange, recv, send
 from course_lib.parallel.collectives.members import Add, Members, adder, checked_out
 
 __all__ = ["broadcast", "hand_down", "hand_up", "reduce"]
@@ -76,7 +76,7 @@ def hand_down(members: Members, tensor: torch.Tensor, root_place: int = 0) -> No
         if place < reach and place + reach < members.count:
             _exchange(send(tensor, members.at(members.place + reach)), members)
         elif reach <= place < 2 * reach:
-            _exchange(receive(tensor, members.at(members.place - reach)), members)
+            _exchange(recv(tensor, members.at(members.place - reach)), members)
 
 
 def hand_up(members: Members, total: torch.Tensor, add: Add, root_place: int = 0) -> None:
@@ -85,7 +85,7 @@ def hand_up(members: Members, total: torch.Tensor, add: Add, root_place: int = 0
     for reach in reversed(_reaches(members.count)):
         if place < reach and place + reach < members.count:
             arrived = torch.empty_like(total)
-            _exchange(receive(arrived, members.at(members.place + reach)), members)
+            _exchange(recv(arrived, members.at(members.place + reach)), members)
             add(total, arrived, out=total)
         elif reach <= place < 2 * reach:
             _exchange(send(total, members.at(members.place - reach)), members)

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import Message, receive, send, start
-from course_lib.cost.pipeline_result import ActionSpan
-from course_lib.parallel.passing import Told
+from course_lib.cluster.point_to_point import Message, recv, send, start
+from course_lib.parallel.model.passing import Told
 from course_lib.parallel.pipeline.messages import Transfer
 from course_lib.parallel.pipeline.moves import Move
-from course_lib.parallel.pipeline.schedule import Action
 from course_lib.parallel.pipeline.stage_run import StageRun
+from course_lib.schedules.action import Action
+from course_lib.schedules.trace import ActionSpan
 
 __all__ = ["BatchRun"]
 
@@ -47,8 +47,8 @@ class BatchRun:
         self._under_way: dict[Transfer, Callable[[], None]] = {}  # messages, and what waits for each
 
     def go(self, moves: Sequence[Move]) -> None:
-        for sends, receives, awaits, action in moves:
-            self._start(sends, receives)
+        for sends, recvs, awaits, action in moves:
+            self._start(sends, recvs)
             if action is None:  # the last messages of all
                 break
             for transfer in awaits:
@@ -60,7 +60,7 @@ class BatchRun:
         for transfer in list(self._under_way):
             self._wait_for(transfer)
 
-    def _start(self, sends: Sequence[Transfer], receives: Sequence[Transfer]) -> None:
+    def _start(self, sends: Sequence[Transfer], recvs: Sequence[Transfer]) -> None:
         """Start messages together. Gradients that nobody wants do not travel."""
         messages: dict[Transfer, Message] = {}
         for transfer in sends:
@@ -68,10 +68,10 @@ class BatchRun:
             if made is not None:
                 self._check(transfer, made)
                 messages[transfer] = send(made.detach().contiguous(), self.ranks[transfer.receiver])
-        for transfer in receives:
+        for transfer in recvs:
             room = self._make_room(transfer)
             if room is not None:
-                messages[transfer] = receive(room.detach(), self.ranks[transfer.sender])
+                messages[transfer] = recv(room.detach(), self.ranks[transfer.sender])
         if messages:
             started = start([*messages.values()])
             for place, transfer in enumerate(messages):

@@ -13,14 +13,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from course_lib.checks import at_least
-from course_lib.cluster import Cluster, Link, Links, Rank
-from course_lib.cost.links import Link as ModelLink
-from course_lib.cost.pipeline import StageTimes
-from course_lib.cost.pipeline_result import ActionSpan, Simulation
+from course_lib.cluster import Cluster, Links, Rank
+from course_lib.link import Link
 from course_lib.parallel.pipeline.paced_stage import PacedStage, can_be_paced
 from course_lib.parallel.pipeline.runtime import Pipeline
-from course_lib.parallel.pipeline.schedule import Schedule
-from course_lib.parallel.pipeline.validation import check
+from course_lib.schedules.stage_times import StageTimes
+from course_lib.schedules.table import Schedule
+from course_lib.schedules.trace import ActionSpan, ScheduleTrace
+from course_lib.schedules.validation import check
 
 __all__ = ["run_pipeline", "run_pipeline_steps"]
 
@@ -30,10 +30,10 @@ def run_pipeline(
     schedule: Schedule,
     times: StageTimes | Sequence[StageTimes],
     *,
-    link: Link | ModelLink | None = None,
+    link: Link | None = None,
     message_bytes: int = 4,
     steps: int = 3,
-) -> Simulation:
+) -> ScheduleTrace:
     """One training step under ``schedule`` on the ranks of ``cluster``: of ``steps``, the one of median length.
 
     ``times`` are those of every stage, or one for each. ``link`` shapes what joins the ranks (default: the machine's
@@ -50,10 +50,10 @@ def run_pipeline_steps(
     schedule: Schedule,
     times: StageTimes | Sequence[StageTimes],
     *,
-    link: Link | ModelLink | None = None,
+    link: Link | None = None,
     message_bytes: int = 4,
     steps: int = 3,
-) -> list[Simulation]:
+) -> list[ScheduleTrace]:
     """All the steps of which ``run_pipeline`` picks one, in their order."""
     check(schedule)
     at_least(1, steps=steps)
@@ -87,22 +87,22 @@ def _paced_steps(
     return spans
 
 
-def _links(link: Link | ModelLink | None) -> Links | None:
+def _links(link: Link | None) -> Links | None:
     """None for a link that takes no time: to shape it would take some."""
     if link is None or link.time_s(1) == 0:
         return None
-    return Links(Link(link.latency_s, link.bandwidth_bytes_per_s))
+    return Links(link)
 
 
 def _mean(output: Tensor, _: Tensor) -> Tensor:
     return output.mean()
 
 
-def _from_zero(schedule: Schedule, rows: Sequence[tuple[ActionSpan, ...]]) -> Simulation:
+def _from_zero(schedule: Schedule, rows: Sequence[tuple[ActionSpan, ...]]) -> ScheduleTrace:
     """All moments from the start of the first action; the ranks of one machine share a clock."""
     began_s = min(span.start_s for row in rows for span in row)
     moved = tuple(
         tuple(span._replace(start_s=span.start_s - began_s, end_s=span.end_s - began_s) for span in row)
         for row in rows
     )
-    return Simulation(schedule, moved, messages=(), overlap=True)
+    return ScheduleTrace(schedule, moved, messages=(), overlap=True)

@@ -1,8 +1,8 @@
 """The messages that a schedule implies, put in batches that no two ranks can block each other with.
 
-``batch_isend_irecv`` starts sends and receives together. On NCCL the batches of a rank run one after the other, and
-the n-th send to a rank meets its n-th receive: batches that two ranks start in crossing orders never end. The way out
-is one order for all: ranks are walked through the schedule in steps, and each message is given to its sender and its
+``batch_isend_irecv`` starts sends and recvs together. On NCCL the batches of a rank run one after the other, and the
+n-th send to a rank meets its n-th recv: batches that two ranks start in crossing orders are a deadlock. The way out is
+one order for all: ranks are walked through the schedule in steps, and each message is given to its sender and its
 receiver in the step in which it is made, so that every rank's batches are a part of the same list. PyTorch's
 ``_add_send_recv`` rests on the same idea.
 """
@@ -11,47 +11,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from course_lib.parallel.pipeline.dependencies import walk
-from course_lib.parallel.pipeline.schedule import Action, Schedule
+from course_lib.schedules.action import Action
+from course_lib.schedules.dependencies import Transfer
+from course_lib.schedules.table import Schedule
 
-__all__ = ["Step", "Transfer", "steps_of", "transfer_of"]
-
-
-class Transfer(NamedTuple):
-    """A message between two ranks: the activations (kind F) or the gradients of activations (kind B) of one
-    micro-batch, from one stage to the next or to the one before."""
-
-    kind: str
-    micro_batch: int
-    from_stage: int
-    to_stage: int
-    sender: int  # ranks
-    receiver: int
+__all__ = ["Step", "steps_of"]
 
 
 class Step(NamedTuple):
-    """Start ``sends`` and ``receives`` together, wait for what the action needs, run the action.
+    """Start ``sends`` and ``recvs`` together, wait for what the action needs, run the action.
 
-    Receives may be for a later action; sends are of earlier ones. The last step of a rank may have no action.
+    Recvs may be for a later action; sends are of earlier ones. The last step of a rank may have no action.
     """
 
     sends: tuple[Transfer, ...]
-    receives: tuple[Transfer, ...]
+    recvs: tuple[Transfer, ...]
     action: Action | None
-
-
-def transfer_of(action: Action, schedule: Schedule) -> Transfer | None:
-    """What an action sends, if it does: W sends nothing, nor do ends of the pipeline and stages of one rank."""
-    kind, stage, micro_batch = action
-    if kind == "W":
-        return None
-    to_stage = stage + 1 if kind == "F" else stage - 1
-    if not 0 <= to_stage < schedule.num_stages:
-        return None
-    sender, receiver = schedule.rank_of_stage[stage], schedule.rank_of_stage[to_stage]
-    if sender == receiver:
-        return None
-    return Transfer("F" if kind == "F" else "B", micro_batch, stage, to_stage, sender, receiver)
 
 
 def steps_of(schedule: Schedule) -> tuple[tuple[Step, ...], ...]:
@@ -60,40 +35,39 @@ def steps_of(schedule: Schedule) -> tuple[tuple[Step, ...], ...]:
     Works also for ranks that wait for each batch to end before they go on. Raises ValueError where ranks wait for
     each other; ask ``validate`` first, which says more.
     """
-    result = walk(schedule)
-    if result.stuck:
-        rank, (action, _) = next(iter(result.stuck.items()))
+    dependencies = schedule.dependencies
+    if dependencies.stuck:
+        rank, (action, _) = next(iter(dependencies.stuck.items()))
         raise ValueError(
-            f"Rank {rank} waits at {schedule.label(action)} for ever; validate says what is wrong."
+            f"A deadlock: rank {rank} waits at {schedule.label(action)} for ever; validate says what is wrong."
         )
     steps: list[list[Step]] = [[] for _ in range(schedule.num_ranks)]
     sends: list[list[Transfer]] = [[] for _ in range(schedule.num_ranks)]
-    receives: list[list[Transfer]] = [[] for _ in range(schedule.num_ranks)]
+    recvs: list[list[Transfer]] = [[] for _ in range(schedule.num_ranks)]
 
     def close(rank: int, action: Action | None) -> None:
-        steps[rank].append(Step(tuple(sends[rank]), tuple(receives[rank]), action))
+        steps[rank].append(Step(tuple(sends[rank]), tuple(recvs[rank]), action))
         sends[rank].clear()
-        receives[rank].clear()
+        recvs[rank].clear()
 
     made: list[Transfer] = []  # in the step under way: handed out when it is over
     now = 0
-    for step, rank, action in result.order:
+    for step, rank, action in dependencies.order:
         if step > now:
-            _hand_out(made, sends, receives)
+            _hand_out(made, sends, recvs)
             now = step
         close(rank, action)
-        transfer = transfer_of(action, schedule)
-        if transfer:
-            made.append(transfer)
-    _hand_out(made, sends, receives)
+        if action in dependencies.sends:
+            made.append(dependencies.sends[action])
+    _hand_out(made, sends, recvs)
     for rank in range(schedule.num_ranks):
-        if sends[rank] or receives[rank]:
+        if sends[rank] or recvs[rank]:
             close(rank, None)
     return tuple(map(tuple, steps))
 
 
-def _hand_out(made: list[Transfer], sends: list[list[Transfer]], receives: list[list[Transfer]]) -> None:
+def _hand_out(made: list[Transfer], sends: list[list[Transfer]], recvs: list[list[Transfer]]) -> None:
     for transfer in made:
         sends[transfer.sender].append(transfer)
-        receives[transfer.receiver].append(transfer)
+        recvs[transfer.receiver].append(transfer)
     made.clear()

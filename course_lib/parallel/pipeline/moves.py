@@ -1,8 +1,8 @@
 """What a rank does before each of its actions: which messages it starts, and which it waits for.
 
-A message sets out when its receiver is ready for it, too. So a receive is best started an action *early*: what comes
+A message sets out when its receiver is ready for it, too. So a recv is best started an action *early*: what comes
 meanwhile travels while this rank computes. That is only for back ends on which messages do not wait for each other,
-such as gloo. On NCCL they do, and a receive must stand where ``messages.py`` put it, or ranks may wait for ever.
+such as gloo. On NCCL they do, and a recv must stand where ``messages.py`` put it, or the ranks may deadlock.
 
 A rank waits for what the action needs, and then for those of its own messages that must have arrived by now: a gradient
 that comes back proves that its activation was received. To wait for these costs no time, and their memory is free.
@@ -13,45 +13,38 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from course_lib.parallel.pipeline.messages import Transfer, steps_of, transfer_of
-from course_lib.parallel.pipeline.schedule import Action, Schedule
+from course_lib.parallel.pipeline.messages import steps_of
+from course_lib.schedules.action import Action
+from course_lib.schedules.dependencies import Transfer
+from course_lib.schedules.table import Schedule
 
-__all__ = ["Move", "arrival_of", "moves_of", "proofs_of"]
+__all__ = ["Move", "moves_of", "proofs_of"]
 
 
 class Move(NamedTuple):
-    """Start ``sends`` and ``receives`` together, wait for those in ``awaits``, run the action."""
+    """Start ``sends`` and ``recvs`` together, wait for those in ``awaits``, run the action."""
 
     sends: tuple[Transfer, ...]
-    receives: tuple[Transfer, ...]
+    recvs: tuple[Transfer, ...]
     awaits: tuple[Transfer, ...]
     action: Action | None
 
 
 def moves_of(schedule: Schedule, rank: int, *, early: bool = False) -> tuple[Move, ...]:
-    """The row of a rank as moves; ``early`` starts receives one move before they would be.
+    """The row of a rank as moves; ``early`` starts recvs one move before they would be.
 
-    A schedule in which ranks wait for ever is a ValueError.
+    A schedule that ends in a deadlock is a ValueError.
     """
     proofs, steps = proofs_of(schedule, rank), steps_of(schedule)[rank]
-    receives = [step.receives for step in steps]
+    recvs = [step.recvs for step in steps]
     if early and len(steps) > 1:
-        receives = [receives[0] + receives[1], *receives[2:], ()]
+        recvs = [recvs[0] + recvs[1], *recvs[2:], ()]
     moves = []
-    for (sends, _, action), started in zip(steps, receives, strict=True):
-        arrival = None if action is None else arrival_of(action, schedule)
+    for (sends, _, action), started in zip(steps, recvs, strict=True):
+        arrival = None if action is None else schedule.dependencies.awaits.get(action)
         awaits = () if arrival is None else (arrival, *proofs[arrival])
         moves.append(Move(sends, started, awaits, action))
     return tuple(moves)
-
-
-def arrival_of(action: Action, schedule: Schedule) -> Transfer | None:
-    """The message that an action cannot begin without, if there is one."""
-    kind, stage, micro_batch = action
-    if kind == "W":
-        return None
-    maker = Action("F", stage - 1, micro_batch) if kind == "F" else Action("B", stage + 1, micro_batch)
-    return transfer_of(maker, schedule) if 0 <= maker.stage < schedule.num_stages else None
 
 
 def proofs_of(schedule: Schedule, rank: int) -> dict[Transfer, tuple[Transfer, ...]]:
@@ -59,11 +52,12 @@ def proofs_of(schedule: Schedule, rank: int) -> dict[Transfer, tuple[Transfer, .
 
     The peer had used them before it made the message. Each is listed once, with the first message that proves it.
     """
+    dependencies = schedule.dependencies
     proofs: dict[Transfer, tuple[Transfer, ...]] = {}
     for peer_row in schedule.rows:
         used: list[Transfer] = []
         for action in peer_row:
-            arrival, answer = arrival_of(action, schedule), transfer_of(action, schedule)
+            arrival, answer = dependencies.awaits.get(action), dependencies.sends.get(action)
             if arrival and arrival.sender == rank:
                 used.append(arrival)
             if answer and answer.receiver == rank:

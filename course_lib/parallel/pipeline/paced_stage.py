@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from course_lib.checks import at_least
 from course_lib.cluster import Rank, pace
-from course_lib.cost.pipeline import StageTimes
+from course_lib.schedules.stage_times import StageTimes
 
 __all__ = ["PacedStage", "can_be_paced"]
 

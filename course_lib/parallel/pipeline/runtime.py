@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster import Rank
-from course_lib.cost.pipeline_result import ActionSpan
-from course_lib.parallel.passing import Told
+from course_lib.parallel.model.passing import Told
+from course_lib.parallel.model.tied import TiedParameters
 from course_lib.parallel.pipeline.batch_run import BatchRun
 from course_lib.parallel.pipeline.moves import moves_of
-from course_lib.parallel.pipeline.schedule import Schedule
 from course_lib.parallel.pipeline.shapes import find_shapes
 from course_lib.parallel.pipeline.stage_run import StageRun
-from course_lib.parallel.pipeline.validation import check
-from course_lib.parallel.tied import TiedParameters
+from course_lib.schedules.table import Schedule
+from course_lib.schedules.trace import ActionSpan
+from course_lib.schedules.validation import check
 
 __all__ = ["Pipeline"]
 
@@ -72,8 +72,8 @@ class Pipeline:
         self.stages = nn.ModuleDict({str(stage): stages[stage].to(me.device) for stage in mine})
         # Of the last batch: when each action ran, on the host's clock ``time.perf_counter``.
         self.spans: list[ActionSpan] = []
-        # Of the last step, by stage: the most micro-batches whose activations were kept at a time.
-        self.peak_live: dict[int, int] = {}
+        # Of the last step, by stage: the most micro-batches in flight, whose activations were kept, at a time.
+        self.peak_in_flight: dict[int, int] = {}
         early = me.backend == "gloo"  # see moves.py
         # By whether there is a backward: what this rank does, and the shapes that travel.
         self._moves = {
@@ -98,7 +98,7 @@ class Pipeline:
         if x is not None and x.requires_grad and 0 in stages:
             parts = stages[0].input_gradients
             torch.autograd.backward(x, torch.cat([part for _, part in sorted(parts.items())]).to(x))
-        self.peak_live = {number: stage.peak_live for number, stage in stages.items()}
+        self.peak_in_flight = {number: stage.peak_in_flight for number, stage in stages.items()}
         self.ties.sum_gradients()
         last = stages.get(self.schedule.num_stages - 1)
         return None if last is None else torch.stack(last.losses).sum()

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank, exchange, receive, send
-from course_lib.parallel.cutting import buffers_kept
-from course_lib.parallel.passing import Told
-from course_lib.parallel.pipeline.schedule import Schedule
+from course_lib.cluster import Rank, exchange, recv, send
+from course_lib.parallel.model.cutting import buffers_kept
+from course_lib.parallel.model.passing import Told
 from course_lib.parallel.pipeline.stage_run import StageFailed, StageRun
+from course_lib.schedules.table import Schedule
 
 __all__ = ["find_shapes"]
 
@@ -45,7 +45,7 @@ def find_shapes(
                 exchange([send(torch.tensor(lines, device=me.device), next_)])
         elif me.rank == next_:
             room = torch.empty(len(numbers), _NUM_TOLD, dtype=torch.int64, device=me.device)
-            exchange([receive(room, here)])
+            exchange([recv(room, here)])
             told |= {(stage, i): Told.of(line) for i, line in enumerate(room.tolist())}
     return told
 

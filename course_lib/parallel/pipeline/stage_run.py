@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from course_lib.parallel.pipeline.schedule import KINDS, Action
 from course_lib.parallel.pipeline.split_backward import backward_for_inputs
+from course_lib.schedules.action import KINDS, Action
 
 __all__ = ["StageFailed", "StageRun"]
 
@@ -60,7 +60,7 @@ class StageRun:
         self.outputs: dict[int, Tensor] = {}
         self.input_gradients: dict[int, Tensor] = {}
         self.losses: list[Tensor] = []  # their sum is the mean loss of the batch
-        self.peak_live = 0
+        self.peak_in_flight = 0
         self._kept: dict[int, _Kept] = {}
         self._for_weights: dict[int, Callable[[], None]] = {}
 
@@ -86,7 +86,7 @@ class StageRun:
             self.outputs[i] = left.detach().requires_grad_(left.requires_grad)
         if self.with_backward:
             self._kept[i] = _Kept(entered, get_gradient_edge(left) if left.requires_grad else None)
-            self.peak_live = max(self.peak_live, len(self._kept) + len(self._for_weights))
+            self.peak_in_flight = max(self.peak_in_flight, len(self._kept) + len(self._for_weights))
 
     def _loss(self, output: Tensor, i: int) -> Tensor:
         """The part of a micro-batch in the batch's mean loss: its own mean, by its share of the samples."""

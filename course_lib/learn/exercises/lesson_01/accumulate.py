@@ -1,0 +1,160 @@
+"""01.accumulate: one step over a batch that comes in pieces, or micro-batches (gradient accumulation)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.learn.compare import close_to
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_01.tries import behaves_like, step_over, step_result
+from course_lib.learn.judge import by_cases
+
+__all__ = ["ACCUMULATE"]
+
+
+def _stepper(
+    *,
+    weight: Callable[[int, int, int], float] = lambda size, total, count: size / total,
+    zero_before: bool = True,
+    zero_inside: bool = False,
+    step_inside: bool = False,
+    at_once: bool = False,
+) -> Callable[[nn.Module, torch.optim.Optimizer, list], None]:
+    """A way to take the step, right but for what the arguments change. ``weight(size, total, count)`` of a piece."""
+
+    def take(model: nn.Module, optimizer: torch.optim.Optimizer, pieces: list) -> None:
+        total, losses = sum(len(x) for x, _ in pieces), []
+        if zero_before:
+            optimizer.zero_grad()
+        for x, y in pieces:
+            if zero_inside:
+                optimizer.zero_grad()
+            losses.append(F.cross_entropy(model(x), y) * weight(len(x), total, len(pieces)))
+            if not at_once:
+                losses.pop().backward()
+            if step_inside:
+                optimizer.step()
+        if at_once:
+            torch.stack(losses).sum().backward()
+        if not step_inside:
+            optimizer.step()
+
+    return take
+
+
+def _even(size: int, total: int, count: int) -> float:
+    return 1 / count
+
+
+def _whole(size: int, total: int, count: int) -> float:
+    return 1.0
+
+
+_SCALES = (_whole, _even, lambda size, total, count: size / total)
+
+
+def _any_scale(**how: bool) -> tuple[Callable[..., None], ...]:
+    return tuple(_stepper(weight=weight, **how) for weight in _SCALES)
+
+
+def _accumulates_like(*variants: Callable[..., None]) -> Callable[[Evidence], bool]:
+    return lambda seen: behaves_like(ACCUMULATE, seen, *variants)
+
+
+ACCUMULATE: Exercise = Exercise(
+    name="01.accumulate",
+    title="One step over a batch that comes in pieces",
+    judge=by_cases(
+        [
+            Case("pieces of 4 and 4 examples", ((4, 4), 0.0, False), step_result),
+            Case("pieces of 5, 5 and 2 examples", ((5, 5, 2), 0.0, False), step_result),
+            Case("gradients left over from before", ((3, 3, 3), 0.9, True), step_result),
+        ],
+        call=step_over,
+        compare=close_to(1e-6, 1e-9),
+    ),
+    mistakes=(
+        Mistake(
+            "sum-of-means",
+            "Your gradient is too long: you added the means of the pieces without weighing them. With four "
+            "equal pieces "
+            "that is four times the gradient, as if the learning rate had been raised. Each piece counts by its share "
+            "of the examples.",
+            _stepper(weight=_whole),
+            recognise=_accumulates_like(_stepper(weight=_whole), _stepper(weight=_whole, zero_before=False)),
+        ),
+        Mistake(
+            "mean-of-means",
+            "Right for equal pieces and wrong for a short last one: you divided by the number of pieces, so the "
+            "examples "
+            "of the short piece count for more than the others. Weigh each piece by its share of the examples.",
+            _stepper(weight=_even),
+            recognise=_accumulates_like(_stepper(weight=_even), _stepper(weight=_even, zero_before=False)),
+        ),
+        Mistake(
+            "divided-twice",
+            "You divided the loss of a piece by the number of its examples, and `F.cross_entropy` had done so already: "
+            "it gives the mean. Multiply that mean by the piece's share of all examples.",
+            _stepper(weight=lambda size, total, count: 1 / size),
+        ),
+        Mistake(
+            "no-step",
+            "The weights are as they were: no step was taken. After the last piece, call `optimizer.step()`.",
+            lambda model, optimizer, pieces: optimizer.zero_grad(),
+            recognise=lambda seen: (
+                seen.error is None
+                and all(o.got["the change of the weights"] == "none" for o in seen.outcomes)
+            ),
+        ),
+        Mistake(
+            "sum-over-examples",
+            "You added the losses of all examples and did not divide: the step belongs to the sum over the batch, and "
+            "grows with its size. Divide by the number of all examples.",
+            _stepper(weight=lambda size, total, count: size),
+        ),
+        Mistake(
+            "cleared-inside",
+            "Only your last piece counts: `zero_grad()` inside the loop throws away what the pieces before it "
+            "added to "
+            "`.grad`. Clear once, before the loop.",
+            _stepper(zero_inside=True),
+            recognise=_accumulates_like(*_any_scale(zero_inside=True)),
+        ),
+        Mistake(
+            "steps-inside",
+            "You took a step after each piece. The second piece then meets other weights than the first: that is "
+            "training with a smaller batch. Step once, after the loop.",
+            _stepper(step_inside=True),
+            recognise=_accumulates_like(
+                *_any_scale(step_inside=True), *_any_scale(step_inside=True, zero_inside=True)
+            ),
+        ),
+        Mistake(
+            "never-cleared",
+            "Gradients of an earlier step are still in `.grad`, and yours were added to them: `backward()` adds, it "
+            "never clears. Call `optimizer.zero_grad()` before the loop.",
+            _stepper(zero_before=False),
+        ),
+        Mistake(
+            "all-at-once",
+            "The values are right and the memory is not: all pieces were kept until one backward pass at the end, as "
+            "much as for the whole batch. Call `backward()` inside the loop: it frees what its piece kept.",
+            _stepper(at_once=True),
+        ),
+    ),
+    hints=(
+        "`backward()` adds to `.grad`. So the loop over the pieces needs no sum of its own: clear, let each piece add "
+        "its part, step.",
+        "`F.cross_entropy` gives the mean over one piece. What share of all examples does the piece have? The "
+        "mean over "
+        "the batch is the sum of the pieces' means, each times its share.",
+        "Inside the loop: `loss = F.cross_entropy(model(x), y) * len(x) / total`, then `loss.backward()`, where "
+        "`total` "
+        "is the number of examples in all pieces.",
+    ),
+    passed="The same step as the whole batch, ragged pieces included, with one piece in memory at a time.",
+)

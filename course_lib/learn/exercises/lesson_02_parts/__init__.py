@@ -1,1 +1,0 @@
-"""The exercises of lesson 02, one a file, and the judge that weighs what an answer sends."""

@@ -1,0 +1,12 @@
+"""Lesson 04, DistributedDataParallel: gradients averaged, early buckets, a sampler, accumulation, drift."""
+
+from course_lib.learn.exercises.lesson_04.accumulate import ACCUMULATE
+from course_lib.learn.exercises.lesson_04.drift import DRIFT
+from course_lib.learn.exercises.lesson_04.gradients import GRADIENTS
+from course_lib.learn.exercises.lesson_04.overlap import OVERLAP
+from course_lib.learn.exercises.lesson_04.quiz import QUIZ
+from course_lib.learn.exercises.lesson_04.sampler import SAMPLER
+
+__all__ = ["EXERCISES", "QUIZ"]
+
+EXERCISES = (GRADIENTS, OVERLAP, SAMPLER, ACCUMULATE, DRIFT)

@@ -1,0 +1,13 @@
+"""Lesson 07, pipelines: three schedules as tables, a backward in two halves, and two faults to mend."""
+
+from course_lib.learn.exercises.lesson_07.design import DESIGN
+from course_lib.learn.exercises.lesson_07.gpipe import GPIPE
+from course_lib.learn.exercises.lesson_07.halves import HALVES
+from course_lib.learn.exercises.lesson_07.loss import LOSS
+from course_lib.learn.exercises.lesson_07.one_f_one_b import ONE_F_ONE_B
+from course_lib.learn.exercises.lesson_07.quiz import QUIZ
+from course_lib.learn.exercises.lesson_07.sync import SYNC
+
+__all__ = ["EXERCISES", "QUIZ"]
+
+EXERCISES = (GPIPE, ONE_F_ONE_B, HALVES, DESIGN, SYNC, LOSS)

@@ -1,0 +1,185 @@
+"""07.design: a schedule of one's own, with less memory than 1F1B and less idle time than GPipe."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from course_lib.cost.pipeline import simulate
+from course_lib.learn.compare import short
+from course_lib.learn.exercise import Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.failure import NotAnAnswer
+from course_lib.schedules import (
+    Action,
+    Schedule,
+    from_text,
+    gpipe,
+    one_f_one_b,
+    peak_in_flight,
+    placement,
+    validate,
+    zero_bubble_h1,
+)
+from course_lib.schedules.stage_times import StageTimes
+
+__all__ = ["DESIGN"]
+
+_P, _M, _MAX_IN_FLIGHT = 4, 6, 3
+_TIMES = StageTimes.of(0.010)  # a backward takes twice the forward, each half as long as it
+_CASE = f"{_P} stages, {_M} micro-batches, at most {_MAX_IN_FLIGHT} in flight"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was found out about a table; an answer behaves like another when these agree."""
+
+    problem: str
+    peak_in_flight: tuple[int, ...] = ()
+    idle_share: float = 0.0
+    is_split: bool = False
+
+
+@cache
+def _limit() -> float:
+    """The idle share of GPipe, which is to be beaten."""
+    return simulate(gpipe(_P, _M), _TIMES).idle_share
+
+
+def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
+    if isinstance(answer, Schedule):
+        answer = str(answer)
+    if not isinstance(answer, str):
+        raise NotAnAnswer(
+            f"Give the table as a text, a line for each rank, or a schedule; what came is {short(answer)}."
+        )
+    try:
+        schedule = from_text(answer)
+    except ValueError as error:
+        return _evidence(_Seen(str(error)), answer)
+    size = (schedule.num_ranks, schedule.num_stages, schedule.num_micro_batches)
+    if size != (_P, _P, _M):
+        problem = (
+            f"the table has {size[0]} ranks, {size[1]} stages and {size[2]} micro-batches; wanted are {_P} ranks with "
+            f"a stage each and {_M} micro-batches"
+        )
+        return _evidence(_Seen(problem), answer)
+    problems = validate(schedule)
+    if problems:
+        return _evidence(_Seen(str(problems[0])), answer)
+    run = simulate(schedule, _TIMES)
+    peaks = peak_in_flight(schedule)
+    problem = ""
+    if max(peaks) > _MAX_IN_FLIGHT:
+        fullest = peaks.index(max(peaks))
+        problem = f"rank {fullest} has {max(peaks)} micro-batches in flight; {_MAX_IN_FLIGHT} are allowed"
+    elif run.idle_share >= _limit() - 1e-9:
+        problem = (
+            f"{run.idle_share:.1%} of the time is idle, and under GPipe {_limit():.1%}: less is asked for"
+        )
+    return _evidence(_Seen(problem, peaks, run.idle_share, schedule.is_split), answer)
+
+
+def _evidence(seen: _Seen, answer: Any) -> Evidence:
+    return Evidence((Outcome(_CASE, None, seen, difference=seen.problem),), answer=answer)
+
+
+# -- usual wrong answers ----------------------------------------------------------------------------------------
+
+
+def _in_turn(warm_up: Callable[[int], int], *, kinds: str = "B") -> str:
+    """Some forwards, then a forward and its backward (or the halves of it) in turn."""
+    rows = []
+    for stage in range(_P):
+        first = min(warm_up(stage), _M)
+        row = [Action("F", stage, i) for i in range(first)]
+        for i in range(_M):
+            row += [Action("F", stage, first + i)] * (first + i < _M)
+            row += [Action(kind, stage, i) for kind in kinds]
+        rows.append(tuple(row))
+    return str(Schedule("of one's own", _M, placement(_P), tuple(rows)))
+
+
+def _seen(check: Callable[[_Seen], bool]) -> Callable[[Evidence], bool]:
+    return lambda evidence: check(evidence.outcomes[0].got)
+
+
+def _shuffled() -> str:
+    words = str(gpipe(_P, _M)).splitlines()[1:]
+    rows = [line.split()[1:] for line in words]
+    random.Random(0).shuffle(rows[2])
+    return "\n".join(" ".join(row) for row in rows)
+
+
+def _most_in_flight(seen: _Seen) -> int:
+    return max(seen.peak_in_flight, default=0)
+
+
+DESIGN = Exercise(
+    name="07.design",
+    title="A schedule of your own",
+    judge=_judge,
+    mistakes=(
+        Mistake(
+            "another-size",
+            f"Keep to the mission's size: {_P} ranks with a stage each, and {_M} micro-batches, F0 to F{_M - 1}.",
+            str(one_f_one_b(_P, _M + 2)),
+            _seen(lambda seen: "wanted are" in seen.problem),
+        ),
+        Mistake(
+            "cannot-run",
+            "The table cannot run as it stands; the line below says where. The studio marks this while you type.",
+            _shuffled(),
+            _seen(lambda seen: not seen.peak_in_flight),
+        ),
+        Mistake(
+            "holds-everything",
+            "GPipe, or close to it: on some rank all micro-batches are in flight at once. A forward beyond the third "
+            "has to wait until a backward has made room.",
+            str(gpipe(_P, _M)),
+            _seen(lambda seen: _most_in_flight(seen) >= _M),
+        ),
+        Mistake(
+            "as-1f1b",
+            "Rank 0 has four micro-batches in flight, as under 1F1B. It runs F3 while it waits for its first gradient. "
+            "One of these forwards has to go behind the first backward; what else could the rank do while it waits?",
+            str(one_f_one_b(_P, _M)),
+            _seen(lambda seen: not seen.is_split and _most_in_flight(seen) > _MAX_IN_FLIGHT),
+        ),
+        Mistake(
+            "w-comes-too-late",
+            "The backwards are in two halves, as they should be. But an activation stays until W has used it: a rank "
+            "that puts its W's off holds too many. Run a W before the forward that would be the fourth.",
+            str(zero_bubble_h1(_P, _M)),
+            _seen(lambda seen: seen.is_split and _most_in_flight(seen) > _MAX_IN_FLIGHT),
+        ),
+        Mistake(
+            "whole-backwards",
+            "The memory is right. With whole backwards, though, a gradient takes so long on its way up that three "
+            "micro-batches cannot fill the time: no order of F and B beats GPipe here. Cut the backwards: send on I, "
+            "and let W wait.",
+            _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1)),
+            _seen(lambda seen: not seen.is_split and _most_in_flight(seen) <= _MAX_IN_FLIGHT),
+        ),
+        Mistake(
+            "w-comes-at-once",
+            "The memory is right and the backwards are in halves. Still, somewhere the stage before waits for an I "
+            "that stands behind a W, or for a forward. Look at the picture for the longest white piece: which action "
+            "ends it, and what stands in front of that action without need?",
+            _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1), kinds="IW"),
+            _seen(lambda seen: seen.is_split and _most_in_flight(seen) <= _MAX_IN_FLIGHT),
+        ),
+    ),
+    hints=(
+        "How long is a micro-batch on its way from F on rank 0 to its backward there? With whole backwards of two "
+        "units, four stages take 4 + 8. Three micro-batches are nine units of work. What if only I is on the way?",
+        "Cut every backward: 4 + 4 + 1 units, and three micro-batches fill nine. Begin with F0 F1 F2 on the first "
+        "three ranks; run each I as soon as it can run, and put W's where a rank would otherwise wait.",
+        "Think of two groups of three. Rank 0: F0 F1 F2 I0 W0 I1 F3 I2 W1 F4 W2 F5, then the second group's I and W. "
+        "Rank 3: F0 I0 F1 I1 F2 I2 W0 W1 W2, then the same for 3, 4 and 5. Ranks 1 and 2 lie between these.",
+    ),
+    passed="Its fullest rank has one micro-batch fewer in flight than under 1F1B, and less time is idle than under "
+    "GPipe.",
+)

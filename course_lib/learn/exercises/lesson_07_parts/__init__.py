@@ -1,1 +1,0 @@
-"""The exercises of lesson 07, one a file."""

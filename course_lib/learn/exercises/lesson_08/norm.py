@@ -1,0 +1,135 @@
+"""08.norm: the clinic's block, mended. A norm before a split MLP, a residual around both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.cluster import Rank
+from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.exercises.lesson_08.tries import SplitMlp
+from course_lib.learn.judge import by_trial
+from course_lib.parallel.tensor import all_reduce_identity, identity_all_reduce
+
+__all__ = ["NORM"]
+
+_ROWS, _WIDTH, _HIDDEN = 5, 6, 8
+_SENT = f"all_reduce of {8 * _ROWS * _WIDTH} bytes"
+
+
+def _unsplit(x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
+    h = F.layer_norm(x, (_WIDTH,), norm_weight)
+    return x + F.linear(F.gelu(F.linear(h, w_up)), w_down)
+
+
+_SPLIT = SplitMlp(
+    {"x": (_ROWS, _WIDTH), "norm_weight": (_WIDTH,), "w_up": (_HIDDEN, _WIDTH), "w_down": (_WIDTH, _HIDDEN)},
+    _unsplit,
+    _SENT,
+)
+
+
+# -- usual wrong answers ----------------------------------------------------------------------------------------
+
+
+def _keep(me: Rank, tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _block(
+    *,
+    around: Callable[[Rank, Tensor], Tensor] = _keep,
+    before: Callable[[Rank, Tensor], Tensor] = _keep,
+    after: Callable[[Rank, Tensor], Tensor] = _keep,
+    hidden: Callable[[Rank, Tensor], Tensor] = _keep,
+    weight: Callable[[Rank, Tensor], Tensor] = _keep,
+    residual_inside: bool = False,
+) -> Callable[..., Tensor]:
+    """The block with a gate somewhere: around all, before the norm, after it, at its weight, at the hidden units."""
+
+    def block(me: Rank, x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
+        x = around(me, x)
+        h = after(me, F.layer_norm(before(me, x), (x.size(-1),), weight(me, norm_weight)))
+        partial = F.linear(hidden(me, F.gelu(F.linear(h, w_up))), w_down)
+        if residual_inside:
+            return all_reduce_identity(me, x + partial)
+        return x + all_reduce_identity(me, partial)
+
+    return block
+
+
+NORM = Exercise(
+    name="08.norm",
+    title="Where the entrance gate stands",
+    judge=by_trial(
+        (2, 4), (Case("a norm, an MLP and a residual", (), _SPLIT.right),), _SPLIT.trial, timeout_s=6.0
+    ),
+    mistakes=(
+        Mistake(
+            "as-it-was",
+            "The gradients of the cut matrices are right, and those of the norm and of x are still partial: nothing "
+            "was summed backward. The region has an exit and no entrance.",
+            _block(),
+        ),
+        Mistake(
+            "gate-before-the-norm",
+            "The gradient of x is right now, the norm's is not: its weight stands *behind* the gate, where gradients "
+            "are still partial, and it is a weight that all ranks share. Put the norm outside the region: the gate "
+            "comes after it.",
+            _block(before=identity_all_reduce),
+        ),
+        Mistake(
+            "gate-at-the-weight",
+            "The gradient of the norm's weight is right now, that of x is not: it still comes out partial, and goes "
+            "on to everything before this block. One gate mends both, if it stands where both gradients pass.",
+            _block(weight=identity_all_reduce),
+        ),
+        Mistake(
+            "exit-at-the-entrance",
+            "`leave` sums forward, and here all ranks have the same tensor: it comes out `n` times too large. What is "
+            "missing is a sum of the *gradient*, and that is the other gate.",
+            _block(after=all_reduce_identity),
+        ),
+        Mistake(
+            "two-gates-in-a-row",
+            "The norm's gradient is right, and that of x has been summed twice: it passes two entrances. One, after "
+            "the norm, is enough for both.",
+            _block(before=identity_all_reduce, after=identity_all_reduce),
+        ),
+        Mistake(
+            "gate-around-the-residual",
+            "The gate sums the residual's gradient as well, which is complete on every rank already: it comes out `n` "
+            "times too large. Only what goes into the cut matrices passes the gate.",
+            _block(around=identity_all_reduce),
+        ),
+        Mistake(
+            "gate-at-the-hidden-units",
+            "At the hidden units every rank has units of its own: summing their gradients adds what belongs to "
+            "different weights. The gate stands where the tensor is still the same on all ranks.",
+            _block(hidden=identity_all_reduce),
+        ),
+        Mistake(
+            "residual-n-times",
+            "The residual went through the exit, so x is added once by each rank. Add it after the sum.",
+            _block(after=identity_all_reduce, residual_inside=True),
+        ),
+        Mistake(
+            "mean-of-the-gradients",
+            "The gradients at the entrance are summands; you divided their sum by the number of ranks.",
+            _block(
+                after=lambda me, h: identity_all_reduce(
+                    me, h / me.world_size + (h - h / me.world_size).detach()
+                )
+            ),
+        ),
+    ),
+    hints=(
+        "Which parameters does every rank hold whole? Their gradients must come out the same on all ranks.",
+        "The norm is computed alike everywhere, so it belongs outside. The last tensor that is alike is what it "
+        "gives.",
+        "`h = enter(me, F.layer_norm(...))`; nothing else changes.",
+    ),
+    passed="All gradients are those of one device, and the ranks agree on the norm's: one all-reduce each way.",
+)

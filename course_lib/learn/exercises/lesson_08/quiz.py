@@ -1,0 +1,161 @@
+"""The quiz of lesson 08; right answers come from the plans of split matmuls and from the cost model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from course_lib.cost import block_collectives, collectives_sent_bytes, published_activation_bytes
+from course_lib.learn.questions import Question
+from course_lib.parallel.tensor import Replicate, Shard, matmul_plan
+
+__all__ = ["QUIZ"]
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The sizes of a transformer of the usual shape."""
+
+    width: int = 4096
+    num_heads: int = 32
+    kv_heads: int = 8
+    context_length: int = 2048
+    num_layers: int = 24
+    vocab_size: int = 50_000
+    bias: bool = False
+    tied: bool = False
+    dropout: float = 0.0
+
+    @property
+    def head_dim(self) -> int:
+        return self.width // self.num_heads
+
+    @property
+    def mlp_hidden(self) -> int:
+        return 4 * self.width
+
+
+def _num_all_reduces(num_layers: int) -> int:
+    return num_layers * len(block_collectives(_Sizes(), batch_size=1))
+
+
+def _collective(y: Shard | Replicate) -> str:
+    (name,), _ = matmul_plan(Shard(1), Shard(0), y).collectives()
+    return name
+
+
+def _bytes_ratio(batch_size: int) -> float:
+    """What a block's collectives send with this batch, over what they send with a batch of one."""
+    one, many = (
+        collectives_sent_bytes(block_collectives(_Sizes(), batch_size=size), num_ranks=8)
+        for size in (1, batch_size)
+    )
+    return many / one
+
+
+def _ratio_of_sequence_parallel() -> float:
+    plain, along = (
+        collectives_sent_bytes(
+            [
+                c
+                for c in block_collectives(_Sizes(), batch_size=1, sequence_parallel=way)
+                if "norm" not in c.where
+            ],
+            8,
+        )
+        for way in (False, True)
+    )
+    return plain / along
+
+
+def _memory_share(sequence_parallel: bool) -> str:
+    def kept(num_ranks: int, along: bool) -> float:
+        return published_activation_bytes(
+            length=2048, batch_size=1, width=4096, num_heads=32, num_ranks=num_ranks, sequence_parallel=along
+        )
+
+    share = kept(8, sequence_parallel) / kept(1, False)
+    return "one eighth" if abs(share - 1 / 8) < 1e-9 else "more than one eighth"
+
+
+QUIZ = (
+    Question(
+        name="count",
+        text="A transformer of 24 blocks is cut inside its layers, without sequence parallelism. How many all-reduces "
+        "do the blocks need in a training step?",
+        choices=(24, 48, 96, 144),
+        answer=lambda: _num_all_reduces(24),
+        misconceptions={
+            24: "One a block: but attention and MLP are two regions, and each is left forward and backward.",
+            48: "Two a block: that is the forward pass alone.",
+            144: "Six a block: one for each matrix. Between the two matrices of a region nothing travels.",
+        },
+        because="Two regions a block, each with one all-reduce forward and one backward: four times 24.",
+    ),
+    Question(
+        name="cut",
+        text="X is cut by columns, A by rows, and Y is wanted cut by rows. Which collective finishes the product?",
+        choices=("all_gather", "all_reduce", "reduce_scatter", "none"),
+        answer=lambda: _collective(Shard(0)),
+        misconceptions={
+            "all_gather": "An all-gather puts parts side by side; these are summands of the full shape.",
+            "all_reduce": "It would give every rank the whole sum, where a part is wanted.",
+            "none": "Each rank has a summand of every number, and no number complete.",
+        },
+        because="Partial sums become parts of the sum: a reduce-scatter, for half of what an all-reduce sends.",
+    ),
+    Question(
+        name="batch",
+        text="You double the batch. What happens to the bytes that data parallelism and tensor parallelism send?",
+        choices=(
+            "both double",
+            "only tensor parallelism's double",
+            "only data parallelism's double",
+            "neither changes",
+        ),
+        answer=lambda: "only tensor parallelism's double" if _bytes_ratio(2) == 2 else "neither changes",
+        misconceptions={
+            "both double": "Data parallelism sends gradients, which are as large as the weights for any batch.",
+            "only data parallelism's double": "The other way round: gradients do not grow with the batch.",
+            "neither changes": "Tensor parallelism sends activations: B T D numbers at each gate.",
+        },
+        because="Tensor parallelism sends activations, which grow with the batch; data parallelism sends gradients, "
+        "which grow with the model.",
+    ),
+    Question(
+        name="heads",
+        text="A model has 32 query heads that share 8 key/value heads. On how many ranks can its attention be cut, at "
+        "most, with no head on two ranks?",
+        choices=(4, 8, 16, 32),
+        answer=lambda: gcd(_Sizes().num_heads, _Sizes().kv_heads),
+        misconceptions={
+            4: "That is how many query heads share a key/value head. Eight ranks get four query heads and one "
+            "key/value head each.",
+            16: "Then two ranks would have to share a key/value head.",
+            32: "There are 32 query heads, and only 8 key/value heads to go with them.",
+        },
+        because="Each rank takes whole key/value heads with the query heads that read them: 8.",
+    ),
+    Question(
+        name="sequence",
+        text="Sequence parallelism is switched on, on 8 ranks. What changes, where every collective is a ring?",
+        choices=(
+            "fewer bytes, less memory",
+            "the same bytes, less memory",
+            "more bytes, less memory",
+            "fewer bytes, the same memory",
+        ),
+        answer=lambda: {1.0: "the same bytes, less memory"}.get(
+            _ratio_of_sequence_parallel() if _memory_share(True) == "one eighth" else 0.0,
+            "fewer bytes, less memory",
+        ),
+        misconceptions={
+            "fewer bytes, less memory": "An all-reduce is a reduce-scatter and an all-gather; the two halves move to "
+            "different places, and none of them goes away.",
+            "more bytes, less memory": "There are more calls, of half the bytes each.",
+            "fewer bytes, the same memory": "What stands outside the regions is kept once and not on every rank.",
+        },
+        because="The halves of each all-reduce are pulled apart, and between them stand norms and residuals, on one "
+        "eighth of the positions.",
+    ),
+)

@@ -1,0 +1,218 @@
+"""A checkpoint that one rank writes and all ranks load, and that no crash can spoil.
+
+Whoever writes over the only copy loses both when the power goes. So the new one is written beside the old:
+
+1. write a *draft*, a neighbour in the same folder (a rename works within one file system only);
+2. flush and fsync: the content is on the disk, not in some buffer;
+3. ``os.replace``: the name now means the new file; it is atomic: POSIX promises that nobody ever sees half of it;
+4. fsync the folder: the renaming itself is on the disk.
+
+A process that dies before step 3 leaves the old checkpoint as it was, and a draft which the next save removes.
+Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014, shows what goes wrong without steps 2 and 4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import io
+import os
+import pickle
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import torch
+import torch.distributed as dist
+
+from course_lib.cluster import Rank
+
+__all__ = ["CheckpointError", "load_checkpoint", "load_on_all", "save_by_one", "save_checkpoint"]
+
+T = TypeVar("T")
+
+_OF_DAMAGE = (  # what parsers say of spoilt bytes
+    zipfile.BadZipFile, pickle.UnpicklingError, RuntimeError, ValueError, LookupError, EOFError, OSError,
+    OverflowError, struct.error, zlib.error,
+)  # fmt: skip
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint could not be written or read; the message says why, and what there is instead."""
+
+
+def save_checkpoint(path: str | os.PathLike[str], state: Any) -> None:
+    """Write ``state`` to ``path``, wholly or not at all. *One* process may do so: see ``save_by_one``.
+
+    ``state`` is made of tensors, numbers, strings, lists and dicts, as ``state_dict()`` of models and
+    optimizers is; objects of other classes are refused here, because ``load_checkpoint`` would refuse them later.
+
+    Raises ``CheckpointError`` where it cannot be written; what was at ``path`` before is then still there.
+    """
+    path = Path(path)
+    _check_target(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        for stale in _drafts_of(path):  # of writers that died
+            stale.unlink(missing_ok=True)
+        with draft.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        _check_that_it_will_load(draft)
+        os.replace(draft, path)
+    except (OSError, RuntimeError, pickle.PicklingError, TypeError, AttributeError) as error:
+        kept = "; the checkpoint that was there is untouched" if path.exists() else ""
+        raise CheckpointError(f"{path} could not be written: {_reason(error)}{kept}") from error
+    finally:
+        draft.unlink(missing_ok=True)  # after the renaming there is none
+    _fsync_folder(path.parent)
+
+
+def load_checkpoint(path: str | os.PathLike[str], map_location: str | torch.device = "cpu") -> Any:
+    """Read what ``save_checkpoint`` wrote; its tensors are put on ``map_location``.
+
+    The file is read twice: first against the checksums in it, which ``torch.load`` ignores. Nothing in it is run
+    (``weights_only=True``), so a file from strangers does no harm.
+
+    Raises ``CheckpointError`` where there is no file, or one that is cut off, damaged, or holds other objects.
+    """
+    path = Path(path)
+    with _opened(path) as file:
+        return _unpack(file, path, map_location)
+
+
+def save_by_one(me: Rank, path: str | os.PathLike[str], state: Any) -> None:
+    """Rank 0 writes its ``state``; all ranks return when the file is complete.
+
+    Every rank has to call it. What is sent is small: a broadcast of what became of it. Where rank 0 fails, all
+    ranks raise the same ``CheckpointError``: nobody trains on in the belief that the work is safe.
+    """
+    _by_rank_0(me, lambda: save_checkpoint(path, state))
+
+
+def load_on_all(me: Rank, path: str | os.PathLike[str]) -> Any:
+    """Rank 0 reads the file and broadcasts its bytes; every rank unpacks them, onto the CPU.
+
+    So only rank 0 needs to see the file, and a shared disk is read once and not once a rank. The price is a
+    message as large as the checkpoint (a file too large for that is a case for *sharded* checkpoints). All ranks
+    raise the same ``CheckpointError`` where rank 0 cannot read it.
+    """
+    path = Path(path)
+
+    def read() -> bytes:
+        with _opened(path) as file:
+            return file.read()
+
+    return _unpack(io.BytesIO(_by_rank_0(me, read)), path, "cpu")
+
+
+def _by_rank_0(me: Rank, action: Callable[[], T]) -> T:
+    """Rank 0 acts; every rank gets what came of it, or raises the same error. The others wait in the broadcast."""
+    outcome: list[Any] = [None, None]  # the result, and the story of the error
+    failure = None
+    if me.rank == 0:
+        try:
+            outcome[0] = action()
+        except CheckpointError as error:
+            failure = error
+        except Exception as error:  # whatever it is: the others must not hang
+            failure = CheckpointError(f"rank 0 failed: {type(error).__name__}: {error}")
+        outcome[1] = str(failure) if failure else None
+    dist.broadcast_object_list(outcome, src=0)
+    result, story = outcome
+    if story is not None:
+        raise failure or CheckpointError(story)
+    return result
+
+
+def _unpack(file: BinaryIO, path: Path, map_location: str | torch.device) -> Any:
+    """The state in an open checkpoint; ``path`` is what messages call it."""
+    try:
+        with zipfile.ZipFile(file) as archive:  # the format of torch.save, with a checksum for each tensor
+            damaged = archive.testzip()
+        refused = "" if damaged else _refused(file)
+        if not damaged and not refused:
+            file.seek(0)
+            return torch.load(file, map_location=map_location, weights_only=True)
+    except _OF_DAMAGE as error:
+        raise CheckpointError(
+            f"{path} is no checkpoint, or was cut off, or damaged.{_beside(path)}"
+        ) from error
+    if damaged:
+        raise CheckpointError(
+            f"{path} is damaged: {damaged} in it does not match its checksum.{_beside(path)}"
+        )
+    raise CheckpointError(f"{path} was not loaded: {refused}")
+
+
+def _refused(file: BinaryIO | Path) -> str:
+    """What ``weights_only`` refuses to load from this file, as a sentence; empty when it loads."""
+    if not isinstance(file, Path):
+        file.seek(0)
+    names = ", ".join(sorted(torch.serialization.get_unsafe_globals_in_checkpoint(file)))
+    return (
+        f"it holds {names}; tensors, numbers, strings, lists and dicts of them are allowed" if names else ""
+    )
+
+
+def _check_that_it_will_load(draft: Path) -> None:
+    refused = _refused(draft)
+    if refused:
+        raise TypeError(refused)
+
+
+def _check_target(path: Path) -> None:
+    if path.is_dir():
+        raise CheckpointError(
+            f"{path} is a folder; give the name of a file in it, such as {path / 'last.pt'}"
+        )
+    if not path.parent.is_dir():
+        nearest = next(folder for folder in path.absolute().parents if folder.is_dir())
+        raise CheckpointError(
+            f"{path} cannot be written: there is no folder {path.parent}. Make it first; what exists is {nearest}"
+        )
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no checkpoint {path}.{_beside(path)}") from error
+    except OSError as error:
+        raise CheckpointError(f"{path} could not be read: {_reason(error)}") from error
+
+
+def _drafts_of(path: Path) -> list[Path]:
+    """What saves of this checkpoint left that did not finish."""
+    return sorted(path.parent.glob(f".{glob.escape(path.name)}.*.draft"))
+
+
+def _beside(path: Path) -> str:
+    """What there is instead: the newest other checkpoint in the folder, and drafts."""
+    others = [
+        other
+        for other in path.parent.glob("[!.]*")
+        if other.suffix == path.suffix and other != path and other.is_file()
+    ]
+    newest = max(others, key=lambda other: other.stat().st_mtime, default=None)
+    text = f" The newest other one in its folder is {newest.name}." if newest else ""
+    for draft in _drafts_of(path):
+        text += f" Beside it lies {draft.name}, left by a save that did not finish."
+    return text
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _fsync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system can: Windows, and some network file systems
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,294 @@
+"""Data parallelism by processes: every rank holds the whole model and its own part of the batch.
+
+If all ranks begin with the same weights and take every step with the same gradients, they hold the same weights for
+ever. So the weights are sent once, and from then on only gradients travel: their mean over ranks is the gradient of
+the mean loss over the whole batch. The steps, each of which works without the next:
+
+(a) ``broadcast_parameters`` once; ``all_reduce_gradients`` after each backward, one message a gradient;
+(b) ``buckets.py``: gradients travel together in a few flat buffers, in reverse order of use;
+(c) ``DistributedDataParallel``: a bucket sets out while backward still computes the others;
+(d) the hard cases: ``no_sync``, parameters without gradient, buffers, batches of unequal size.
+
+Source: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training" (2020). In production use
+``torch.nn.parallel.DistributedDataParallel``, which this follows and with which its tests compare it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from course_lib.checks import at_least
+from course_lib.cluster import Rank
+from course_lib.parallel.data.buckets import (
+    BUCKET_SIZE_BYTES,
+    FIRST_BUCKET_SIZE_BYTES,
+    Bucket,
+    assign_buckets,
+)
+
+__all__ = ["DistributedDataParallel", "all_reduce_gradients", "broadcast_parameters", "global_mean"]
+
+# -- (a) the whole idea ---------------------------------------------------------------------------------------
+
+
+def broadcast_parameters(me: Rank, module: nn.Module, src: int = 0) -> None:
+    """Give every rank the parameters and buffers of rank ``src``."""
+    if src not in range(me.world_size):
+        nearest = min(max(src, 0), me.world_size - 1)
+        raise ValueError(f"src={src} is none of the ranks 0 to {me.world_size - 1}; the nearest is {nearest}")
+    for tensor in [*module.parameters(), *module.buffers()]:
+        dist.broadcast(tensor.detach(), src)
+
+
+def all_reduce_gradients(me: Rank, module: nn.Module) -> None:
+    """After backward: replace every gradient by its mean over ranks, with one all-reduce a gradient.
+
+    A gradient that is None on this rank counts as zero: if this rank left its all-reduce out, the others would wait
+    for it. Each rank sends 2 (n - 1)/n of the gradients' bytes, in 2 (n - 1) messages a gradient.
+    """
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)  # the sum over ranks
+            parameter.grad /= me.world_size  # the mean
+
+
+# -- (c) all-reduce while backward goes on --------------------------------------------------------------------
+
+
+class DistributedDataParallel(nn.Module):
+    """Wraps a model so that after ``loss.backward()`` its gradients are their mean over ranks.
+
+    Autograd calls a hook when the gradient of a parameter is complete. The hook puts it into its bucket, and a full
+    bucket's all-reduce starts at once; when backward is over, what is still on its way is waited for. All-reduces are
+    matched by their order, so every rank starts buckets in the order of ``buckets``, whichever is full first.
+
+    ``overlap=False`` starts them all at the end of backward, to see what overlap is worth. ``find_unused_parameters``
+    allows backwards that miss parameters. ``average_in_float32`` sends gradients of 16 bits in 32.
+    ``broadcast_buffers`` gives all ranks the buffers of rank 0 (BatchNorm's statistics) before each forward in training
+    mode. ``state_dict()`` is that of the bare model.
+
+    Call the wrapper, then backward once: a backward without such a forward is a ``RuntimeError``. So is one with
+    ``create_graph=True``. A model that differs between ranks, or has nothing to train, is a ``ValueError``. What
+    requires a gradient is read when the model is wrapped. Checkpointing needs ``use_reentrant=False``.
+    """
+
+    def __init__(
+        self,
+        me: Rank,
+        module: nn.Module,
+        *,
+        bucket_size_bytes: int = BUCKET_SIZE_BYTES,
+        first_bucket_size_bytes: int = FIRST_BUCKET_SIZE_BYTES,
+        overlap: bool = True,
+        find_unused_parameters: bool = False,
+        average_in_float32: bool = False,
+        broadcast_buffers: bool = True,
+    ) -> None:
+        super().__init__()
+        if not isinstance(module, nn.Module):
+            kind = type(module).__name__
+            raise ValueError(f"DistributedDataParallel(me, module): a rank, then a model; module is a {kind}")
+        self.me, self.module = me, module
+        self.overlap, self.broadcast_buffers = overlap, broadcast_buffers
+        self.find_unused_parameters = find_unused_parameters
+        self.buckets = assign_buckets(
+            module.parameters(),
+            bucket_size_bytes=bucket_size_bytes,
+            first_bucket_size_bytes=first_bucket_size_bytes,
+            average_in_float32=average_in_float32,
+        )
+        _check_same_model(me, module)
+        if not self.buckets:
+            raise ValueError("no parameter of this model requires a gradient: there is nothing to average")
+        broadcast_parameters(me, module)
+        self._synchronise = True  # False within no_sync
+        self._expects: str | None = None  # from the next backward: "average", "local", or None at all
+        self._backward: int | None = None  # autograd's number of the backward that fills the buckets
+        self._on_their_way: list[dist.Work] = []  # of the first buckets, in their order
+        for bucket in self.buckets:
+            for index, parameter in enumerate(bucket.parameters):
+                parameter.register_post_accumulate_grad_hook(_hook(weakref.ref(self), bucket, index))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        self._start_anew()
+        if torch.is_grad_enabled():
+            self._expects = "average" if self._synchronise else "local"
+        if self.broadcast_buffers and self._synchronise and self.module.training:
+            _broadcast_buffers(self.me, self.module)
+        return self.module(*args, **kwargs)
+
+    def _start_anew(self) -> None:
+        """Clear away what a backward that raised has left: all-reduces on their way, buckets filled in part."""
+        unfinished, self._on_their_way = self._on_their_way, []
+        self._backward = None
+        for bucket in self.buckets:
+            bucket.ready.clear()
+        for bucket, work in zip(self.buckets, unfinished, strict=False):
+            work.wait()
+            for parameter in bucket.parameters:
+                parameter.grad = None  # a mean of a backward that never was
+
+    def _on_gradient(self, bucket: Bucket, index: int) -> None:
+        """Called in backward, when the gradient of a parameter has been added to its ``grad``."""
+        if self._expects == "local" or (self._expects is None and not self._synchronise):
+            return
+        parameter, backward = bucket.parameters[index], torch._C._current_graph_task_id()
+        if self._expects is None or self._backward not in (None, backward):
+            raise RuntimeError(_UNEXPECTED.format(names=self._names([parameter])))
+        if parameter.grad is not None and parameter.grad.requires_grad:
+            raise RuntimeError("backward(create_graph=True) does not work: a mean over ranks has no graph")
+        if self._backward is None:  # the first gradient
+            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
+            self._backward = backward
+        bucket.put(index)
+        if self.overlap:
+            self._start_full_buckets()
+
+    def _start_full_buckets(self) -> None:
+        for bucket in self.buckets[len(self._on_their_way) :]:
+            if not bucket.is_full:
+                break  # the buckets behind it wait their turn, full or not
+            self._on_their_way.append(bucket.start_average())
+
+    def _finish(self) -> None:
+        """Called at the end of backward: send what is left, wait, and make the averages the gradients."""
+        missing = self._put_missing()
+        self._start_full_buckets()
+        unused = self._unused_on_all_ranks()
+        for bucket, work in zip(self.buckets, self._on_their_way, strict=True):
+            work.wait()
+            for index, parameter in enumerate(bucket.parameters):
+                if parameter not in unused:
+                    bucket.give_back(index)
+        self._on_their_way, self._expects = [], None
+        self._start_anew()
+        if missing and not self.find_unused_parameters:  # only now, so that no other rank hangs
+            raise RuntimeError(_UNUSED.format(names=self._names(missing), rank=self.me.rank))
+
+    # -- (d) the hard cases -----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of forwards within add up on this rank alone, and travel with the next backward outside.
+
+        For accumulation: all but the last part of a batch go within. As in PyTorch the *forward* decides: a
+        forward outside whose backward is within is averaged all the same.
+        """
+        before, self._synchronise = self._synchronise, False
+        try:
+            yield
+        finally:
+            self._synchronise = before
+
+    def _put_missing(self) -> list[nn.Parameter]:
+        """Put the parameters that this backward did not reach; returns them."""
+        missing = []
+        for bucket in self.buckets:
+            for index in set(range(len(bucket.parameters))) - bucket.ready:
+                bucket.put(index)
+                missing.append(bucket.parameters[index])
+        return missing
+
+    def _unused_on_all_ranks(self) -> set[nn.Parameter]:
+        """Parameters of which no rank has a gradient, and which keep None; asking takes one more all-reduce."""
+        if not self.find_unused_parameters:
+            return set()
+        parameters = [parameter for bucket in self.buckets for parameter in bucket.parameters]
+        is_used = [parameter.grad is not None for parameter in parameters]
+        num_users = torch.tensor(is_used, dtype=torch.int32, device=self.me.device)
+        dist.all_reduce(num_users)
+        return {p for p, users in zip(parameters, num_users.tolist(), strict=True) if users == 0}
+
+    def _names(self, parameters: list[nn.Parameter]) -> str:
+        return ", ".join(
+            name for name, p in self.module.named_parameters() if any(p is q for q in parameters)
+        )
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+        return self.module.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module.load_state_dict(*args, **kwargs)
+
+
+_UNEXPECTED = (
+    "a gradient of {names} came without a forward of this wrapper before it, so it would be this rank's alone. "
+    "Call the wrapper, not its .module, and backward once after it; add up the losses of several forwards; wrap a "
+    "model once. "
+    "Gradients that are meant to stay on this rank are computed within no_sync()."
+)
+_UNUSED = (
+    "on rank {rank} this backward gave no gradient to {names}; the mean counts it as zero. If the loss is not meant "
+    "to depend on every parameter in every step, wrap the model with find_unused_parameters=True; what is never "
+    "trained, freeze by requires_grad_(False) before wrapping."
+)
+
+
+def _hook(
+    wrapper: weakref.ref[DistributedDataParallel], bucket: Bucket, index: int
+) -> Callable[[Tensor], None]:
+    """What a parameter calls; it does nothing any more when the wrapper is gone and the model lives on."""
+
+    def hook(_parameter: Tensor) -> None:
+        if (alive := wrapper()) is not None:
+            alive._on_gradient(bucket, index)
+
+    return hook
+
+
+@torch.no_grad()
+def _broadcast_buffers(me: Rank, module: nn.Module) -> None:
+    """Give every rank the buffers of rank 0, in one message for each dtype."""
+    by_dtype: dict[torch.dtype, list[Tensor]] = {}
+    for buffer in module.buffers():
+        by_dtype.setdefault(buffer.dtype, []).append(buffer)
+    flats = [torch.cat([buffer.flatten() for buffer in buffers]) for buffers in by_dtype.values()]
+    works = [dist.broadcast(flat, 0, async_op=True) for flat in flats]
+    for buffers, flat, work in zip(by_dtype.values(), flats, works, strict=True):
+        assert work is not None  # None is for a rank outside the group
+        work.wait()
+        if me.rank != 0:
+            for buffer, part in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
+                # .data: an earlier forward that still waits for its backward need not fear this change
+                buffer.data.copy_(part.view(buffer.shape))
+
+
+def _check_same_model(me: Rank, module: nn.Module) -> None:
+    """Compare names, shapes and dtypes between ranks: all-reduces of different sizes hang, or mix up values."""
+    named = [*module.named_parameters(), *module.named_buffers()]
+    mine = [f"{n} {tuple(t.shape)} {t.dtype}, {'trained' if t.requires_grad else 'fixed'}" for n, t in named]
+    models: list[Any] = [None] * me.world_size
+    dist.all_gather_object(models, mine)
+    for rank, model in enumerate(models):
+        for first, other in zip_longest(models[0], model, fillvalue="nothing"):
+            if first != other:
+                sentence = (
+                    f"rank 0 has {first} where rank {rank} has {other}; wrap the same model on all ranks"
+                )
+                raise ValueError(sentence)
+
+
+def global_mean(me: Rank, loss_sum: Tensor, num_items: int | Tensor) -> Tensor:
+    """The loss to call backward on when ranks hold different numbers of items.
+
+    loss_sum: (), the sum (not the mean) of the losses of this rank's ``num_items`` items, 0 of them allowed. Returns
+    loss_sum * n / (items of all n ranks). Averaged over ranks, its gradients are those of the mean over the whole
+    batch, and so are its values. ``ValueError`` for fewer than 0 items, and where no rank has any.
+    """
+    count = num_items.item() if isinstance(num_items, Tensor) else num_items
+    at_least(0, num_items=count)
+    total = torch.tensor(count, device=me.device)
+    dist.all_reduce(total)
+    if total == 0:
+        raise ValueError("num_items is 0 on every rank; at least one rank needs an item")
+    return loss_sum * (me.world_size / total.item())

@@ -1,0 +1,240 @@
+"""Where to cut a model: weigh its pieces, share them out in a row so that the heaviest part is light, take them apart.
+
+A part is what pipelines call a stage and others a partition; the place of a cut is a split point.
+
+::
+
+    parts = cut(model, split_evenly(time_costs(model, x), 2))
+
+There are three ways to weigh a piece, and they disagree: early pieces of a network for images take time and
+activations, late ones take parameters. Weigh what runs out first on your devices.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from course_lib.checks import at_least
+from course_lib.meter import MemoryLedger, Timeline
+from course_lib.models import pieces
+
+__all__ = [
+    "Part",
+    "buffers_kept",
+    "cut",
+    "memory_costs",
+    "parameter_costs",
+    "pieces_of",
+    "split_evenly",
+    "tied_parameters",
+    "time_costs",
+]
+
+
+def split_evenly(costs: Sequence[float], num_parts: int) -> list[range]:
+    """Cut a row of pieces into ``num_parts`` neighbouring parts so that the costliest part costs as little as can be.
+
+    The linear partition problem. ``costs[i]`` is what piece i costs, in any unit. Returns the range of pieces of each
+    part; no part is empty.
+    Exact: of all cuts the one whose largest part is smallest; among those, whose second largest is smallest, and so
+    on; then the one that cuts first. A dynamic programme: the best way to cut the first ``end`` pieces into k parts
+    is the best way to cut some fewer pieces into k - 1 parts, and one more part.
+    """
+    _check_costs(costs, num_parts)
+    until = [0, *itertools.accumulate(costs)]  # until[i]: what the pieces before i cost together
+    # best[end]: the first `end` pieces in k parts, as (costs of the parts, largest first; where each part begins)
+    best: dict[int, tuple[list[float], tuple[int, ...]]] = {0: ([], ())}
+    for k in range(1, num_parts + 1):
+        ends = range(k, len(costs) - (num_parts - k) + 1)  # a piece at least for each part, before and after
+        best = {
+            end: min(
+                (sorted([*loads, until[end] - until[begin]], reverse=True), (*begins, begin))
+                for begin, (loads, begins) in best.items()
+                if begin < end
+            )
+            for end in ends
+        }
+    _, begins = best[len(costs)]
+    return [range(begin, end) for begin, end in itertools.pairwise((*begins, len(costs)))]
+
+
+def _check_costs(costs: Sequence[float], num_parts: int) -> None:
+    at_least(1, num_parts=num_parts)
+    if len(costs) < num_parts:
+        raise ValueError(
+            f"num_parts={num_parts} is more than there are pieces to share out: every part needs one. "
+            f"The most that works is {len(costs)}."
+        )
+    for place, cost in enumerate(costs):
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf:
+            raise ValueError(
+                f"costs[{place}]={cost!r} must be a number, 0 or more; the nearest that works is 0."
+            )
+
+
+# -- what a piece costs -----------------------------------------------------------------------------------------
+
+
+def parameter_costs(model: nn.Module) -> list[int]:
+    """How many parameters each piece holds. A tied one counts in every piece that holds it: so many copies exist."""
+    return [sum(p.numel() for p in piece.parameters()) for piece in pieces_of(model).values()]
+
+
+def memory_costs(
+    model: nn.Module,
+    x: torch.Tensor,
+    *,
+    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.AdamW,
+) -> list[int]:
+    """Bytes that training on batch ``x`` holds for each piece: weights, gradients, optimizer state, activations.
+
+    The optimizer's state is what ``optimizer(parameters, lr=...)`` holds after a step. Activations are what the
+    forward pass keeps for the backward pass, as the memory ledger sees it: the input of a piece counts where that
+    piece keeps it, and ``x`` nowhere. The model is left as it was.
+    """
+    row = pieces_of(model)
+    kept = [0]
+    with buffers_kept(model), MemoryLedger(model, inputs=x) as ledger:
+        for name, piece in row.items():
+            x = piece(x)
+            kept.append(ledger.mark(name)["activation"])
+    activations = [after - before for before, after in itertools.pairwise(kept)]
+    return [_state_bytes(piece, optimizer) + a for piece, a in zip(row.values(), activations, strict=True)]
+
+
+def _state_bytes(piece: nn.Module, optimizer: Callable[..., torch.optim.Optimizer]) -> int:
+    """Weights and buffers; for what learns, a gradient and what the optimizer keeps, read off a step of twins."""
+    learning = [p for p in piece.parameters() if p.requires_grad]
+    held = [*piece.parameters(), *piece.buffers(), *learning]  # the last once more: a gradient is as large
+    if learning:
+        twins = [torch.zeros_like(p, requires_grad=True) for p in learning]
+        for twin in twins:
+            twin.grad = torch.zeros_like(twin)
+        stepped = optimizer(twins, lr=1.0)
+        stepped.step()
+        held += [v for state in stepped.state.values() for v in state.values() if isinstance(v, torch.Tensor)]
+    return sum(tensor.nbytes for tensor in held)
+
+
+def time_costs(model: nn.Module, x: torch.Tensor, *, repetitions: int = 5) -> list[float]:
+    """Seconds that each piece takes on batch ``x``, forward and backward: the median of so many repetitions.
+
+    Measured now, on the device where ``x`` and the model lie; a round before the first is not counted. The model is
+    left as it was.
+    """
+    at_least(1, repetitions=repetitions)
+    row = pieces_of(model)
+    times_s: dict[str, list[float]] = {name: [] for name in row}
+    with buffers_kept(model), _gradients_kept(model):
+        for _ in range(repetitions + 1):
+            timeline, entering = Timeline(device=x.device), x
+            for name, piece in row.items():
+                entering = _there_and_back(timeline, name, piece, entering)
+            for name, mine in times_s.items():
+                mine.append(timeline.time_s(name))
+    return [statistics.median(mine[1:]) for mine in times_s.values()]
+
+
+def _there_and_back(timeline: Timeline, name: str, piece: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """One piece on its own, as a rank would run it; returns what the next piece is given."""
+    x = x.detach().requires_grad_(x.requires_grad)  # nobody asks for the gradient of the batch itself
+    with timeline.span(name):
+        y: torch.Tensor = piece(x)
+        if y.requires_grad:
+            y.backward(torch.ones_like(y))
+    return y
+
+
+@contextmanager
+def buffers_kept(model: nn.Module) -> Iterator[None]:
+    """In this block the running means of a BatchNorm, say, may move; afterwards they are what they were."""
+    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, value in before:
+            buffer.copy_(value)
+
+
+@contextmanager
+def _gradients_kept(model: nn.Module) -> Iterator[None]:
+    """In this block parameters begin without a gradient; afterwards they have the one they had."""
+    before = [(p, p.grad) for p in model.parameters()]
+    for p, _ in before:
+        p.grad = None
+    try:
+        yield
+    finally:
+        for p, grad in before:
+            p.grad = grad
+
+
+# -- taking a model apart ---------------------------------------------------------------------------------------
+
+
+def pieces_of(model: nn.Module) -> dict[str, nn.Module]:
+    """What a cut may fall between, in order, by name: the children of an ``nn.Sequential``; stem, blocks and head
+    of the course's models (``course_lib.models.pieces``).
+    """
+    return dict(model.named_children()) if isinstance(model, nn.Sequential) else pieces(model)
+
+
+class Part(nn.Module):
+    """Neighbouring pieces of a model, as a model: the first gets ``x``, each next what the one before it gave.
+
+    The pieces are the model's own modules, and names in ``state_dict()`` are those of the uncut model: a part saves
+    and loads its share of the model's checkpoint.
+    """
+
+    def __init__(self, row: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.names = tuple(row)  # such as "stem", "blocks.0"
+        for name, piece in row.items():
+            home, _, last = name.rpartition(".")
+            if home and home not in self._modules:
+                self.add_module(home, nn.Module())
+            self.get_submodule(home).add_module(last, piece)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for name in self.names:
+            x = self.get_submodule(name)(x)
+        return x
+
+    def extra_repr(self) -> str:
+        return ", ".join(self.names)
+
+
+def cut(model: nn.Module, ranges: Sequence[range]) -> list[Part]:
+    """Take a model apart: ``cut(model, [range(0, 2), range(2, 4)])`` puts pieces 0 and 1 in the first part.
+
+    ``ranges`` as ``split_evenly`` gives them: neighbours, none empty, and every piece in one of them, else
+    ``ValueError``. Chained, the parts are the model.
+    """
+    row = list(pieces_of(model).items())
+    covered = [place for part in ranges for place in part]
+    if covered != list(range(len(row))) or not all(ranges):
+        nearest = split_evenly([1] * len(row), max(1, min(len(ranges), len(row))))
+        raise ValueError(
+            f"ranges={list(ranges)} do not cut the {len(row)} pieces {', '.join(name for name, _ in row)}: each "
+            f"piece belongs to one part, in order, and no part is empty. A cut that works: {nearest}."
+        )
+    return [Part(dict(row[part.start : part.stop])) for part in ranges]
+
+
+def tied_parameters(parts: Sequence[nn.Module]) -> dict[nn.Parameter, tuple[int, ...]]:
+    """Parameters that several parts hold, such as an embedding used again at the end, and the numbers of those parts.
+
+    Once the parts are on different ranks they are different tensors, and somebody has to keep them equal.
+    """
+    holders: dict[nn.Parameter, list[int]] = {}
+    for number, part in enumerate(parts):
+        for parameter in part.parameters():
+            holders.setdefault(parameter, []).append(number)
+    return {parameter: tuple(numbers) for parameter, numbers in holders.items() if len(numbers) > 1}

@@ -1,0 +1,30 @@
+"""The pictures of lesson 08: the explorer is the widget's own, the others are drawings.
+
+``products.py`` draws one product, cut; ``regions.py`` regions and their gates; ``model.py`` a whole model.
+"""
+
+from course_lib.pictures.lesson_08 import model, products, regions
+from course_lib.pictures.sketch import Drawings
+
+__all__ = ["PICTURES"]
+
+PICTURES: Drawings = {
+    "columns": products.columns,
+    "rows": products.rows,
+    "tiles": products.tiles,
+    "backward": products.backward,
+    "explorer": products.explorer,
+    "between": regions.between,
+    "gates": regions.gates,
+    "region": regions.region,
+    "block": regions.block,
+    "vocabulary": model.vocabulary,
+    "model": model.whole_model,
+    "sequence": regions.sequence,
+    "link": regions.link,
+    "clinic": model.clinic,
+    "dropout": model.dropout,
+    "masks": model.masks,
+    "gather": products.gather,
+    "production": products.production,
+}

@@ -1,0 +1,148 @@
+"""A pipeline schedule is a table: for each rank, the actions that it runs, one after the other.
+
+Messages are implied: what F makes goes to the next stage, what B or I makes goes to the one before. A stage is a
+piece of the model; a rank holds one of them or several, which are then called its virtual stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from course_lib.checks import at_least
+from course_lib.schedules.action import Action
+from course_lib.schedules.dependencies import Dependencies
+
+__all__ = ["PLACEMENTS", "Row", "Schedule", "placement"]
+
+PLACEMENTS = ("loop", "v")
+
+Row = tuple[Action | None, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Who does what in which order. Nothing here says that the order works: that is ``validate``'s question.
+
+    ``actions[r]`` is what rank r runs, first to last; None is an idle cell, which is there to be seen and changes
+    nothing. ``rank_of_stage[s]`` is the rank that holds stage s. Raises ValueError for counts below 1 and for a
+    stage on a rank that is not there.
+    """
+
+    name: str
+    num_micro_batches: int
+    rank_of_stage: tuple[int, ...]
+    actions: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        at_least(1, num_micro_batches=self.num_micro_batches, num_stages=self.num_stages)
+        at_least(1, num_ranks=self.num_ranks)
+        for stage, rank in enumerate(self.rank_of_stage):
+            if not 0 <= rank < self.num_ranks:
+                nearest = min(max(rank, 0), self.num_ranks - 1)
+                raise ValueError(
+                    f"Stage {stage} is on rank {rank}, but the table has rows for ranks 0 to {self.num_ranks - 1}. "
+                    f"The nearest is {nearest}."
+                )
+
+    @property
+    def num_ranks(self) -> int:
+        return len(self.actions)
+
+    @property
+    def num_stages(self) -> int:
+        return len(self.rank_of_stage)
+
+    @cached_property
+    def stages_of_rank(self) -> tuple[tuple[int, ...], ...]:
+        """For each rank the stages that it holds, first to last."""
+        stages: list[list[int]] = [[] for _ in range(self.num_ranks)]
+        for stage, rank in enumerate(self.rank_of_stage):
+            stages[rank].append(stage)
+        return tuple(map(tuple, stages))
+
+    @property
+    def is_split(self) -> bool:
+        """Whether some backward is cut into I and W."""
+        return any(action.kind == "W" for _, _, action in self.cells)
+
+    @cached_property
+    def rows(self) -> tuple[tuple[Action, ...], ...]:
+        """``actions`` without the idle cells: what each rank runs, first to last."""
+        return tuple(tuple(action for action in row if action is not None) for row in self.actions)
+
+    @cached_property
+    def cells(self) -> tuple[tuple[int, int, Action], ...]:
+        """All actions as (rank, column, action), rank by rank; idle cells take a column and are left out."""
+        return tuple(
+            (rank, column, action)
+            for rank, row in enumerate(self.actions)
+            for column, action in enumerate(row)
+            if action is not None
+        )
+
+    @cached_property
+    def dependencies(self) -> Dependencies:
+        """What waits for what: worked out once, read by whoever checks, simulates or runs the schedule."""
+        return Dependencies(self.rows, self.rank_of_stage)
+
+    def label(self, action: Action) -> str:
+        """An action in few letters: ``F0`` where every rank holds one stage at most, else ``F0.2``."""
+        return action.short if self.has_one_stage_a_rank else str(action)
+
+    @cached_property
+    def has_one_stage_a_rank(self) -> bool:
+        return all(len(stages) <= 1 for stages in self.stages_of_rank)
+
+    def with_actions(
+        self, actions: Iterable[Iterable[Action | None]], *, name: str | None = None
+    ) -> Schedule:
+        """The same stages and micro-batches in another order: what an editor makes of a schedule."""
+        return replace(self, name=self.name if name is None else name, actions=tuple(map(tuple, actions)))
+
+    def forward_only(self) -> Schedule:
+        """Its forward half, as used to evaluate a model: no backward, and no activation is kept."""
+        return self.with_actions([action for action in row if action.kind == "F"] for row in self.rows)
+
+    def aligned(self) -> Schedule:
+        """The same order with idle cells, so that a column is a moment in which every action takes as long.
+
+        Actions that never get to run stand at the end of their row.
+        """
+        rows: list[list[Action | None]] = [[] for _ in self.rows]
+        for step, rank, action in self.dependencies.order:
+            rows[rank] += [None] * (step - len(rows[rank])) + [action]
+        for rank in self.dependencies.stuck:
+            rows[rank] += self.rows[rank][sum(cell is not None for cell in rows[rank]) :]
+        return self.with_actions(rows)
+
+    def __str__(self) -> str:
+        """A table in text, a line for each rank, under a line that names it; ``from_text`` reads it back."""
+        stages, m = self.num_stages, self.num_micro_batches
+        lines = [
+            f"{self.name}: {stages} stage{'s' * (stages > 1)} on rank{'s' * (stages > 1)} "
+            f"{' '.join(map(str, self.rank_of_stage))}, {m} micro-batch{'es' * (m > 1)}"
+        ]
+        rows = [["." if cell is None else self.label(cell) for cell in row] for row in self.actions]
+        width = max((len(cell) for row in rows for cell in row), default=0)
+        margin = len(str(self.num_ranks - 1))
+        for rank, row in enumerate(rows):
+            lines.append(f"{rank:>{margin}}: {' '.join(cell.ljust(width) for cell in row)}".rstrip())
+        return "\n".join(lines) + "\n"
+
+
+def placement(num_ranks: int, num_virtual_stages: int = 1, style: str = "loop") -> tuple[int, ...]:
+    """The rank of each of ``num_ranks * num_virtual_stages`` stages.
+
+    ``"loop"`` goes round (0 1 2 0 1 2), ``"v"`` turns at the ends (0 1 2 2 1 0), so that the first and the last
+    stage share rank 0.
+    """
+    at_least(1, num_ranks=num_ranks, num_virtual_stages=num_virtual_stages)
+    if style not in PLACEMENTS:
+        raise ValueError(f"style is {style!r}; stages are placed as {' or '.join(map(repr, PLACEMENTS))}.")
+    forth: Sequence[int] = range(num_ranks)
+    back: Sequence[int] = range(num_ranks - 1, -1, -1)
+    return tuple(
+        rank for turn in range(num_virtual_stages) for rank in (back if style == "v" and turn % 2 else forth)
+    )

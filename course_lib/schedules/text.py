@@ -1,0 +1,166 @@
+"""Schedules read from text that a person types, and as the CSV that PyTorch's pipelining reads and writes.
+
+    1F1B: 2 stages on ranks 0 1, 3 micro-batches
+    0: F0 F1 B0 F2 B1 B2
+    1: .  F0 B0 F1 B1 F2 B2
+
+One line for each rank; ``F0`` is the forward of micro-batch 0, a dot is an idle cell. Where ranks hold several
+stages, a cell says which: ``F0.5`` is micro-batch 0 on stage 5. The first line and the numbers before the colons
+may be left out by whoever types.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+
+from course_lib.schedules.action import KINDS, Action
+from course_lib.schedules.table import Row, Schedule
+
+__all__ = ["from_csv", "from_text", "to_csv"]
+
+_HEAD = re.compile(
+    r"(?P<name>.*\S)\s*:\s*\d+ stages? on ranks? (?P<ranks>\d+(?: \d+)*), (?P<m>\d+) micro-batch(es)?$"
+)
+_LABEL = re.compile(r"^(?:rank\s+)?(\d+)\s*:\s*", re.IGNORECASE)
+_CELL = re.compile(r"([FBIW])(\d{1,5})(?:\.(\d{1,5}))?$", re.IGNORECASE)
+_CSV_CELL = re.compile(r"(\d{1,5})([FBIW])(\d{1,5})$")
+_IMPLIED = re.compile(r"\d+(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B)\d*$")
+_LETTERS = ", ".join(f"{kind} ({words})" for kind, words in KINDS.items())
+
+
+def from_text(
+    text: str,
+    *,
+    name: str | None = None,
+    num_micro_batches: int | None = None,
+    rank_of_stage: Sequence[int] | None = None,
+) -> Schedule:
+    """Read what ``str(schedule)`` writes, or what a person types.
+
+    What is neither given here nor in a first line follows from the cells: as many micro-batches as the largest
+    number says, and each stage on the rank whose line names it; without stages in the cells, stage r is on rank r.
+    Raises ValueError, with line and cell, for what cannot be read. Whether the order works is not asked here.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    head = _HEAD.match(lines[0]) if lines else None
+    if head:
+        lines = lines[1:]
+        name = head["name"] if name is None else name
+        num_micro_batches = int(head["m"]) if num_micro_batches is None else num_micro_batches
+        if rank_of_stage is None:
+            rank_of_stage = [int(rank) for rank in head["ranks"].split()]
+    if not lines:
+        raise ValueError("The schedule is empty; write a line for each rank, such as: F0 F1 B0 B1")
+    cells = [_cells(line, rank) for rank, line in enumerate(lines)]
+    if rank_of_stage is None:
+        named = [[stage for cell in row if cell and (stage := cell[2]) is not None] for row in cells]
+        rank_of_stage = _stages_seen(named) if any(named) else range(len(cells))
+    stages_of_rank = [[s for s, rank in enumerate(rank_of_stage) if rank == r] for r in range(len(cells))]
+    rows = [
+        tuple(cell and _with_stage(cell, rank, stages_of_rank[rank]) for cell in row)
+        for rank, row in enumerate(cells)
+    ]
+    return _schedule(name or "your table", num_micro_batches, rank_of_stage, rows)
+
+
+def to_csv(schedule: Schedule) -> str:
+    """A line for each rank, cells such as ``2F0`` (stage 2, micro-batch 0), an idle cell is empty.
+
+    PyTorch reads it with ``_PipelineScheduleRuntime._load_csv(path, format="compute_only")``.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for row in schedule.actions:
+        writer.writerow("" if a is None else f"{a.stage}{a.kind}{a.micro_batch}" for a in row)
+    return out.getvalue()
+
+
+def from_csv(text: str, *, name: str = "from CSV") -> Schedule:
+    """Read what ``to_csv`` or PyTorch's ``_dump_csv`` writes; stages and micro-batches are those of the cells.
+
+    Cells that a schedule implies (``0SEND_F1``, ``2RECV_B0``, ``1UNSHARD``, ...) are left out. Raises ValueError
+    for a cell that is none of these, and where no rank runs one of the stages.
+    """
+    rows: list[Row] = []
+    for rank, line in enumerate(csv.reader(io.StringIO(text))):
+        rows.append(tuple(_csv_cell(c.strip(), rank) for c in line if not _IMPLIED.match(c.strip())))
+    if not any(cell for row in rows for cell in row):
+        raise ValueError("The table holds no action; write a line for each rank, such as: 0F0,0F1,0B0,0B1")
+    rank_of_stage = _stages_seen([[cell.stage for cell in row if cell] for row in rows])
+    return _schedule(name, None, rank_of_stage, rows)
+
+
+Cell = tuple[str, int, int | None]  # kind, micro-batch, and the stage where it was written
+
+
+def _cells(line: str, rank: int) -> list[Cell | None]:
+    """The cells of a rank's line; None is an idle one."""
+    label = _LABEL.match(line)
+    if label:
+        if int(label[1]) != rank:
+            raise ValueError(
+                f"Line {rank + 1} is said to be rank {label[1]}'s, but lines go by rank: this is rank {rank}'s."
+            )
+        line = line[label.end() :]
+    cells: list[Cell | None] = []
+    for number, word in enumerate(line.split(), start=1):
+        found = _CELL.match(word)
+        if not found and word != ".":
+            raise ValueError(
+                f"Rank {rank}, cell {number}: {word!r} is no action. Write a letter and a micro-batch (99999 at most), "
+                f"such as F0: {_LETTERS}. F0.5 is on stage 5, and a dot is an idle cell."
+            )
+        cells.append(found and (found[1].upper(), int(found[2]), int(found[3]) if found[3] else None))
+    return cells
+
+
+def _with_stage(cell: Cell, rank: int, stages: Sequence[int]) -> Action:
+    kind, micro_batch, stage = cell
+    if stage is None:
+        if not stages:
+            raise ValueError(
+                f"Rank {rank}: {kind}{micro_batch} names no stage, though other cells do; write {kind}{micro_batch}.5 "
+                "for stage 5."
+            )
+        if len(stages) > 1:
+            raise ValueError(
+                f"Rank {rank} holds stages {' and '.join(map(str, stages))}, so {kind}{micro_batch} does not say which "
+                f"it means; write {kind}{micro_batch}.{stages[0]} for stage {stages[0]}."
+            )
+        stage = stages[0]
+    return Action(kind, stage, micro_batch)
+
+
+def _csv_cell(cell: str, rank: int) -> Action | None:
+    found = _CSV_CELL.match(cell)
+    if not found and cell:
+        raise ValueError(
+            f"Rank {rank}: {cell!r} is no action of a schedule. A cell is stage, letter, micro-batch, such as 2F0; "
+            f"the letters are {_LETTERS}."
+        )
+    return Action(found[2], int(found[1]), int(found[3])) if found else None
+
+
+def _stages_seen(stages: Sequence[Sequence[int]]) -> list[int]:
+    """The rank of each stage: the first whose line names it. ValueError for a stage that no line names."""
+    rank_of: dict[int, int] = {}
+    for rank, mine in enumerate(stages):
+        for stage in mine:
+            rank_of.setdefault(stage, rank)
+    missing = next(stage for stage in range(len(rank_of) + 1) if stage not in rank_of)
+    if missing < len(rank_of):
+        raise ValueError(
+            f"No rank runs stage {missing}, though stage {max(rank_of)} is there; name every stage."
+        )
+    return [rank_of[stage] for stage in sorted(rank_of)]
+
+
+def _schedule(
+    name: str, num_micro_batches: int | None, rank_of_stage: Sequence[int], rows: Sequence[Row]
+) -> Schedule:
+    most = max((cell.micro_batch for row in rows for cell in row if cell), default=0)
+    m = most + 1 if num_micro_batches is None else num_micro_batches
+    return Schedule(name, m, tuple(rank_of_stage), tuple(rows))

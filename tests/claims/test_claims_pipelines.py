@@ -1,0 +1,66 @@
+"""Claims about pipelines that a clock decides: the verdict follows the times, whatever machine this is."""
+
+from __future__ import annotations
+
+import pytest
+
+from course_lib import claims, schedules
+from course_lib.claims import pipelines
+from course_lib.cost import simulate
+from course_lib.link import Link
+
+FREE = Link(0.0, float("inf"))
+
+
+def by_theory(cluster, schedule, times=pipelines._EQUAL, link=None):
+    """In place of a measured step: the simulator's, with messages of the claim's size."""
+    return simulate(
+        schedule, times, link=link or FREE, message_bytes=pipelines._ACTIVATION_BYTES if link else 0
+    )
+
+
+def never_faster(cluster, schedule, times=pipelines._EQUAL, link=None):
+    """As if micro-batches went one after the other."""
+    return simulate(schedules.naive(4, schedule.num_micro_batches), times)
+
+
+def stalls(cluster, schedule, times=pipelines._EQUAL, link=None):
+    """As if nothing were won beyond four micro-batches."""
+    return simulate(schedules.gpipe(4, min(4, schedule.num_micro_batches)), times)
+
+
+def slow_messages(cluster, schedule, times=pipelines._EQUAL, link=None):
+    return simulate(schedule, times, link=Link(1.0, float("inf")))
+
+
+def free_messages(cluster, schedule, times=pipelines._EQUAL, link=None):
+    return simulate(schedule, times)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "verdict"),
+    [
+        ("B2", by_theory, "misleading"),
+        ("B2", free_messages, "misleading"),
+        ("B2", slow_messages, "holds"),
+        ("B5", by_theory, "holds with conditions"),
+        ("B5", never_faster, "false"),
+        ("E8", by_theory, "holds"),
+        ("E8", never_faster, "false"),
+        ("E8", stalls, "false"),
+    ],
+)
+def test_a_verdict_follows_the_times(name, step, verdict, cluster4, monkeypatch):
+    monkeypatch.setattr(pipelines, "_step", step)
+    evidence = claims.trial(name).run(lambda size: cluster4)
+    assert evidence.verdict == verdict, str(evidence)
+    assert evidence.timings
+
+
+def test_theory_finds_the_numbers_of_the_formula(cluster4, monkeypatch):
+    monkeypatch.setattr(pipelines, "_step", by_theory)
+    busy = claims.trial("B5").run(lambda size: cluster4)
+    assert busy.timings["busy, one batch"] == busy.facts["busy by formula, one batch"] == "25%"
+    assert busy.timings["busy, 8 micro-batches"] == busy.facts["busy by formula, 8 micro-batches"] == "73%"
+    idle = claims.trial("E8").run(lambda size: cluster4)
+    assert ", ".join(idle.timings.values()) == idle.facts["idle by formula, 1, 4 and 16 micro-batches"]

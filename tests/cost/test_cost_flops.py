@@ -1,0 +1,147 @@
+"""The FLOP formulas against torch's own counter, to the last operation."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from shape_reader import layer_shapes
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop, sdpa_flop
+
+from course_lib.cost import Flops, flops, mfu, six_n_flops
+from course_lib.meter.shapes import Attention, Conv2d, Linear
+
+
+def counted(step, **options):
+    """Forward and backward FLOPs of ``step()``, which returns a loss, as torch counts them."""
+    with FlopCounterMode(display=False, **options) as counter:
+        loss = step()
+    forward = counter.get_total_flops()
+    with FlopCounterMode(display=False, **options) as counter:
+        loss.backward()
+    return Flops(forward, counter.get_total_flops())
+
+
+class Attend(nn.Module):
+    """One attention with its projections; the key and value heads may be fewer than the query heads."""
+
+    def __init__(self, width=24, heads=4, kv_heads=4):
+        super().__init__()
+        self.head_dim = width // heads
+        self.q = nn.Linear(width, width)
+        self.k = nn.Linear(width, kv_heads * self.head_dim, bias=False)
+        self.v = nn.Linear(width, kv_heads * self.head_dim, bias=False)
+        self.gqa = kv_heads != heads
+
+    def forward(self, x):
+        q, k, v = (
+            layer(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for layer in (self.q, self.k, self.v)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.gqa)
+        return y.transpose(1, 2).flatten(2)
+
+
+def conv_net():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 5, (3, 1), stride=2),
+        nn.Flatten(),
+        nn.LazyLinear(7),
+    )
+
+
+@pytest.mark.parametrize("frozen", [(), (0,), (0, 3), (3,), (5,)])
+def test_a_conv_net_agrees_with_torch(frozen):
+    model, images = conv_net(), torch.randn(4, 3, 9, 7)
+    model(images)
+    for index in frozen:
+        model[index].requires_grad_(False)
+    expected = counted(lambda: model(images).sum())
+    assert flops(layer_shapes(model, images)) == expected
+    assert expected.backward > 0
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_attention_agrees_with_torch_where_torch_counts_it(kv_heads):
+    model, x = Attend(kv_heads=kv_heads), torch.randn(2, 10, 24, requires_grad=True)
+    with sdpa_kernel(SDPBackend.MATH):
+        expected = counted(lambda: model(x).sum())
+    assert flops(layer_shapes(model, x)) == expected
+
+
+def test_a_fused_attention_computes_its_scores_twice():
+    model, x = Attend(), torch.randn(2, 10, 24)
+    aten = torch.ops.aten
+    counts = {  # the fused CPU kernel is missing from torch's table; count it as torch counts the CUDA one
+        aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *a, **o: sdpa_flop(q, k, v),
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: (
+            lambda g, q, k, v, *a, **o: sdpa_backward_flop(g, q, k, v)
+        ),
+    }
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        expected = counted(lambda: model(x).sum(), custom_mapping=counts)
+    assert flops(layer_shapes(model, x), attention_recomputed=True) == expected
+
+
+def test_torch_still_counts_no_fused_attention_on_the_cpu():
+    """The lesson says so; when this fails, torch has learned it and the sentence can go."""
+    q = torch.randn(1, 2, 8, 4, requires_grad=True)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), FlopCounterMode(display=False) as counter:
+        F.scaled_dot_product_attention(q, q, q)
+    assert counter.get_total_flops() == 0
+
+
+def test_reading_shapes_leaves_the_model_and_the_generator_alone():
+    model, images = nn.Sequential(conv_net(), nn.Dropout(0.5)), torch.randn(4, 3, 9, 7)
+    model(images)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    layers = layer_shapes(model, images)
+    assert [layer.name for layer in layers] == ["0.0", "0.3", "0.5"]
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert torch.equal(state, torch.get_rng_state())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_failing_model_leaves_no_hooks_behind():
+    model = conv_net()
+    model(torch.randn(1, 3, 9, 7))
+    with pytest.raises(RuntimeError):
+        layer_shapes(model, torch.randn(1, 4, 9, 7))
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+class BareMatmul(nn.Module):
+    def forward(self, x):
+        return x @ x.T
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "words"),
+    [
+        (BareMatmul(), torch.randn(3, 3), "calls matmul"),
+        (nn.Conv2d(4, 4, 3, groups=2), torch.randn(1, 4, 5, 5), "2 groups"),
+        (nn.Conv1d(4, 4, 3), torch.randn(1, 4, 5), "calls conv1d"),
+    ],
+)
+def test_work_without_a_record_is_refused_and_not_left_out(model, x, words):
+    with pytest.raises(ValueError, match=words):
+        layer_shapes(model, x)
+
+
+def test_flops_adds_over_layers_and_takes_one():
+    linear, conv = Linear("a", 2, 3, 5), Conv2d("b", 1, 2, 3, (3, 3), (4, 4), input_grad=False)
+    assert flops(linear) == Flops(60, 120)
+    assert flops(conv) == Flops(1728, 1728)
+    assert flops([linear, conv, Attention("c", 1, 1, 2, 2, 4)]).total == 180 + 3456 + 6 * 32
+    assert flops([]) == Flops(0, 0)
+
+
+def test_mfu_is_a_share_of_the_rate():
+    assert mfu(3e9, step_time_s=2.0, peak_flops_per_s=6e9) == pytest.approx(0.25)
+    assert six_n_flops(10, 7) == 420
+    for wrong in ({"step_time_s": 0, "peak_flops_per_s": 1}, {"step_time_s": 1, "peak_flops_per_s": -1}):
+        with pytest.raises(ValueError, match="must be above zero"):
+            mfu(1, **wrong)

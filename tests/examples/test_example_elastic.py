@@ -1,0 +1,245 @@
+"""The script under torchrun, for real: to the end, with a rank killed, with two agents, stopped by a signal, resumed.
+
+Each launch takes seconds, so there are six, and one uninterrupted run is what the others are compared with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from course_lib.parallel.data.checkpoint import load_checkpoint
+
+pytestmark = [pytest.mark.xdist_group("example_elastic"), pytest.mark.slow]
+
+SCRIPT = [
+    "-m",
+    "course_lib.examples.train_ddp",
+    "--device",
+    "cpu",
+    "--width",
+    "2",
+    "--every",
+    "5",
+    "--mirror",
+]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--monitor-interval", "0.1"]
+TWO_RANKS = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith(("TORCHELASTIC_", "LOCAL_"))},
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # or restarted ranks look for dead ones: see set_up.py
+    "RES_OPTIONS": "timeout:1 attempts:1",  # a name server that does not answer must not cost five seconds
+}
+_LIMIT_S = 240  # of one launch
+
+
+class Launch:
+    """A process of ours with what it prints; at the end nothing of it is left."""
+
+    def __init__(self, command: list[str], folder: Path, stderr: int = subprocess.STDOUT) -> None:
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=stderr
+        )
+        self.handle = psutil.Process(self.process.pid)
+        self.family: set[psutil.Process] = {self.handle}
+        self.text = ""
+        self.limit = threading.Timer(_LIMIT_S, self.end)
+        self.limit.start()
+
+    def read_until(self, wanted: str) -> None:
+        """Read what it prints, up to a line that holds ``wanted``."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.text += line
+            if wanted in line:
+                self.family |= set(self.handle.children(recursive=True))
+                return
+        raise AssertionError(f"{wanted!r} was never printed:\n{self.text}")
+
+    def finish(self) -> int:
+        """Read to the end; the exit code."""
+        assert self.process.stdout
+        self.text += self.process.stdout.read()
+        return self.process.wait()
+
+    def rank(self, number: int) -> psutil.Process:
+        """The process of a rank, by the environment that torchrun gave it."""
+        children = self.handle.children()
+        return next(child for child in children if child.environ().get("RANK") == str(number))
+
+    def end(self) -> None:
+        self.limit.cancel()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self.family |= set(self.handle.children(recursive=True))
+        for member in self.family:
+            with contextlib.suppress(
+                psutil.NoSuchProcess
+            ):  # psutil compares the start time: no stranger is hit
+                member.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def launched(command: list[str], folder: Path, **options: int) -> Iterator[Launch]:
+    launch = Launch(command, folder, **options)
+    try:
+        yield launch
+        _, left = psutil.wait_procs(launch.family, timeout=15)  # orphaned workers notice within five seconds
+        assert not left, f"left behind: {left}"
+    finally:
+        launch.end()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> tuple[str, dict]:
+    """What a run of two ranks prints, and its last checkpoint."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    with launched([*TWO_RANKS, *SCRIPT, "--workers", "1", "--checkpoint", "run.pt"], folder) as launch:
+        assert launch.finish() == 0, launch.text
+    return launch.text, load_checkpoint(folder / "run.pt")
+
+
+def assert_same_weights(state: dict, other: dict) -> None:
+    assert state["model"].keys() == other["model"].keys()
+    for name, tensor in state["model"].items():
+        assert torch.equal(tensor, other["model"][name]), name
+    momenta = [s["optimizer"]["state"] for s in (state, other)]
+    for number, entry in momenta[0].items():
+        assert torch.equal(entry["momentum_buffer"], momenta[1][number]["momentum_buffer"])
+
+
+@pytest.mark.limit_s(500)
+def test_two_ranks_learn_and_one_of_them_tells(uninterrupted):
+    text, state = uninterrupted
+    assert (state["epoch"], state["step"]) == (2, 22)
+    lines = re.findall(
+        r"^epoch (\d)/3  step (\d+)/22  loss (\S+)  lr .* images/s  saved$", text, re.MULTILINE
+    )
+    assert [(int(epoch), int(step)) for epoch, step, _ in lines] == [
+        (epoch, step) for epoch in (1, 2, 3) for step in (5, 10, 15, 20, 22)
+    ]
+    losses = [float(loss) for *_, loss in lines]
+    assert losses[-1] < 0.7 * losses[0]
+    accuracies = re.findall(r"^epoch (\d)/3  accuracy (\S+)$", text, re.MULTILINE)
+    assert [epoch for epoch, _ in accuracies] == ["1", "2", "3"]
+    assert text.count("world size 2, gloo") == 1
+    assert "images/s]" not in text
+    assert "it/s" not in text  # no progress bar where there is no terminal
+
+
+@pytest.mark.limit_s(500)
+@pytest.mark.parametrize(
+    "killed_rank", [0]
+)  # the one that writes checkpoints, and whose address the others know
+def test_a_rank_killed_in_mid_epoch_costs_the_steps_since_the_checkpoint(
+    uninterrupted, tmp_path, killed_rank
+):
+    command = [*TWO_RANKS, "--max-restarts", "3", *SCRIPT, "--workers", "1", "--checkpoint", "run.pt"]
+    with launched(command, tmp_path) as launch:
+        launch.read_until("epoch 2/3  step 10/22")
+        launch.rank(killed_rank).kill()
+        launch.read_until("Resumed from run.pt")
+        resumed = re.search(r"epoch (\d), step (\d+)/22", launch.text.splitlines()[-1])
+        assert launch.finish() == 0, launch.text
+    saved = re.findall(
+        r"^epoch (\d)/3  step (\d+)/22 .* saved$", launch.text.split("Resumed")[0], re.MULTILINE
+    )
+    assert resumed
+    epoch, step = map(int, resumed.groups())
+    assert epoch == 2
+    assert step in (
+        int(saved[-1][1]),
+        int(saved[-1][1]) + 5,
+    )  # the next may have been written, and not yet told
+    assert step < 20, "the kill came too late to prove anything"
+    assert launch.text.count("Resumed") == 1
+    assert "forcefully exiting" not in launch.text  # the survivor left when it was told to
+    assert_same_weights(load_checkpoint(tmp_path / "run.pt"), uninterrupted[1])
+
+
+@pytest.mark.limit_s(500)
+def test_two_agents_of_one_rank_each_compute_the_same(uninterrupted, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    agent = [*TORCHRUN, "--nnodes", "2", "--nproc-per-node", "1", "--local-addr", "127.0.0.1"]
+    agent += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "two-agents"]
+    with (
+        launched([*agent, "--node-rank", "0", *SCRIPT, "--checkpoint", "run.pt"], tmp_path) as first,
+        launched([*agent, "--node-rank", "1", *SCRIPT, "--checkpoint", "run.pt"], tmp_path) as second,
+    ):
+        assert [first.finish(), second.finish()] == [0, 0], first.text + second.text
+    assert (first.text + second.text).count("accuracy") == 3
+    assert_same_weights(load_checkpoint(tmp_path / "run.pt"), uninterrupted[1])
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory) -> tuple[str, Path]:
+    """What a run of two ranks printed that got SIGTERM in its second epoch, and its checkpoint."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with launched([*TWO_RANKS, *SCRIPT, "--workers", "1", "--checkpoint", "run.pt"], folder) as launch:
+        launch.read_until("epoch 2/3  step 5/22")
+        launch.process.send_signal(signal.SIGTERM)  # torchrun hands it to its ranks, and to their workers
+        assert launch.finish() != 0
+    return launch.text, folder / "run.pt"
+
+
+@pytest.mark.limit_s(500)
+def test_sigterm_lets_all_ranks_finish_the_step_and_save(stopped):
+    text, checkpoint = stopped
+    assert text.count("Stopped by SIGTERM.") == 1
+    state = load_checkpoint(checkpoint)
+    assert state["epoch"] == 1
+    assert 5 <= state["step"] < 22
+    assert f"epoch 2/3  step {state['step']}/22" in text.split("Stopped")[0].splitlines()[-1]
+    assert "killed by signal" not in text  # of a loader's worker
+    assert "Connection closed" not in text
+
+
+def _read_terminal(terminal: int, shown: list[bytes]) -> None:
+    with contextlib.suppress(OSError):  # as Linux says that the other side is closed
+        while text := os.read(terminal, 4096):
+            shown.append(text)
+    os.close(terminal)
+
+
+@pytest.mark.limit_s(500)
+def test_one_process_without_torchrun_goes_on_where_two_ranks_stopped_and_hears_ctrl_c(stopped):
+    _, checkpoint = stopped
+    step = load_checkpoint(checkpoint)["step"]
+    terminal, stderr = pty.openpty()
+    termios.tcsetwinsize(stderr, (24, 80))
+    shown: list[bytes] = []
+    reader = threading.Thread(target=_read_terminal, args=(terminal, shown))
+    reader.start()  # a terminal that nobody reads soon stops whoever writes to it
+    command = [sys.executable, *SCRIPT, "--checkpoint", checkpoint.name, "--bf16", "--accumulate", "2"]
+    with launched(command, checkpoint.parent, stderr=stderr) as launch:
+        os.close(stderr)
+        launch.read_until(f"Resumed from run.pt: epoch 2, step {step}/22")
+        launch.read_until("epoch 2/3  accuracy")
+        launch.process.send_signal(signal.SIGINT)
+        assert launch.finish() == 128 + signal.SIGINT, launch.text
+    reader.join()
+    bar = b"".join(shown).decode()
+    assert "epoch 2:" in bar
+    assert f"{step}/22" in bar
+    assert "world size 1" in launch.text
+    assert "Stopped by SIGINT." in launch.text
+    state = load_checkpoint(checkpoint)
+    assert state["epoch"] == 2
+    assert 1 <= state["step"] < 22

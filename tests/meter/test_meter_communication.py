@@ -1,0 +1,359 @@
+"""The communication meter misses nothing, counts nothing twice, and agrees with the kernel's count of the sockets."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+from socket_bytes import socket_bytes
+
+from course_lib.cluster import Cluster
+from course_lib.meter import Communication, expect, metered
+from course_lib.meter.call import Call
+from course_lib.meter.wire_bytes import traffic
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
+]
+
+N = 4000  # elements; float32: 16 kB, divisible by 2 and 4
+
+
+def recorder_entries() -> int:
+    """How many operations PyTorch's own flight recorder has seen in this process."""
+    import json
+
+    return len(json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False)).get("entries") or [])
+
+
+def direct(me):
+    import warnings
+
+    warnings.simplefilter("ignore")
+    x, n = torch.ones(N), me.world_size
+    dist.all_reduce(x)
+    dist.all_reduce(x, async_op=True).wait()
+    dist.broadcast(x, 1)
+    dist.reduce(x, 1)
+    dist.all_gather([torch.empty(N) for _ in range(n)], x)
+    dist.all_gather_into_tensor(torch.empty(N * n), x)
+    dist.reduce_scatter_tensor(torch.empty(N // n), x)
+    dist.gather(x, [torch.empty(N) for _ in range(n)] if me.rank == 0 else None, 0)
+    dist.scatter(x, [torch.empty(N) for _ in range(n)] if me.rank == 0 else None, 0)
+    dist.all_to_all_single(torch.empty(N), x)
+    dist.barrier()
+    with torch.inference_mode():
+        dist.all_reduce(torch.ones(N))
+
+
+def test_direct_calls_sync_and_async_are_all_seen_once(cluster4):
+    seen = metered(cluster4, direct).communication
+    assert seen.by_operation() == {
+        "all_gather": 8, "all_reduce": 12, "all_to_all": 4, "barrier": 4, "broadcast": 4, "gather": 4, "reduce": 4,
+        "reduce_scatter": 4, "scatter": 4,
+    }  # fmt: skip
+    size = 4 * N
+    assert seen.of(operation="all_reduce").sent_bytes(0) == 3 * 6 * size // 4
+    assert seen.of(operation="all_gather").sent_bytes(0) == 2 * 3 * size
+    assert seen.of(operation="broadcast").total_bytes == 3 * size
+    assert seen.of(operation="scatter").matrix()[0] == [0, size, size, size]
+    assert seen.of(operation="gather").matrix()[3] == [size, 0, 0, 0]
+    assert [call.number for call in seen.of(2).calls] == list(range(1, len(seen.of(2).calls) + 1))
+    lines = {call.line.function for call in seen.calls}
+    assert lines == {"direct"}
+    assert all(call.end_s >= call.start_s for call in seen.calls)
+
+
+def test_it_agrees_with_the_flight_recorder_of_pytorch():
+    def counted(me):
+        before = recorder_entries()
+        direct(me)
+        return recorder_entries() - before
+
+    with Cluster(2) as fresh:  # the recorder keeps a fixed number, and has dropped the oldest on busy ranks
+        run = metered(fresh, counted)
+    assert run[0] < 200, "the recorder's buffer has not run over"
+    if run[0]:
+        assert len(run.communication.of(0).calls) == run[0]
+
+
+def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
+    def measured(me, operation):
+        import time
+        import warnings
+
+        from course_lib.meter.recorder import Recorder
+
+        warnings.simplefilter("ignore")
+        big, n = torch.ones(400_000), me.world_size
+        part = torch.empty(400_000 // n)
+        calls = {
+            "all_reduce": lambda: dist.all_reduce(big),
+            "broadcast": lambda: dist.broadcast(big, 1),
+            "reduce": lambda: dist.reduce(big, 2),
+            "all_gather": lambda: dist.all_gather_into_tensor(torch.empty(400_000 * n), big),
+            "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, big),
+            "gather": lambda: dist.gather(big, [torch.empty(400_000)] * n if me.rank == 0 else None, 0),
+            "scatter": lambda: dist.scatter(big, [torch.ones(400_000)] * n if me.rank == 0 else None, 0),
+            "all_to_all": lambda: dist.all_to_all_single(torch.empty(400_000), big),
+        }
+        calls[operation]()  # connections are made at the first use
+        dist.barrier()
+        time.sleep(0.02)
+        before = socket_bytes()
+        with Recorder(me.rank) as recorder:
+            calls[operation]()
+        dist.barrier()
+        time.sleep(0.02)  # for the last acknowledgement
+        after = socket_bytes()
+        return after[0] - before[0], sum(sum(call.sent_bytes.values()) for call in recorder.calls)
+
+    for operation in (
+        "all_reduce",
+        "broadcast",
+        "reduce",
+        "all_gather",
+        "reduce_scatter",
+        "gather",
+        "scatter",
+        "all_to_all",
+    ):
+        for rank, (kernel, table) in enumerate(cluster4.run(measured, operation)):
+            assert kernel == pytest.approx(table, rel=0.01, abs=2000), f"{operation}, rank {rank}"
+
+
+def ddp(me):
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(100, 100, bias=False) for _ in range(6)]  # 40,000 bytes each
+    model = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.1)
+    for _ in range(2):
+        model(torch.ones(4, 100)).sum().backward()
+    with model.no_sync():
+        model(torch.ones(4, 100)).sum().backward()
+
+
+def test_buckets_of_ddp_are_seen_with_the_line_of_backward(cluster2):
+    seen = metered(cluster2, ddp).communication.of(0)
+    reduced = seen.of(operation="all_reduce")
+    assert reduced.sent_bytes(0) == 2 * 240_000, (
+        "two synchronised steps, each gradient once; no_sync sends nothing"
+    )
+    assert len(reduced.calls) == 3, "one bucket (the first is large) in the first step, two in the second"
+    weights = [call for call in seen.calls if call.operation == "broadcast" and call.size_bytes >= 240_000]
+    assert len(weights) == 1, "rank 0's weights go out once"
+    assert all(call.line.function == "ddp" for call in reduced.calls)
+
+
+def fsdp(me):
+    from torch.distributed.fsdp import fully_shard
+
+    model = torch.nn.Sequential(*[torch.nn.Linear(64, 64, bias=False) for _ in range(3)])
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    model(torch.ones(2, 64)).sum().backward()
+
+
+def test_fully_shard_is_seen(cluster2):
+    seen = metered(cluster2, fsdp).communication.of(0)
+    layer_bytes = 64 * 64 * 4
+    gathers = [
+        call for call in seen.calls if call.operation == "all_gather" and call.size_bytes == layer_bytes // 2
+    ]
+    scatters = [call for call in seen.calls if call.operation == "reduce_scatter"]
+    assert len(gathers) in (5, 6), "once forward and once backward a layer; the last may be kept between them"
+    assert [call.size_bytes for call in scatters] == [layer_bytes] * 3
+
+
+def tensor_parallel(me):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 16))
+    mesh = init_device_mesh("cpu", (me.world_size,))
+    parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    before = len(_open_calls())
+    x = torch.ones(8, 16, requires_grad=True)
+    model(x).sum().backward()
+    return len(_open_calls()) - before
+
+
+def _open_calls():
+    from course_lib.cluster import taps
+
+    return taps._listeners[-1].__self__._open
+
+
+def test_functional_collectives_of_dtensor_are_seen_once(cluster2):
+    run = metered(cluster2, tensor_parallel)
+    reduced = [
+        call
+        for call in run.communication.of(0, operation="all_reduce").calls
+        if call.size_bytes == 8 * 16 * 4
+    ]
+    assert len(reduced) == 2, "one all-reduce forward, one backward (of the input's gradient)"
+    assert run[0] == 2, "and nothing else"
+
+
+def messages(me):
+    x, n = torch.ones(N), me.world_size
+    after, before = (me.rank + 1) % n, (me.rank - 1) % n
+    for work in dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, x, after), dist.P2POp(dist.irecv, torch.empty(N), before)]
+    ):
+        work.wait()
+    pair = dist.new_group([1, 3])
+    if me.rank == 1:
+        dist.send(x[:10], 3, group=pair)
+    if me.rank == 3:
+        dist.recv(torch.empty(10), 1, group=pair)
+
+
+def test_messages_are_seen_with_their_global_peer(cluster4):
+    seen = metered(cluster4, messages).communication
+    assert seen.of(operation="send").matrix() == [
+        [0, 4 * N, 0, 0], [0, 0, 4 * N, 40], [0, 0, 0, 4 * N], [4 * N, 0, 0, 0],
+    ]  # fmt: skip
+    assert seen.of(operation=["send", "recv"]).by_operation() == {"recv": 5, "send": 5}
+    last = seen.of(1, operation="send").calls[-1]
+    assert (last.group, last.sent_bytes) == ((1, 3), {3: 40})
+    assert all(call.end_s is not None for call in seen.of(operation=["send", "recv"]).calls)
+    assert seen.busiest_bytes == seen.received_bytes(3) or seen.busiest_bytes == seen.sent_bytes(1)
+
+
+def autograd_collective(me):
+    from torch.distributed.nn.functional import all_reduce
+
+    x = torch.ones(N, requires_grad=True)
+    (all_reduce(x) * 2).sum().backward()
+
+
+def test_calls_that_a_backward_pass_issues_are_seen(cluster2):
+    assert metered(cluster2, autograd_collective).communication.of(0).by_operation() == {"all_reduce": 2}
+
+
+def test_time_hidden_behind_computing_is_told_from_time_waited(cluster2):
+    def overlapped(me, busy):
+        import time
+
+        if me.rank == 1:
+            time.sleep(0.3)  # the other rank's call lasts as long
+        work = dist.all_reduce(torch.ones(10), async_op=True)
+        end = time.perf_counter() + (0.3 if busy and me.rank == 0 else 0)
+        while time.perf_counter() < end:
+            pass
+        work.wait()
+
+    computing = metered(cluster2, overlapped, True).communication.of(0)
+    waiting = metered(cluster2, overlapped, False).communication.of(0)
+    # However little of a core a busy machine gave to the loop, it computed far more than the one that waited.
+    assert computing.hidden_s(0) > 3 * waiting.hidden_s(0)
+    assert waiting.exposed_s(0) > 3 * waiting.hidden_s(0)
+
+
+def test_with_the_meter_off_nothing_is_left_behind(cluster2):
+    def around(me):
+        from torch._C._distributed_c10d import Work
+
+        from course_lib.cluster import taps
+        from course_lib.meter.recorder import Recorder
+
+        wait = Work.wait
+        with Recorder(me.rank) as recorder:
+            dist.all_reduce(torch.ones(1))
+        dist.all_reduce(torch.ones(1))
+        return len(recorder.calls), taps._library is None, Work.wait is wait
+
+    assert list(cluster2.run(around)) == [(1, True, True)] * 2
+
+
+def test_the_report_reads_well():
+    call = Call(0, 1, "all_reduce", (0, 1), 1024, {1: 1024}, 2, 0.0, 0.002, 0.0015, None)
+    seen = Communication(
+        2, (call, Call(1, 1, "all_reduce", (0, 1), 1024, {0: 1024}, 2, 0.0, 0.004, 0.0, None))
+    )
+    text = str(seen)
+    assert "all_reduce" in text
+    assert "1 KiB" in text
+    assert "4 ms" in text
+    assert "in all 2 KiB; the busiest rank 1 KiB" in text
+    assert str(Communication(2, ())) == "no communication"
+
+
+# -- expectations -----------------------------------------------------------------------------------------------
+
+
+def by_gathering(me, x):
+    parts = [torch.empty_like(x) for _ in range(me.world_size)]
+    dist.all_gather(parts, x)
+    return torch.stack(parts).sum(0)
+
+
+def too_little(me, x):
+    return x * me.world_size  # right, as long as all ranks hold the same
+
+
+def by_ring(me, x):
+    from course_lib.cluster.point_to_point import exchange, recv, send
+
+    n, parts = me.world_size, list(x.clone().chunk(me.world_size))
+    for step in range(2 * (n - 1)):
+        give, take = (me.rank - step) % n, (me.rank - step - 1) % n
+        arrived = torch.empty_like(parts[take])
+        exchange([send(parts[give], (me.rank + 1) % n), recv(arrived, (me.rank - 1) % n)])
+        parts[take] = parts[take] + arrived if step < n - 1 else arrived
+    return torch.cat(parts)
+
+
+def test_expectations_pass_a_ring_and_turn_both_fakes_away(cluster4):
+    x = torch.ones(N)
+    demand = {"sent_bytes": 6 * 4 * N // 4, "num_messages": 6, "only": ("send", "recv")}
+    results = {f.__name__: metered(cluster4, f, x) for f in (by_ring, by_gathering, too_little)}
+    for run in results.values():
+        assert all(torch.equal(result, torch.full((N,), 4.0)) for result in run), (
+            "every one has the right sum"
+        )
+    assert expect(results["by_ring"].communication, **demand) == []
+    gathered = " ".join(expect(results["by_gathering"].communication, **demand))
+    assert "all_gather was called" in gathered
+    assert "rank 0 sent 46.9 KiB, 2 times the 23.4 KiB that the task needs." in gathered
+    assert "sent 3 messages; the task needs 6" in gathered
+    assert "rank 0 sent 0 B, 0 times" in " ".join(expect(results["too_little"].communication, **demand))
+
+
+def test_expectations_by_rank_and_with_tolerance():
+    call = Call(0, 1, "send", (0, 1), 100, {1: 100}, 1, 0.0, 0.0, 0.0, None)
+    seen = Communication(2, (call,))
+    assert expect(seen, sent_bytes=[100, 0], num_messages=[1, 0]) == []
+    assert expect(seen, sent_bytes=[101, 0], tolerance=0.02) == []
+    assert expect(seen, sent_bytes=[101, 0]) != []
+    assert expect(seen, never=["send"]) != []
+    with pytest.raises(ValueError, match="3 numbers were given for 2 ranks"):
+        expect(seen, sent_bytes=[1, 2, 3])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
+def test_bytes_sent_add_up_to_what_each_operation_must_move(n):
+    def total(operation, **kwargs):
+        return sum(
+            sum(traffic(operation, rank=rank, num_ranks=n, size_bytes=840 * n, **kwargs).sent_bytes.values())
+            for rank in range(n)
+        )
+
+    size = 840 * n
+    assert total("all_reduce") == 2 * (n - 1) * size
+    assert total("broadcast", root=n - 1) == (n - 1) * size
+    assert total("broadcast", backend="nccl") == (n - 1) * size
+    assert total("all_gather") == n * (n - 1) * size
+    assert total("reduce_scatter", backend="nccl") == (n - 1) * size
+    assert total("gather") == (n - 1) * size
+    assert total("scatter") == (n - 1) * size // n
+    assert total("all_to_all") == (n - 1) * size
+    assert total("barrier") == 0
+
+
+def test_an_unknown_operation_is_refused():
+    with pytest.raises(ValueError, match="no algorithm is known for operation 'gossip'"):
+        traffic("gossip", rank=0, num_ranks=2, size_bytes=1)

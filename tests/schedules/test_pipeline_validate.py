@@ -1,0 +1,304 @@
+"""What is wrong with a schedule: each sentence, and thousands of broken schedules against an independent judge."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import pytest
+
+from course_lib.cost.pipeline import simulate
+from course_lib.parallel.pipeline import steps_of
+from course_lib.schedules import (
+    SCHEDULES,
+    Action,
+    Schedule,
+    check,
+    from_text,
+    get_schedule,
+    one_f_one_b,
+    peak_in_flight,
+    peak_in_flight_by_stage,
+    validate,
+)
+from course_lib.schedules.stage_times import StageTimes
+
+GRID = [
+    (kind, p, m, v)
+    for kind, known in SCHEDULES.items()
+    for p in (1, 2, 3, 4)
+    for m in (1, 2, 3, 4, 5, 8, 11)
+    for v in ((1, 2, 3) if known.virtual_stages == "any" else (None,))
+]
+A = Action
+
+
+def runs(schedule: Schedule) -> bool:
+    """An independent judge: ranks with mailboxes, in which messages lie in order and carry a note for the judge.
+
+    Every rank runs its row; a rank that needs a message takes the next one from the mailbox of its sender and kind.
+    """
+    s_last, m, rank_of = schedule.num_stages - 1, schedule.num_micro_batches, schedule.rank_of_stage
+    boxes: dict[tuple, deque] = {}
+    kept = [set() for _ in schedule.rows]  # what a rank has of its own
+    places = [0] * schedule.num_ranks
+    moved = True
+    while moved:
+        moved = False
+        for rank, row in enumerate(schedule.rows):
+            while places[rank] < len(row):
+                kind, s, i = row[places[rank]]
+                if not (kind in "FBIW" and 0 <= s <= s_last and 0 <= i < m and rank_of[s] == rank):
+                    return False
+                if (kind, s, i) in kept[rank]:
+                    return False
+                source = {"F": s - 1, "B": s + 1, "I": s + 1}.get(kind)
+                what = "act" if kind == "F" else "grad"
+                if source is not None and 0 <= source <= s_last:
+                    if rank_of[source] == rank:
+                        if (what, s, i) not in kept[rank]:
+                            return False
+                    else:
+                        box = boxes.setdefault((rank_of[source], rank, what), deque())
+                        if not box:
+                            break  # waits
+                        if box.popleft() != (s, i):
+                            return False
+                if kind in "BI" and (
+                    ("F", s, i) not in kept[rank] or {("B", s, i), ("I", s, i)} & kept[rank]
+                ):
+                    return False
+                if kind == "W" and ("I", s, i) not in kept[rank]:
+                    return False
+                kept[rank].add((kind, s, i))
+                goal = {"F": s + 1, "B": s - 1, "I": s - 1}.get(kind)
+                if goal is not None and 0 <= goal <= s_last:
+                    if rank_of[goal] == rank:
+                        kept[rank].add((what, goal, i))
+                    else:
+                        boxes.setdefault((rank, rank_of[goal], what), deque()).append((goal, i))
+                places[rank] += 1
+                moved = True
+    if any(place < len(row) for place, row in zip(places, schedule.rows, strict=True)):
+        return False
+    for s in range(s_last + 1):
+        mine = kept[rank_of[s]]
+        for i in range(m):
+            halves = {("I", s, i), ("W", s, i)} <= mine
+            if ("F", s, i) not in mine or not (("B", s, i) in mine or halves):
+                return False
+    return True
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_what_is_made_can_run(kind):
+    for _, p, m, v in [point for point in GRID if point[0] == kind]:
+        schedule = get_schedule(kind, p, m, num_virtual_stages=v)
+        assert validate(schedule) == () == validate(schedule.aligned())
+        assert check(schedule) is schedule
+        assert runs(schedule)
+
+
+def broken(schedule: Schedule, rng: random.Random) -> Schedule:
+    """The schedule with one cell moved, dropped, doubled, given to another rank or changed."""
+    rows = [list(row) for row in schedule.rows]
+    rank = rng.randrange(len(rows))
+    row = rows[rank]
+    at, other = rng.randrange(len(row)), rng.randrange(len(row))
+    how = rng.choice(["swap", "neighbours", "move", "drop", "double", "give away", "change"])
+    if how == "swap":
+        row[at], row[other] = row[other], row[at]
+    elif how == "neighbours":
+        at = min(at, len(row) - 2)
+        row[at : at + 2] = reversed(row[at : at + 2])
+    elif how == "move":
+        row.insert(other, row.pop(at))
+    elif how == "drop":
+        del row[at]
+    elif how == "double":
+        row.insert(other, row[at])
+    elif how == "give away":
+        rng.choice(rows).append(row.pop(at))
+    else:
+        kind, stage, i = row[at]
+        row[at] = rng.choice(
+            [A(rng.choice("FBIWX"), stage, i), A(kind, stage + rng.choice([-1, 1]), i), A(kind, stage, i + 1)]
+        )
+    return schedule.with_actions(rows)
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_broken_schedules_are_told_from_those_that_still_run(kind):
+    rng, reasons, still = random.Random(f"broken {kind}"), set(), 0
+    for _ in range(1500):
+        p, m = rng.choice([(2, 2), (2, 4), (3, 5), (4, 6)])
+        mutant = get_schedule(kind, p, m)
+        for _ in range(rng.choice([1, 1, 2])):
+            mutant = broken(mutant, rng)
+        problems = validate(mutant)
+        assert (not problems) == runs(mutant), f"{mutant}{problems}"
+        still += not problems
+        reasons |= {problem.reason for problem in problems}
+        for problem in problems:  # where it says that the cell is, it is
+            assert problem.column is None or mutant.actions[problem.rank][problem.column] == problem.action
+        if {problem.reason for problem in problems} <= {"pairing"}:
+            simulate(mutant, StageTimes(1, 1, 1))
+        elif problems[0].reason == "deadlock":
+            with pytest.raises(
+                ValueError, match="never ends: a deadlock, in which a ring of ranks waits for ever"
+            ):
+                simulate(mutant, StageTimes(1, 1, 1))
+    assert still > 20
+    assert reasons >= {"unknown", "misplaced", "doubled", "missing", "order", "deadlock"}
+
+
+ONE_STAGE = [
+    ("F0 F1 B0 B1\nF0 B1 F1 B0", "stage 1 (rank 1) runs B1 before its F1"),
+    ("F0 F1 B0 B1\nF0 F1 B0", "stage 1 (rank 1) never runs B1"),
+    ("F0 F1 F2 B0\nF0 F1 F2 B0 B1 B2", "stage 0 (rank 0) never runs B1 (nor 1 more of its B's)"),
+    ("F0 F1 B0 B1\nF0 F1 F0 B0 B1", "stage 1 (rank 1) runs F0 twice (cells 1 and 3)"),
+    ("F0 F1 I0 B1 W0\nF0 F1 B0 B1 I1", "stage 1 (rank 1) runs B1 and I1 as well: a backward runs whole"),
+    ("F0 I0 W0\nF0 I0", "stage 1 (rank 1) never runs W0, though it runs I0: its weights lack a part"),
+    ("F0 W0\nF0 B0", "stage 0 (rank 0) never runs I0, which its W0 needs"),
+    ("F0 W0 I0\nF0 B0", "stage 0 (rank 0) runs W0 before its I0"),
+    (
+        "F0 B0 F1 B1\nF0 F1 B0 B1",
+        "a deadlock, in which a ring of ranks waits for ever: stage 0 (rank 0) waits at B0 for B0 of stage 1 (rank 1), "
+        "stage 1 (rank 1) waits at F1 for F1 of stage 0 (rank 0)",
+    ),
+    (
+        "F0 F1 B0 B1\nF1 F0 B0 B1",
+        "rank 1 uses the activations of F1 of stage 0 and later those of F0 of stage 0, but rank 0 sends them the "
+        "other way round",
+    ),
+    (
+        "F0 F1 B1 B0\nF0 F1 I0 W0 B1",
+        "rank 0 uses the gradients of B1 of stage 1 and later those of I0 of stage 1",
+    ),
+    ("F0 F1 B0 B1\nF0 F1.0 B0 B1", "rank 1, cell 2: F1.0 is on stage 0, which rank 0 holds"),
+    ("F0 B0\nF0.2 B0", "rank 1, cell 1: F0.2 is on stage 2; stages are 0 to 1"),
+    ("F0 B0\nF7 B0", "rank 1, cell 1: F7.1 is for micro-batch 7; micro-batches are 0 to 1"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), ONE_STAGE)
+def test_each_problem_has_its_sentence(text, sentence):
+    m = 3 if "F2" in text else 2 if "F1" in text or "F7" in text else 1
+    schedule = from_text(text, num_micro_batches=m, rank_of_stage=(0, 1), name="mine")
+    first = validate(schedule)[0]
+    assert str(first).startswith(sentence)
+    assert not runs(schedule)
+    with pytest.raises(ValueError, match="The schedule 'mine' cannot run: "):
+        check(schedule)
+
+
+def test_problems_say_where_and_how_many():
+    schedule = from_text("F0 F1 . B0\nB0 F0 B1 F1", num_micro_batches=2)
+    problems = validate(schedule)
+    assert [(p.reason, p.rank, p.action, p.column) for p in problems] == [
+        ("missing", 0, A("B", 0, 1), None),
+        ("order", 1, A("B", 1, 0), 0),
+        ("order", 1, A("B", 1, 1), 2),
+    ]
+    with pytest.raises(ValueError, match=r"never runs B1 \(and 2 more\)"):
+        check(schedule)
+    letters = schedule.with_actions([[A("X", 0, 0)], [None]])
+    assert "has the letter 'X'; actions are F, B, I, W" in str(validate(letters)[0])
+
+
+def test_a_ring_names_those_in_it_and_not_those_who_wait_outside():
+    outside = from_text("F0 F1 B0 B1\nF0 B0 F1 B1\nF0 F1 B0 B1")
+    assert [str(problem) for problem in validate(outside)] == [
+        "a deadlock, in which a ring of ranks waits for ever: stage 1 (rank 1) waits at B0 for B0 of stage 2 (rank 2), "
+        "stage 2 (rank 2) waits at F1 for F1 of stage 1 (rank 1)"
+    ]
+
+
+def test_a_rank_keeps_the_order_of_its_stages():
+    v = from_text("F0.0 B0.3 F0.3 B0.0\nF0.2 F0.1 B0.1 B0.2", rank_of_stage=(0, 1, 1, 0))
+    assert [str(problem) for problem in validate(v)] == [
+        "stage 3 (rank 0) runs B0 before its F0",
+        "stage 2 (rank 1) runs F0 before F0 of stage 1, which it needs",
+        "stage 1 (rank 1) runs B0 before B0 of stage 2, which it needs",
+    ]
+
+
+def test_forwards_alone():
+    forward = one_f_one_b(2, 3).forward_only()
+    assert validate(forward, forward_only=True) == ()
+    assert {problem.reason for problem in validate(forward)} == {"missing"}
+    assert "is a backward, but this schedule is for forwards alone" in str(
+        validate(one_f_one_b(2, 3), forward_only=True)[0]
+    )
+    assert peak_in_flight(forward) == peak_in_flight_by_stage(forward) == (0, 0)
+    assert validate(forward, forward_only=True, max_in_flight=1) == ()
+
+
+def test_the_limit_of_memory():
+    schedule = get_schedule("gpipe", 3, 4)
+    assert validate(schedule, max_in_flight=4) == ()
+    problems = validate(schedule, max_in_flight=[4, 3, 2])
+    assert [(p.reason, p.rank, p.column) for p in problems] == [("memory", 1, 3), ("memory", 2, 2)]
+    assert str(problems[0]) == (
+        "stage 1 (rank 1) runs F3 with 4 micro-batches in flight on its rank, and the limit is 3: a backward must come "
+        "before it"
+    )
+    assert validate(one_f_one_b(3, 4), max_in_flight=[3, 2, 1]) == ()
+    deadlocked = from_text("F0 B0 F1 B1\nF0 F1 B0 B1")
+    assert [p.reason for p in validate(deadlocked, max_in_flight=1)] == ["deadlock", "memory"]
+    for limit, sentence in (
+        (0, "max_in_flight=0 does not work"),
+        ([1, 2], "max_in_flight has 2 limits for 3 ranks"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            validate(schedule, max_in_flight=limit)
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_messages_in_batches_end_even_when_ranks_wait_for_each_batch(kind):
+    for _, p, m, v in [point for point in GRID if point[0] == kind]:
+        schedule = get_schedule(kind, p, m, num_virtual_stages=v)
+        steps = steps_of(schedule)
+        assert tuple(tuple(step.action for step in mine if step.action) for mine in steps) == schedule.rows
+        for a in range(p):
+            for b in range(p):  # the n-th send of a to b meets the n-th recv
+                sends = [t for step in steps[a] for t in step.sends if t.receiver == b]
+                recvs = [t for step in steps[b] for t in step.recvs if t.sender == a]
+                assert sends == recvs
+                assert a != b or not sends
+        places, moved = [0] * p, True
+        while moved:  # a batch ends when the other end of each of its messages has been started
+            moved = False
+            started = [
+                {t for step in mine[: at + 1] for t in step[0] + step[1]}
+                for mine, at in zip(steps, places, strict=True)
+            ]
+            for rank, mine in enumerate(steps):
+                if places[rank] < len(mine):
+                    step = mine[places[rank]]
+                    peers = [(t, t.receiver) for t in step.sends] + [(t, t.sender) for t in step.recvs]
+                    if all(transfer in started[peer] for transfer, peer in peers):
+                        places[rank] += 1
+                        moved = True
+        assert places == [len(mine) for mine in steps]
+        for mine in steps:
+            here = set()
+            for step in mine:
+                here |= {(t.kind, t.to_stage, t.micro_batch) for t in step.recvs}
+                if step.action and step.action.kind != "W":
+                    letter, stage, i = step.action._replace(kind="F" if step.action.kind == "F" else "B")
+                    source = stage - 1 if letter == "F" else stage + 1
+                    crosses = (
+                        0 <= source < len(rank_of := schedule.rank_of_stage)
+                        and rank_of[source] != rank_of[stage]
+                    )
+                    assert not crosses or (letter, stage, i) in here
+
+
+def test_messages_of_a_deadlock_get_a_sentence():
+    stuck = from_text("F0 B0 F1 B1\nF0 F1 B0 B1")
+    with pytest.raises(
+        ValueError, match="A deadlock: rank 0 waits at B0 for ever; validate says what is wrong"
+    ):
+        steps_of(stuck)
+    assert stuck.aligned().rows == stuck.rows  # an editor can draw it all the same
