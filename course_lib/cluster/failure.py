@@ -12,7 +12,7 @@ from types import TracebackType
 
 import cloudpickle
 
-__all__ = ["Failure", "Frame", "Link", "describe", "file_of", "is_user_code"]
+__all__ = ["Failure", "Frame", "Cause", "describe", "file_of", "is_user_code"]
 
 # What a rank hears when a peer has gone: true, but the cause lies with the peer.
 _ECHO = re.compile(
@@ -36,7 +36,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Link:
+class Cause:
     """One exception of a chain ("raised from")."""
 
     type_name: str
@@ -54,7 +54,7 @@ class Failure:
 
     rank: int
     kind: str
-    chain: tuple[Link, ...]
+    chain: tuple[Cause, ...]
     time_s: float
     pickled: bytes | None = None  # the exception itself, where it survives the journey
 
@@ -95,10 +95,10 @@ class Failure:
 
 def describe(error: BaseException, *, rank: int, kind: str = "raised") -> Failure:
     """A ``Failure`` from an exception that was caught on ``rank``, without the frames of this package."""
-    chain: list[Link] = []
+    chain: list[Cause] = []
     current: BaseException | None = error
     while current is not None and len(chain) < 8:
-        chain.append(Link(type(current).__name__, _message(current), _frames(current.__traceback__)))
+        chain.append(Cause(type(current).__name__, _message(current), _frames(current.__traceback__)))
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     return Failure(rank, kind, tuple(reversed(chain)), time.monotonic(), _pickled(error))
 

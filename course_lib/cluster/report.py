@@ -114,7 +114,7 @@ def place_of(frame: Frame | None) -> str:
 
 def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Failure:
     """The failure of a process that is gone: killed from outside, or left through ``os._exit``. ``text``: its last."""
-    from course_lib.cluster.failure import Link
+    from course_lib.cluster.failure import Cause
 
     size = re.search(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)", text)
     if size:
@@ -128,7 +128,7 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Fai
         message = f"its process was killed by {name}{hint}"
     else:
         message = f"its process ended with exit code {exit_code}, without a word"
-    return Failure(rank, "died", (Link("died", message, ()),), time_s)
+    return Failure(rank, "died", (Cause("died", message, ()),), time_s)
 
 
 def _deed(failure: Failure) -> str:
