@@ -1,6 +1,6 @@
 """What a collective costs by algorithm: time, messages and bytes of every rank, and the bus bandwidth.
 
-The algorithm is a list of rounds (``rounds.py``), the network says how long a round takes (``links.py``); this
+The algorithm is a list of rounds (``rounds.py``), the network says how long a round takes (``network.py``); this
 file adds up. Where links inside a node are faster than links between nodes, the hierarchical form works inside
 each node first and sends between nodes what is left.
 """
