@@ -12,11 +12,7 @@ from types import TracebackType
 
 import cloudpickle
 
-<<<<<<< HEAD
-__all__ = ["Failure", "Frame", "Cause", "describe", "file_of", "is_user_code"]
-=======
-__all__ = ["Cause", "Failure", "Frame", "describe", "is_user_code"]
->>>>>>> main
+__all__ = ["Cause", "Failure", "Frame", "describe", "file_of", "is_user_code"]
 
 # What a rank hears when a peer has gone: true, but the cause lies with the peer.
 _ECHO = re.compile(
