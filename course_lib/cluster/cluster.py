@@ -20,9 +20,10 @@ from course_lib.cluster.arguments import (
 )
 from course_lib.cluster.backends import seats
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
+from course_lib.cluster.left_over import LeftOver
 from course_lib.cluster.links import Links, shape_of
-from course_lib.cluster.report import failed_story, interrupted_story, stuck_story
-from course_lib.cluster.run import Run, in_rank_order
+from course_lib.cluster.report import interrupted_story
+from course_lib.cluster.run import Run, in_rank_order, left_in_words
 from course_lib.cluster.store import meeting_point
 from course_lib.cluster.supervisor import Outcome
 from course_lib.cluster.team import Team
@@ -32,6 +33,8 @@ from course_lib.devices import machine
 __all__ = ["Cluster"]
 
 _UNSET: Any = object()
+_REPLACED = "The ranks were replaced, so that the next call finds none of it."
+_MET_ANEW = "The ranks have met anew, with their variables, so that the next call finds none of it."
 
 
 class Cluster:
@@ -215,11 +218,12 @@ class Cluster:
         return self._team
 
     def _drop_team(self, *, gently: bool = False) -> None:
-        if self._end_team is not None:
-            self._end_team.detach()
-        if self._team is not None:
-            self._team.end(gently=gently)
-        self._team, self._end_team = None, None
+        team, end_team = self._team, self._end_team
+        self._team = self._end_team = None  # first, so that an interrupt leaves nothing half ended behind
+        if team is not None:
+            team.end(gently=gently)
+        if end_team is not None:
+            end_team.detach()  # last: until then, the end of this process would finish an interrupted one
 
     def _ask(
         self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None, show: bool = True
@@ -230,43 +234,49 @@ class Cluster:
             outcome = team.ask(ranks, kind, *details, timeout_s=timeout_s)
             time_s = time.perf_counter() - began_s
             failed = bool(outcome.failures or outcome.standings)
+            left = LeftOver() if failed else team.left_over(outcome)
             results = unpack_all(outcome.parcels)
         except KeyboardInterrupt:
             raise RankInterrupted(self._interrupted()) from None
-        except NotSendable:
-            raise  # the ranks did their work; only this process cannot read the result
+        except NotSendable:  # the ranks did their work; only this process cannot read the result
+            if not left.is_clean:
+                self._settle(team)
+            raise
         except BaseException:
             self._drop_team()
             raise
-        lost = self._settle(team) if outcome.have_left and not failed else ""
+        lines = left.lines if left.is_clean else self._put_in_order(team, left)
         if show:
-            print(in_rank_order(outcome.text) + (f"{lost.lstrip()}\n" if lost else ""), end="")
-        run = Run(results, outcome.text, time_s, self.world_size)
+            print(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in left_in_words(lines)), end="")
+        run = Run(results, outcome.text, time_s, self.world_size, left=lines)
         if failed:
-            raise self._error(team, outcome, run, timeout_s) from _cause(outcome)
+            error = self._error(team, outcome, run, timeout_s)
+            raise error from (error.failure.exception if error.failure else None)
         return run
+
+    def _put_in_order(self, team: Team, left: LeftOver) -> tuple[str, ...]:
+        """Free the ranks of what a call has left, and say what became of them."""
+        with_variables = team.keeps_variables
+        lost = self._settle(team, keep=not left.needs_new_ranks).strip()
+        if lost or not left.lines:
+            return (*left.lines, lost) if lost else ()
+        return (*left.lines, _MET_ANEW if with_variables else _REPLACED)
 
     def _error(self, team: Team, outcome: Outcome, run: Run, timeout_s: float | None) -> RankError:
         """Bring the ranks back into order, and tell what happened."""
         first = first_failure(outcome.failures)
-        if first is not None:
-            others: dict[int, Any] = {**team.look(outcome.parcels), **outcome.standings, **outcome.failures}
-            del others[first.rank]
-            story = failed_story(first, others, self.world_size)
-        else:
-            limit_s = None if outcome.hopeless else timeout_s
-            story = stuck_story(outcome.standings, self.world_size, timeout_s=limit_s)
+        story = team.story(outcome, timeout_s=timeout_s)
         story += self._settle(team)
         kind = RankTimeout if first is None else RankFailed
         return kind(story, failures=outcome.failures, run=run)
 
-    def _settle(self, team: Team) -> str:
+    def _settle(self, team: Team, *, keep: bool = True) -> str:
         """After a failure: keep the ranks where their cells have variables and they can be freed, else end them."""
         if not team.keeps_variables:
             self._drop_team()
             return ""
         try:
-            kept = team.recover()
+            kept = keep and team.recover()
         except BaseException:
             self._drop_team()
             raise
@@ -286,8 +296,3 @@ class Cluster:
         except BaseException:  # a second interrupt, while this one is dealt with
             self._drop_team()
             raise
-
-
-def _cause(outcome: Outcome) -> Exception | None:
-    first = first_failure(outcome.failures)
-    return first.exception if first else None

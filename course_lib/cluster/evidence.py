@@ -1,56 +1,67 @@
 """Where a rank stands, asked from outside while it is busy or stuck.
 
 A small thread in every rank answers. It can, because a collective that blocks waits in C++ with Python's lock
-released. It reads the main thread's stack, and PyTorch's flight recorder, which numbers every collective.
+released. It reads the main thread's stack, this rank's account of what it has begun, and PyTorch's flight recorder.
 Where even the thread is silent (the lock is held, the process is stopped), ``faulthandler`` on a signal still prints.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import threading
 import time
 import traceback
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any
 
+from course_lib.cluster.begun import Begun, Channel, groups_here, ranks_of
 from course_lib.cluster.failure import Frame, is_user_code
+from course_lib.cluster.flight import RECORDER_SIZE, Operation, entries_since
+from course_lib.cluster.ledger import Ledger
 
-__all__ = ["Operation", "Standing", "Witness", "parse_stacks"]
+__all__ = ["RECORDER_SIZE", "Accounts", "Operation", "Standing", "Witness", "parse_stacks"]
 
 
 # These stand around ``Work.wait``, and are not the place where a rank waits.
-_AROUND_WAIT = ("/cluster/shaping.py", "/meter/recorder.py")
-RECORDER_SIZE = 256  # entries that PyTorch's flight recorder keeps in a rank
-_DTYPE_NAMES = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "int64", "Int": "int32"}
+_AROUND_WAIT = ("/cluster/shaping.py", "/cluster/ledger.py", "/meter/recorder.py")
+_NUM_RECENT = 16  # operations that are told: enough to compare what ranks have called
+# Functions of torch.distributed that wait for other ranks without a ``Work``.
+_MEETINGS = ("monitored_barrier", "new_group", "_new_group_with_tag", "init_process_group")
 
 
 @dataclass(frozen=True)
-class Operation:
-    """A collective or a message that a rank has begun in this call, by the flight recorder."""
+class Accounts:
+    """What a rank has begun in this call, so that ranks can be compared."""
 
-    name: str  # "all_reduce", "send 0->1"
-    number: int  # counted from 1 within the call; messages are not counted
-    group: str  # "0" is the default group
-    is_message: bool  # point-to-point
-    is_done: bool
-    shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[str, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)  # collectives, by group
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the ranks of each
+    made: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # asked of new_group, by name, oldest first
+    sent: Mapping[Channel, int] = field(default_factory=dict)
+    posted: Mapping[Channel, int] = field(default_factory=dict)  # receives
+    received: Mapping[Channel, int] = field(default_factory=dict)  # receives that are over
+    posted_any: Mapping[tuple[str, int], int] = field(default_factory=dict)  # from anyone, by group and tag
+    let_go: tuple[Begun, ...] = ()  # messages whose ``Work`` was forgotten
+    recent: tuple[Operation, ...] = ()  # the newest collectives
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What one rank is doing now. ``operation`` is the oldest unfinished one, or else the newest."""
+    """What one rank is doing now. ``operation``: what it waits for, or else the oldest unfinished or the newest one."""
 
     rank: int
     operation: Operation | None
     frames: tuple[Frame, ...]  # of the main thread, outermost first
     num_collectives: int | None = None  # begun in the default group in this call; None where nobody counted
-    state: str = "running"  # "running", "stopped", "silent", "returned"
+    state: str = "running"  # "running", "stopped", "silent", "returned", "absent"
+    message: Begun | None = None  # that the main thread waits for
+    is_in_wait: bool = False  # the main thread is inside ``Work.wait``
+    is_asleep: bool = False  # the system says that the main thread does not run
+    accounts: Accounts | None = None
 
     @property
     def pending(self) -> Operation | None:
@@ -60,8 +71,20 @@ class Standing:
     def is_blocked(self) -> bool:
         """Whether the main thread sits inside communication, not in code of its own."""
         inner = self.frames[-1].filename.replace("\\", "/") if self.frames else ""
-        waits = ("/torch/autograd/graph.py", "/cluster/point_to_point.py")
-        return "/torch/distributed/" in inner or inner.endswith(waits)
+        return self.is_in_wait or "/torch/distributed/" in inner or inner.endswith("/torch/autograd/graph.py")
+
+    @property
+    def meeting(self) -> str:
+        """The function of torch.distributed in which it waits for other ranks without a ``Work``; mostly empty."""
+        if self.is_in_wait or not self.is_blocked:
+            return ""
+        names = [
+            frame.function
+            for frame in self.frames
+            if "/torch/distributed/" in frame.filename.replace("\\", "/")
+        ]
+        found = [name for name in names if name in _MEETINGS]
+        return found[0].replace("_new_group_with_tag", "new_group") if found else ""
 
     @property
     def where(self) -> Frame | None:
@@ -72,13 +95,13 @@ class Standing:
 class Witness:
     """In the rank: knows when the present call began, and answers questions from a thread of its own."""
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, ledger: Ledger) -> None:
         self._rank, self._main_thread = rank, threading.main_thread().ident or 0
-        self._began_ns, self._first_number = time.time_ns(), 0
+        self._ledger, self._began_ns = ledger, time.time_ns()
 
     def mark_call(self) -> None:
-        """A call begins now: number its collectives from 1, forget the earlier ones."""
-        self._began_ns, self._first_number = time.time_ns(), _sequence_number()
+        """A call begins now: forget the collectives before it."""
+        self._began_ns = time.time_ns()
 
     def answer_questions(self, watch: Connection) -> None:
         """The thread's life: each question gets a ``Standing``. When the parent is gone, so is this rank."""
@@ -90,59 +113,59 @@ class Witness:
                 os.killpg(os.getpgrp(), signal.SIGKILL)  # this rank leads its own group: its children go too
 
     def _standing(self) -> Standing:
-        entries = [entry for entry in _flight_recorder() if entry.get("time_created_ns", 0) >= self._began_ns]
-        before = self._numbers_before(entries)
-        operations = [_operation(entry, before) for entry in entries]
-        pending = [operation for operation in operations if not operation.is_done]
-        numbers = [operation.number for operation in operations if operation.group == "0"]
-        last = pending[0] if pending else operations[-1] if operations else None
-        return Standing(self._rank, last, _stack_of(self._main_thread), max(numbers, default=0))
+        is_in_wait, waited = self._ledger.waits_for(self._main_thread)
+        operations = entries_since(self._began_ns, self._ledger.before)
+        counts = self._ledger.counts()
+        for operation in operations:  # of a group that has gone since, too
+            counts[operation.group] = max(counts.get(operation.group, 0), operation.number)
+        message = waited if waited is not None and waited.is_message else None
+        return Standing(
+            self._rank,
+            None if message is not None else _present(operations, waited),
+            _stack_of(self._main_thread),
+            counts.get("0", 0),
+            message=message,
+            is_in_wait=is_in_wait,
+            is_asleep=_is_asleep(),
+            accounts=self._accounts(operations, counts),
+        )
 
-    def _numbers_before(self, entries: list[dict[str, Any]]) -> dict[str, int]:
-        """By group, the number of the last collective before this call: what to subtract to count from 1.
-
-        The recorder's first entry of the call tells, unless the call has run out of the recorder's buffer. Then the
-        group's own count must do, which is too large where messages were sent: it includes them.
-        """
-        before: dict[str, int] = {}
-        for entry in entries:
-            if not entry.get("is_p2p"):
-                before.setdefault(_group_of(entry), entry.get("collective_seq_id", 1) - 1)
-        if len(entries) >= RECORDER_SIZE and "0" in before:
-            before["0"] = min(before["0"], self._first_number)
-        return before
-
-
-def _operation(entry: dict[str, Any], before: dict[str, int]) -> Operation:
-    group, is_message = _group_of(entry), bool(entry.get("is_p2p"))
-    number = 0 if is_message else entry.get("collective_seq_id", 0) - before.get(group, 0)
-    name = str(entry.get("profiling_name", "?")).partition(":")[2] or "?"
-    shapes = tuple(tuple(shape) for shape in entry.get("input_sizes", []))
-    dtypes = tuple(_DTYPE_NAMES.get(name, name.lower()) for name in entry.get("input_dtypes", []))
-    return Operation(name, number, group, is_message, bool(entry.get("retired", True)), shapes, dtypes)
-
-
-def _group_of(entry: dict[str, Any]) -> str:
-    return str((entry.get("process_group") or ["0"])[0])
+    def _accounts(self, operations: list[Operation], counts: dict[str, int]) -> Accounts:
+        page = self._ledger.page
+        return Accounts(
+            counts=counts,
+            groups={name: ranks_of(group) for name, group in groups_here()},
+            made=dict(self._ledger.made),
+            sent=dict(page.sent),
+            posted=dict(page.posted),
+            received=dict(page.received),
+            posted_any=dict(page.posted_any),
+            let_go=self._ledger.let_go(),
+            recent=tuple(operations[-_NUM_RECENT:]),
+        )
 
 
-def _flight_recorder() -> list[dict[str, Any]]:
-    """PyTorch's own record of what this process has sent off, oldest first; empty where torch keeps none."""
-    c10d = getattr(getattr(sys.modules.get("torch"), "_C", None), "_distributed_c10d", None)
-    dump = getattr(c10d, "_dump_fr_trace_json", None)
-    return (json.loads(dump(True, False)).get("entries") or []) if dump else []
+def _present(operations: list[Operation], waited: Begun | None) -> Operation | None:
+    """The operation to name: the one waited for, else the oldest unfinished, else the newest."""
+    if waited is not None:
+        for operation in operations:
+            if (operation.group, operation.number) == (waited.group, waited.number):
+                return operation
+        return Operation(waited.name, waited.number, waited.group, False, False, (), ())
+    pending = [operation for operation in operations if not operation.is_done]
+    return pending[0] if pending else operations[-1] if operations else None
 
 
-def _sequence_number() -> int:
-    """How many collectives the default group has seen."""
-    import torch.distributed as dist
-
-    if not dist.is_initialized():
-        return 0
+def _is_asleep() -> bool:
+    """Whether the main thread is waiting for something, by the system's word; False where it does not tell."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return False  # a thread of autograd computes for it
     try:
-        return dist.group.WORLD._get_sequence_number_for_group()  # type: ignore[union-attr]
-    except (RuntimeError, AttributeError):  # not every back end counts
-        return 0
+        with open("/proc/self/stat") as file:  # of a process: that of its main thread
+            return file.read().rpartition(")")[2].split()[0] == "S"
+    except (OSError, IndexError):
+        return False
 
 
 def parse_stacks(text: str, rank: int, state: str) -> Standing:

@@ -12,7 +12,7 @@ from types import TracebackType
 
 import cloudpickle
 
-__all__ = ["Cause", "Failure", "Frame", "describe", "is_user_code"]
+__all__ = ["Cause", "Failure", "Frame", "describe", "file_of", "is_user_code"]
 
 # What a rank hears when a peer has gone: true, but the cause lies with the peer.
 _ECHO = re.compile(
@@ -20,8 +20,11 @@ _ECHO = re.compile(
     r"|ncclremoteerror|ranks? .* failed to pass monitored",
     re.IGNORECASE,
 )
-_HERE = Path(__file__).resolve().parent
-_LIBRARY = str(_HERE.parent).replace("\\", "/")
+_LIBRARY = str(Path(__file__).resolve().parents[1]).replace("\\", "/")
+# What stands around a learner's function: of no interest to who reads where it failed.
+_MACHINERY = tuple(f"{_LIBRARY}/{room}/" for room in ("cluster", "meter", "learn"))
+_LONGEST_MESSAGE = 2000  # characters: more than anybody reads
+_LARGEST_EXCEPTION_BYTES = 1 << 20  # as it travels
 
 
 @dataclass(frozen=True)
@@ -106,16 +109,40 @@ def is_user_code(filename: str) -> bool:
         return False
     path = filename.replace("\\", "/")
     if path.startswith(_LIBRARY):
-        return path.startswith(
-            f"{_LIBRARY}/learn/exercises/"
-        )  # the examples there stand in for a learner's code
+        return _is_exercise(path)
     return not ("/site-packages/" in path or "/lib/python3" in path)
 
 
+def file_of(frame: Frame) -> str:
+    """The file as a person says it: "cell", "train.py"."""
+    in_cell = "ipykernel_" in frame.filename or frame.filename.startswith(("<cell", "<ipython"))
+    return "cell" if in_cell else frame.filename.replace("\\", "/").rpartition("/")[2]
+
+
 def _frames(trace: TracebackType | None) -> tuple[Frame, ...]:
+    """The way from the learner's function to where it failed, without the machinery around it and inside it."""
     summary = traceback.extract_tb(trace)
     frames = [Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in summary]
-    return tuple(frame for frame in frames if not frame.filename.startswith(str(_HERE)))
+    frames = [frame for frame in frames if not _is_machinery(frame.filename)]
+    own = [place for place, frame in enumerate(frames) if is_user_code(frame.filename)]
+    theirs = [place for place in own if not _is_exercise(frames[place].filename)]
+    if theirs:  # a judge of an exercise called it; inside torch.distributed it is always the same way
+        frames = [
+            frame
+            for place, frame in enumerate(frames)
+            if not _is_exercise(frame.filename)
+            and not (place > theirs[-1] and "/torch/distributed/" in frame.filename.replace("\\", "/"))
+        ]
+    return tuple(frames)
+
+
+def _is_machinery(filename: str) -> bool:
+    return filename.replace("\\", "/").startswith(_MACHINERY) and not _is_exercise(filename)
+
+
+def _is_exercise(filename: str) -> bool:
+    """The judges of exercises, and their examples, which stand in for a learner's code."""
+    return filename.replace("\\", "/").startswith(f"{_LIBRARY}/learn/exercises/")
 
 
 def _pickled(error: BaseException) -> bytes | None:
@@ -124,6 +151,8 @@ def _pickled(error: BaseException) -> bytes | None:
         return None
     try:
         body = cloudpickle.dumps(error)
+        if len(body) > _LARGEST_EXCEPTION_BYTES:
+            return None
         pickle.loads(body)
     except Exception:
         return None
@@ -132,6 +161,10 @@ def _pickled(error: BaseException) -> bytes | None:
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error)
+        text = str(error)
     except Exception:
         return "(its message could not be made)"
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    half = _LONGEST_MESSAGE // 2
+    return f"{text[:half]} ... {len(text) - 2 * half:,} characters left out ... {text[-half:]}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from course_lib.cluster.backends import Seat, shared_nccl_env
 from course_lib.cluster.rank import Rank
 
-__all__ = ["Place", "is_member", "join", "leave"]
+__all__ = ["Place", "join", "leave"]
 
 _COLLECTIVE_TIMEOUT = timedelta(hours=24)  # the supervisor's own deadline comes first, and knows more
 
@@ -58,13 +58,6 @@ def join(place: Place, *, generation: int) -> Rank:
             device_id=device if place.seat.backend == "nccl" else None,
         )
     return Rank(place.rank, place.world_size, device, backend, local_rank=place.rank)
-
-
-def is_member() -> bool:
-    """Whether this rank is in a process group: a function may have left it, as scripts do at their end."""
-    import torch.distributed as dist
-
-    return dist.is_available() and dist.is_initialized()
 
 
 def leave() -> None:

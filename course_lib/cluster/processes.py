@@ -51,6 +51,14 @@ class RankProcess:
     def sentinel(self) -> int:
         return self.process.sentinel
 
+    @property
+    def is_alive(self) -> bool:
+        """Safe to ask at any time, also of a process whose handle was closed."""
+        try:
+            return self.process.is_alive()
+        except ValueError:
+            return False
+
     def interrupt(self) -> None:
         """Ask a function that is busy in Python to end."""
         self._signal(signal.SIGUSR2)
@@ -61,10 +69,9 @@ class RankProcess:
 
     def kill(self) -> None:
         """End the process and the children it has started, at once."""
-        pid = self.process.pid
-        if pid is not None and self.process.is_alive():
+        if self.is_alive and self.process.pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
 
     def end_children(self) -> None:
@@ -75,9 +82,10 @@ class RankProcess:
                 os.killpg(pid, signal.SIGKILL)
 
     def wait(self, timeout_s: float) -> bool:
-        """True when the process has ended; then its handle and its lines are closed."""
-        self.process.join(timeout_s)
-        if self.process.is_alive():
+        """True when the process has ended; then its handle and its lines are closed. Safe to repeat."""
+        with contextlib.suppress(ValueError):  # closed by an earlier call, which was interrupted
+            self.process.join(timeout_s)
+        if self.is_alive:
             return False
         self.work.close()
         self.watch.close()
@@ -85,7 +93,7 @@ class RankProcess:
         return True
 
     def _signal(self, number: int) -> None:
-        if self.process.pid is not None and self.process.is_alive():
+        if self.is_alive and self.process.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 

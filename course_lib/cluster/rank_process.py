@@ -17,17 +17,22 @@ from course_lib.cluster import cell
 from course_lib.cluster.context import Context, apply
 from course_lib.cluster.evidence import Witness
 from course_lib.cluster.failure import describe
-from course_lib.cluster.group import Place, is_member, join, leave
+from course_lib.cluster.group import Place, join, leave
+from course_lib.cluster.ledger import Ledger
 from course_lib.cluster.links import Shape
 from course_lib.cluster.rank import Rank
+from course_lib.cluster.remains import Gatherer, Remains
 from course_lib.cluster.shape_switch import ShapeSwitch
+from course_lib.cluster.surroundings import Surroundings
 from course_lib.cluster.text import Catcher
 from course_lib.cluster.wire import NotSendable, Parcel, pack, unpack
 
 __all__ = ["Interrupted", "current_rank", "serve"]
 
-Answer = tuple[str, Any, str, bool]
+Answer = tuple[str, Any, str, Remains | None]
+_SETTLE_S = 0.3  # for what a function has left under way to end by itself
 
+_NOTHING = Parcel((4,), (b"\x80\x05N.",), None)  # None, pickled
 _here: Rank | None = None  # set once, when this process becomes a rank
 
 
@@ -48,9 +53,10 @@ def serve(place: Place, context: Context, work: Connection, watch: Connection) -
     stacks = open(place.folder / f"stacks-{place.rank}", "w")  # noqa: SIM115 - faulthandler needs it open
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
-    witness = Witness(place.rank)
+    ledger = Ledger()
+    witness = Witness(place.rank, ledger)
     threading.Thread(target=witness.answer_questions, args=(watch,), daemon=True).start()
-    worker = _Worker(place, catcher, witness)
+    worker = _Worker(place, catcher, witness, ledger)
     work.send(worker.start(context))
     while True:
         try:
@@ -65,19 +71,28 @@ def serve(place: Place, context: Context, work: Connection, watch: Connection) -
 
 class _Worker:
     """What a rank can be asked. Each answer is ("done" | "failed", a parcel or a ``Failure``, the text printed, and
-    whether the rank is still in the process group that it should be in).
+    what the call has left on this rank).
     """
 
-    def __init__(self, place: Place, catcher: Catcher, witness: Witness) -> None:
+    def __init__(self, place: Place, catcher: Catcher, witness: Witness, ledger: Ledger) -> None:
         self._place, self._catcher, self._witness = place, catcher, witness
         self._pid = os.getpid()
         self._interrupt = _Interrupt()
         self._namespace: dict[str, Any] = {}  # of the cells
         self._me: Rank | None = None
         self._switch = ShapeSwitch(place)
+        self._ledger, self._gatherer = ledger, Gatherer(ledger)
+        self._surroundings: Surroundings | None = (
+            None  # from the moment that all is as a function shall find it
+        )
 
     def start(self, context: Context) -> Answer:
-        return self._answer(lambda: self._join(0), context)
+        def begin() -> None:
+            self._ledger.listen()
+            self._join(0)
+            self._surroundings = Surroundings()
+
+        return self._answer(begin, context)
 
     def reset(self, generation: int) -> Answer:
         """Leave the process group and meet the others in a new one; the namespace of the cells stays."""
@@ -92,14 +107,13 @@ class _Worker:
         """Call the function in ``parcel``, which holds (function, args, kwargs)."""
 
         def call() -> Any:
-            os.environ.update(env or {})
             function, args, kwargs = unpack(parcel)
-            with self._interrupt.allowed(), self._switch.work():
+            with _added_to_environment(env or {}), self._interrupt.allowed(), self._switch.work():
                 value = function(self._me, *args, **kwargs)
                 _finish_device(self._me)
             return value
 
-        return self._answer(call, context)
+        return self._answer(call, context, tidy=True)
 
     def cell(self, source: str, number: int, context: Context | None) -> Answer:
         """Run the text of a cell in the lasting namespace; its value is the ``repr`` of the last expression."""
@@ -111,7 +125,12 @@ class _Worker:
                 _finish_device(self._me)
             return shown
 
-        return self._answer(execute, context)
+        return self._answer(execute, context, of_cells=True)
+
+    def settle(self) -> Answer:
+        """Give what the last call has left under way a moment to end, and look again."""
+        self._gatherer.settle(_SETTLE_S)
+        return "done", _NOTHING, self._catcher.take(), self._remains(with_threads=True)
 
     def push(self, parcel: Parcel, context: Context | None) -> Answer:
         return self._answer(lambda: self._namespace.update(unpack(parcel)), context)
@@ -132,6 +151,7 @@ class _Worker:
         me = join(self._place, generation=generation)
         self._switch.renew()
         self._me = _here = self._switch.shaped(me)
+        self._gatherer.remember_world()
 
     def _use(self, shape: Shape | None) -> None:
         global _here
@@ -139,14 +159,18 @@ class _Worker:
         if self._me is not None:
             self._me = _here = self._switch.shaped(self._me)
 
-    def _answer(self, do: Callable[[], Any], context: Context | None = None) -> Answer:
+    def _answer(
+        self,
+        do: Callable[[], Any],
+        context: Context | None = None,
+        *,
+        tidy: bool = False,
+        of_cells: bool = False,
+    ) -> Answer:
         rank = self._place.rank
         answer: tuple[str, Any]
         try:
-            if context is not None:
-                apply(context, self._place)
-                self._use(context.shape)
-            self._witness.mark_call()
+            self._begin(context, tidy=tidy, of_cells=of_cells)
             answer = ("done", pack(do(), folder=self._place.folder, what=f"the result of rank {rank}"))
         except NotSendable as error:
             answer = ("failed", describe(error, rank=rank, kind="unsendable"))
@@ -157,9 +181,38 @@ class _Worker:
         if os.getpid() != self._pid:  # a fork that came back from the function: the rank itself answers
             self._catcher.flush()
             os._exit(0)
+        remains = self._remains(with_threads=tidy)
         if not self._place.process_group:
             leave()  # the group that the function made itself; its frames are gone by now
-        return *answer, self._catcher.take(), is_member() or not self._place.process_group
+        return *answer, self._catcher.take(), remains
+
+    def _begin(self, context: Context | None, *, tidy: bool, of_cells: bool) -> None:
+        """Make everything as the call shall find it, and count from here."""
+        surroundings = self._surroundings
+        if surroundings is not None and tidy and surroundings.enter_run():
+            self._gatherer.keep_threads()
+        if surroundings is not None and of_cells:
+            surroundings.enter_cells()
+        if context is not None:
+            apply(context, self._place)
+            self._use(context.shape)
+            if surroundings is not None:
+                surroundings.rebase()
+        if not tidy:
+            self._gatherer.keep_threads()
+        self._gatherer.begin()
+        self._witness.mark_call()
+
+    def _remains(self, *, with_threads: bool) -> Remains | None:
+        """What the call has left here, and what of it could be put back."""
+        put_back = self._surroundings.tidy() if self._surroundings is not None else ()
+        is_whole = self._surroundings is None or self._surroundings.is_whole
+        return self._gatherer.gather_any(
+            own_group=not self._place.process_group,
+            with_threads=with_threads,
+            put_back=put_back,
+            is_whole=is_whole,
+        )
 
 
 class _Interrupt:
@@ -183,6 +236,21 @@ class _Interrupt:
         if self._inside:
             self._inside = False
             raise Interrupted("interrupted from the notebook")
+
+
+@contextlib.contextmanager
+def _added_to_environment(env: dict[str, str]) -> Iterator[None]:
+    """What leads ``env://`` to the store of this call, for as long as the call lasts."""
+    before = {name: os.environ.get(name) for name in env}
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is not None:
+                os.environ[name] = value
+            else:
+                os.environ.pop(name, None)
 
 
 def _become_own_group() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import linecache
+import re
 import signal
 from collections.abc import Mapping
 
-from course_lib.cluster.evidence import Operation, Standing
-from course_lib.cluster.failure import Failure, Frame
+from course_lib.cluster.begun import Begun
+from course_lib.cluster.evidence import Accounts, Operation, Standing
+from course_lib.cluster.failure import Failure, Frame, file_of
+from course_lib.cluster.reasons import numbered, rank_list, reasons
 
 __all__ = [
     "died",
@@ -16,8 +19,9 @@ __all__ = [
     "place_of",
     "standing_line",
     "stuck_story",
-    "waits_for_all",
 ]
+
+_LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
 
 
 def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world_size: int) -> str:
@@ -29,22 +33,24 @@ def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world
         lines.append(advice)
     if others:
         lines += ["", "Where the other ranks stood:"]
-        lines += [f"  rank {rank}  {_other(others[rank], first)}" for rank in sorted(others)]
+        lines += _alike({rank: _other(state, first) for rank, state in others.items()})
     return "\n".join(lines)
 
 
 def stuck_story(standings: Mapping[int, Standing], world_size: int, *, timeout_s: float | None) -> str:
     """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: no hope."""
-    names = _ranks([s.rank for s in standings.values() if s.state != "returned"]).capitalize()
+    names = rank_list(
+        [s.rank for s in standings.values() if s.state not in ("returned", "absent")]
+    ).capitalize()
     if timeout_s is None:
         head = f"{names} of {world_size} can never finish: the call they wait in will not be answered."
     else:
         head = f"{names} of {world_size} had not finished after timeout_s = {timeout_s:g} s."
     lines = [head, ""]
     lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
-    missing = _who_never_came(standings)
-    if missing:
-        lines += ["", missing]
+    why = reasons(standings)
+    if why:
+        lines += ["", *why]
     elif timeout_s is not None:
         lines += ["", "If they only needed longer, pass a larger timeout_s."]
     return "\n".join(lines)
@@ -60,35 +66,63 @@ def interrupted_story(standings: Mapping[int, Standing], world_size: int) -> str
 def standing_line(standing: Standing) -> str:
     """Where one rank stands, in a line: "waits in all_reduce #4 (float32, 3 x 4), cell, line 8, in step"."""
     at = f", at {place_of(standing.where)}" if standing.where else ""
+    if standing.state == "absent":
+        return "does not take part in this call"
     if standing.state == "returned":
         last = standing.operation
-        return "had returned" + (f", after {_numbered(last)}" if last else " without a collective")
+        return "had returned" + (
+            f", after {numbered(last, _members(standing, last))}" if last else _without(standing)
+        )
     if standing.state == "stopped":
         return f"is stopped by a signal (SIGSTOP): its process does not run{at}"
     if standing.state == "silent":
         return f"does not answer: something holds Python's lock{at}"
+    if standing.message is not None:
+        return f"waits in {_end_of(standing.message)}{at}"
+    if standing.meeting:
+        return f"waits in {standing.meeting}{at}"
     pending = standing.pending
     if pending is None:
-        return f"waits in a send or a receive{at}" if standing.is_blocked else f"runs on{at}"
+        return f"waits in torch.distributed{at}" if standing.is_in_wait else f"runs on{at}"
     verb = "waits in" if standing.is_blocked else "has not finished"
-    return f"{verb} {_numbered(pending)}{_payload(pending)}{at}"
+    return f"{verb} {numbered(pending, _members(standing, pending))}{_payload(pending)}{at}"
+
+
+def _without(standing: Standing) -> str:
+    has_sent = standing.accounts is not None and (standing.accounts.sent or standing.accounts.posted)
+    return "" if has_sent else " without a collective"
+
+
+def _members(standing: Standing, operation: Operation) -> tuple[int, ...]:
+    return (standing.accounts or Accounts()).groups.get(operation.group, ())
+
+
+def _end_of(message: Begun) -> str:
+    """A receive from rank 1 (float32, 2 x 3)."""
+    peer = "anyone" if message.peer is None else f"rank {message.peer}"
+    what = f"a receive from {peer}" if message.name == "irecv" else f"a send to {peer}"
+    return f"{what} ({message.dtype}, {' x '.join(map(str, message.shape)) or 'one number'})"
 
 
 def place_of(frame: Frame | None) -> str:
     """A line of code as a person says it: "cell, line 8, in step"; a cell's number would change with each run."""
     if frame is None:
         return "an unknown line"
-    in_cell = "ipykernel_" in frame.filename or frame.filename.startswith(("<cell", "<ipython"))
     function = "" if frame.function.startswith("<module") else f", in {frame.function}"
-    name = "cell" if in_cell else frame.filename.replace("\\", "/").rpartition("/")[2]
-    return f"{name}, line {frame.line_number}{function}"
+    return f"{file_of(frame)}, line {frame.line_number}{function}"
 
 
-def died(rank: int, exit_code: int | None, time_s: float) -> Failure:
-    """The failure of a process that is gone: killed from outside, or left through ``os._exit``."""
+def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Failure:
+    """The failure of a process that is gone: killed from outside, or left through ``os._exit``. ``text``: its last."""
     from course_lib.cluster.failure import Cause
 
-    if exit_code is not None and exit_code < 0:
+    size = re.search(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)", text)
+    if size:
+        message = (
+            f"a message of {int(size[1]):,} bytes came for a receive of {int(size[2]):,} bytes, which ends a process "
+            "under gloo (do shape and dtype agree at both ends?)"
+        )
+    elif exit_code is not None and exit_code < 0:
         name = signal.Signals(-exit_code).name
         hint = " (often the system, when memory runs out)" if name == "SIGKILL" else ""
         message = f"its process was killed by {name}{hint}"
@@ -110,16 +144,43 @@ def _deed(failure: Failure) -> str:
 
 
 def _trace(failure: Failure) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for link in failure.chain if failure.kind == "raised" else ():
         if link is not failure.chain[-1]:
             lines.append(f"  first {link.type_name}: {link.message}")
-        for frame in link.frames:
-            lines.append(f"  {place_of(frame)}")
-            source = frame.line or linecache.getline(frame.filename, frame.line_number).strip()
-            if source:
-                lines.append(f"      {source}")
+        lines += _folded([_step(frame) for frame in link.frames])
     return lines
+
+
+def _step(frame: Frame) -> tuple[str, ...]:
+    source = frame.line or linecache.getline(frame.filename, frame.line_number).strip()
+    return (f"  {place_of(frame)}", *([f"      {source}"] if source else []))
+
+
+def _folded(steps: list[tuple[str, ...]]) -> list[str]:
+    """The steps, with a function that calls itself again and again told once."""
+    lines: list[str] = []
+    place = 0
+    while place < len(steps):
+        length, times = _repetition(steps, place)
+        for step in steps[place : place + length]:
+            lines += step
+        if times > 1:
+            what = "this line" if length == 1 else f"these {length} lines"
+            lines.append(f"  ... and {what} {times - 1:,} more time{'s' * (times > 2)}")
+        place += length * times
+    return lines
+
+
+def _repetition(steps: list[tuple[str, ...]], place: int) -> tuple[int, int]:
+    """How long the pattern is that begins here, and how often it comes; (1, 1) for none worth telling."""
+    for length in (1, 2, 3, 4):
+        pattern, times = steps[place : place + length], 1
+        while steps[place + times * length : place + (times + 1) * length] == pattern:
+            times += 1
+        if times > 2:
+            return length, times
+    return 1, 1
 
 
 def _advice(failure: Failure) -> str:
@@ -133,6 +194,17 @@ def _advice(failure: Failure) -> str:
     return ""
 
 
+def _alike(said: Mapping[int, str]) -> list[str]:
+    """A line per rank; one line for all the echoes of one cause."""
+    echoes: dict[str, list[int]] = {}
+    for rank in sorted(said):
+        echoes.setdefault(said[rank] if "(an echo of" in said[rank] else f"{rank}", []).append(rank)
+    return [
+        f"  {rank_list(who)}  {said[who[0]] if len(who) == 1 else said[who[0]].replace('heard its', 'heard their')}"
+        for who in echoes.values()
+    ]
+
+
 def _other(state: Failure | Standing, first: Failure) -> str:
     if isinstance(state, Standing):
         return standing_line(state)
@@ -141,45 +213,9 @@ def _other(state: Failure | Standing, first: Failure) -> str:
         return f"heard its connection close{where} (an echo of rank {first.rank})"
     if state.kind == "interrupted":
         return f"was interrupted{where}"
-    return f"also {_deed(state)}{where}"
-
-
-def _who_never_came(standings: Mapping[int, Standing]) -> str:
-    """Who is missing from the collective that others wait in; or how their calls differ."""
-    pending = [s.pending for s in standings.values() if s.pending and waits_for_all(s)]
-    if not pending:
-        return ""
-    wanted = max(pending, key=lambda operation: operation.number)
-    absent = [s.rank for s in standings.values() if (s.num_collectives or 0) < wanted.number and _is_known(s)]
-    if absent:
-        return f"{_ranks(absent).capitalize()} never called {_numbered(wanted)}."
-    same_number = [operation for operation in pending if operation.number == wanted.number]
-    for what, values in (
-        ("operation", {operation.name for operation in same_number}),
-        (
-            "shape",
-            {" x ".join(map(str, operation.shapes[0])) for operation in same_number if operation.shapes},
-        ),
-        ("dtype", {operation.dtypes[0] for operation in same_number if operation.dtypes}),
-    ):
-        if len(values) > 1:
-            return f"Call #{wanted.number} does not have the same {what} on every rank: {', '.join(sorted(values))}."
-    return ""
-
-
-def waits_for_all(standing: Standing) -> bool:
-    """Whether a rank has begun a collective of the default group that needs every rank."""
-    pending = standing.pending
-    return pending is not None and not pending.is_message and pending.group == "0"
-
-
-def _is_known(standing: Standing) -> bool:
-    return standing.num_collectives is not None
-
-
-def _numbered(operation: Operation) -> str:
-    number = "" if operation.is_message else f" #{operation.number}"
-    return operation.name + number + ("" if operation.group == "0" else f" of group {operation.group}")
+    deed = _deed(state)
+    short = deed if len(deed) <= _LONGEST_DEED else f"{deed[:_LONGEST_DEED]} ..."
+    return f"also {short}{where}"
 
 
 def _payload(operation: Operation) -> str:
@@ -187,8 +223,3 @@ def _payload(operation: Operation) -> str:
         return ""
     shape = " x ".join(map(str, operation.shapes[0])) or "one number"
     return f" ({operation.dtypes[0] if operation.dtypes else 'values'}, {shape})"
-
-
-def _ranks(ranks: list[int]) -> str:
-    names = ", ".join(map(str, sorted(ranks)))
-    return f"rank {names}" if len(ranks) == 1 else f"ranks {names}"

@@ -15,7 +15,8 @@ class Run(Sequence[Any]):
     """The outcome of one function on every rank: ``run[2]`` is what rank 2 returned, ``run.text[2]`` what it printed.
 
     ``ranks`` says which ranks took part (all, unless some were left out on purpose). ``communication``,
-    ``memory`` and ``timeline`` hold what the meters recorded, where a meter was on.
+    ``memory`` and ``timeline`` hold what the meters recorded, where a meter was on. ``left`` says what the function
+    left on the ranks: work that nobody waited for, or a switch that it did not put back.
     """
 
     results: dict[int, Any]
@@ -25,6 +26,7 @@ class Run(Sequence[Any]):
     communication: Any = None
     memory: Any = None
     timeline: Any = None
+    left: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -47,7 +49,7 @@ class Run(Sequence[Any]):
     def __repr__(self) -> str:
         lines = [f"Run on {len(self)} rank{'s' * (len(self) != 1)}"]
         lines += [f"  rank {rank}: {_short(self.results[rank])}" for rank in self.ranks]
-        return "\n".join(lines)
+        return "\n".join([*lines, *left_in_words(self.left)])
 
     def _repr_html_(self) -> str:
         has_text = any(self.text.values())
@@ -60,13 +62,20 @@ class Run(Sequence[Any]):
             if has_text:
                 cells += f"<td style='text-align:left'><pre>{_escaped(self.text.get(rank, '').rstrip())}</pre></td>"
             rows.append(f"<tr>{cells}</tr>")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        left = "\n".join(left_in_words(self.left))
+        return table + (f"<pre>{_escaped(left)}</pre>" if left else "")
 
 
 def in_rank_order(text: dict[int, str]) -> str:
     """What the ranks printed, rank by rank, each line with its rank before it."""
     lines = [f"rank {rank} | {line}" for rank in sorted(text) for line in text[rank].splitlines()]
     return "".join(f"{line}\n" for line in lines)
+
+
+def left_in_words(left: tuple[str, ...]) -> list[str]:
+    """The lines that tell what a call has left; none where it left nothing."""
+    return ["Left over from this call:", *(f"  {line}" for line in left)] if left else []
 
 
 def _short(value: Any, limit: int = 200) -> str:

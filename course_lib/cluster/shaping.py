@@ -30,7 +30,7 @@ from torch._C._distributed_c10d import (  # type: ignore[attr-defined]  # torch'
 )
 from torch.futures import Future
 
-from course_lib.cluster import operators, taps
+from course_lib.cluster import ledger, operators, taps
 from course_lib.cluster.links import Links
 from course_lib.cluster.operators import Asked
 from course_lib.cluster.timetable import Booking, Timetable
@@ -158,6 +158,7 @@ class _FromAnyone(Work):
             booking = self._links.book(asked, self._began_s)
             time.sleep(max(0.0, self._links.arrival_s(booking) - time.monotonic()))
             self._future.set_result([])
+            ledger.mark_done(self)
             self._links.unmet.discard(self)
         return True
 

@@ -3,15 +3,14 @@
 Rules:
 
 * A failure ends the call after a short grace, in which peers report what they heard of it.
-* A rank that has returned calls nothing more. Ranks that wait for it in a collective can never finish, so the call
-  ends there and not at the deadline.
+* A rank that has returned calls nothing more, and one that waits calls nothing before it is answered. Where two looks
+  agree that some rank can never be answered, the call ends there and not at the deadline.
 * Nothing is guessed: each rank is asked over a line of its own, and by ``faulthandler`` where it cannot answer.
 """
 
 from __future__ import annotations
 
 import contextlib
-import linecache
 import math
 import time
 from collections.abc import Container, Iterable, Sequence
@@ -23,9 +22,11 @@ from typing import Any
 import psutil
 
 from course_lib.cluster import report
-from course_lib.cluster.evidence import Standing, parse_stacks
+from course_lib.cluster.evidence import Accounts, Standing, parse_stacks
 from course_lib.cluster.failure import Failure
+from course_lib.cluster.hope import Wait, hopeless
 from course_lib.cluster.processes import RankProcess
+from course_lib.cluster.remains import Remains
 from course_lib.cluster.text import read_text
 from course_lib.cluster.wire import Parcel
 
@@ -34,7 +35,9 @@ __all__ = ["Outcome", "Supervisor"]
 GRACE_S = 0.5  # for peers to report, once one rank has failed
 _ANSWER_S = 0.4  # for a rank to say where it stands
 _LONGEST_WAIT_S = 3600.0  # the system refuses to wait for weeks at a time
-_LOOK_EVERY_S = 1.0  # how often a call in which some ranks have returned is looked at for lack of hope
+_FIRST_LOOK_S = 0.4  # without an answer, until the ranks are asked whether there is any hope
+_NEXT_LOOK_S = 0.2  # until they are asked again, where there seems to be none
+_LOOK_EVERY_S = 1.0  # until they are asked again, where there is
 
 
 @dataclass
@@ -45,7 +48,7 @@ class Outcome:
     failures: dict[int, Failure] = field(default_factory=dict)
     text: dict[int, str] = field(default_factory=dict)
     standings: dict[int, Standing] = field(default_factory=dict)  # of ranks that never answered
-    have_left: set[int] = field(default_factory=set)  # ranks whose function has left the process group
+    remains: dict[int, Remains] = field(default_factory=dict)  # what the call has left on each rank
     hopeless: bool = False  # ended before the deadline, since nobody could have finished
 
     @property
@@ -66,25 +69,26 @@ class Supervisor:
         outcome = self.outcome = Outcome()
         pending = set(ranks)
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        in_grace, last_look = False, dict[int, Standing]()
+        in_grace, last_look = False, dict[int, tuple[Wait, float]]()
+        look_after_s = _FIRST_LOOK_S
         while pending:
             if outcome.failures and not in_grace:
                 deadline, in_grace = min(deadline, time.monotonic() + GRACE_S), True
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
                 break
-            watchful = bool(outcome.parcels) and not in_grace
-            if self._take(outcome, pending, min(remaining_s, _LOOK_EVERY_S if watchful else math.inf)):
+            if self._take(outcome, pending, min(remaining_s, math.inf if in_grace else look_after_s)):
                 continue
-            if watchful:
-                look = self.look(ranks, returned=outcome.parcels)
-                if _no_hope(look, last_look):
+            if not in_grace:
+                last_look = _seen_since(hopeless(self.look_at_all(ranks, disturb=False)), last_look)
+                if any(_is_certain(wait, since_s) for wait, since_s in last_look.values()):
                     outcome.hopeless = True
                     break
-                last_look = look
+                look_after_s = _NEXT_LOOK_S if last_look else _LOOK_EVERY_S
         if pending:
             self._take(outcome, pending, 0)
-            outcome.standings = self.look(set(ranks) - set(outcome.failures), returned=outcome.parcels)
+            everyone = self.look_at_all(ranks)
+            outcome.standings = {r: s for r, s in everyone.items() if r not in outcome.failures}
             outcome.text |= {rank: read_text(self._folder / f"text-{rank}") for rank in pending}
         return outcome
 
@@ -94,8 +98,19 @@ class Supervisor:
         self._take(outcome, set(ranks), max(0.0, timeout_s))
         return outcome.answered
 
-    def look(self, ranks: Iterable[int], *, returned: Container[int] = ()) -> dict[int, Standing]:
-        """Where each of these ranks stands now; dead ones are left out."""
+    def look_at_all(self, asked: Sequence[int], *, disturb: bool = True) -> dict[int, Standing]:
+        """Where the ranks stand that take part in this call, and the others, which do nothing."""
+        look = self.look(asked, returned=self.outcome.parcels, disturb=disturb)
+        absent = set(range(len(self._processes))) - set(asked)
+        return look | {r: Standing(r, None, (), 0, state="absent", accounts=Accounts()) for r in absent}
+
+    def look(
+        self, ranks: Iterable[int], *, returned: Container[int] = (), disturb: bool = True
+    ) -> dict[int, Standing]:
+        """Where each of these ranks stands now; dead ones are left out.
+
+        ``disturb``: read the stack of a silent one too, by a signal, which may wake what it is in.
+        """
         self._question += 1
         asked: dict[Any, int] = {}
         for rank in ranks:
@@ -119,7 +134,7 @@ class Supervisor:
                     standings[rank] = standing
                     del asked[line]
         for rank in asked.values():
-            standings[rank] = self._unanswered(rank)
+            standings[rank] = self._unanswered(rank) if disturb else Standing(rank, None, (), state="silent")
         return {r: replace(s, state="returned") if r in returned else s for r, s in standings.items()}
 
     def _take(self, outcome: Outcome, pending: set[int], patience_s: float) -> bool:
@@ -132,27 +147,26 @@ class Supervisor:
             try:
                 self._take_answer(outcome, rank)
             except (EOFError, OSError):
-                outcome.failures[rank] = self._obituary(rank)
                 outcome.text[rank] = read_text(self._folder / f"text-{rank}")
+                outcome.failures[rank] = self._obituary(rank, outcome.text[rank])
         return bool(ready)
 
     def _take_answer(self, outcome: Outcome, rank: int) -> None:
         work = self._processes[rank].work
         if not work.poll():
             raise EOFError  # the process has ended and left nothing
-        kind, answer, outcome.text[rank], is_member = work.recv()
-        if not is_member:
-            outcome.have_left.add(rank)
+        kind, answer, outcome.text[rank], remains = work.recv()
+        outcome.remains[rank] = remains or Remains()
         if kind == "done":
             outcome.parcels[rank] = answer
         else:
             outcome.failures[rank] = answer
 
-    def _obituary(self, rank: int) -> Failure:
+    def _obituary(self, rank: int, text: str) -> Failure:
         process = self._processes[rank].process
         process.join(1.0)
         self._processes[rank].end_children()
-        return report.died(rank, process.exitcode, time.monotonic())
+        return report.died(rank, process.exitcode, time.monotonic(), text)
 
     def _unanswered(self, rank: int) -> Standing:
         """What can be known of a rank whose own thread is silent: stopped, or held inside C code."""
@@ -169,24 +183,15 @@ class Supervisor:
         return parse_stacks(stacks.read_text(errors="replace") if stacks.exists() else "", rank, "silent")
 
 
-def _no_hope(look: dict[int, Standing], last_look: dict[int, Standing]) -> bool:
-    """Whether some rank waits, at both looks, in a collective that a rank which has returned did not call."""
-    reached = [
-        s.num_collectives for s in look.values() if s.state == "returned" and s.num_collectives is not None
-    ]
-    return any(
-        report.waits_for_all(now)
-        and _is_waiting(now)
-        and rank in last_look
-        and now.pending == last_look[rank].pending
-        and any(number < now.pending.number for number in reached)  # type: ignore[union-attr]
-        for rank, now in look.items()
-        if now.state == "running"
-    )
+def _seen_since(now: dict[int, Wait], before: dict[int, tuple[Wait, float]]) -> dict[int, tuple[Wait, float]]:
+    """By rank, what it waits for without hope, and when it was first seen so."""
+    moment_s = time.monotonic()
+    return {
+        rank: before[rank] if rank in before and before[rank][0] == wait else (wait, moment_s)
+        for rank, wait in now.items()
+    }
 
 
-def _is_waiting(standing: Standing) -> bool:
-    inner = standing.frames[-1] if standing.frames else None
-    return standing.is_blocked or (
-        inner is not None and ".wait(" in linecache.getline(inner.filename, inner.line_number)
-    )
+def _is_certain(wait: Wait, since_s: float) -> bool:
+    """Whether two looks, so far apart as it takes, agree."""
+    return time.monotonic() - since_s >= max(wait.certain_after_s, _NEXT_LOOK_S / 2)

@@ -18,6 +18,7 @@ from course_lib.cluster.context import Context, context_here
 from course_lib.cluster.errors import RankFailed, first_failure
 from course_lib.cluster.evidence import Standing
 from course_lib.cluster.group import Place
+from course_lib.cluster.left_over import LeftOver, compare
 from course_lib.cluster.links import Shape
 from course_lib.cluster.report import failed_story, stuck_story
 from course_lib.cluster.supervisor import Outcome, Supervisor
@@ -28,6 +29,7 @@ _START_TIMEOUT_S = (
     120.0  # the first start imports torch, from a slow disk perhaps; GPUs need seconds of their own
 )
 _RELEASE_S = 1.0  # for ranks that were stuck to come back, once a peer has left the group
+_SETTLE_TIMEOUT_S = 5.0  # for ranks to look again at what they have left
 _GOODBYE_S = 1.0  # for ranks to close by themselves before they are ended
 
 
@@ -56,7 +58,7 @@ class Team:
     @property
     def is_whole(self) -> bool:
         """Whether every rank's process is there, and their folder; either may have gone between two calls."""
-        alive = bool(self._processes) and all(rank.process.is_alive() for rank in self._processes)
+        alive = bool(self._processes) and all(rank.is_alive for rank in self._processes)
         return alive and self.folder.exists()
 
     def ask(self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None) -> Outcome:
@@ -79,6 +81,28 @@ class Team:
         """Where ranks stand: those that have ``returned``, or all that were asked."""
         done = set(self._supervisor.outcome.parcels)
         return self._supervisor.look(self._asked if returned is None else returned, returned=done)
+
+    def left_over(self, outcome: Outcome) -> LeftOver:
+        """What a call that went well has left on its ranks, when what ends by itself has had a moment to do so."""
+        left = compare(outcome.remains)
+        if not left.may_settle:
+            return left
+        later = self.ask(sorted(outcome.remains), "settle", timeout_s=_SETTLE_TIMEOUT_S)
+        outcome.text |= {rank: outcome.text.get(rank, "") + text for rank, text in later.text.items()}
+        if later.failures or later.standings:
+            return left
+        again = compare(later.remains)
+        return dataclasses.replace(again, lines=again.lines + left.put_back)
+
+    def story(self, outcome: Outcome, *, timeout_s: float | None) -> str:
+        """What happened in a call that did not go well."""
+        first, num_ranks = first_failure(outcome.failures), len(self._processes)
+        if first is None:
+            limit_s = None if outcome.hopeless else timeout_s
+            return stuck_story(outcome.standings, num_ranks, timeout_s=limit_s)
+        others: dict[int, Any] = {**self.look(outcome.parcels), **outcome.standings, **outcome.failures}
+        del others[first.rank]
+        return failed_story(first, others, num_ranks)
 
     def recover(self) -> bool:
         """Bring ranks and the variables of their cells through a failure; False when only an end is left.
@@ -103,7 +127,10 @@ class Team:
         return len(met.parcels) == len(everyone)
 
     def end(self, *, gently: bool = False) -> None:
-        """End every rank of this team, and remove its folder. Nothing else on the machine is touched."""
+        """End every rank of this team, and remove its folder. Nothing else on the machine is touched.
+
+        Safe to repeat, and to interrupt: what is not done then is done the next time.
+        """
         if os.getpid() != self._owner_pid:
             return  # a fork of the notebook is leaving, and these ranks are not its own
         if gently:
@@ -111,7 +138,7 @@ class Team:
                 with contextlib.suppress(OSError):
                     rank.work.send(("close",))
             for rank in self._processes:
-                rank.process.join(_GOODBYE_S)
+                rank.wait(_GOODBYE_S)
         for rank in self._processes:
             rank.kill()
         for rank in self._processes:

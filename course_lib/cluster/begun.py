@@ -1,0 +1,107 @@
+"""One message or collective that a rank has begun, and the account of one call."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib.cluster.failure import Frame, is_user_code
+
+__all__ = ["Begun", "Channel", "Entry", "Page", "groups_here", "ranks_of", "user_frame"]
+
+Channel = tuple[str, int, int, int]  # group, sender, receiver (ranks of the whole job), tag
+
+_is_user_code = functools.lru_cache(maxsize=1024)(is_user_code)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A message or a collective that this rank has started, as told to others."""
+
+    name: str  # "isend", "irecv", "all_reduce"
+    number: (
+        int  # of a message: among those of its name in this call; of a collective: in its group, in this call
+    )
+    group: str
+    ranks: tuple[int, ...]  # of the group
+    where: Frame | None  # the line of the user that started it
+    is_message: bool = False
+    peer: int | None = None  # the other end of a message; None for "from anyone"
+    tag: int = 0
+    place: int = 0  # of a message: the how-many-th of its channel; 0 from anyone
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+
+
+@dataclass(eq=False)
+class Entry:
+    """A ``Begun`` in the making: only what costs nothing to note."""
+
+    name: str
+    number: int
+    group: Any  # weak reference to the ProcessGroup
+    group_name: str
+    frame: tuple[str, int, str]
+    work: Any = None  # weak reference
+    peer: int | None = None
+    tag: int = 0
+    place: int = 0
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    is_message: bool = False
+    has_failed: bool = False
+
+    def is_done(self) -> bool | None:
+        """None where nobody can say: the caller has let the ``Work`` go."""
+        work = self.work()
+        return None if work is None else bool(work.is_completed())
+
+    def told(self) -> Begun:
+        filename, line_number, function = self.frame
+        where = Frame(filename, line_number, function) if filename else None
+        return Begun(
+            self.name, self.number, self.group_name, ranks_of(self.group()), where,
+            self.is_message, self.peer, self.tag, self.place, self.shape, self.dtype,
+        )  # fmt: skip
+
+
+@dataclass
+class Page:
+    """One call's account."""
+
+    numbers: Counter[str] = field(default_factory=Counter)  # messages so far, by name
+    started: Counter[str] = field(default_factory=Counter)  # collectives that Python has started, by group
+    sent: Counter[Channel] = field(default_factory=Counter)
+    posted: Counter[Channel] = field(default_factory=Counter)  # receives
+    received: Counter[Channel] = field(default_factory=Counter)  # receives that are over
+    posted_any: Counter[tuple[str, int]] = field(
+        default_factory=Counter
+    )  # open ones from anyone, by group and tag
+    failed: list[Entry] = field(default_factory=list)
+    is_used: bool = False
+
+
+def groups_here() -> list[tuple[str, Any]]:
+    """The groups that this rank is in, by name."""
+    c10d = sys.modules.get("torch.distributed.distributed_c10d")
+    return [] if c10d is None else [(name, group) for group, name in list(c10d._world.pg_names.items())]
+
+
+def ranks_of(group: Any) -> tuple[int, ...]:
+    import torch.distributed as dist
+
+    return () if group is None else tuple(dist.get_process_group_ranks(group))
+
+
+def user_frame() -> tuple[str, int, str]:
+    """The line of the user's own code that leads here."""
+    frame: Any = sys._getframe(3)
+    while frame is not None:
+        code = frame.f_code
+        if _is_user_code(code.co_filename):
+            return code.co_filename, frame.f_lineno, code.co_name
+        frame = frame.f_back
+    return "", 0, ""
