@@ -19,7 +19,6 @@ _HOME_OF = {
     "pace": "course_lib.cluster",
     "machine": "course_lib.devices",
     "calibrate": "course_lib.meter.calibration",
-    "Predict": "course_lib.learn",
     "ask": "course_lib.learn",
     "reveal": "course_lib.learn",
     "check": "course_lib.learn",

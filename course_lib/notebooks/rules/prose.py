@@ -26,6 +26,7 @@ _HEADING = re.compile(r"^#{1,6} +(?P<text>.+?)\s*$", re.MULTILINE)
 _SECTION = re.compile(r"^#{1,2} ", re.MULTILINE)
 _WORDS = re.compile(r"\bsimply\b", re.IGNORECASE)
 _WIDGET_HOMES = ("ipywidgets", "course_lib.widgets")
+_FORMS = {"ask", "quiz"}
 
 
 def images_have_alt_text(lesson: Lesson) -> list[str]:
@@ -73,7 +74,9 @@ def widgets_have_pictures(lesson: Lesson) -> list[str]:
         if not cell.is_code:
             text = _FENCE.sub("", cell.text)
             picture = bool(_IMAGE.search(text)) or (picture and not _SECTION.search(text))
-        elif not picture and (_shows_widget(built) or _calls_widget(cell, _widget_names(lesson))):
+        elif picture or _calls_one_of(cell, _FORMS):
+            continue
+        elif _shows_widget(built) or _calls_one_of(cell, _widget_names(lesson)):
             found.append(f"{lesson.at(cell)}: a widget has no picture above it in its section")
     return found
 
@@ -123,6 +126,6 @@ def _widget_names(lesson: Lesson) -> set[str]:
     return names
 
 
-def _calls_widget(cell: Cell, names: set[str]) -> bool:
+def _calls_one_of(cell: Cell, names: set[str]) -> bool:
     calls = [node.func for node in ast.walk(parse(cell)) if isinstance(node, ast.Call)]
     return any(isinstance(call, ast.Name) and call.id in names for call in calls)
