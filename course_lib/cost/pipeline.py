@@ -88,10 +88,10 @@ class _Run:
         ready = list(range(self.schedule.num_ranks))
         while ready:
             rank = ready.pop()
-            row = self.schedule.rows[rank]
+            row, needs = self.schedule.rows[rank], all_needs[rank]
             for place in range(len(self.rows[rank]), len(row)):
                 action = row[place]
-                needed = all_needs[action]
+                needed = needs[place]
                 lacks = [result for result in needed if result not in done_s]
                 if lacks:
                     waiting.setdefault(lacks[0], []).append(rank)

@@ -49,9 +49,9 @@ class Dependencies:
     rank_of_stage: tuple[int, ...]
 
     @cached_property
-    def needs(self) -> dict[Action, tuple[Result, ...]]:
-        """For each action the results without which it cannot run, its own stage's first."""
-        return {action: self._needs(action) for row in self.rows for action in row}
+    def needs(self) -> tuple[tuple[tuple[Result, ...], ...], ...]:
+        """``needs[r][i]``: the results without which the i-th action of rank r cannot run, its own stage's first."""
+        return tuple(tuple(self._needs(action) for action in row) for row in self.rows)
 
     @cached_property
     def sends(self) -> dict[Action, Transfer]:
@@ -64,7 +64,8 @@ class Dependencies:
         """For each action that cannot begin without a message: which one."""
         return {
             action: transfer
-            for action, needed in self.needs.items()
+            for row, needs in zip(self.rows, self.needs, strict=True)
+            for action, needed in zip(row, needs, strict=True)
             for result in needed
             if result[1] != action.stage and (transfer := self._transfer(result))
         }
@@ -112,7 +113,7 @@ class Dependencies:
             moved = [
                 (step, rank, row[place])
                 for rank, (row, place) in enumerate(zip(rows, places, strict=True))
-                if place < len(row) and done.issuperset(needs[row[place]])
+                if place < len(row) and done.issuperset(needs[rank][place])
             ]
             if not moved:
                 break
@@ -122,7 +123,7 @@ class Dependencies:
             order += moved
             step += 1
         stuck = {
-            rank: (row[place], next(result for result in needs[row[place]] if result not in done))
+            rank: (row[place], next(result for result in needs[rank][place] if result not in done))
             for rank, (row, place) in enumerate(zip(rows, places, strict=True))
             if place < len(row)
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from course_lib.checks import at_least
 from course_lib.schedules.action import KINDS, Action
@@ -134,11 +135,11 @@ def _absent(there: set[Action], stage: int, i: int, forward_only: bool) -> Itera
 
 def _order(schedule: Schedule) -> Iterator[Problem]:
     """Actions before something that they need and that their own rank runs later."""
-    needs, rank_of = schedule.dependencies.needs, schedule.rank_of_stage
+    rank_of = schedule.rank_of_stage
     there = {result_of(action) for _, _, action in schedule.cells}
     done: set[Result] = set()
-    for rank, column, action in schedule.cells:
-        for result in needs[action]:
+    for (rank, column, action), results in _cells_with_needs(schedule):
+        for result in results:
             if result not in done and rank_of[result[1]] == rank and result in there:
                 needed = _short(schedule, result)
                 text = f"{_who(schedule, action)} runs {action.short} before "
@@ -177,11 +178,11 @@ def _pairing(schedule: Schedule) -> Iterator[Problem]:
     They carry no number: from one rank to another the n-th activations sent are the n-th received, and so with
     gradients.
     """
-    rank_of, needs = schedule.rank_of_stage, schedule.dependencies.needs
+    rank_of = schedule.rank_of_stage
     sent_at = {result_of(action): column for _, column, action in schedule.cells}
     latest: dict[tuple[int, int, str], Result] = {}  # by sender, receiver and letter
-    for rank, column, action in schedule.cells:
-        for result in needs[action]:
+    for (rank, column, action), results in _cells_with_needs(schedule):
+        for result in results:
             if rank_of[result[1]] == rank:
                 continue
             link = (rank_of[result[1]], rank, result[0])
@@ -196,6 +197,11 @@ def _pairing(schedule: Schedule) -> Iterator[Problem]:
                 )
                 yield Problem("pairing", rank, action, column, text)
             latest[link] = result
+
+
+def _cells_with_needs(schedule: Schedule) -> Iterator[tuple[tuple[int, int, Action], tuple[Result, ...]]]:
+    """Each cell, rank by rank, with the results that its action needs."""
+    return zip(schedule.cells, chain.from_iterable(schedule.dependencies.needs), strict=True)
 
 
 def _memory(schedule: Schedule, limits: Sequence[int]) -> Iterator[Problem]:

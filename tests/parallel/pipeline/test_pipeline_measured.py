@@ -44,9 +44,10 @@ def test_what_was_measured_has_the_actions_of_the_plan_in_an_order_that_is_possi
         span.rank for row in plan.rows for span in row
     ]
     ends_s = {result_of(span.action): span.end_s for span in step.spans}
-    for span in step.spans:
-        assert span.end_s - span.start_s >= TIMES.time_s(span.action.kind)
-        assert all(ends_s[need] <= span.start_s for need in schedule.dependencies.needs[span.action])
+    for row, needs in zip(step.rows, schedule.dependencies.needs, strict=True):
+        for span, needed in zip(row, needs, strict=True):
+            assert span.end_s - span.start_s >= TIMES.time_s(span.action.kind)
+            assert all(ends_s[result] <= span.start_s for result in needed)
     assert step.spans[0].start_s == 0
     assert step.makespan_s >= plan.makespan_s
     assert 0 < step.idle_share < 1
