@@ -590,7 +590,7 @@ CollectiveExplorer(recordings)
 # *Symptom.* Each rank passes its tensor to the next rank. With one rank it works. With more, nothing moves.
 
 
-# %% tags=["computed-time"]
+# %%
 def pass_on(me, mine):
     theirs = torch.empty_like(mine)
     exchange([send(mine, (me.rank + 1) % me.world_size)])
@@ -602,16 +602,17 @@ def pass_on_job(me):
     return pass_on(me, torch.arange(5, device=me.device) + 100 * me.rank).tolist()
 
 
-try:
-    ranks.call(pass_on_job, timeout_s=4)
-except RankError as error:
-    print(error)
-
 # %%
 ### BEGIN SOLUTION
 ### STUB ask("02.deadlock")
 ask("02.deadlock").commit("a rank never came")
 ### END SOLUTION
+
+# %% tags=["computed-time"]
+try:
+    ranks.call(pass_on_job, timeout_s=4)
+except RankError as error:
+    print(error)
 
 # %%
 reveal("02.deadlock")

@@ -53,7 +53,7 @@ two, four = shared_cluster(2), shared_cluster(4)
 
 # %%
 def run_paced(schedule, times, steps=1, **settings):
-    """One step on real ranks, after a forward pass to warm up: who did what when. Of several the quickest."""
+    """Who did what when, on real ranks: of `steps` steps the quickest."""
     ranks = shared_cluster(schedule.num_ranks)
     taken = pipeline.run_pipeline_steps(ranks, schedule, times, steps=steps, **settings)
     return min(taken, key=lambda step: step.makespan_s)
@@ -1028,7 +1028,8 @@ print("1F1B, one number a message:", outcome(schedules.one_f_one_b(2, 4), way_to
 print("1F1B, a million numbers:   ", outcome(schedules.one_f_one_b(2, 4), way_to_send, 1_000_000))
 
 # %% [markdown]
-# It ends. (The price: until it has been waited for, the tensor must not be changed, nor its memory be reused.)
+# With the function that returns at once it ends. (The price: until what it returned has been waited for, the tensor
+# must not be changed, nor its memory be reused.)
 #
 # And *this* is the program that works on gloo and may hang on NCCL. There a message is a kernel in a queue of the GPU,
 # and a `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's guide to NCCL, under
