@@ -307,7 +307,7 @@ print(f"which is {together_us / alone_us:,.0f} times as long")
 # <!-- word: cost model | also: performance model -->
 # <!-- word: gloo -->
 # <!-- word: NCCL -->
-# Why? A **cost model** is a formula that says what a run should cost before it runs, and here is a first one.
+# Why? A **cost model** is a formula that says what a run should cost before it runs. Here is a first one.
 # **gloo** is the library that carries messages between CPU ranks, as **NCCL** does between NVIDIA GPUs. With gloo
 # the partial sums are passed around in a ring: with $p$ ranks a message has to be passed on $2(p-1)$ times, one
 # after the other. Each time costs one latency. You measured the latency above.

@@ -487,7 +487,7 @@ print(f"1 + a thousand steps of 0.001 = {weight.item()} in bfloat16")
 
 # %% [markdown]
 # <!-- word: autocast | also: automatic mixed precision, AMP -->
-# Every step was rounded away. **Autocast** therefore leaves the parameters in float32 and casts copies to bfloat16 on
+# Every step was rounded away. So **autocast** leaves the parameters in float32, and casts copies of them to bfloat16 on
 # their way into a matrix product. **The transformer's step under bfloat16 autocast: its peak is what per cent of the
 # peak in float32?**
 

@@ -826,8 +826,8 @@ reveal("04.rate", alone, same_rate)
 # above follows it: how much of what the second lost does it win back? The fourth, with four times as much again, shows
 # whether there is an end to it. Large runs begin with a **learning-rate warm-up**: the rate rises over the first steps,
 # for it is at the start that a large rate does most harm. Even so, beyond a **critical batch size** a larger batch
-# hardly needs fewer steps, and more ranks need more epochs. Data parallelism speeds up the **throughput**, the number
-# of images per second. That is not yet a speed-up in *learning*.
+# hardly needs fewer steps, and more ranks need more epochs. The **throughput** of a job is how many images it takes in
+# per second: that is what data parallelism speeds up. It is not yet a speed-up in *learning*.
 #
 # ## Which batch does BatchNorm see?
 #

@@ -331,7 +331,7 @@ reveal("07.in_flight", gpipe_peaks[0][0])
 # <!-- word: 1F1B | also: one forward one backward, PipeDream-Flush -->
 # <!-- word: flush | also: pipeline flush -->
 # Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. **1F1B** (one
-# forward, one backward; Narayanan et al., 2019) is the schedule in which a stage runs a backward as soon as it can, and
+# forward, one backward; Narayanan et al., 2021) is the schedule in which a stage runs a backward as soon as it can, and
 # from then on a forward and a backward in turn. At a **flush** the pipeline runs empty: all micro-batches of a batch
 # come back before the optimizer steps. With a flush after every batch, as here, 1F1B is also called PipeDream-Flush.
 #
