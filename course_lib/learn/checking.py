@@ -56,7 +56,8 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
     except TimeIsUp:
         status = "too slow"
         message = (
-            f"Your code ran for {exercise.time_limit_s:g} seconds and was stopped. Does a loop never end?"
+            f"Your code ran for {exercise.time_limit_s:g} seconds, waiting for a busy machine not counted, and was "
+            "stopped. Does a loop never end?"
         )
     except KeyboardInterrupt:
         status, message = "blocked", "The check was interrupted. Run it again when you are ready."

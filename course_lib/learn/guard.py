@@ -16,8 +16,11 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from course_lib.learn.own_time import OwnTime, is_importing
+
 __all__ = ["CappedText", "TimeIsUp", "kept_state", "time_limit"]
 
+_LOOK_S = 0.1  # how often the clock is looked at
 _AGAIN_S = 0.5  # code that swallows the first interruption meets the next one
 
 
@@ -53,8 +56,9 @@ class CappedText(io.TextIOBase):
 def time_limit(limit_s: float) -> Iterator[None]:
     """Raise :class:`TimeIsUp` inside the block after this many seconds.
 
-    In the main thread of a Unix system by an alarm, which also ends a sleep; elsewhere by an exception that
-    the interpreter delivers between two of its steps.
+    In the main thread of a Unix system by an alarm, which also ends a sleep, and by the code's own time
+    (``own_time.py``): a busy machine does not shorten it, and no import is cut in two. Elsewhere by an exception that
+    the interpreter delivers between two of its steps, after so long on the clock.
     """
     in_main = threading.current_thread() is threading.main_thread()
     limit = _alarm(limit_s) if in_main and hasattr(signal, "setitimer") else _asynchronous(limit_s)
@@ -64,15 +68,16 @@ def time_limit(limit_s: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alarm(limit_s: float) -> Iterator[None]:
-    running = True
+    running, own_time = True, OwnTime(limit_s)
 
     def ring(number: int, frame: FrameType | None) -> None:
-        if running:
+        if running and own_time.is_up(importing=is_importing(frame)):
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
             raise TimeIsUp
 
     started_s = time.monotonic()
     handler_before = signal.signal(signal.SIGALRM, ring)
-    left_s, again_s = signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
+    left_s, again_s = signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
     try:
         try:
             yield
