@@ -26,7 +26,7 @@ FILE = "notebooks/glossary.md"
 _MARK = re.compile(
     r"^<!-- word: (?P<name>[^|\n]+?)(?: \| also: (?P<also>[^|\n]+?))?(?: \| sentences: (?P<sentences>[1-3]))? -->$"
 )
-_LIKE_A_MARK = re.compile(r"^\s*<!--\s*word\b.*$", re.MULTILINE)
+_LIKE_A_MARK = re.compile(r"^[ \t]*<!--\s*word\b.*\n?", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.?!])[\"')*_]*\s+(?=[A-Z`*(\[\"'])")
 _HEAD = """# Glossary
 
@@ -48,7 +48,7 @@ class Word:
 
 def without_marks(markdown: str) -> str:
     """A markdown cell as the notebooks show it: without the lines that mark words."""
-    return re.sub(r"^\s*<!--\s*word\b.*\n?", "", markdown, flags=re.MULTILINE)
+    return _LIKE_A_MARK.sub("", markdown)
 
 
 def words_of(source: Source) -> list[Word]:

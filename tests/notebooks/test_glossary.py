@@ -124,6 +124,20 @@ def test_marks_are_in_no_notebook_and_both_copies_lead_to_the_page():
         assert link in notebook.cells[0].source
 
 
+def test_a_mark_leaves_paragraphs_apart_and_items_together():
+    source = lesson(
+        "Before.",
+        "",
+        "<!-- word: bubble -->",
+        "<!-- word: rank -->",
+        "A bubble, a rank.",
+        "- one",
+        "<!-- word: two -->",
+        "- two",
+    )
+    assert learner_notebook(source).cells[1].source == "Before.\n\nA bubble, a rank.\n- one\n- two"
+
+
 def test_the_page_is_renewed_when_a_lesson_says_another_thing(tmp_path):
     folder = tmp_path / "notebooks" / "src"
     folder.mkdir(parents=True)
