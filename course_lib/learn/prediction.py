@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from course_lib.learn.units import quantity
@@ -22,6 +22,7 @@ class _Kept:
     value: Any = None
     locked: bool = False
     revealed: bool = False
+    watchers: list[Callable[[], None]] = field(default_factory=list)  # forms in any cell that asks it
 
 
 _session: dict[str, _Kept] = {}
@@ -57,10 +58,10 @@ class Prediction:
         self.name, self.question, self.unit = name, question, unit
         self.kind = "choice" if choices is not None else "order" if order is not None else "number"
         self.options, self.low, self.high = options, low, high
-        self._watchers: list[Callable[[], None]] = []
         self._kept = _session.setdefault(name, _Kept())
         if self._kept.locked and not self._allows(self._kept.value):
-            self.reset()  # the question has been rewritten since
+            self.reset()  # the question has been rewritten since, and its old forms ask another one
+            self._kept.watchers.clear()
 
     @property
     def value(self) -> Any:
@@ -132,10 +133,10 @@ class Prediction:
 
     def watch(self, refresh: Callable[[], None]) -> None:
         """Have ``refresh`` called whenever the answer is locked, opened or revealed."""
-        self._watchers.append(refresh)
+        self._kept.watchers.append(refresh)
 
     def _tell_watchers(self) -> None:
-        for refresh in self._watchers:
+        for refresh in self._kept.watchers:
             refresh()
 
     def __repr__(self) -> str:
