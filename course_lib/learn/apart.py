@@ -12,8 +12,7 @@ import linecache
 import re
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from course_lib.learn.compare import Compare, difference
 from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted
 from course_lib.learn.judge import by_cases
-from course_lib.learn.watch import from_library
 
 if TYPE_CHECKING:
     from course_lib.cluster import Cluster, RankError, Run
@@ -40,6 +38,7 @@ def by_cases_apart(
     *,
     call: Callable[..., Any] | None = None,
     compare: Compare = difference,
+    changes: bool = False,
     limit_s: float = _LIMIT_S,
 ) -> CasesApart:
     """``by_cases`` for answers that start threads, may loop for ever or may end their process.
@@ -47,11 +46,8 @@ def by_cases_apart(
     What ``call`` returns travels back, so it should be plain data. ``limit_s`` bounds each case, in seconds in which
     the machine let the answer run.
     """
-    return CasesApart(tuple(cases), call or _plainly, compare, limit_s)
-
-
-def _plainly(answer: Callable[..., Any], *args: Any) -> Any:
-    return answer(*args)
+    one_by_one = {"call": call, "compare": compare, "changes": changes}
+    return CasesApart(tuple(cases), one_by_one, limit_s)
 
 
 @dataclass(frozen=True)
@@ -59,8 +55,7 @@ class CasesApart:
     """The judge that :func:`by_cases_apart` gives; it has a time limit of its own."""
 
     cases: tuple[Case, ...]
-    call: Callable[..., Any]
-    told_by: Compare
+    options: Mapping[str, Any]  # of ``by_cases``
     limit_s: float
     has_own_limit: bool = True
 
@@ -87,7 +82,7 @@ class CasesApart:
         try:
             run = cluster.call(
                 _on_the_rank,
-                (case, self.call, self.told_by, answer, forbidden),
+                (case, self.options, answer, forbidden),
                 timeout_s=self.limit_s,
                 show=False,
             )
@@ -104,14 +99,14 @@ class CasesApart:
                 raise failure.exception from None
             return Outcome(case.label, None, error=_ended(failure)), (), False
         _pass_on_text(run)
-        outcome, place, seen = run[0]
-        left_a_thread = any("thread" in line for line in run.left)
-        return _with_thread(_with_source(outcome, place), left_a_thread), seen, not left_a_thread
+        outcome, seen = run[0]
+        left_a_thread = any("left its thread" in line for line in run.left)
+        return _with_left(_with_source(outcome), run.left, left_a_thread), seen, not left_a_thread
 
     def _try_here(
         self, case: Case, answer: Any, forbidden: tuple[str, ...]
     ) -> tuple[Outcome, tuple[str, ...], bool]:
-        evidence = by_cases([case], call=self.call, compare=self.told_by)(answer, forbidden)
+        evidence = by_cases([case], **self.options)(answer, forbidden)
         return evidence.outcomes[0], evidence.called, True
 
 
@@ -140,39 +135,31 @@ def _nothing(me: Any) -> None:
 
 
 def _on_the_rank(
-    me: Any, case: Case, call: Callable[..., Any], told_by: Compare, answer: Any, forbidden: tuple[str, ...]
-) -> tuple[Outcome, str, tuple[str, ...]]:
-    """Runs on the rank: the outcome, the file of the line that raised, and which forbidden functions were called."""
-    place = ""
-
-    def noting(answer: Any, *args: Any) -> Any:
-        nonlocal place
-        try:
-            return call(answer, *args)
-        except BaseException as error:
-            files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-            place = next((name for name in reversed(files) if not from_library(name)), "")
-            raise
-
-    evidence = by_cases([case], call=noting, compare=told_by)(answer, forbidden)
-    return evidence.outcomes[0], place, evidence.called
+    me: Any, case: Case, options: Mapping[str, Any], answer: Any, forbidden: tuple[str, ...]
+) -> tuple[Outcome, tuple[str, ...]]:
+    """Runs on the rank: the outcome, and which forbidden functions were called."""
+    evidence = by_cases([case], **options)(answer, forbidden)
+    return evidence.outcomes[0], evidence.called
 
 
-def _with_source(outcome: Outcome, place: str) -> Outcome:
+def _with_source(outcome: Outcome) -> Outcome:
     """The line of a cell is known to the notebook alone: with its text filled in."""
     error = outcome.error
     if error is None or error.line is None or error.source:
         return outcome
-    source = linecache.getline(place, error.line).strip()[:120]
+    source = linecache.getline(error.file, error.line).strip()[:120]
     return replace(outcome, error=replace(error, source=source))
 
 
-def _with_thread(outcome: Outcome, left_a_thread: bool) -> Outcome:
-    """An answer that leaves a thread running for ever is not right, whatever it gave."""
-    if not left_a_thread or outcome.error is not None:
+def _with_left(outcome: Outcome, left: Sequence[str], left_a_thread: bool) -> Outcome:
+    """An answer that leaves a thread running for ever, or a switch turned, is not right, whatever it gave."""
+    if not left or outcome.error is not None:
         return outcome
-    words = f"{outcome.difference}; and {_LEFT_THREAD}" if outcome.difference else _LEFT_THREAD
-    return replace(outcome, difference=words)
+    if left_a_thread:
+        words = f"{outcome.difference}; and {_LEFT_THREAD}" if outcome.difference else _LEFT_THREAD
+        return replace(outcome, difference=words)
+    what = left[0].removeprefix("rank 0 ")
+    return replace(outcome, difference=outcome.difference or f"the result is right, and your code {what}")
 
 
 def _never_ended(error: RankError, limit_s: float) -> Raised:

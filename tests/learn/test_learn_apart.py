@@ -159,6 +159,24 @@ def test_what_it_prints_is_kept_and_what_it_changes_is_not():
     assert state == {"calls": 0}
 
 
+def test_a_switch_that_it_leaves_turned_and_an_input_that_it_changes_are_told():
+    def switches_off(number):
+        torch.set_grad_enabled(False)
+        return number + 1
+
+    told = judged(MORE, switches_off).message
+    assert told.startswith("With number 1: the result is right, and your code left gradients switched off")
+    assert judged(MORE, one_more).passed
+
+    def sorts(numbers):
+        numbers.sort()
+        return sum(numbers)
+
+    cases = [Case("three numbers", ([3, 1, 2],), 6)]
+    assert "your code changed what it was given" in judged(exercise_of(by_cases_apart(cases)), sorts).message
+    assert judged(exercise_of(by_cases_apart(cases, changes=True)), sorts).passed
+
+
 def test_exercises_with_threads_or_ends_run_apart(monkeypatch):
     for name in ("00.share", "03.threads"):
         judge = exercises.exercise(name).judge
