@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 os.environ.setdefault("COURSE_HOME", tempfile.mkdtemp(prefix="course-home-"))  # never the learner's own
 os.environ.setdefault("COURSE_PROGRESS", "off")
@@ -21,14 +22,26 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _LIMIT_S = 300.0  # of one test; a hang then shows where every thread stands, and ends the run
+_MOST_TIMES = 10.0
+_errors = os.dup(
+    2
+)  # what a worker of pytest-xdist says last; pytest keeps what is written to 2 itself for its report
 
 
 @pytest.fixture(autouse=True)
 def _no_hang(request: pytest.FixtureRequest) -> Iterator[None]:
     marker = request.node.get_closest_marker("limit_s")
-    faulthandler.dump_traceback_later(marker.args[0] if marker else _LIMIT_S, exit=True)
+    limit_s = (marker.args[0] if marker else _LIMIT_S) * _crowd()
+    errors = request.config.stash.get(fault_handler_stderr_fd_key, 2)  # 2 itself pytest keeps for its report
+    faulthandler.dump_traceback_later(limit_s, exit=True, file=errors)
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+def _crowd() -> float:
+    """How many times longer a test may take for all that want to run on this machine now; 2 where nobody else does."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return min(2.0 + load / (os.cpu_count() or 1), _MOST_TIMES)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from course_lib.claims.catalogue import CLAIMS, Claim
 from course_lib.cluster import Cluster, shared_cluster
 from course_lib.devices import machine
 
-__all__ = ["VERDICTS", "Evidence", "Ranks", "Trial", "tries"]
+__all__ = ["VERDICTS", "Evidence", "Ranks", "Trial", "blocked", "tries"]
 
 VERDICTS = ("holds", "holds with conditions", "misleading", "false")
 _BLOCKED = "blocked"
@@ -53,7 +53,7 @@ class Evidence:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether this machine lacks what the trial needs, so that nothing was run."""
+        """Whether this machine lacks what the trial needs, or is too busy at the moment: nothing was decided."""
         return self.verdict == _BLOCKED
 
     def __str__(self) -> str:
@@ -61,6 +61,11 @@ class Evidence:
         width = max(map(len, numbers), default=0)
         rows = [f"  {name:<{width}}  {value}" for name, value in numbers.items()]
         return "\n".join([textwrap.fill(f"{self.verdict}: {self.because}", 100), *rows])
+
+
+def blocked(because: str) -> Evidence:
+    """The evidence of a trial that could not decide here."""
+    return Evidence(_BLOCKED, {}, because=because)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Trial:
         needed, found = _NEEDS[self.claim.needs], len(machine().devices)
         if found < needed:
             what = "a GPU" if needed == 1 else f"{needed} GPUs"
-            return Evidence(_BLOCKED, {}, because=f"this trial needs {what}; the machine has {found}")
+            return blocked(f"this trial needs {what}; the machine has {found}")
         return self.function(ranks)
 
 

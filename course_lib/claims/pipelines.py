@@ -6,11 +6,14 @@ their order are real.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 
 import torch
 from torch import nn
 
+from course_lib.claims.busy import borne_out, too_busy
 from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.claims.workloads import batch, distance, gradients
 from course_lib.cluster import Cluster, Rank
@@ -22,7 +25,8 @@ from course_lib.schedules import Schedule, ScheduleTrace, StageTimes, gpipe, nai
 __all__: list[str] = []
 
 _P, _M, _NUM_SAMPLES = 4, 8, 64
-_EQUAL = StageTimes.of(0.006)  # seconds; a backward takes twice the forward
+_FORWARD_S = 0.006  # a backward takes twice as long
+_EQUAL = StageTimes.of(_FORWARD_S)
 _SLOW_STAGE = [_EQUAL, StageTimes.of(0.012), _EQUAL, _EQUAL]
 _FORMULA = (_P - 1) / (_M + _P - 1)
 _ACTIVATION_BYTES = 250_000
@@ -96,12 +100,25 @@ def micro_batches_keep_the_devices_busy(ranks: Ranks) -> Evidence:
     )
 
 
+def _idle_shares(cluster: Cluster, slower: int) -> dict[int, float]:
+    """By number of micro-batches, with stages that take so many times as long as usual."""
+    times = StageTimes.of(slower * _FORWARD_S)
+    return {m: _step(cluster, gpipe(_P, m), times).idle_share for m in (1, 4, 16)}
+
+
+def _falls(idle: Mapping[int, float]) -> bool:
+    return idle[16] < 0.75 * idle[4] and idle[4] < 0.85 * idle[1]
+
+
 @tries("E8")
 def micro_batches_reduce_idle_time(ranks: Ranks) -> Evidence:
     """The idle share of four devices with 1, 4 and 16 micro-batches; and what they keep meanwhile."""
-    idle = {m: _step(ranks(_P), gpipe(_P, m)).idle_share for m in (1, 4, 16)}
+    rounds = (partial(_idle_shares, ranks(_P), slower) for slower in (1, 2, 4))
+    idle, in_line = borne_out(ranks(_P), rounds, _falls)
+    falls = _falls(idle)
+    if not falls and (undecided := too_busy(in_line)):
+        return undecided
     peaks = {kind.__name__: _in_flight(ranks(_P), kind(_P, 16)) for kind in (gpipe, one_f_one_b)}
-    falls = idle[16] < 0.75 * idle[4] and idle[4] < 0.85 * idle[1]
     return Evidence(
         "holds" if falls else "false",
         {

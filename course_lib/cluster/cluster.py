@@ -50,12 +50,13 @@ class Cluster:
         run[2]          # what rank 2 returned
         run.text[2]     # what rank 2 printed
 
-    ``timeout_s`` ends a call that hangs (None: never). ``backend`` is "auto", "gloo", "nccl" or "nccl-shared"
-    (several ranks on one GPU, an experiment). ``env`` adds environment variables. ``debug`` turns on PyTorch's
-    check that all ranks call the same collective. With ``process_group=False`` the function makes the group
-    itself, as a script under torchrun does: ``init_process_group("gloo")``. ``links`` shapes latency and bandwidth
-    between ranks, which then sit on the CPU; ``slow={3: 2.0}`` has rank 3 compute at half speed. After a failure
-    the next call works again; the error says so where variables of ``%%ranks`` cells were lost.
+    ``timeout_s`` ends a call that hangs (None: never); standing in line for a core and importing do not count.
+    ``backend`` is "auto", "gloo", "nccl" or "nccl-shared" (several ranks on one GPU, an experiment). ``env`` adds
+    environment variables. ``debug`` turns on PyTorch's check that all ranks call the same collective. With
+    ``process_group=False`` the function makes the group itself, as a script under torchrun does:
+    ``init_process_group("gloo")``. ``links`` shapes latency and bandwidth between ranks, which then sit on the CPU;
+    ``slow={3: 2.0}`` has rank 3 compute at half speed. After a failure the next call works again; the error says so
+    where variables of ``%%ranks`` cells were lost.
     """
 
     def __init__(

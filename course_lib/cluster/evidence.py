@@ -87,6 +87,11 @@ class Standing:
         return found[0].replace("_new_group_with_tag", "new_group") if found else ""
 
     @property
+    def is_importing(self) -> bool:
+        """Whether the main thread is in the middle of an import."""
+        return any(frame.filename.startswith("<frozen importlib") for frame in self.frames)
+
+    @property
     def where(self) -> Frame | None:
         own = [frame for frame in self.frames if is_user_code(frame.filename)]
         return own[-1] if own else None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from course_lib.cluster.begun import Begun
 from course_lib.cluster.evidence import Accounts, Operation, Standing
 from course_lib.cluster.failure import Failure, Frame, file_of
+from course_lib.cluster.patience import HeldUp
 from course_lib.cluster.reasons import numbered, rank_list, reasons
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "stuck_story",
 ]
 
+_NOT_HELD_UP = HeldUp()
 _LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
 
 
@@ -37,15 +39,25 @@ def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world
     return "\n".join(lines)
 
 
-def stuck_story(standings: Mapping[int, Standing], world_size: int, *, timeout_s: float | None) -> str:
-    """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: no hope."""
+def stuck_story(
+    standings: Mapping[int, Standing],
+    world_size: int,
+    *,
+    timeout_s: float | None,
+    held_up: HeldUp = _NOT_HELD_UP,
+) -> str:
+    """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: no hope.
+
+    ``held_up``: what of the time on the clock was not counted.
+    """
     names = rank_list(
         [s.rank for s in standings.values() if s.state not in ("returned", "absent")]
     ).capitalize()
     if timeout_s is None:
         head = f"{names} of {world_size} can never finish: the call they wait in will not be answered."
     else:
-        head = f"{names} of {world_size} had not finished after timeout_s = {timeout_s:g} s."
+        more = f" ({held_up.in_words()})" if held_up.in_words() else ""
+        head = f"{names} of {world_size} had not finished after timeout_s = {timeout_s:g} s{more}."
     lines = [head, ""]
     lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
     why = reasons(standings)

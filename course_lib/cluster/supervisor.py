@@ -6,6 +6,7 @@ Rules:
 * A rank that has returned calls nothing more, and one that waits calls nothing before it is answered. Where two looks
   agree that some rank can never be answered, the call ends there and not at the deadline.
 * Nothing is guessed: each rank is asked over a line of its own, and by ``faulthandler`` where it cannot answer.
+* The deadline is not on the clock: what the machine withholds from the ranks is not counted (``patience.py``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from course_lib.cluster import report
 from course_lib.cluster.evidence import Accounts, Standing, parse_stacks
 from course_lib.cluster.failure import Failure
 from course_lib.cluster.hope import Wait, hopeless
+from course_lib.cluster.patience import HeldUp, Patience
 from course_lib.cluster.processes import RankProcess
 from course_lib.cluster.remains import Remains
 from course_lib.cluster.text import read_text
@@ -34,6 +36,7 @@ __all__ = ["Outcome", "Supervisor"]
 
 GRACE_S = 0.5  # for peers to report, once one rank has failed
 _ANSWER_S = 0.4  # for a rank to say where it stands
+_MARK_AFTER_S = 0.02  # without an answer, until it is worth reading how the ranks' threads are held up
 _LONGEST_WAIT_S = 3600.0  # the system refuses to wait for weeks at a time
 _FIRST_LOOK_S = 0.4  # without an answer, until the ranks are asked whether there is any hope
 _NEXT_LOOK_S = 0.2  # until they are asked again, where there seems to be none
@@ -50,6 +53,7 @@ class Outcome:
     standings: dict[int, Standing] = field(default_factory=dict)  # of ranks that never answered
     remains: dict[int, Remains] = field(default_factory=dict)  # what the call has left on each rank
     hopeless: bool = False  # ended before the deadline, since nobody could have finished
+    held_up: HeldUp = field(default_factory=HeldUp)  # what of the time was not counted
 
     @property
     def answered(self) -> set[int]:
@@ -64,33 +68,49 @@ class Supervisor:
         self._question = 0
         self.outcome = Outcome()  # of the present or the last collection
 
+    def patience(self, limit_s: float | None, ranks: Iterable[int]) -> Patience:
+        """A limit for these ranks, from now on; None: without end."""
+        asked = tuple(ranks)
+        return Patience(math.inf if limit_s is None else limit_s, lambda: self._pids(asked))
+
     def collect(self, ranks: Sequence[int], *, timeout_s: float | None) -> Outcome:
         """Wait for every rank, or until a failure and its grace, the deadline, or the end of hope."""
         outcome = self.outcome = Outcome()
-        pending = set(ranks)
-        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        pending, patience = set(ranks), self.patience(timeout_s, ranks)
         in_grace, last_look = False, dict[int, tuple[Wait, float]]()
         look_after_s = _FIRST_LOOK_S
         while pending:
             if outcome.failures and not in_grace:
-                deadline, in_grace = min(deadline, time.monotonic() + GRACE_S), True
-            remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0:
-                break
-            if self._take(outcome, pending, min(remaining_s, math.inf if in_grace else look_after_s)):
+                patience, in_grace = self.patience(GRACE_S, pending), True
+                patience.mark()
+            look_after_s_now = look_after_s if patience.is_marked else _MARK_AFTER_S
+            wait_s = min(patience.left_s, math.inf if in_grace else look_after_s_now)
+            if self._take(outcome, pending, wait_s):
                 continue
-            if not in_grace:
-                last_look = _seen_since(hopeless(self.look_at_all(ranks, disturb=False)), last_look)
-                if any(_is_certain(wait, since_s) for wait, since_s in last_look.values()):
-                    outcome.hopeless = True
-                    break
-                look_after_s = _NEXT_LOOK_S if last_look else _LOOK_EVERY_S
+            if not patience.is_marked:
+                patience.mark()
+                continue
+            look = {} if in_grace else self.look_at_all(ranks, disturb=False)
+            patience.tick(importing=any(standing.is_importing for standing in look.values()))
+            if patience.left_s <= 0:
+                break
+            last_look = _seen_since(hopeless(look), last_look, patience.counted_s)
+            if any(_is_certain(wait, patience.counted_s - since_s) for wait, since_s in last_look.values()):
+                outcome.hopeless = True
+                break
+            look_after_s = _NEXT_LOOK_S if last_look else _LOOK_EVERY_S
+        outcome.held_up = patience.held_up
         if pending:
             self._take(outcome, pending, 0)
             everyone = self.look_at_all(ranks)
             outcome.standings = {r: s for r, s in everyone.items() if r not in outcome.failures}
             outcome.text |= {rank: read_text(self._folder / f"text-{rank}") for rank in pending}
         return outcome
+
+    def _pids(self, ranks: Iterable[int]) -> list[int]:
+        """The processes of these ranks, as far as they live."""
+        alive = [self._processes[rank] for rank in ranks if self._processes[rank].is_alive]
+        return [rank.process.pid for rank in alive if rank.process.pid is not None]
 
     def next_answers(self, ranks: Iterable[int], *, timeout_s: float) -> set[int]:
         """The ranks that answer, or die, first; none when the time is over."""
@@ -118,10 +138,14 @@ class Supervisor:
                 self._processes[rank].watch.send(self._question)
                 asked[self._processes[rank].watch] = rank
         standings: dict[int, Standing] = {}
-        deadline = time.monotonic() + _ANSWER_S
+        patience = self.patience(_ANSWER_S, asked.values())
+        if disturb:  # the last look, worth waiting for; the others come again
+            patience.mark()
         while asked:
-            ready: list[Any] = wait(list(asked), max(0.0, deadline - time.monotonic()))
+            ready: list[Any] = wait(list(asked), patience.left_s)
             if not ready:
+                if disturb and not patience.is_over():
+                    continue
                 break
             for line in ready:
                 rank = asked[line]
@@ -183,15 +207,16 @@ class Supervisor:
         return parse_stacks(stacks.read_text(errors="replace") if stacks.exists() else "", rank, "silent")
 
 
-def _seen_since(now: dict[int, Wait], before: dict[int, tuple[Wait, float]]) -> dict[int, tuple[Wait, float]]:
+def _seen_since(
+    now: dict[int, Wait], before: dict[int, tuple[Wait, float]], moment_s: float
+) -> dict[int, tuple[Wait, float]]:
     """By rank, what it waits for without hope, and when it was first seen so."""
-    moment_s = time.monotonic()
     return {
         rank: before[rank] if rank in before and before[rank][0] == wait else (wait, moment_s)
         for rank, wait in now.items()
     }
 
 
-def _is_certain(wait: Wait, since_s: float) -> bool:
+def _is_certain(wait: Wait, seen_s: float) -> bool:
     """Whether two looks, so far apart as it takes, agree."""
-    return time.monotonic() - since_s >= max(wait.certain_after_s, _NEXT_LOOK_S / 2)
+    return seen_s >= max(wait.certain_after_s, _NEXT_LOOK_S / 2)

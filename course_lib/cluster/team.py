@@ -7,7 +7,6 @@ import dataclasses
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,7 +98,7 @@ class Team:
         first, num_ranks = first_failure(outcome.failures), len(self._processes)
         if first is None:
             limit_s = None if outcome.hopeless else timeout_s
-            return stuck_story(outcome.standings, num_ranks, timeout_s=limit_s)
+            return stuck_story(outcome.standings, num_ranks, timeout_s=limit_s, held_up=outcome.held_up)
         others: dict[int, Any] = {**self.look(outcome.parcels), **outcome.standings, **outcome.failures}
         del others[first.rank]
         return failed_story(first, others, num_ranks)
@@ -116,9 +115,10 @@ class Team:
             self._processes[rank].interrupt()
         self._generation += 1
         self._send_reset(set(everyone) - stuck)
-        deadline = time.monotonic() + _RELEASE_S
-        while stuck and time.monotonic() < deadline:  # each that leaves may free the next one of the ring
-            back = self._supervisor.next_answers(stuck, timeout_s=deadline - time.monotonic())
+        patience = self._supervisor.patience(_RELEASE_S, everyone)
+        patience.mark()
+        while stuck and not patience.is_over():  # each that leaves may free the next one of the ring
+            back = self._supervisor.next_answers(stuck, timeout_s=patience.left_s)
             self._send_reset(back)
             stuck -= back
         if stuck or not self.is_whole:
@@ -159,5 +159,6 @@ class Team:
                 "The ranks could not start: " + failed_story(first, {}, num_ranks), failures=outcome.failures
             )
         if outcome.standings:
-            story = stuck_story(outcome.standings, num_ranks, timeout_s=_START_TIMEOUT_S)
+            held_up = outcome.held_up
+            story = stuck_story(outcome.standings, num_ranks, timeout_s=_START_TIMEOUT_S, held_up=held_up)
             raise RankFailed("The ranks could not start: " + story)

@@ -13,7 +13,14 @@ from course_lib.learn import exercises
 from course_lib.learn.compare import difference
 from course_lib.learn.exercise import Evidence, Exercise, Mistake, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_stub, says_your_turn
-from course_lib.learn.guard import CappedText, TimeIsUp, kept_state, time_limit
+from course_lib.learn.guard import (
+    CappedText,
+    TimeIsUp,
+    kept_state,
+    running_on,
+    threads_of_a_person,
+    time_limit,
+)
 from course_lib.learn.left_behind import put_back
 from course_lib.learn.show import show
 from course_lib.learn.store import record
@@ -50,7 +57,7 @@ def check(name: str, answer: Any = ...) -> Verdict:
 
 def judged(exercise: Exercise, answer: Any) -> Verdict:
     """The verdict on an answer, shown to nobody and recorded nowhere."""
-    text = CappedText()
+    text, threads = CappedText(), threads_of_a_person()
     status, message = "raised", ""
     more: dict[str, Any] = {}
     try:
@@ -73,6 +80,7 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
             status, message = "not attempted", _STUB
         else:
             message = f"Your code raised {_named(describe(error))}."
+    message = f"{message} {running_on(threads)}".rstrip()
     return Verdict(exercise.name, status, message, printed=text.text, **more)
 
 
@@ -88,7 +96,8 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     if is_stub(answer):
         raise NotAttempted
     named = mentions(answer, exercise.forbidden)
-    in_process = not exercise.world_sizes  # ranks have a time limit of their own, case by case
+    # Ranks have a time limit of their own, case by case.
+    in_process = not (exercise.world_sizes or getattr(exercise.judge, "has_own_limit", False))
     with time_limit(exercise.time_limit_s) if in_process else contextlib.nullcontext():
         with put_back() as left:
             evidence = exercise.judge(answer, exercise.forbidden)

@@ -72,6 +72,7 @@ class Raised:
     line: int | None = None
     source: str = ""
     story: str = ""
+    file: str = ""  # of the line
 
     def __str__(self) -> str:
         what = f"{self.kind}: {self.message}" if self.message else self.kind

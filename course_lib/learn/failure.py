@@ -32,19 +32,19 @@ class NotAnAnswer(Exception):
 def describe(error: BaseException) -> Raised:
     """The exception with its text on one line and the innermost line that a person wrote."""
     message = " ".join(str(error).split())
-    line, source = None, ""
+    line, source, file = None, "", ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         filename = frame.f_code.co_filename
         if not from_library(filename):
-            line, source = number, linecache.getline(filename, number).strip()
+            line, source, file = number, linecache.getline(filename, number).strip(), filename
     if isinstance(error, SystemExit):
-        return Raised("SystemExit", "it asked Python to exit", line, source)
+        return Raised("SystemExit", "it asked Python to exit", line, source, file=file)
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     if last is not None and is_wrong_call(type(error).__name__, message, last.tb_frame.f_code.co_filename):
         line, source = None, ""  # the line is the judge's, and right
-    return Raised(type(error).__name__, message[:300], line, source[:120])
+    return Raised(type(error).__name__, message[:300], line, source[:120], file=file)
 
 
 def is_wrong_call(kind: str, message: str, filename: str) -> bool:

@@ -17,10 +17,12 @@ from types import FrameType
 from typing import Any
 
 from course_lib.learn.own_time import OwnTime, is_importing
+from course_lib.learn.watch import from_library
 
-__all__ = ["CappedText", "TimeIsUp", "kept_state", "time_limit"]
+__all__ = ["CappedText", "TimeIsUp", "kept_state", "running_on", "threads_of_a_person", "time_limit"]
 
 _LOOK_S = 0.1  # how often the clock is looked at
+_SETTLE_S = 0.3  # for threads that are about to end
 _AGAIN_S = 0.5  # code that swallows the first interruption meets the next one
 
 
@@ -109,6 +111,34 @@ def _asynchronous(limit_s: float) -> Iterator[None]:
         with lock:
             running = False
         timer.cancel()
+
+
+def threads_of_a_person() -> set[threading.Thread]:
+    """The threads alive whose function is no library's: the learner's own."""
+    return {thread for thread in threading.enumerate() if _is_of_a_person(thread)}
+
+
+def running_on(before: set[threading.Thread]) -> str:
+    """A sentence on threads that were begun since ``before`` and do not end, empty where there are none.
+
+    Nothing ends a thread from outside but the end of its process.
+    """
+    deadline_s = time.monotonic() + _SETTLE_S
+    left = threads_of_a_person() - before
+    for thread in left:
+        thread.join(max(0.0, deadline_s - time.monotonic()))
+    names = ", ".join(sorted(thread.name for thread in left if thread.is_alive()))
+    if not names:
+        return ""
+    return f"A thread that your code started runs on ({names}); it ends when you restart the kernel."
+
+
+def _is_of_a_person(thread: threading.Thread) -> bool:
+    function = getattr(thread, "_target", None) or type(thread).run
+    while hasattr(function, "func"):  # functools.partial
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return code is not None and not from_library(code.co_filename)
 
 
 @contextlib.contextmanager

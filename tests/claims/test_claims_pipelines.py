@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from course_lib import claims, schedules
-from course_lib.claims import pipelines
+from course_lib.claims import busy, pipelines
 from course_lib.cost import simulate
 from course_lib.link import Link
 
@@ -51,6 +51,7 @@ def free_messages(cluster, schedule, times=pipelines._EQUAL, link=None):
     ],
 )
 def test_a_verdict_follows_the_times(name, step, verdict, cluster4, monkeypatch):
+    monkeypatch.setattr(busy.Line, "share", lambda _: 0.0)
     monkeypatch.setattr(pipelines, "_step", step)
     evidence = claims.trial(name).run(lambda size: cluster4)
     assert evidence.verdict == verdict, str(evidence)

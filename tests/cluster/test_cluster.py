@@ -402,7 +402,7 @@ def test_a_plain_script_needs_no_main_guard(tmp_path):
         )
     )
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=200, check=True
     )
     assert done.stdout == "top of the script\n[0, 10]\n", "the script ran once, and left without close()"
     assert done.stderr == ""

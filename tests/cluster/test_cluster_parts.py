@@ -159,7 +159,7 @@ def test_a_real_kernel_shows_cell_lines_and_survives_an_interrupt():
     client = manager.client()
     client.start_channels()
     try:
-        client.wait_for_ready(timeout=60)
+        client.wait_for_ready(timeout=200)
         texts = []
         for number, source in enumerate(NOTEBOOK_CELLS):
             if number == 6:
@@ -192,7 +192,7 @@ def collect(client, source: str | None) -> str:
         client.execute(source)
     shown = []
     while True:
-        message = client.get_iopub_msg(timeout=60)
+        message = client.get_iopub_msg(timeout=200)
         content = message["content"]
         if message["msg_type"] == "stream":
             shown.append(content["text"])
@@ -245,7 +245,7 @@ def test_the_same_function_runs_under_torchrun_with_two_agents(tmp_path):
         )
         for node in range(2)
     ]  # fmt: skip
-    outputs = [process.communicate(timeout=90) for process in agents]
+    outputs = [process.communicate(timeout=200) for process in agents]
     assert [process.returncode for process in agents] == [0, 0], outputs
     assert "[(0, 0, 0), (1, 1, 0)]" in outputs[0][0]
 

@@ -269,13 +269,38 @@ def every_operation(me):
 @pytest.mark.parametrize("n", [2, 4])
 def test_every_operation_takes_what_was_asked(n, request):
     cluster, links = request.getfixturevalue(f"cluster{n}"), Links(SLOW)
+    from_first_s, from_last_s, asked_s = {}, {}, {}
+
+    def measure():
+        ranks = list(cluster.run(every_operation))
+        for name in ranks[0]:
+            asked_s[name] = link_time(name, SIZE_BYTES, num_ranks=n, links=links)
+            starts, end = [by[name][0] for by in ranks], max(by[name][1] for by in ranks)
+            from_first_s.setdefault(name, []).append(end - min(starts))
+            from_last_s.setdefault(name, []).append(end - max(starts))
+        return {
+            name: min(from_last_s[name])
+            for name in asked_s
+            if min(from_last_s[name]) > 1.5 * asked_s[name] + 0.02
+        }
+
     with cluster.shaped(links=links):
-        rounds = [list(cluster.run(every_operation)) for _ in range(2)]
-    for name in rounds[0][0]:
-        asked_s = link_time(name, SIZE_BYTES, num_ranks=n, links=links)
-        spans = [([by[name][0] for by in ranks], max(by[name][1] for by in ranks)) for ranks in rounds]
-        assert min(end - min(starts) for starts, end in spans) >= asked_s, name
-        assert min(end - max(starts) for starts, end in spans) <= 1.5 * asked_s + 0.02, name
+        too_slow = in_some_round(measure, lambda slow: not slow)
+    assert not too_slow
+    for name, spans_s in from_first_s.items():
+        assert min(spans_s) >= asked_s[name], name
+
+
+def in_some_round(measure, is_quick, *, rounds=12):
+    """What was measured in the first round that is quick enough, else in the last.
+
+    A crowded machine adds time to a round, now and then; what is wrong adds it to every one.
+    """
+    for _ in range(rounds):
+        value = measure()
+        if is_quick(value):
+            break
+    return value
 
 
 def as_ever(me):
@@ -363,7 +388,10 @@ def test_the_thread_that_starts_a_call_goes_on_and_can_ask_whether_it_is_done(cl
         return started_s, at_once, waited_s, [work.is_completed() for work in works], x.tolist()
 
     with cluster2.shaped(links=Links(Link(0.3))):
-        for started_s, at_once, waited_s, at_the_end, x in cluster2.run(start):
+        runs = in_some_round(
+            lambda: list(cluster2.run(start)), lambda runs: max(run[0] for run in runs) < 0.3
+        )
+        for started_s, at_once, waited_s, at_the_end, x in runs:
             assert started_s < 0.3
             assert at_once == [False, False]
             assert waited_s >= 0.6, "a ring of two takes two steps"
@@ -391,9 +419,15 @@ def test_ddp_goes_on_with_backward_while_a_bucket_is_on_its_way(cluster2):
         return marks
 
     with cluster2.shaped(links=Links(Link(0.2))):
-        for marks in cluster2.run(train):
-            between_s = marks["first layer"] - marks["second layer"]
-            assert between_s < 0.4, "the second layer's bucket takes 0.4 s, and backward did not wait for it"
+
+        def between(marks):
+            return marks["first layer"] - marks["second layer"]
+
+        runs = in_some_round(lambda: list(cluster2.run(train)), lambda runs: max(map(between, runs)) < 0.4)
+        for marks in runs:
+            assert between(marks) < 0.4, (
+                "the second layer's bucket takes 0.4 s, and backward did not wait for it"
+            )
             assert marks["end"] - marks["first layer"] >= 0.4
 
 
@@ -412,7 +446,8 @@ def test_messages_on_one_link_queue_and_those_on_two_do_not(cluster4):
 
     with cluster4.shaped(links=Links(Link(0.15))):
         queued = cluster4.run(flood, [(0, 1)] * 4)
-        apart = cluster4.run(flood, [(0, 1), (1, 0), (2, 3), (3, 2)])
+        each = [(0, 1), (1, 0), (2, 3), (3, 2)]
+        apart = in_some_round(lambda: cluster4.run(flood, each), lambda times: max(times) < 2 * 0.15 + 0.1)
     assert min(queued[0], queued[1]) >= 4 * 0.15
     assert max(apart) < 2 * 0.15 + 0.1
 
@@ -424,7 +459,7 @@ def test_one_slow_link_is_slow_for_its_two_ranks_alone(cluster4):
         return time.monotonic() - began_s
 
     with cluster4.shaped(links=Links(between={(0, 1): Link(0.4)})):
-        times = list(cluster4.run(pairs))
+        times = in_some_round(lambda: list(cluster4.run(pairs)), lambda times: max(times[2:]) < 0.4)
     assert min(times[:2]) >= 0.4
     assert max(times[2:]) < 0.4
 
@@ -453,7 +488,8 @@ def test_messages_of_different_tags_are_not_taken_for_each_other(cluster2):
         return time.monotonic() - began_s
 
     with cluster2.shaped(links=Links(Link(0, 0.8e6))):  # 0.25 s for the big one
-        assert all(0.2 <= time_s < 0.45 for time_s in cluster2.run(crossed))
+        times = in_some_round(lambda: list(cluster2.run(crossed)), lambda times: max(times) < 0.45)
+        assert all(0.2 <= time_s < 0.45 for time_s in times)
 
 
 def test_a_late_rank_holds_up_the_others_by_the_time_that_its_messages_take(cluster2):
@@ -560,9 +596,9 @@ def test_a_paced_step_is_stretched_on_a_slowed_rank(cluster2):
         pace(me, 0.1)
         return time.monotonic() - began_s
 
-    assert max(cluster2.run(step)) < 0.2
+    assert max(in_some_round(lambda: cluster2.run(step), lambda times: max(times) < 0.2)) < 0.2
     with cluster2.shaped(slow={1: 3.0}):
-        fast_s, slow_s = cluster2.run(step)
+        fast_s, slow_s = in_some_round(lambda: list(cluster2.run(step)), lambda times: times[0] < 0.25)
     assert 0.1 <= fast_s < 0.25
     assert slow_s >= 0.3
 
@@ -585,9 +621,17 @@ def test_computing_is_stretched_once_and_before_the_next_call(cluster2):
         busy(0.1)  # at the end of the function no call follows
         return spans, before_s
 
-    with cluster2.shaped(slow={1: 3.0}):
+    def measure():
         run = cluster2.run(compute)
-        after_s = list(cluster2.run(lambda me: paced_s(threading.get_ident())))
+        return run, list(cluster2.run(lambda me: paced_s(threading.get_ident())))
+
+    def is_quick(measured):
+        run, after_s = measured
+        waits = zip(run[1][0], (0.1, 0.05, 0.0), strict=True)
+        return all(took_s < 2 * cpu_s + 0.08 for took_s, cpu_s in waits) and after_s[1] - run[1][1] < 0.3
+
+    with cluster2.shaped(slow={1: 3.0}):
+        run, after_s = in_some_round(measure, is_quick)
     assert run[0][0] == [0.0, 0.0, 0.0]
     for waited_s, cpu_s in zip(run[1][0], (0.1, 0.05, 0.0), strict=True):
         assert 2 * cpu_s <= waited_s < 2 * cpu_s + 0.08
@@ -600,11 +644,15 @@ def test_what_a_rank_computes_between_two_calls_is_nobody_s_work(tmp_path):
     switch, thread = ShapeSwitch(place), threading.get_ident()
     switch.use(shape_of(None, {1: 10.0}, world_size=2, device="cpu"))
     try:
-        before_s = paced_s(thread)
-        busy(0.02)
-        with switch.work():
-            pass
-        assert paced_s(thread) - before_s < 0.1
+
+        def measure():
+            before_s = paced_s(thread)
+            busy(0.02)
+            with switch.work():
+                pass
+            return paced_s(thread) - before_s
+
+        assert in_some_round(measure, lambda added_s: added_s < 0.1) < 0.1
     finally:
         switch.use(None)
     assert taps._library is None
@@ -620,7 +668,10 @@ def test_the_meter_counts_a_paced_step_as_computing_and_a_stretch_as_no_part_of_
         return began_s
 
     with cluster2.shaped(links=Links(Link(0.15)), slow={1: 4.0}):
-        run = metered(cluster2, overlapped)
+        run = in_some_round(
+            lambda: metered(cluster2, overlapped),
+            lambda run: run.communication.of(1).calls[0].hidden_s < 0.5,
+        )
     for rank in (0, 1):
         (call,) = run.communication.of(rank).calls
         assert call.end_s - call.start_s >= 0.3

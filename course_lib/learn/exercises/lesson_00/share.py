@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.judge import by_cases
 
 __all__ = ["SHARE"]
 
@@ -108,7 +108,7 @@ def _rank_for_world_size(num_items: int, rank: int, world_size: int) -> range:
 SHARE = Exercise(
     name="00.share",
     title="Deal out the items",
-    judge=by_cases(
+    judge=by_cases_apart(
         [Case(f"{n} items on {w} rank{'s' * (w > 1)}", (n, w), _shares) for n, w in _CASES],
         call=_all_shares,
         compare=_shares_difference,

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.judge import by_cases
 
 __all__ = ["THREADS"]
 
@@ -175,7 +175,7 @@ def _out_of_order(seen: Evidence) -> bool:
 THREADS = Exercise(
     name="03.threads",
     title="A thread for each replica",
-    judge=by_cases(
+    judge=by_cases_apart(
         [
             Case("four replicas", (True, None), _right),
             Case("four replicas, under torch.no_grad()", (False, None), _right),

@@ -1,0 +1,91 @@
+"""A clock on a crowded machine: what it shows for a claim counts, what it shows against it does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from course_lib import claims
+from course_lib.claims import busy, pipelines, speed
+from course_lib.cluster import Cluster
+
+SHOWN, HIDDEN = {False: 0.7, True: 0.0}, {False: 0.2, True: 0.0}  # by whether there is one bucket
+
+
+def in_line(monkeypatch, *shares):
+    """Let ranks have stood in line for these shares, round by round; the last one lasts."""
+    left = list(shares)
+    monkeypatch.setattr(busy.Line, "share", lambda _: left.pop(0) if len(left) > 1 else left[0])
+
+
+def hidden_in(monkeypatch, *rounds):
+    left = [share for shares in rounds for share in (shares[False], shares[True])]
+    monkeypatch.setattr(speed, "_hidden_share", lambda _cluster, _in_one_bucket: left.pop(0))
+
+
+def test_on_a_quiet_machine_what_speaks_against_a_claim_makes_it_false(cluster2, monkeypatch):
+    in_line(monkeypatch, 0.0)
+    hidden_in(monkeypatch, *[HIDDEN] * 4)
+    assert claims.trial("E6").run(lambda size: cluster2).verdict == "false"
+
+
+def test_on_a_crowded_machine_it_decides_nothing(cluster2, monkeypatch):
+    in_line(monkeypatch, 0.4, 0.2, 0.3, 0.5)
+    hidden_in(monkeypatch, *[HIDDEN] * 4)
+    evidence = claims.trial("E6").run(lambda size: cluster2)
+    assert evidence.is_blocked
+    assert "a rank stood in line for a core for 20% of the time" in evidence.because
+
+
+def test_one_round_that_shows_it_is_enough(cluster2, monkeypatch):
+    in_line(monkeypatch, 0.4)
+    hidden_in(monkeypatch, HIDDEN, HIDDEN, SHOWN)
+    evidence = claims.trial("E6").run(lambda size: cluster2)
+    assert evidence.verdict == "holds"
+    assert evidence.timings["hidden, small buckets"] == "70%"
+
+
+def test_of_rounds_that_do_not_show_it_the_quietest_decides(cluster2, monkeypatch):
+    in_line(monkeypatch, 0.4, 0.01, 0.4)
+    hidden_in(monkeypatch, HIDDEN, {False: 0.3, True: 0.1}, HIDDEN, HIDDEN)
+    evidence = claims.trial("E6").run(lambda size: cluster2)
+    assert (evidence.verdict, evidence.timings["hidden, small buckets"]) == ("false", "30%")
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.0, "false"), (0.3, "blocked")])
+def test_a_pipeline_whose_idle_time_does_not_fall(share, verdict, cluster4, monkeypatch):
+    in_line(monkeypatch, share)
+    monkeypatch.setattr(pipelines, "_idle_shares", lambda cluster, slower: {1: 0.75, 4: 0.7, 16: 0.7})
+    assert claims.trial("E8").run(lambda size: cluster4).verdict == verdict
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/schedstat"), reason="this system does not say how long a thread waited"
+)
+def test_a_line_is_seen_where_there_is_one():
+    def works(me, core, own_s):
+        os.sched_setaffinity(0, [core])
+        began_s = time.thread_time()
+        while time.thread_time() < began_s + own_s:
+            pass
+
+    core = min(os.sched_getaffinity(0))
+    loop = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    with Cluster(1, backend="gloo") as cluster:
+        cluster.run(works, core, 0.0)
+        strangers = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(3)]
+        try:
+            line = busy.Line(cluster)
+            cluster.run(works, core, 0.3)
+            assert line.share() > 0.2, "a quarter of the core is left to it"
+        finally:
+            for stranger in strangers:
+                stranger.kill()
+                stranger.wait()
+        asleep = busy.Line(cluster)
+        time.sleep(0.5)
+        assert asleep.share() < 0.2
