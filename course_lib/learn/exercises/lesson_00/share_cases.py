@@ -7,12 +7,12 @@ from typing import Any
 from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case
 
-__all__ = ["CASES", "Shares", "all_shares", "shares_difference"]
+__all__ = ["CASES", "SIZES", "Shares", "all_shares", "shares_difference"]
 
 Shares = list[Any]  # of ranges, one a rank; and of whatever a wrong answer gives
 
 # Items and ranks. The first one that is wrong is shown, so small and telling ones come first.
-_SIZES = (
+SIZES = (
     (8, 4), (10, 4), (11, 4), (3, 4), (10, 1), (7, 2), (10, 3), (12, 3), (13, 5), (5, 5), (2, 5), (17, 6), (20, 7),
     (31, 8), (9, 16), (64, 16), (0, 3), (1, 1), (100, 9), (1001, 3), (1437, 4), (60_000, 7), (100_003, 12),
 )  # fmt: skip
@@ -53,4 +53,4 @@ def _items(part: range) -> str:
     return f"items {part[0]} to {part[-1]}"
 
 
-CASES = tuple(Case(_in_words(n, w), (n, w), _shares) for n, w in _SIZES)
+CASES = tuple(Case(_in_words(n, w), (n, w), _shares) for n, w in SIZES)

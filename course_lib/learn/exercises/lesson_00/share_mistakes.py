@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course_lib.learn.exercise import Evidence, Mistake
-from course_lib.learn.exercises.lesson_00.share_cases import CASES, all_shares
+from course_lib.learn.exercises.lesson_00.share_cases import SIZES, all_shares
 
 __all__ = ["MISTAKES"]
 
@@ -95,7 +95,7 @@ def _mistake(name: str, message: str, example: Callable[..., Any], *others: Call
 def _like_one_of(*wrong: Callable[..., Any]) -> Callable[[Evidence], bool]:
     def recognise(seen: Evidence) -> bool:
         given = [outcome.got for outcome in seen.outcomes]
-        return any(given == [all_shares(one, *case.args) for case in CASES] for one in wrong)
+        return any(given == [all_shares(one, *size) for size in SIZES] for one in wrong)
 
     return recognise
 
