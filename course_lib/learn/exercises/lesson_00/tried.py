@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,83 +12,66 @@ import torch.distributed as dist
 
 from course_lib.learn.compare import Compare, difference
 from course_lib.learn.exercise import Evidence, Outcome
-from course_lib.learn.exercises.lesson_00.works import Works
+from course_lib.learn.kept import Kept
 
-__all__ = ["Tried", "place_of", "told_by", "trial", "tried", "value_of", "with_label"]
+__all__ = ["Tried", "place_of", "told_by", "trial", "value_of", "with_label"]
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What an answer gave on one rank. ``remarks`` are sentences on what it did besides; none when all is well."""
+    """What an answer gave on one rank; ``remark`` is a sentence on what it did besides, empty when all is well."""
 
     value: Any
     num_calls: int = 0  # of torch.distributed
     given_bytes: int = 0  # to those calls, by this rank
-    remarks: tuple[str, ...] = field(default=())
+    remark: str = ""
 
 
-def tried(
-    answer: Callable[..., Any],
-    me: Any,
-    tensor: torch.Tensor,
-    *,
-    most_bytes: int | None = None,
-    keep: str = "",
-) -> Tried:
-    """Runs on each rank: ``answer(me, tensor)``. ``keep`` is the learner's name of a tensor that is to stay as it is.
+def trial(*, keep: str = "", most_bytes: int | None = None) -> Callable[..., Tried]:
+    """A trial for ``by_trial``: ``answer(me, tensor)``. ``keep`` names a tensor that is to stay as it is.
 
     ``most_bytes`` is how much a rank may give to its collectives.
     """
+    return partial(_tried, keep=keep, most_bytes=most_bytes)
+
+
+def _tried(
+    answer: Callable[..., Any], me: Any, tensor: torch.Tensor, *, keep: str, most_bytes: int | None
+) -> Tried:
+    """Runs on each rank."""
     from course_lib.meter.recorder import Recorder
 
-    before, needed_grad, world = tensor.clone(), tensor.requires_grad, dist.group.WORLD
-    recorded, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
-    groups = _num_groups()
-    with Recorder(me.rank) as recorder, Works() as works:
+    kept = Kept(**{keep: tensor}) if keep else Kept()
+    world, num_groups = dist.group.WORLD, _num_groups()
+    with Recorder(me.rank) as recorder:
         value = answer(me, tensor)
     given_bytes = sum(call.size_bytes for call in recorder.calls)
-    remarks = []
-    same_kind = (tensor.shape, tensor.dtype) == (before.shape, before.dtype)
-    if keep and not (same_kind and torch.equal(tensor, before)):
-        remarks.append(f"the result is right, and `{keep}` changed on the way; they belong to the caller")
-    if tensor.requires_grad != needed_grad:
-        remarks.append(f"the result is right, and afterwards `{keep or 'loss'}` has another `requires_grad`")
+    remark = ""
     if not dist.is_initialized() or dist.group.WORLD is not world:
-        remarks.append(
-            "the result is right, and afterwards the process group is gone; the next call needs it"
+        remark = "afterwards the process group is gone, and the next call needs it"
+    elif _num_groups() != num_groups:
+        remark = "a process group that your code made is left behind"
+    elif changed := kept.changes():
+        remark = f"your code changed what it was given: {changed}"
+    elif most_bytes is not None and given_bytes > most_bytes:
+        remark = (
+            f"for it this rank gave {given_bytes:,} bytes to its collectives; a few numbers are enough, whatever a "
+            "rank holds"
         )
-    elif _num_groups() != groups:
-        remarks.append("the result is right, and process groups that you made are left behind")
-    if works.never_waited_for:
-        names = " and ".join(f"`{name}`" for name in dict.fromkeys(works.never_waited_for))
-        remarks.append(f"the result is right, and {names} was started and never waited for")
-    if (torch.is_grad_enabled(), torch.get_default_dtype()) != (recorded, dtype):
-        remarks.append(
-            "the result is right, and a switch of PyTorch (gradients, default dtype) is left changed"
-        )
-    if most_bytes is not None and given_bytes > most_bytes:
-        remarks.append(
-            f"the result is right, and for it this rank gave {given_bytes:,} bytes to its collectives; "
-            "a few numbers are enough, whatever a rank holds"
-        )
-    return Tried(value, works.num_started, given_bytes, tuple(remarks))
+    return Tried(value, len(recorder.calls), given_bytes, remark)
 
 
 def told_by(compare: Compare = difference) -> Compare:
-    """A comparison of a plain value with a :class:`Tried`, or of two of these: first the value, then the remarks."""
+    """A comparison of a plain value with a :class:`Tried`, or of two of these: first the value, then the remark."""
 
     def told(expected: Any, got: Any) -> str:
         found = compare(value_of(expected), value_of(got))
-        if found or not isinstance(got, Tried) or not got.remarks:
+        if found or not isinstance(got, Tried) or not got.remark:
             return found
-        return "" if isinstance(expected, Tried) and expected.remarks == got.remarks else got.remarks[0]
+        alike = isinstance(expected, Tried) and expected.remark == got.remark
+        return "" if alike else f"the result is right, and {got.remark}"
 
     return told
-
-
-def trial(**how: Any) -> Callable[..., Tried]:
-    """``tried`` with these settings, as a trial for ``by_trial``."""
-    return partial(tried, **how)
 
 
 def value_of(got: Any) -> Any:
@@ -109,4 +92,4 @@ def with_label(seen: Evidence, label: str) -> list[Outcome]:
 def _num_groups() -> int:
     from course_lib.cluster.begun import groups_here
 
-    return len(list(groups_here()))
+    return len(groups_here())
