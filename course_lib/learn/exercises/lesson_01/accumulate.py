@@ -10,7 +10,8 @@ from torch import nn
 
 from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_01.tries import behaves_like, step_over, step_result
+from course_lib.learn.exercises.lesson_01.step_try import CHANGE, step_over, step_result
+from course_lib.learn.exercises.lesson_01.tries import behaves_like, told
 from course_lib.learn.judge import by_cases
 
 __all__ = ["ACCUMULATE"]
@@ -70,12 +71,14 @@ ACCUMULATE: Exercise = Exercise(
     title="One step over a batch that comes in pieces",
     judge=by_cases(
         [
-            Case("pieces of 4 and 4 examples", ((4, 4), 0.0, False), step_result),
-            Case("pieces of 5, 5 and 2 examples", ((5, 5, 2), 0.0, False), step_result),
-            Case("gradients left over from before", ((3, 3, 3), 0.9, True), step_result),
+            Case("pieces of 4 and 4 examples", ((4, 4), "SGD", False), step_result),
+            Case("pieces of 5, 5 and 2 examples", ((5, 5, 2), "SGD", False), step_result),
+            Case("one piece of 6 examples", ((6,), "SGD", False), step_result),
+            Case("gradients left over from before", ((3, 3, 3), "SGD", True), step_result),
+            Case("pieces of 1, 7 and 4 examples under AdamW", ((1, 7, 4), "AdamW", True), step_result),
         ],
         call=step_over,
-        compare=close_to(1e-6, 1e-9),
+        compare=told(close_to(1e-6, 1e-9)),
     ),
     mistakes=(
         Mistake(
@@ -105,10 +108,7 @@ ACCUMULATE: Exercise = Exercise(
             "no-step",
             "The weights are as they were: no step was taken. After the last piece, call `optimizer.step()`.",
             lambda model, optimizer, pieces: optimizer.zero_grad(),
-            recognise=lambda seen: (
-                seen.error is None
-                and all(o.got["the change of the weights"] == "none" for o in seen.outcomes)
-            ),
+            recognise=lambda seen: seen.error is None and all(o.got[CHANGE] == "none" for o in seen.outcomes),
         ),
         Mistake(
             "sum-over-examples",

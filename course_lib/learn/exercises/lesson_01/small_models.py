@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Watched", "batches", "named", "small_model"]
+__all__ = ["Held", "Watched", "batches", "small_model"]
 
 
 class Dropout(nn.Dropout):
@@ -21,11 +22,38 @@ class Dropout(nn.Dropout):
         return input * ((input.detach() * 997).sin() > 0) / (1 - self.p)
 
 
+class Held:
+    """Tensors of one kind, one a run, and how many of them somebody still holds. It holds none itself."""
+
+    def __init__(self) -> None:
+        self.most = 0  # of earlier runs, when another one began
+        self._storages: list[weakref.ref[torch.UntypedStorage]] = []
+
+    def follow(self, tensor: Tensor) -> None:
+        with contextlib.suppress(
+            NotImplementedError, RuntimeError
+        ):  # a stand-in of torch.func has no storage
+            self._storages.append(weakref.ref(tensor.untyped_storage()))
+
+    def look(self) -> None:
+        """Another run begins."""
+        self.most = max(self.most, self._now())
+
+    def for_good(self) -> int:
+        """How many are held now, and not in a circle that the collector finds."""
+        if self._now():
+            gc.collect()
+        return self._now()
+
+    def _now(self) -> int:
+        return sum(storage() is not None for storage in self._storages)
+
+
 class Watched(nn.Module):
     """A classifier of three classes with BatchNorm, dropout, a frozen layer and a weight that is used twice.
 
-    It notes of each run how many examples came, which of its layers were in training mode and whether the run was
-    recorded; and it knows how many of its outputs are still held.
+    It notes of each run how many examples came, which of its layers were in training mode and whether it was recorded;
+    and it knows of how many runs something is still held: outputs, or activations that wait for a backward pass.
     """
 
     def __init__(self) -> None:
@@ -38,33 +66,26 @@ class Watched(nn.Module):
         self.tied.weight = self.mix.weight
         self.leave = nn.Linear(6, 3)
         self.runs: list[int] = []
-        self.modes: list[tuple[bool, ...]] = []
-        self.most_held = 0  # outputs of earlier runs that were still held when another run began
-        self._outputs: list[weakref.ref[torch.UntypedStorage]] = []
+        self.modes: list[dict[str, bool]] = []
+        self.recorded = False  # in any run
+        self.outputs, self.activations = Held(), Held()
 
     def forward(self, x: Tensor) -> Tensor:
-        self.most_held = max(self.most_held, self.num_held)
+        self.outputs.look()
+        self.activations.look()
         self.runs.append(len(x))
-        self.modes.append(tuple(module.training for module in self.modules()))
-        out = self.dropout(self.norm(self.enter(x)).tanh())
-        out = self.leave((self.mix(self.frozen(out)).tanh() + self.tied(out)).tanh())
-        self._outputs.append(weakref.ref(out.untyped_storage()))
+        self.modes.append(self.modes_now())
+        inner = self.dropout(self.norm(self.enter(x)).tanh())
+        last = (self.mix(self.frozen(inner)).tanh() + self.tied(inner)).tanh()
+        out = self.leave(last)
+        self.recorded |= out.requires_grad
+        self.activations.follow(last)
+        self.outputs.follow(out)
         return out
 
-    @property
-    def num_held(self) -> int:
-        return sum(output() is not None for output in self._outputs)
-
-    @property
-    def num_held_at_the_end(self) -> int:
-        """Outputs that somebody keeps for good, not in a circle that the collector will find."""
-        if self.num_held:
-            gc.collect()
-        return self.num_held
-
-    def forget(self) -> None:
-        """Begin to count anew."""
-        self.runs, self.modes, self.most_held, self._outputs = [], [], 0, []
+    def modes_now(self) -> dict[str, bool]:
+        """Of each part by its name, whether it is in training mode."""
+        return {name: module.training for name, module in self.named_modules()}
 
 
 def small_model() -> Watched:
@@ -86,10 +107,3 @@ def batches(sizes: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
         x = torch.randn(size, 4, generator=draw, dtype=torch.float64) + 0.3 * index
         made.append((x, torch.randint(0, 3, (size,), generator=draw)))
     return made
-
-
-def named(parts: Sequence[tuple[Tensor, Tensor]], what: str) -> Iterator[tuple[str, Tensor]]:
-    """Copies of the tensors of pieces or batches, each with a name: "the x of piece 2"."""
-    for index, (x, y) in enumerate(parts):
-        yield f"the x of {what} {index}", x.clone()
-        yield f"the y of {what} {index}", y.clone()
