@@ -256,7 +256,13 @@ def _stop_alarm(_: Any) -> None:
 
 
 def _environment() -> dict[Any, Any]:
-    return dict(os.environ._data)  # type: ignore[attr-defined]  # decoding it all would cost 20 us a call
+    raw = dict(os.environ._data)  # type: ignore[attr-defined]  # decoding it all would cost 20 us a call
+    for key in _SET_BY_TORCH:
+        raw.pop(key, None)
+    return raw
+
+
+_SET_BY_TORCH = ("TORCHINDUCTOR_CACHE_DIR", b"TORCHINDUCTOR_CACHE_DIR")  # when ``torch._dynamo`` is loaded
 
 
 def _set_environment(wanted: dict[Any, Any]) -> None:
