@@ -170,4 +170,8 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "00.report": (report_by_reduce, report_by_gather, report_by_objects, ReportByMessages()),
 }
 
-SAME_FUNCTION: dict[str, dict[str, str]] = {}
+SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "00.share": {
+        "2: `min(rank, extra)` -> `min(extra, rank)`": "The smaller of two whole numbers is the same in either order.",
+    },
+}

@@ -251,4 +251,27 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "01.evaluate": (mean_in_inference_mode, mean_put_back, mean_with_nothing_to_learn, mean_by_hand),
 }
 
-SAME_FUNCTION: dict[str, dict[str, str]] = {}
+SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "01.accumulate": {
+        "35: `total = sum((len(x) for x, _ in pieces))` after `optimizer.zero_grad()`": (
+            "To count examples and to clear gradients have nothing to do with each other: their order cannot be seen."
+        ),
+    },
+    "01.recompute": {
+        "40: `torch.random.fork_rng(devices=[])` -> `torch.random.fork_rng()`": (
+            "It puts back the generators of GPUs as well, which nothing here draws from."
+        ),
+        "gradient_again: gradients switched off": (
+            "Autograd calls it with gradients off, and the run of the block switches them on for itself."
+        ),
+    },
+    "01.evaluate": {
+        "25: `model.eval()` after `total = 0.0`": "A number set to 0 and a mode: their order cannot be seen.",
+        "30: `total += F.cross_entropy(model(x), y).item() * len(x)` -> a new name for a new value": (
+            "A float is never changed in place, so `+=` makes a new one too."
+        ),
+        "30: `F.cross_entropy(model(x), y).item()` -> `F.cross_entropy(model(x), y)`": (
+            "Under `no_grad` the sum is then a tensor of one number without a graph, which means the same as the number."
+        ),
+    },
+}
