@@ -96,6 +96,7 @@ def small_model() -> Watched:
         with torch.no_grad():
             model.norm(torch.randn(9, 6, dtype=torch.float64) * 2 + 1)
             nn.init.normal_(model.norm.weight, 1.0, 0.2)
+            model.leave.weight *= 8  # far off, so that its gradient is long: who clips it is seen
     return model
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.learn.compare import close_to
 from course_lib.learn.exercises.lesson_01.small_models import Watched, batches, small_model
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
 from course_lib.learn.kept import Kept
 
-__all__ = ["CHANGE", "KEPT", "step_over", "step_result"]
+__all__ = ["CHANGE", "GRADIENT", "KEPT", "NO_STEP", "step_difference", "step_over", "step_result"]
 
 CHANGE, KEPT = "the change of the weights", "kept for backward"
+GRADIENT = "the gradient at the step"
+NO_STEP = "no step"
 _LEARNING_RATE = 0.1
+_close_to = close_to(1e-6, 1e-9)
 
 
 def step_over(answer: Callable[..., Any], sizes: Sequence[int], kind: str, stale: bool) -> dict[str, Any]:
@@ -28,12 +32,13 @@ def step_over(answer: Callable[..., Any], sizes: Sequence[int], kind: str, stale
     settings = _settings(optimizer)
     handed = Kept(ignore=("weights", "gradients"), model=model)
     given = Kept(pieces=pieces)
-    steps: list[None] = []
-    hook = optimizer.register_step_post_hook(lambda *_: steps.append(None))
+    steps: list[Tensor] = []
+    hook = optimizer.register_step_pre_hook(lambda *_: steps.append(_gradient(model)))
     answer(model, optimizer, pieces)
     hook.remove()
     if torch.equal(before, _weights(model)):
-        return {CHANGE: "none", KEPT: "nothing to tell", BESIDES: ""}
+        at_step = steps[0] if steps else NO_STEP
+        return {GRADIENT: at_step, CHANGE: "none", KEPT: "nothing to tell", BESIDES: ""}
     besides = first_of(
         _other_modes(modes, model),
         _in_words(handed.changes() or given.changes()),
@@ -46,6 +51,7 @@ def step_over(answer: Callable[..., Any], sizes: Sequence[int], kind: str, stale
     )
     several = model.activations.most > 0 or max(model.runs, default=0) > max(sizes)
     return {
+        GRADIENT: steps[-1] if steps else NO_STEP,
         CHANGE: _weights(model) - before,
         KEPT: "several pieces at once" if several else "one piece at a time",
         BESIDES: besides,
@@ -58,8 +64,50 @@ def step_result(sizes: Sequence[int], kind: str, stale: bool) -> dict[str, Any]:
     before = _weights(model)
     x, y = (torch.cat(parts) for parts in zip(*batches(sizes), strict=True))
     F.cross_entropy(model(x), y).backward()
+    gradient = _gradient(model)
     optimizer.step()
-    return {CHANGE: _weights(model) - before, KEPT: "one piece at a time", BESIDES: ""}
+    return {
+        GRADIENT: gradient,
+        CHANGE: _weights(model) - before,
+        KEPT: "one piece at a time",
+        BESIDES: "",
+    }
+
+
+def step_difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str:
+    """What it did besides comes first, since numbers follow from it; then the gradient, against the right one."""
+    if got[BESIDES]:
+        return str(got[BESIDES])
+    right, came = expected[GRADIENT], got[GRADIENT]
+    if not isinstance(came, Tensor) or not bool(_close(right, came)):
+        return _of_gradients(right, came)
+    return _close_to(expected, got)
+
+
+def _of_gradients(right: Tensor, came: Any) -> str:
+    if not isinstance(came, Tensor):
+        return "`optimizer.step()` was never called"
+    if not bool(came.any()):
+        return "at the step there is no gradient, or it is 0 everywhere"
+    times = float(came @ right / (right @ right))
+    if _close(right * times, came):
+        return f"at the step the gradient is {times:.4g} times that of the mean over all examples"
+    cosine = float(came @ right / (came.norm() * right.norm()))
+    return (
+        f"at the step the gradient is {float(came.norm() / right.norm()):.3g} times as long as that of the mean over "
+        f"all examples, and points another way (cosine {cosine:.3g})"
+    )
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    return bool(torch.allclose(one, other, rtol=1e-6, atol=1e-9))
+
+
+def _gradient(model: nn.Module) -> Tensor:
+    """All gradients, one after the other; zeros where there is none."""
+    return torch.cat(
+        [(torch.zeros_like(p) if p.grad is None else p.grad).detach().flatten() for p in model.parameters()]
+    )
 
 
 def _prepared(kind: str, stale: bool) -> tuple[Watched, torch.optim.Optimizer]:
@@ -102,7 +150,9 @@ def _mode(training: bool) -> str:
 
 
 def _other_runs(runs: Sequence[int], sizes: Sequence[int]) -> str:
-    if Counter(runs) == Counter(sizes) or len(runs) < 2 <= len(sizes):  # too few runs show in what was kept
+    if (
+        Counter(runs) == Counter(sizes) or sum(runs) == sum(sizes) and len(runs) == 1
+    ):  # then too much was kept
         return ""
     return f"the model ran {_times(len(runs))}, on {_list(runs)} examples; the pieces have {_list(sizes)}"
 
