@@ -236,6 +236,49 @@ def test_a_step_that_leaves_something_or_costs_too_much_is_refused(answer, words
     refused("01.accumulate", answer, words)
 
 
+def clips(model, optimizer, pieces):
+    optimizer.zero_grad()
+    total = sum(len(x) for x, _ in pieces)
+    for x, y in pieces:
+        (F.cross_entropy(model(x), y) * len(x) / total).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
+def weighs_twice(model, optimizer, pieces):
+    optimizer.zero_grad()
+    total = sum(len(x) for x, _ in pieces)
+    for x, y in pieces:
+        (F.cross_entropy(model(x), y) * len(x) / total / 2).backward()
+    optimizer.step()
+
+
+def forgets_the_last_piece(model, optimizer, pieces):
+    step(model, optimizer, pieces[:-1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (clips, "at the step the gradient is 0."),
+        (weighs_twice, "at the step the gradient is 0.5 times that of the mean over all examples"),
+        (forgets_the_last_piece, "the model ran once, on 4 examples; the pieces have 4 and 4"),
+    ],
+)
+def test_a_wrong_gradient_is_told_as_a_length(answer, words):
+    refused("01.accumulate", answer, words)
+
+
+def on_a_copy(model, optimizer, pieces):
+    step(copy.deepcopy(model), optimizer, pieces)
+
+
+def test_a_step_on_nothing_is_not_called_no_step():
+    seen = verdict("01.accumulate", on_a_copy)
+    assert seen.mistake == "step-without-gradients"
+    assert "`optimizer.step()` was called" in seen.message
+
+
 # -- 01.evaluate -------------------------------------------------------------------------------------------------------
 
 
@@ -396,6 +439,15 @@ def learns_what_is_frozen(block, x, grad_y, rng_state):
 )
 def test_a_second_run_that_leaves_something_behind_is_refused(answer, words):
     refused("01.recompute", answer, words)
+
+
+def in_evaluation_mode(block, x, grad_y, rng_state):
+    block.eval()
+    return again(block, x, grad_y, rng_state)
+
+
+def test_a_block_put_to_rest_is_not_said_to_have_drawn_other_numbers():
+    refused("01.recompute", in_evaluation_mode, "`block` was left in eval mode")
 
 
 def switched_on(block, x, grad_y, rng_state):

@@ -174,4 +174,23 @@ SAME_FUNCTION: dict[str, dict[str, str]] = {
     "00.share": {
         "2: `min(rank, extra)` -> `min(extra, rank)`": "The smaller of two whole numbers is the same in either order.",
     },
+    "00.mean": {
+        "1: `torch.tensor(float(len(values)), dtype=values.dtype, device=values.device)` -> "
+        "`torch.tensor(float(len(values)), device=values.device)`": (
+            "A count is exact in float32 up to 16 million, and `torch.stack` gives it the type of the sum."
+        ),
+        "1: `torch.tensor(float(len(values)), dtype=values.dtype, device=values.device)` -> "
+        "`torch.tensor(float(len(values)), dtype=values.dtype)`": (
+            "The same on ranks that compute on the CPU; where they have GPUs it raises, and that is told."
+        ),
+        "1: `float(len(values))` -> `len(values)`": "The type of the tensor is given, so the number may be whole.",
+        "4: `float(totals[0] / totals[1])` -> `totals[0] / totals[1]`": (
+            "A tensor of one number means the same as the number, and the text asks for no more."
+        ),
+    },
+    "00.report": {
+        "1: `dist.all_reduce(loss)` -> `dist.reduce(loss, dst=0)`": (
+            "Only rank 0 reports, so only rank 0 needs the sum: a right answer of another style."
+        ),
+    },
 }

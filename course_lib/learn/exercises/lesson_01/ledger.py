@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -114,6 +115,14 @@ def _counts_by_shape(parameters: list) -> dict[str, int]:
     return _counting()(list({(p.shape, p.dtype): p for p in parameters}.values()))
 
 
+def _compared_tensors(seen: Evidence) -> bool:
+    """Whether a line that asks for equality failed in the way of tensors that are compared by their numbers."""
+    error = seen.error
+    if error is None or not re.search(r"\bin\b|==|!=|\.index\(|\.count\(|\.remove\(", error.source):
+        return False
+    return "Boolean value of Tensor" in error.message or "size of tensor a" in error.message
+
+
 def _counts_by_value(parameters: list) -> dict[str, int]:
     different: list = []
     for parameter in parameters:
@@ -212,10 +221,10 @@ LEDGER: Exercise = Exercise(
         ),
         Mistake(
             "compared-by-value",
-            "`in` compares tensors by their numbers, element by element, and cannot say yes or no. You want to know "
-            "whether two names mean the same tensor: compare `id(p)`, or keep them in a `dict` or a `set`.",
+            "`in` and `==` compare tensors by their numbers, element by element, and cannot say yes or no. You want to "
+            "know whether two names mean the same tensor: compare `id(p)`, or keep them in a `dict` or a `set`.",
             _counts_by_value,
-            recognise=lambda seen: "Boolean value of Tensor" in (seen.error.message if seen.error else ""),
+            recognise=_compared_tensors,
         ),
     ),
     hints=(

@@ -82,7 +82,7 @@ def _wrong_with_dropout_alone(seen: Evidence) -> bool:
     """Whether the gradients are wrong in the case with dropout and right in all others."""
     compare = close_to(1e-6, 1e-9)
     wrong = [one.case for one in seen.outcomes if compare(one.expected[OF_X], one.got[OF_X])]
-    return seen.error is None and wrong == [_DROPS]
+    return seen.error is None and wrong == [_DROPS] and not any(one.got[BESIDES] for one in seen.outcomes)
 
 
 def _no_gradient_came_back(seen: Evidence) -> bool:
@@ -181,8 +181,9 @@ RECOMPUTE: Exercise = Exercise(
         ),
         Mistake(
             "parameters-forgotten",
-            "The gradient of `x` is right, and the block's parameters got none. `torch.autograd.grad` returns what it "
-            "is asked for and adds nothing to `.grad`; `torch.autograd.backward` adds to the `.grad` of every leaf.",
+            "The gradient of `x` is right, and the block's parameters got none. A backward pass that is asked for the "
+            "gradient of `x` alone adds nothing to the `.grad` of others; `torch.autograd.backward` reaches every leaf "
+            "unless told otherwise.",
             _again(parameters=False),
         ),
         Mistake(

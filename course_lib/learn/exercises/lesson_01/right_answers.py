@@ -271,7 +271,7 @@ SAME_FUNCTION: dict[str, dict[str, str]] = {
             "A float is never changed in place, so `+=` makes a new one too."
         ),
         "30: `F.cross_entropy(model(x), y).item()` -> `F.cross_entropy(model(x), y)`": (
-            "Under `no_grad` the sum is then a tensor of one number without a graph, which means the same as the number."
+            "Under `no_grad` the sum is then a tensor of one number without a graph, which means the same."
         ),
     },
 }

@@ -150,9 +150,9 @@ def _mode(training: bool) -> str:
 
 
 def _other_runs(runs: Sequence[int], sizes: Sequence[int]) -> str:
-    if (
-        Counter(runs) == Counter(sizes) or sum(runs) == sum(sizes) and len(runs) == 1
-    ):  # then too much was kept
+    if Counter(runs) == Counter(sizes):
+        return ""
+    if len(runs) == 1 and sum(runs) == sum(sizes):  # all at once: what was kept will tell
         return ""
     return f"the model ran {_times(len(runs))}, on {_list(runs)} examples; the pieces have {_list(sizes)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from course_lib.learn.compare import Compare, close_to
@@ -27,11 +28,16 @@ def first_of(*sentences: str) -> str:
     return next((sentence for sentence in sentences if sentence), "")
 
 
+@lru_cache(maxsize=64)
+def _given(exercise: Exercise, variant: Callable[..., Any]) -> Evidence:
+    return exercise.judge(variant, ())
+
+
 def behaves_like(exercise: Exercise, seen: Evidence, *variants: Callable[..., Any]) -> bool:
     """Whether an answer gave what one of these would have given, in every case."""
     compare = close_to(1e-5)
     for variant in variants:
-        other = exercise.judge(variant, ())
+        other = _given(exercise, variant)
         pairs = list(zip(seen.outcomes, other.outcomes, strict=True))
         if all(a.error is None and b.error is None and not compare(b.got, a.got) for a, b in pairs):
             return True
