@@ -129,7 +129,8 @@ ACCUMULATE: Exercise = Exercise(
             "No step was taken: `optimizer.step()` was never called. The gradients alone change no weight.",
             lambda model, optimizer, pieces: optimizer.zero_grad(),
             recognise=lambda seen: (
-                seen.error is None and all(isinstance(o.got[GRADIENT], str) for o in seen.outcomes)
+                seen.error is None
+                and all(o.got[CHANGE] == "none" and isinstance(o.got[GRADIENT], str) for o in seen.outcomes)
             ),
         ),
         Mistake(
