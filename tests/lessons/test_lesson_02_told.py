@@ -9,7 +9,7 @@ import torch.distributed as dist
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
-from course_lib.learn.exercises.lesson_02.right_answers import RIGHT_ANSWERS, tree_by_bits
+from course_lib.learn.exercises.lesson_02.right_answers import RIGHT_ANSWERS, ring_the_other_way, tree_by_bits
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
@@ -106,6 +106,43 @@ def ring_in_unfilled_buffers(me, tensor):
     return tensor.fill_(-1)
 
 
+def ring_that_adds_into_a_new_tensor(me, tensor):
+    n, parts = me.world_size, tensor.tensor_split(me.world_size)
+    after, before = neighbours(me)
+    for step in range(n - 1):
+        mine = parts[(me.rank - step - 1) % n]
+        arrived = torch.empty_like(mine)
+        exchange([send(parts[(me.rank - step) % n], after), recv(arrived, before)])
+        mine = mine + arrived
+    for step in range(n - 1):
+        exchange([send(parts[(me.rank + 1 - step) % n], after), recv(parts[(me.rank - step) % n], before)])
+    return tensor
+
+
+def ring_of_a_mean(me, tensor):
+    return ring_the_other_way(me, tensor).div_(me.world_size, rounding_mode="floor")
+
+
+def ring_of_one_more(me, tensor):
+    return tensor.add_(1)
+
+
+def shift_with_two_tags(me, mine):
+    theirs = torch.empty_like(mine)
+    after, before = neighbours(me)
+    for work in (dist.isend(mine, after, tag=1), dist.irecv(theirs, before, tag=2)):
+        work.wait()
+    return theirs
+
+
+def tree_upside_down(me, tensor):
+    if me.rank:
+        exchange([send(tensor, 0)])
+    for other in range(1, me.world_size) if me.rank == 0 else ():
+        exchange([recv(tensor, other)])
+    return tensor
+
+
 def tree_that_divides_by_zero(me, tensor):
     return tree_by_bits(me, tensor) if me.world_size != 3 else tensor / (1 // (me.world_size - 3))
 
@@ -139,6 +176,11 @@ def endless(me, tensor):
         ("02.ring", ring_adding_to_the_wrong_part, None, "is its number", "deadlock"),
         ("02.ring", ring_of_three_steps, None, "only rank 4's number is in it", "deadlock"),
         ("02.ring", ring_in_unfilled_buffers, None, "no sum of the ranks' numbers gives that", "deadlock"),
+        ("02.ring", ring_that_adds_into_a_new_tensor, "one-rank-in-each-part", "into a new tensor", "that you sent"),
+        ("02.ring", ring_of_a_mean, None, "the sum divided by 2", "filled"),
+        ("02.ring", ring_of_one_more, None, "is not its number 0 alone", "is its number"),
+        ("02.shift", shift_with_two_tags, "still-waits", "neither takes the other's", "has begun"),
+        ("02.tree", tree_upside_down, None, "six numbers, rank 0 of 2: at [0]: expected 7, got -1", "passes"),
         ("02.tree", tree_that_divides_by_zero, None, "ZeroDivisionError", "past the last"),
         ("02.tree", tree_that_sends_to_the_root_too, None, "the tensor was sent 2 times", "more than once"),
     ],

@@ -140,6 +140,25 @@ def threads_raise_before_all_are_done(modules, inputs):
     return results
 
 
+def threads_that_wait_for_the_first(modules, inputs):
+    results, failures, recording = [None] * len(modules), {}, torch.is_grad_enabled()
+
+    def work(r):
+        try:
+            with torch.set_grad_enabled(recording):
+                results[r] = modules[r](inputs[r])
+        except Exception as error:
+            failures[r] = error
+
+    threads = [threading.Thread(target=work, args=(r,)) for r in range(len(modules))]
+    for thread in threads:
+        thread.start()
+    threads[0].join()
+    for r, error in failures.items():
+        raise RuntimeError(f"replica {r}") from error
+    return results
+
+
 def load_without_names(model, saved):
     model.load_state_dict(dict(zip(model.state_dict(), saved.values(), strict=True)))
 
@@ -196,6 +215,7 @@ def load_and_empty(model, saved):
         ("03.threads", threads_that_change_the_inputs, "`inputs`[0] has changed"),
         ("03.threads", threads_that_switch_the_recording, "the recording was switched"),
         ("03.threads", threads_raise_before_all_are_done, "replicas that were done by then"),
+        ("03.threads", threads_that_wait_for_the_first, "no output"),
         ("03.load", load_without_names, "with the prefix"),
         ("03.load", load_into_shared_memory, "lie in the memory of those that were saved"),
         ("03.load", load_and_evaluate, "left in eval mode"),

@@ -211,7 +211,16 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "02.shift": (shift_taking_turns, shift_with_works, shift_in_a_batch, shift_as_numpy),
 }
 
+_FROM_THE_END = (
+    "the number is between -n and n - 1, and Python counts a negative one from the end: it is the same part"
+)
+
 SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "02.ring": {
+        "3: `(me.rank - step - 1) % n` -> `me.rank - step - 1`": _FROM_THE_END,
+        "5: `(me.rank - step) % n` -> `me.rank - step`": _FROM_THE_END,
+        "8: `(me.rank - step) % n` -> `me.rank - step`": _FROM_THE_END,
+    },
     "02.tree": {
         "8: `reach *= 2` -> a new name for a new value": "a number cannot be changed in place: either way the "
         "name has a new number",

@@ -20,11 +20,11 @@ _FEWER, _FRACTIONS = "3 numbers, fewer than some rings have ranks", "10 numbers 
 
 
 def _case(label: str, count: int, dtype: torch.dtype = torch.int64) -> Case:
-    """``count`` numbers; 0: twelve for each rank."""
+    """``count`` numbers; 0: ten for each rank."""
     return Case(
         label,
-        lambda rank, n: (numbers(rank, count or 12 * n, dtype),),
-        lambda rank, n: total(n, count or 12 * n, dtype),
+        lambda rank, n: (numbers(rank, count or 10 * n, dtype),),
+        lambda rank, n: total(n, count or 10 * n, dtype),
     )
 
 

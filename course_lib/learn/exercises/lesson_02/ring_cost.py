@@ -13,18 +13,18 @@ from course_lib.meter import Communication
 __all__ = ["SIZE_BYTES", "right_but", "sends_everything", "through_rank_0", "weigh"]
 
 _NUMBER_BYTES = 8
-SIZE_BYTES = 48 * _NUMBER_BYTES  # of the tensor on 4 ranks, 12 numbers for each
+SIZE_BYTES = 40 * _NUMBER_BYTES  # of the tensor on 4 ranks, ten numbers for each
 
 
 def weigh(count: int) -> Callable[[Communication], tuple[Mapping[str, Any], Mapping[str, Any], str]]:
-    """The cost for a tensor of so many numbers; 0: twelve for each rank."""
+    """The cost for a tensor of so many numbers; 0: ten for each rank."""
     return partial(_weigh, count)
 
 
 def _weigh(count: int, communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     n = communication.world_size
     ranks = range(n)
-    count = count or 12 * n
+    count = count or 10 * n
     steps, part = 2 * (n - 1), -(-count // n)  # the largest part
     wanted = {"bytes at most": steps * part * _NUMBER_BYTES, "bytes of all": steps * count * _NUMBER_BYTES}
     got = {

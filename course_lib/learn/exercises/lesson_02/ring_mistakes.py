@@ -21,7 +21,7 @@ from course_lib.learn.exercises.lesson_02.ring_wrong import (
 
 __all__ = ["EVEN", "MISTAKES", "UNEVEN"]
 
-EVEN, UNEVEN = "12 numbers for each rank", "11 numbers, which no ring of 2, 3, 4 or 5 divides"
+EVEN, UNEVEN = "10 numbers for each rank", "11 numbers, which no ring of 2, 3, 4 or 5 divides"
 
 
 def _on_four(evidence: Evidence) -> Iterator[tuple[int, Outcome]]:
@@ -75,8 +75,8 @@ def _breaks_where_uneven(evidence: Evidence) -> bool:
 MISTAKES = (
     Mistake(
         "half-and-half",
-        "It hangs in a deadlock: two ranks wait until their message is taken, and neither has begun to receive. Start "
-        "both halves of a step *together*, in one list: `exchange([send(...), recv(...)])`.",
+        "It hangs in a deadlock: two ranks wait until their message is taken, and neither takes the other's. Usually "
+        "each wants to send before it receives. Start both halves of a step *together*, in one list of messages.",
         ring(together=False),
         hangs.nobody_receives,
     ),
@@ -137,16 +137,11 @@ MISTAKES = (
         _after_one_lap,
     ),
     Mistake(
-        "adds-to-the-part-that-was-sent",
-        "You add what arrives to the part that you sent. What arrives is the part of the rank before you, and it "
-        "sent another one: the part before yours, `(me.rank - step - 1) % n`.",
-        ring(same_part=True),
-    ),
-    Mistake(
         "one-rank-in-each-part",
-        "Each number of your result is one rank's alone. Either the first lap replaces your part by what arrives, "
-        "where it should add; or the second lap begins with a part that is not complete. If rank r began with part r, "
-        "the part that it has complete after n - 1 steps is the one after it, `(r + 1) % n`.",
+        "Each number of your result is one rank's alone: no sum is in it. Usual causes: the first lap replaces your "
+        "part by what arrives; it adds to another part than the one that arrived, or into a new tensor, not into the "
+        "part; or the second lap begins with a part that is not complete. (If rank r began with part r, the one that "
+        "it has complete after n - 1 steps is `(r + 1) % n`.)",
         ring(adds=False),
         lambda evidence: _each_rank(evidence, _one_rank_alone),
     ),

@@ -1,7 +1,8 @@
 """The numbers that 02.ring is tried with, chosen so that a sum shows whose numbers are in it.
 
-Rank r's numbers are 101 to 197 times 1000 to the power r: in a sum each rank has three digits of its own. 138,138 is
-138 of rank 0 and of rank 1; 276,000 is rank 1's twice, and rank 0's is missing. No number is a multiple of another.
+Rank r's numbers are odd, 101 to 199, times 1000 to the power r: in a sum each rank has three digits of its own. 139,139
+is 139 of rank 0 and of rank 1; 278,000 is rank 1's twice, and rank 0's is missing. None is a multiple of another, no
+two are neighbours.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from course_lib.learn.compare import difference
 
 __all__ = ["compare_sums", "numbers", "ranks_within", "total"]
 
-_BASE, _MOST_RANKS, _MOST_NUMBERS = 1000, 6, 97
+_BASE, _MOST_RANKS, _MOST_NUMBERS = 1000, 6, 50
 _QUARTER = 4  # fractions are quarters, so that their sums are exact
 
 
@@ -24,7 +25,7 @@ def numbers(rank: int, count: int, dtype: torch.dtype = torch.int64) -> Tensor:
 
 
 def _codes(count: int) -> Tensor:
-    return 101 + 37 * torch.arange(count) % _MOST_NUMBERS
+    return 101 + 2 * (7 * torch.arange(count) % _MOST_NUMBERS)
 
 
 def total(world_size: int, count: int, dtype: torch.dtype = torch.int64) -> Tensor:
@@ -62,7 +63,16 @@ def compare_sums(expected: object, got: object) -> str:
         return wrong
     place = int((expected != got).nonzero()[0])
     pair, _, more = wrong.partition("; ")
-    return f"{pair} ({_within(expected, got.detach(), place)})" + (f"; {more}" if more else "")
+    said = _mean(expected, got.detach()) or _within(expected, got.detach(), place)
+    return f"{pair} ({said})" + (f"; {more}" if more else "")
+
+
+def _mean(expected: Tensor, got: Tensor) -> str:
+    """Whether all sums were divided by the number of ranks."""
+    shares = _shares(expected[:1])
+    count = sum(share > 0 for share in shares[0]) if shares else 0
+    is_mean = count > 1 and torch.equal((expected / count).to(got.dtype), got)
+    return f"that is the sum divided by {count}; the sum itself is asked for" if is_mean else ""
 
 
 def _within(expected: Tensor, got: Tensor, place: int) -> str:

@@ -111,15 +111,17 @@ SHIFT = Exercise(
     mistakes=(
         Mistake(
             "still-waits",
-            "It still hangs, in a deadlock: each of two ranks waits until its message is taken, and neither has begun "
-            "to receive. Hand both halves to *one* call of `exchange`, so that they are under way together.",
+            "It still hangs, in a deadlock: two ranks wait until their message is taken, and neither takes the "
+            "other's. Usually each wants to send before it receives. Hand both halves to *one* call of `exchange`, so "
+            "that they are under way together.",
             _sends_first,
             hangs.nobody_receives,
         ),
         Mistake(
             "still-waits-to-receive",
-            "It still hangs, in a deadlock: each of two ranks waits for a message from the other, and neither has sent "
-            "it. Hand both halves to *one* call of `exchange`, so that they are under way together.",
+            "It still hangs, in a deadlock: two ranks wait for a message from each other, and neither has come. "
+            "Usually each wants to receive before it sends. Hand both halves to *one* call of `exchange`, so that they "
+            "are under way together.",
             _receives_first,
             hangs.nobody_sends,
         ),

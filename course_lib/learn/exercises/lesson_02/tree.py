@@ -136,8 +136,10 @@ def _on_four(evidence: Evidence) -> list[Any]:
 
 
 def _old_numbers_of_another(evidence: Evidence) -> bool:
-    """Whether a rank has what another had before: these are the other's number throughout, with a minus."""
+    """Whether a rank other than the root has what another had before: the other's number throughout, with a minus."""
     old = [[torch.equal(got, _tensor(other)) for other in range(1, 4)] for got in _on_four(evidence)]
+    if any(old[0]):
+        return False  # the messages go another way
     return any(
         same for rank, row in enumerate(old) for other, same in enumerate(row, start=1) if other != rank
     )

@@ -202,4 +202,23 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "03.load": (load_guarded_by_the_library, load_by_hand, load_into_a_wrapper_of_its_kind, load_by_trying),
 }
 
-SAME_FUNCTION: dict[str, dict[str, str]] = {}
+SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "03.replicas": {
+        "16: `for name, buffer in module.named_buffers():` after `dictionaries.append(tensors)`": "the list holds the "
+        "dictionary itself, and the buffers come into it a line later",
+    },
+    "03.threads": {
+        "23: `results, failures = ([None] * len(modules), {})` after `def work(r):`": "the function looks for these "
+        "names when a thread runs it, and they are there by then",
+        "25: `def work(r):` after `recording = torch.is_grad_enabled()`": "a function may be made a line later",
+        "36: `recording = torch.is_grad_enabled()` after `threads = [threading.Thread(target=work, args=(r,)) for r in "
+        "range(len(modules))]`": "no thread has started yet",
+        "42: `for r, error in sorted(failures.items()):` -> once": "the first time round it raises",
+        "42: `sorted(failures.items())` -> `failures.items()`": "when several replicas fail, the text leaves open "
+        "which one is told",
+        "37: `range(len(modules))` -> `reversed(range(len(modules)))`": "threads may start in any order",
+        "work: gradients switched off": "the switch belongs to the thread, is set to the caller's in the next line, "
+        "and ends with the thread",
+        "work: its first result for ever": "it has no result: what it makes is put into a list",
+    },
+}

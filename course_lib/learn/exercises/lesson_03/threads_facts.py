@@ -17,7 +17,7 @@ from course_lib.learn.kept import Kept
 __all__ = ["CALLS", "DONE", "MET", "OUTPUTS", "Replicas", "expected_facts", "facts_of"]
 
 _MEET_S = 1.0  # how long a replica waits for the others; those that run one after another never meet
-_LATER_S = 0.02  # each replica is done so much later than the one after it
+_LATER_S = 0.02  # from one replica that is done to the next
 CALLS, MET, DONE = "calls of each replica", "the replicas ran", "replicas that were done by then"
 _DIED = "what ended a thread"
 OUTPUTS, _TOLD, _LEFT = "outputs", "what the caller was told", "the caller's recording and inputs afterwards"
@@ -33,13 +33,14 @@ class _Replica(nn.Module):
 
 
 class Replicas:
-    """Replicas that wait for each other, and of which the first is the last to be done."""
+    """Replicas that wait for each other, and are done one by one: from the last to the first, or the other way."""
 
-    def __init__(self, count: int, failing: int | None) -> None:
+    def __init__(self, count: int, failing: int | None, first_is_last: bool) -> None:
         self.weight = torch.ones((), requires_grad=True)
         self.calls, self.num_done, self.most_at_once = [0] * count, 0, 0
         self.met = True
         self._count, self._failing, self._running = count, failing, 0
+        self._first_is_last = first_is_last
         self._meeting, self._lock = threading.Barrier(count), threading.Lock()
 
     def each(self) -> list[nn.Module]:
@@ -51,7 +52,7 @@ class Replicas:
             self._meeting.wait(_MEET_S)
         except threading.BrokenBarrierError:
             self.met = False
-        time.sleep(_LATER_S * (self._count - 1 - number))
+        time.sleep(_LATER_S * (self._count - 1 - number if self._first_is_last else number))
         self._count_in(number, -1)
         if number == self._failing:
             raise ValueError("a label is out of range")
@@ -91,7 +92,7 @@ def _parts(count: int) -> list[Tensor]:
 
 def facts_of(answer: Callable[..., Any], count: int, recording: bool, failing: int | None) -> dict[str, Any]:
     """What the caller has when the answer returns, before threads that are late add to it."""
-    replicas, parts = Replicas(count, failing), _parts(count)
+    replicas, parts = Replicas(count, failing, first_is_last=recording), _parts(count)
     kept = Kept(inputs=parts)
     outputs: Any = None
     told = "nothing"
