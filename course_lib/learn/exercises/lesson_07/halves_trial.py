@@ -1,4 +1,4 @@
-"""What 07.halves looks at while an answer works: values after each call, when it multiplies, and what it leaves behind."""
+"""What 07.halves looks at while an answer works: values after each call, when it multiplies, what it leaves behind."""
 
 from __future__ import annotations
 
@@ -204,9 +204,13 @@ class _Run:
         if self.seen.stays or self.plan.num_samples == 1 or EARLY in self.seen.notes:
             return
         if first > _ENOUGH * needed:
-            self.seen.costs.append(f"the first half multiplies {first} numbers, where its gradient takes {needed}")
+            self.seen.costs.append(
+                f"the first half multiplies {first} numbers, where its gradient takes {needed}"
+            )
         if second > _ENOUGH * needed:
-            self.seen.costs.append(f"`later()` multiplies {second} numbers, where its gradient takes {needed}")
+            self.seen.costs.append(
+                f"`later()` multiplies {second} numbers, where its gradient takes {needed}"
+            )
         if second < needed / 2 and not self._reads_late():
             self.seen.early = True
             self.seen.costs.append(
