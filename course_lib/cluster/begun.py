@@ -53,6 +53,7 @@ class Entry:
     dtype: str = ""
     is_message: bool = False
     has_failed: bool = False
+    has_future: bool = False  # somebody took it, and may wait by that
 
     def is_done(self) -> bool | None:
         """None where nobody can say: the caller has let the ``Work`` go."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from course_lib.cluster.begun import Begun, Entry, Page, groups_here, ranks_of, user_frame
 
-__all__ = ["Ledger", "mark_done"]
+__all__ = ["Ledger", "mark_done", "unwaited_here"]
 
 _MESSAGES = {"send": "isend", "recv": "irecv", "recv_anysource": "irecv"}
 _COLLECTIVES = {
@@ -53,14 +53,10 @@ class Ledger:
 
     def __init__(self) -> None:
         self.page = Page()
-        self.made: dict[
-            str, tuple[int, ...]
-        ] = {}  # by name, the groups that new_group was asked for, oldest first
+        self.made: dict[str, tuple[int, ...]] = {}  # groups asked of new_group, by name, oldest first
         self._open: dict[int, Entry] = {}  # by the id of the Work, or of the entry where that is gone
         self._waiting: dict[int, list[Entry | None]] = {}  # by thread: what it waits for; None is unknown
-        self._messages: Any = (
-            weakref.WeakKeyDictionary()
-        )  # by group, in all calls: its own count includes them
+        self._messages: Any = weakref.WeakKeyDictionary()  # by group, in all calls: its own count has them
         self._before: dict[str, int] = {}  # by group: its collectives before this page
         self._is_gloo: Any = weakref.WeakKeyDictionary()  # by group
         self._has_swept = False
@@ -72,14 +68,15 @@ class Ledger:
         import torch.distributed.distributed_c10d as c10d
         from torch._C._distributed_c10d import ProcessGroup, Work
 
-        global _mark
+        global _mark, _here
         for method in (*_MESSAGES, *_COLLECTIVES):
             plain = getattr(ProcessGroup, method, None)  # a torch of another age lacks some
             if plain is not None:
                 setattr(ProcessGroup, method, self._heard(method, plain))
         c10d._process_group_name = self._heard_name(c10d._process_group_name)
         Work.wait = self._heard_wait(Work.wait)  # type: ignore[method-assign]
-        _mark = self._mark_done
+        Work.get_future = self._heard_future(Work.get_future)  # type: ignore[method-assign]
+        _mark, _here = self._mark_done, self
 
     def _heard(self, method: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         begin = self._begin_message if method in _MESSAGES else self._begin_collective
@@ -127,6 +124,18 @@ class Ledger:
             return result
 
         return wait
+
+    def _heard_future(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Whoever takes the future of a ``Work`` waits by that, which nobody hears."""
+
+        @functools.wraps(plain)
+        def get_future(work: Any) -> Any:
+            entry = self._open.get(id(work))
+            if entry is not None:
+                entry.has_future = True
+            return plain(work)
+
+        return get_future
 
     def _hears(self, group: Any) -> bool:
         known = self._is_gloo.get(group)
@@ -237,6 +246,10 @@ class Ledger:
         """Messages whose ``Work`` was forgotten before anybody had waited."""
         return tuple(entry.told() for entry in self._entries() if entry.is_message and entry.work() is None)
 
+    def unwaited(self) -> tuple[Begun, ...]:
+        """Everything begun in this call that nobody has waited for, over or not, but for what has a future."""
+        return tuple(entry.told() for entry in self._entries() if not entry.has_future)
+
     def open_messages(self) -> tuple[Begun, ...]:
         return tuple(entry.told() for entry in self._entries() if entry.is_message and not entry.is_done())
 
@@ -277,4 +290,10 @@ def mark_done(work: Any) -> None:
         _mark(work)
 
 
+def unwaited_here() -> tuple[Begun, ...]:
+    """What this rank has begun in the present call and never waited for, over or not; nothing outside of a rank."""
+    return () if _here is None else _here.unwaited()
+
+
 _mark: Callable[[Any], None] | None = None
+_here: Ledger | None = None  # of this rank

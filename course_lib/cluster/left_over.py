@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from course_lib.cluster.begun import Begun
+from course_lib.cluster.ledger import unwaited_here
 from course_lib.cluster.reasons import on_line, rank_list
 from course_lib.cluster.remains import Remains
 
-__all__ = ["LeftOver", "compare"]
+__all__ = ["LeftOver", "compare", "never_waited_here"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ def compare(remains: Mapping[int, Remains]) -> LeftOver:
         may_settle=bool(under_way or threads) and not rest,
         needs_new_ranks=bool(threads) or not all(left.is_whole for left in remains.values()),
     )
+
+
+def never_waited_here() -> tuple[str, ...]:
+    """On a rank, in a call: what this rank has begun and nobody has waited for, over by luck or not, in words."""
+    return tuple(_unawaited(begun) for begun in unwaited_here())
 
 
 def _grouped(said: Mapping[int, tuple[str, ...]]) -> list[str]:

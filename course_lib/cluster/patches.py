@@ -7,6 +7,7 @@ costs some microseconds, so that every call can afford one.
 from __future__ import annotations
 
 import operator
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +85,15 @@ class _Place:
         except Exception:  # one is gone, or cannot be compared
             pass
         pairs = zip(self.names, self.functions, strict=True)
-        return {name: now.get(name) for name, function in pairs if now.get(name) is not function}
+        new = {name: now.get(name) for name, function in pairs if now.get(name) is not function}
+        return {name: function for name, function in new.items() if not _is_by_torch(function)}
+
+
+def _is_by_torch(function: Any) -> bool:
+    """Whether PyTorch has wrapped it itself, as ``torch._dynamo`` does with ``torch.manual_seed`` when it is loaded."""
+    code = getattr(function, "__code__", None)
+    folder = os.path.dirname(str(sys.modules["torch"].__file__))
+    return code is not None and code.co_filename.startswith(folder)
 
 
 _places: dict[str, _Place] = {}

@@ -14,7 +14,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,10 +35,13 @@ class _Setting:
 
 
 class Surroundings:
-    """In the rank: remembers what a fresh rank has, and what the cells have made of it."""
+    """In the rank: remembers what a fresh rank has, and what the cells have made of it.
 
-    def __init__(self) -> None:
-        self._settings = _settings()
+    ``without`` names settings to leave alone, where somebody else looks after them.
+    """
+
+    def __init__(self, *, without: Collection[str] = ()) -> None:
+        self._settings = tuple(setting for setting in _settings() if setting.name not in without)
         self._getters = [setting.get for setting in self._settings]
         self._base = self._capture()
         self._of_cells: dict[str, Any] | None = None
@@ -145,7 +148,8 @@ def _switches() -> tuple[_Setting, ...]:
 
 
 def _default_device() -> Any:
-    return sys.modules["torch.utils._device"].CURRENT_DEVICE
+    module = sys.modules.get("torch.utils._device")  # which PyTorch itself loads late
+    return None if module is None else module.CURRENT_DEVICE
 
 
 def _stacks() -> tuple[_Setting, ...]:
@@ -252,7 +256,13 @@ def _stop_alarm(_: Any) -> None:
 
 
 def _environment() -> dict[Any, Any]:
-    return dict(os.environ._data)  # type: ignore[attr-defined]  # decoding it all would cost 20 us a call
+    raw = dict(os.environ._data)  # type: ignore[attr-defined]  # decoding it all would cost 20 us a call
+    for key in _SET_BY_TORCH:
+        raw.pop(key, None)
+    return raw
+
+
+_SET_BY_TORCH = ("TORCHINDUCTOR_CACHE_DIR", b"TORCHINDUCTOR_CACHE_DIR")  # when ``torch._dynamo`` is loaded
 
 
 def _set_environment(wanted: dict[Any, Any]) -> None:

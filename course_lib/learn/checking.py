@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
@@ -13,6 +14,7 @@ from course_lib.learn.compare import difference
 from course_lib.learn.exercise import Evidence, Exercise, Mistake, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_stub, says_your_turn
 from course_lib.learn.guard import CappedText, TimeIsUp, kept_state, time_limit
+from course_lib.learn.left_behind import put_back
 from course_lib.learn.show import show
 from course_lib.learn.store import record
 from course_lib.learn.verdict import Verdict
@@ -22,6 +24,11 @@ __all__ = ["check", "judged"]
 
 _RANKS = ("RankTimeout", "RankFailed")  # the message tells of ranks, not of a line
 _STUB = "The cell still holds its stub. Write your answer there, run it, then run this check again."
+
+_LEFT = (
+    "The results are right, and your code {}. Whatever runs next meets that; turn it back, also where something fails, "
+    "as a `with` block does."
+)
 
 
 def check(name: str, answer: Any = ...) -> Verdict:
@@ -83,12 +90,13 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     named = mentions(answer, exercise.forbidden)
     in_process = not exercise.world_sizes  # ranks have a time limit of their own, case by case
     with time_limit(exercise.time_limit_s) if in_process else contextlib.nullcontext():
-        evidence = exercise.judge(answer, exercise.forbidden)
+        with put_back() as left:
+            evidence = exercise.judge(answer, exercise.forbidden)
         used = sorted(named | set(evidence.called))
         if used:
             return "forbidden", _forbidden(used), {}
         if evidence.passed:
-            return "passed", exercise.passed, {}
+            return ("not yet", _LEFT.format(left[0]), {}) if left else ("passed", exercise.passed, {})
         mistake = _recognised(exercise, evidence)
     first = evidence.wrong[0]
     if mistake is not None:
@@ -126,9 +134,14 @@ def _alike(one: Evidence, other: Evidence, exercise: Exercise) -> bool:
 
 def _same(a: Outcome, b: Outcome, exercise: Exercise) -> bool:
     if a.error or b.error:
-        return a.error is not None and b.error is not None and a.error.kind == b.error.kind
+        return a.error is not None and b.error is not None and _words(a.error) == _words(b.error)
     compare = getattr(exercise.judge, "compare", None)
     return a.right == b.right and (a.right or not (compare or difference)(a.got, b.got))
+
+
+def _words(error: Raised) -> tuple[str, str]:
+    """What two errors of one cause have in common: their kind and their words, without numbers and names."""
+    return error.kind, re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\d+", "_", error.message)
 
 
 def _stopped(exercise: Exercise, error: Raised, case: str) -> str:

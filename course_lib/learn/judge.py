@@ -1,13 +1,16 @@
 """Judges: they try an answer in several cases and write down what came, as :class:`Evidence`.
 
 ``by_cases`` calls the answer in this process, ``by_ranks`` on real ranks, ``by_value`` looks at a value. Each
-case gets inputs of its own, so that an answer which changes them spoils nothing. ``by_trial`` lets a *trial* use the
-answer on each rank: it may build a model, let the answer at it, and report values and cost under names to be read.
+case gets inputs of its own, so that an answer which changes them spoils nothing; that it changed them is a difference,
+unless the judge was made with ``changes=True``. ``by_trial`` lets a *trial* use the answer on each rank: it may build a
+model, let the answer at it, and report values and cost under names to be read. After each case on ranks, what the
+answer has begun and not waited for, and what it has left behind, is a difference as well.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from typing import Any
 from course_lib.learn.compare import Compare, close_to, difference, short
 from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_wrong_call, says_your_turn
+from course_lib.learn.kept import Kept
 from course_lib.learn.watch import watch
 
 __all__ = ["RankJudge", "by_cases", "by_ranks", "by_trial", "by_value"]
@@ -41,26 +45,60 @@ def by_value(expected: Any, *, label: str = "your answer", compare: Compare = di
 
 
 def by_cases(
-    cases: Sequence[Case], *, call: Callable[..., Any] | None = None, compare: Compare = difference
+    cases: Sequence[Case],
+    *,
+    call: Callable[..., Any] | None = None,
+    compare: Compare = difference,
+    changes: bool = False,
 ) -> Judge:
     """Judge a function by what it returns in each case.
 
     ``call(answer, *args)`` says how the answer is used where that is not ``answer(*args)``: it may build a
-    model, run the answer on it and return what is to be compared.
+    model, run the answer on it and return what is to be compared; it then looks itself (``Kept``) at what the answer
+    has changed. Elsewhere the arguments must be as they were, unless ``changes`` says that the answer may change them.
     """
     kept = tuple(cases)
 
     def judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         _need_callable(answer)
         called: set[str] = set()
-        outcomes = tuple(_try(case, answer, call or _plainly, compare, forbidden, called) for case in kept)
+        use = call or partial(_plainly, changes)
+        outcomes = tuple(_try(case, answer, use, compare, forbidden, called) for case in kept)
         return Evidence(outcomes, answer=answer, called=tuple(sorted(called)))
 
     return judge
 
 
-def _plainly(answer: Callable[..., Any], *args: Any) -> Any:
-    return answer(*args)
+@dataclass(frozen=True)
+class _Noted:
+    """What an answer gave, and the first thing that is wrong about how it did so."""
+
+    got: Any
+    note: str
+
+
+def _plainly(changes: bool, answer: Callable[..., Any], *args: Any) -> Any:
+    kept = Kept() if changes else _remembered(answer, args)
+    got = _settled(answer(*args))
+    return _Noted(got, _in_words(kept.changes()))
+
+
+def _remembered(answer: Any, args: tuple[Any, ...]) -> Kept:
+    """The arguments by the names that the answer gives them, or by their places."""
+    return Kept(**dict(zip(_names_of(answer, len(args)), args, strict=True)))
+
+
+def _names_of(answer: Any, count: int) -> list[str]:
+    try:
+        names = list(inspect.signature(answer).parameters)[-count:] if count else []
+    except (TypeError, ValueError):
+        names = []
+    plain = len(names) == count and all(name.isidentifier() for name in names)
+    return names if plain else [f"input {place}" for place in range(1, count + 1)]
+
+
+def _in_words(change: str) -> str:
+    return f"the result is right, and your code changed what it was given: {change}" if change else ""
 
 
 def _try(
@@ -82,9 +120,12 @@ def _try(
         return Outcome(case.label, right, error=describe(error))
     finally:
         called.update(seen)
+    note = ""
+    if isinstance(got, _Noted):
+        got, note = got.got, got.note
     if got is ...:
         raise NotAttempted
-    return Outcome(case.label, right, got, difference=compare(right, got))
+    return Outcome(case.label, right, got, difference=compare(right, got) or note)
 
 
 def by_ranks(
@@ -93,13 +134,14 @@ def by_ranks(
     *,
     compare: Compare = difference,
     timeout_s: float = 10.0,
+    changes: bool = False,
 ) -> RankJudge:
     """Judge a function ``answer(me, *args)`` by what it returns on every rank, on each of these world sizes.
 
     ``args`` and ``expected`` of a case may be functions of ``(rank, world_size)``. ``timeout_s`` bounds each
-    case.
+    case. ``changes``: the answer may change its arguments.
     """
-    return RankJudge(tuple(world_sizes), tuple(cases), compare, timeout_s)
+    return RankJudge(tuple(world_sizes), tuple(cases), compare, timeout_s, changes=changes)
 
 
 def by_trial(
@@ -111,7 +153,7 @@ def by_trial(
     timeout_s: float = 8.0,
 ) -> RankJudge:
     """Judge a function by what ``trial(answer, me, *args)`` reports on every rank."""
-    return RankJudge(tuple(world_sizes), tuple(cases), compare, timeout_s, trial)
+    return RankJudge(tuple(world_sizes), tuple(cases), compare, timeout_s, trial, changes=True)
 
 
 @dataclass(frozen=True)
@@ -123,6 +165,7 @@ class RankJudge:
     compare: Compare = difference
     timeout_s: float = 10.0
     call: Callable[..., Any] | None = None
+    changes: bool = False  # the answer may change its arguments
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         _need_callable(answer)
@@ -144,28 +187,42 @@ class RankJudge:
         function = answer if self.call is None else partial(self.call, answer)
         try:
             run = shared_cluster(world_size).call(
-                _on_rank, (function, args, forbidden), timeout_s=self.timeout_s
+                _on_rank, (function, args, forbidden, self.changes), timeout_s=self.timeout_s
             )
         except RankError as error:
             raised = _of_ranks(error, world_size)
             ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
             return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)]
         outcomes = []
-        for rank, (got, seen) in zip(ranks, run, strict=True):
+        left = _left_behind(run.left)
+        for rank, (got, seen, note) in zip(ranks, run, strict=True):
             called.update(seen)
             right = case.expected(rank, world_size) if callable(case.expected) else case.expected
             label = f"{case.label}, rank {rank} of {world_size}"
-            outcomes.append(Outcome(label, right, got, difference=self.compare(right, got)))
+            outcomes.append(Outcome(label, right, got, difference=self.compare(right, got) or note or left))
         return outcomes
 
 
+def _left_behind(lines: Sequence[str]) -> str:
+    """What a call has left on its ranks, as a difference."""
+    return f"the result is right, and your code left something behind: {lines[0]}" if lines else ""
+
+
 def _on_rank(
-    me: Any, answer: Any, args: list[tuple[Any, ...]], forbidden: tuple[str, ...]
-) -> tuple[Any, tuple[str, ...]]:
-    """Runs on each rank: the answer with this rank's arguments, and which forbidden functions it called."""
+    me: Any, answer: Any, args: list[tuple[Any, ...]], forbidden: tuple[str, ...], changes: bool
+) -> tuple[Any, tuple[str, ...], str]:
+    """Runs on each rank: the answer with this rank's arguments, which forbidden functions it called, and what is wrong
+    about how it did so.
+    """
+    from course_lib.cluster.left_over import never_waited_here
+
+    mine = tuple(_on_device(value, me.device) for value in args[me.rank])
+    kept = Kept() if changes else _remembered(answer, mine)
     with watch(forbidden) as called:
-        got = _settled(answer(me, *(_on_device(value, me.device) for value in args[me.rank])))
-    return got, tuple(sorted(called))
+        got = _settled(answer(me, *mine))
+    begun = never_waited_here()
+    note = f"rank {me.rank} {begun[0]}" if begun else _in_words(kept.changes())
+    return got, tuple(sorted(called)), note
 
 
 def _on_device(value: Any, device: Any) -> Any:

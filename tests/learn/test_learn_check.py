@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import random
 import sys
 import time
@@ -270,10 +271,54 @@ def test_inputs_are_copies():
         return parts
 
     fixed = Case("2 items", ([0, 1], 2), [[0], [1]])
-    exercise = Exercise(name="99.keep", title="", judge=by_cases([fixed]), mistakes=(), hints=("a", "b", "c"))
+    lenient = by_cases([fixed], changes=True)
+    exercise = Exercise(name="99.keep", title="", judge=lenient, mistakes=(), hints=("a", "b", "c"))
     assert judged(exercise, greedy).passed
     assert judged(exercise, greedy).passed
     assert fixed.args == ([0, 1], 2)
+    strict = Exercise(name="99.keep", title="", judge=by_cases([fixed]), mistakes=(), hints=("a", "b", "c"))
+    verdict = judged(strict, greedy)
+    assert verdict.status == "not yet"
+    assert "your code changed what it was given: `items` had 2 items and has 0 now" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("leave", "said"),
+    [
+        (lambda: torch.set_grad_enabled(False), "left gradients switched off"),
+        (lambda: torch.set_default_dtype(torch.float64), "left the default dtype at torch.float64"),
+        (lambda: os.chdir("/"), "left the working folder at '/'"),
+        (lambda: os.environ.update(COURSE_LEFT="1"), "left the environment changed"),
+        (lambda: setattr(torch, "equal", right), "left torch.equal replaced by its own"),
+    ],
+)
+def test_a_switch_that_a_right_answer_leaves_turned_is_named_and_put_back(leave, said):
+    here, equal = os.getcwd(), torch.equal
+
+    def answer(items, num_parts):
+        leave()
+        return right(items, num_parts)
+
+    verdict = judged(SPLIT, answer)
+    assert verdict.status == "not yet"
+    assert f"The results are right, and your code {said}" in verdict.message
+    assert (os.getcwd(), torch.equal, "COURSE_LEFT" in os.environ) == (here, equal, False)
+    assert judged(SPLIT, right).passed
+
+
+def test_an_error_of_another_kind_is_not_the_named_mistake():
+    def example(items, num_parts):
+        return items[num_parts * 100]
+
+    def other(items, num_parts):
+        raise IndexError("no such rank")
+
+    exercise = Exercise(
+        name="99.error", title="", judge=SPLIT.judge,
+        mistakes=(Mistake("points-behind", "You point behind the end.", example),), hints=("a", "b", "c"),
+    )  # fmt: skip
+    assert judged(exercise, example).mistake == "points-behind"
+    assert judged(exercise, other).mistake is None
 
 
 def test_random_states_and_defaults_are_put_back():
@@ -288,7 +333,7 @@ def test_random_states_and_defaults_are_put_back():
     random.seed(7), np.random.seed(7), torch.manual_seed(7)
     expected = random.random(), np.random.rand(), torch.rand(1).item()
     random.seed(7), np.random.seed(7), torch.manual_seed(7)
-    assert judged(SPLIT, answer).passed
+    assert judged(SPLIT, answer).status == "not yet"  # for the switches; random numbers may be drawn
     assert torch.get_default_dtype() is torch.float32
     assert torch.is_grad_enabled()
     assert (random.random(), np.random.rand(), torch.rand(1).item()) == expected

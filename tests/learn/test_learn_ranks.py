@@ -142,3 +142,87 @@ def test_a_rank_that_ends_its_process_is_told():
     assert verdict.status == "raised"
     assert "exit code 3" in verdict.message
     assert judged(SUM, gathered).passed
+
+
+# -- what is wrong about the way ------------------------------------------------------------------------------------
+
+
+def of_a_clone(me, x):
+    """The right answer: one all-reduce, of a copy."""
+    x = x.clone()
+    dist.all_reduce(x)
+    return x
+
+
+PLAIN = Exercise(
+    name="99.plain",
+    title="Sum over ranks",
+    judge=by_ranks([2, 3], [Case("two numbers a rank", tensor_of, total)], timeout_s=3.0),
+    mistakes=(Mistake("own-part", "Each rank still holds its own part.", own_part),),
+    hints=("a", "b", "c"),
+)
+
+
+def test_a_right_result_that_overwrites_its_input_is_told_so():
+    def in_place(me, x):
+        dist.all_reduce(x)
+        return x.clone()
+
+    assert judged(PLAIN, of_a_clone).passed
+    verdict = judged(PLAIN, in_place)
+    assert verdict.status == "not yet"
+    assert (
+        "your code changed what it was given: `x` has changed: at [0]: it was 1.0 and is now 3.0"
+        in verdict.message
+    )
+    allowed = by_ranks([2], [Case("two numbers a rank", tensor_of, total)], changes=True)
+    lenient = Exercise(name="99.plain", title="", judge=allowed, mistakes=(), hints=("a", "b", "c"))
+    assert judged(lenient, in_place).passed
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_work_that_nobody_waited_for_is_told_even_when_it_was_quick(kept):
+    def hasty(me, x):
+        x = x.clone()
+        work = dist.all_reduce(x, async_op=True)
+        if kept:
+            works.append(work)
+        time.sleep(0.2)
+        return x
+
+    works: list = []
+    verdict = judged(PLAIN, hasty)
+    assert verdict.status == "not yet"
+    assert "started all_reduce #1 on line " in verdict.message
+    assert verdict.message.split(". ")[0].endswith("in hasty) and never waited for it")
+    assert judged(PLAIN, of_a_clone).passed
+
+
+def test_a_message_that_nobody_waited_for_is_told_though_it_has_come():
+    def ring(me, x):
+        got = torch.empty_like(x)
+        sending = dist.isend(x, (me.rank + 1) % me.world_size)
+        dist.recv(got, (me.rank - 1) % me.world_size)
+        total = of_a_clone(me, x)
+        del sending
+        return total
+
+    assert "started isend #1 on line " in judged(PLAIN, ring).message
+
+
+def test_a_future_is_as_good_as_a_work():
+    def by_future(me, x):
+        (got,) = dist.all_reduce(x.clone(), async_op=True).get_future().wait()
+        return got
+
+    assert judged(PLAIN, by_future).passed
+
+
+def test_what_a_right_answer_leaves_on_its_rank_is_told():
+    def leaves(me, x):
+        torch.set_grad_enabled(False)
+        return of_a_clone(me, x)
+
+    verdict = judged(PLAIN, leaves)
+    assert "your code left something behind" in verdict.message
+    assert "left gradients switched off" in verdict.message
