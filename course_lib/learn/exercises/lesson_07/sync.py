@@ -14,8 +14,9 @@ from course_lib.learn.judge import by_trial
 
 __all__ = ["SYNC"]
 
-_ROOM = 1.1  # a count or a loss may travel with the gradients
-_FOR_TWO = 1.6
+_ROOM = (
+    1.6  # an all-reduce in two halves, a reduce and a broadcast, a loss that travels along: all of these pass
+)
 _close = close_to(1e-9, 1e-12)
 
 
@@ -46,11 +47,9 @@ def _all_reduce(right: Right) -> float:
 
 
 def _too_much(right: Right, got: Seen) -> str:
-    """The limit: each rank hands its gradients to every other of its group once. For two that is an all-reduce, and
-    there is room for one in two halves, which gloo does not do as cheaply.
-    """
+    """The limit: each rank hands its gradients to every other of its group once, which for two is an all-reduce."""
     sent = max(got.sent)
-    if sent <= max(_FOR_TWO, _ROOM * (right.layout.num_pipelines - 1)):
+    if sent <= _ROOM * (right.layout.num_pipelines - 1):
         return ""
     return (
         f"the gradients are right, and this rank sent {sent:.1f} times their size in a step; one all-reduce of them "
