@@ -87,13 +87,18 @@ def right_halves(plan: Plan) -> Seen:
         x.requires_grad_()
         torch.nn.functional.linear(x, weight).backward(gradient)
         seen.back.append(x.grad)
-        parts.append(weight.grad)
+        parts.append(_grad(weight))
     for half, i in plan.steps:
         if half == "W":
-            gradients = [weight.grad for weight in weights]
+            gradients = list(map(_grad, weights))
             gradients[i % plan.num_layers].add_(parts[i])
             seen.after.append([each.clone() for each in gradients])
     return seen
+
+
+def _grad(tensor: Tensor) -> Tensor:
+    assert tensor.grad is not None
+    return tensor.grad
 
 
 def try_halves(answer: Callable[..., Any], plan: Plan) -> Any:
@@ -220,7 +225,7 @@ class _Run:
     def _reads_late(self) -> bool:
         """Whether ``later()`` adds the product of what `x` and `gradient` hold when it is called."""
         (x, gradient), weight = self.plan.inputs(0), self.plan.weights()[0]
-        before = weight.grad.clone()
+        before = _grad(weight).clone()
         later = self.answer(x, gradient, weight)[1]
         x += 1
         gradient -= 2

@@ -94,7 +94,7 @@ class LastMicroBatch:
         self.came[parameter] = self.came.get(parameter, 0) + 1
         if self.came[parameter] == self.count:
             asked = {"op": dist.ReduceOp.AVG, "group": self.group, "async_op": True}
-            self.works.append(dist.all_reduce(parameter.grad, **asked))  # type: ignore[arg-type]
+            self.works.append(dist.all_reduce(parameter.grad, **asked))
 
 
 def in_the_last_backward(model: Any, group: Any, step: Step) -> None:

@@ -165,7 +165,8 @@ def _one_batch(answer: Answer, model: Pipeline, group: Any, layout: Layout, numb
     me = model.me
     pipeline = layout.place(me.rank)[0]
     x, y = (part.to(me.device) for part in layout.batch(pipeline, number))
-    before, within = _State(model), []  # within: which calls the step itself made
+    before = _State(model)
+    within: list[range] = []  # which calls each step itself made
 
     def step() -> Tensor | None:
         begin = len(recorder.calls)
