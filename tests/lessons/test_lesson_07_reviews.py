@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from course_lib import schedules
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
-from course_lib.learn.exercises.lesson_07.right_answers import RIGHT_ANSWERS
-from course_lib.learn.reference import lesson_source, reference_answer
+from course_lib.learn.exercises.lesson_07.right_answers import RIGHT_ANSWERS, as_room_allows, one_stage_less
+from course_lib.learn.reference import lesson_source
 from course_lib.parallel import pipeline
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -64,13 +64,10 @@ def test_weight_grad_is_there_as_the_text_says():
 # -- wrong answers that were accepted -----------------------------------------------------------------------------
 
 
-def order(stage, p, m):
-    """1F1B, from the course's own solution."""
-    return reference_answer("07.1f1b")(stage, p, m)
-
-
 def one_backward_in_halves(stage, p, m):
-    return [part for cell in order(stage, p, m) for part in (["I3", "W3"] if cell == "B3" else [cell])]
+    return [
+        part for cell in as_room_allows(stage, p, m) for part in (["I3", "W3"] if cell == "B3" else [cell])
+    ]
 
 
 def by_interleaving(stage, p, m):
@@ -223,7 +220,7 @@ def asks_the_loss(model, group, step):
 
 
 def some_idle_columns_and_halves(p, m):
-    return [row.replace("B0", "I0 W0") for row in reference_answer("07.gpipe")(p, m)]
+    return [row.replace("B0", "I0 W0") for row in one_stage_less(p, m)]
 
 
 @pytest.mark.parametrize(

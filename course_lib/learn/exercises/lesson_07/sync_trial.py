@@ -72,7 +72,7 @@ LAYOUTS = {
 
 
 def _stage() -> nn.Module:
-    first, second = nn.Linear(_WIDTH, _WIDTH), nn.Linear(_WIDTH, _WIDTH)
+    first, second = nn.Linear(_WIDTH, _WIDTH, bias=False), nn.Linear(_WIDTH, _WIDTH)
     second.weight = first.weight
     return nn.Sequential(first, nn.BatchNorm1d(_WIDTH), nn.Tanh(), second).double()
 
