@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,7 @@ _HOOKS = (
     "_global_module_registration_hooks",
     "_global_parameter_registration_hooks",
 )
+_all_hooks = operator.itemgetter(*_HOOKS)
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,12 @@ class _Place:
     owner: Any
     names: tuple[str, ...]
     functions: tuple[Any, ...]
+    get: Callable[[Any], tuple[Any, ...]]  # the functions of these names now, of ``vars(owner)``
 
     def changed(self) -> dict[str, Any]:
         now = vars(self.owner)
         try:
-            if operator.itemgetter(*self.names)(now) == self.functions:  # compares by identity first
+            if self.get(now) == self.functions:  # compares by identity first
                 return {}
         except Exception:  # one is gone, or cannot be compared
             pass
@@ -103,11 +106,13 @@ def patched() -> dict[str, Any]:
     """What stands in place of an original now, by its full name; the first look decides what the originals are."""
     if not _places:
         _places.update({name: _look(name, names) for name, names in _PLACES.items()})
-    found = {f"{name}.{key}": new for name, place in _places.items() for key, new in place.changed().items()}
+    found: dict[str, Any] = {}
+    for name, place in _places.items():
+        for key, new in place.changed().items():
+            found[f"{name}.{key}"] = new
     modules = vars(sys.modules["torch.nn.modules.module"])
-    for name in _HOOKS:
-        if modules.get(name):
-            found[name] = dict(modules[name])
+    if any(_all_hooks(modules)):
+        found |= {name: dict(modules[name]) for name in _HOOKS if modules[name]}
     return found
 
 
@@ -131,4 +136,5 @@ def _look(name: str, names: tuple[str, ...]) -> _Place:
         module, _, attribute = name.rpartition(".")
         owner = getattr(sys.modules[module], attribute)
     functions = {name: vars(owner)[name] for name in names if callable(vars(owner).get(name))}
-    return _Place(owner, tuple(functions), tuple(functions.values()))
+    names = tuple(functions)
+    return _Place(owner, names, tuple(functions.values()), operator.itemgetter(*names))

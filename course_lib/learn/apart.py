@@ -178,7 +178,7 @@ def _ended(failure: Any) -> Raised:
         return Raised(failure.type_name, failure.message)
     code = re.search(r"exit code (\d+)", failure.message)
     if code:
-        return Raised("RankFailed", f"Your code ended its process (`os._exit({code[1]})`)")
+        return Raised("RankFailed", f"Your code ended its process, with exit code {code[1]}")
     return Raised("RankFailed", failure.message.replace("its", "Your code's", 1))
 
 

@@ -341,7 +341,8 @@ for num_ranks in [2, 3, 4]:
 #
 # Each rank holds some numbers, not equally many; a rank may hold none at all. Write `global_mean`: **every**
 # rank returns the mean over all the numbers of all ranks. You have `dist.all_reduce(tensor)`, which adds up a
-# tensor over the ranks *in place*: afterwards the tensor holds the sum.
+# tensor over the ranks *in place*: afterwards the tensor holds the sum. A rank may hold millions of numbers: let no
+# more than a few of them travel, and leave `values` as they are.
 
 
 # %%
@@ -498,7 +499,7 @@ reveal("00.cause")
 # ## Exercise 3: mend the report
 #
 # Write `mended_report`. Rank 0 returns the text `"mean loss 2.00"` (with the mean over all ranks, two
-# decimals); every other rank returns `None`; nobody waits for ever.
+# decimals); every other rank returns `None`; nobody waits for ever, and nothing is left under way.
 
 
 # %%

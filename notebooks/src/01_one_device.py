@@ -199,7 +199,8 @@ memory_bars(bars, title="Only the activations grow with the batch")
 #
 # <!-- word: frozen parameter -->
 # <!-- word: tied parameter | also: shared parameter, weight tying -->
-# You are given a list of parameters. Count what their training with AdamW holds, to the byte, before any of it exists.
+# You are given a list of parameters. Count what their training with AdamW holds, to the byte (in whole numbers), before
+# any of it exists.
 # A **frozen parameter** (`requires_grad` is False) does not learn. A **tied parameter** is used in two places of a
 # model; here it stands in the list twice.
 
@@ -424,7 +425,8 @@ print(f"without BatchNorm off by less than 0.001 %: {off_without < 1e-5}")
 # ### Build: one step in pieces
 #
 # Write the step for pieces of any size. The last piece of real data is usually short, and a mean of means is then not
-# the mean. The result must be the step of the whole batch, with one piece in memory at a time.
+# the mean. The result must be the step of the whole batch, with one piece in memory at a time and one forward pass for
+# each. Every layer stays in the mode in which it comes.
 
 
 # %%
@@ -625,7 +627,7 @@ print(
 #
 # The heart of it is a function that autograd calls when backward reaches the block. It is given the block, the
 # block's input, the gradient of the block's output, and the state that the random number generator was in. It
-# returns the gradient of the input, and adds to the `.grad` of the block's parameters.
+# returns the gradient of the input, and adds to the `.grad` of the block's parameters. All else stays as it was.
 
 
 # %%
@@ -785,7 +787,8 @@ reveal("01.clinic")
 #
 # ### Mend it
 #
-# Write the evaluation so that it keeps nothing for a backward pass that never comes.
+# Write the evaluation so that it keeps nothing for a backward pass that never comes, and so that memory does not climb
+# from batch to batch. Of the model it may change the mode alone.
 
 
 # %%

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.judge import by_ranks
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
+from course_lib.learn.exercises.lesson_00.tried import place_of, told_by, trial, value_of
+from course_lib.learn.judge import by_trial
 
 __all__ = ["REPORT"]
 
+_LOSSES = {
+    "one loss a rank": (1.37, 0.25, 3.91, 2.64, 0.88),
+    "larger losses": (12.5, 141.3, 0.07, 31.8, 77.9),
+}
 
-def _loss(rank: int) -> torch.Tensor:
-    return torch.tensor(rank + 0.5)
+
+def _mean(losses: tuple[float, ...], world_size: int) -> float:
+    return sum(losses[:world_size]) / world_size
 
 
-def _report(rank: int, world_size: int) -> str | None:
-    mean = sum(float(_loss(r)) for r in range(world_size)) / world_size
-    return f"mean loss {mean:.2f}" if rank == 0 else None
+def _case(label: str, losses: tuple[float, ...]) -> Case:
+    return Case(
+        label,
+        lambda rank, world_size: (torch.tensor(losses[rank]),),
+        lambda rank, world_size: f"mean loss {_mean(losses, world_size):.2f}" if rank == 0 else None,
+    )
+
+
+# -- usual wrong answers -----------------------------------------------------------------------------------------------
 
 
 def _only_rank_0_calls(me: Any, loss: torch.Tensor) -> str | None:
@@ -39,11 +53,55 @@ def _everybody_reports(me: Any, loss: torch.Tensor) -> str:
     return f"mean loss {loss / me.world_size:.2f}"
 
 
+def _gives_the_number(me: Any, loss: torch.Tensor) -> float | None:
+    dist.all_reduce(loss)
+    return float(loss / me.world_size) if me.rank == 0 else None
+
+
+def _result_of_a_call_in_place(me: Any, loss: torch.Tensor) -> str | None:
+    mean = dist.all_reduce(loss) / me.world_size
+    return f"mean loss {mean:.2f}" if me.rank == 0 else None
+
+
+def _gives(wrong: Callable[[tuple[float, ...], int, int], Any]) -> Callable[[Evidence], bool]:
+    """Whether every rank gave ``wrong(losses, rank, world_size)``."""
+
+    def recognise(seen: Evidence) -> bool:
+        return seen.error is None and all(
+            value_of(one.got) == wrong(_LOSSES[one.case.partition(",")[0]], *place_of(one))
+            for one in seen.outcomes
+        )
+
+    return recognise
+
+
+def _reports_its_own(seen: Evidence) -> bool:
+    own = _gives(lambda losses, rank, world_size: f"mean loss {losses[0]:.2f}" if rank == 0 else None)
+    return own(seen) and not any(one.got.num_calls for one in seen.outcomes)
+
+
+def _is_the_number(seen: Evidence) -> bool:
+    """Whether rank 0 gave the right number, and not a text."""
+    on_0 = [one for one in seen.outcomes if place_of(one)[0] == 0] if seen.error is None else []
+    return bool(on_0) and all(
+        not isinstance(value_of(one.got), str) and f"mean loss {float(value_of(one.got)):.2f}" == one.expected
+        for one in on_0
+    )
+
+
+def _never_came(seen: Evidence) -> bool:
+    error = seen.error
+    return error is not None and error.kind == "RankTimeout" and " never called " in error.story
+
+
 REPORT = Exercise(
     name="00.report",
     title="Mend the report",
-    judge=by_ranks(
-        (4,), [Case("one loss a rank", lambda rank, world_size: (_loss(rank),), _report)], changes=True
+    judge=by_trial(
+        (2, 3, 4, 5),
+        [_case(label, losses) for label, losses in _LOSSES.items()],
+        trial(),
+        compare=told_by(),
     ),
     mistakes=(
         Mistake(
@@ -51,23 +109,44 @@ REPORT = Exercise(
             "It still hangs: some rank never calls the collective. A collective is a meeting, and no `if me.rank` may "
             "stand around it. Let every rank call it, and keep the `if` for the report.",
             _only_rank_0_calls,
-            lambda evidence: evidence.error is not None and evidence.error.kind == "RankTimeout",
+            _never_came,
         ),
         Mistake(
             "forgets-to-divide",
             "Rank 0 reports the sum of the losses. An all-reduce adds; divide by `me.world_size` for the mean.",
             _forgets_to_divide,
+            _gives(
+                lambda losses, rank, world_size: (
+                    f"mean loss {sum(losses[:world_size]):.2f}" if rank == 0 else None
+                )
+            ),
         ),
         Mistake(
             "own-loss",
             "It no longer hangs, because nobody meets any more: rank 0 reports its own loss. Keep the all-reduce, and "
             "have every rank call it.",
             lambda me, loss: f"mean loss {loss:.2f}" if me.rank == 0 else None,
+            _reports_its_own,
         ),
         Mistake(
             "everybody-reports",
             "The mean is right, but every rank reports it. Only rank 0 is to return the text; the others return None.",
             _everybody_reports,
+            _gives(lambda losses, rank, world_size: f"mean loss {_mean(losses, world_size):.2f}"),
+        ),
+        Mistake(
+            "number-for-text",
+            "Rank 0 has the right mean, as a number. The log wants a line of text: `mean loss`, a space, and the mean "
+            "with two decimals.",
+            _gives_the_number,
+            _is_the_number,
+        ),
+        Mistake(
+            "keeps-what-comes-back",
+            "`dist.all_reduce` works in place: `loss` holds the sum afterwards, and what the call returns is None. "
+            "Your answer goes on with what it returns.",
+            _result_of_a_call_in_place,
+            keeps_what_comes_back,
         ),
     ),
     hints=(
@@ -75,5 +154,5 @@ REPORT = Exercise(
         "The `if me.rank == 0` does two jobs: it decides who computes and who reports. Only the second is right.",
         "Call `dist.all_reduce(loss)` before the `if`; inside it, only build and return the text.",
     ),
-    passed="Every rank meets, one rank reports.",
+    passed="Every rank meets and one rank reports, on 2, 3, 4 and 5 ranks, with nothing left under way.",
 )

@@ -8,9 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_01.tries import behaves_like, step_over, step_result
+from course_lib.learn.exercises.lesson_01.step_try import (
+    CHANGE,
+    GRADIENT,
+    step_difference,
+    step_over,
+    step_result,
+)
+from course_lib.learn.exercises.lesson_01.tries import behaves_like
 from course_lib.learn.judge import by_cases
 
 __all__ = ["ACCUMULATE"]
@@ -61,6 +67,21 @@ def _any_scale(**how: bool) -> tuple[Callable[..., None], ...]:
     return tuple(_stepper(weight=weight, **how) for weight in _SCALES)
 
 
+def _clears_before_the_step(model: nn.Module, optimizer: torch.optim.Optimizer, pieces: list) -> None:
+    for x, y in pieces:
+        F.cross_entropy(model(x), y).backward()
+    optimizer.zero_grad()
+    optimizer.step()
+
+
+def _steps_on_nothing(seen: Evidence) -> bool:
+    got = [one.got for one in seen.outcomes]
+    return seen.error is None and all(
+        one[CHANGE] == "none" and isinstance(one[GRADIENT], torch.Tensor) and not one[GRADIENT].any()
+        for one in got
+    )
+
+
 def _accumulates_like(*variants: Callable[..., None]) -> Callable[[Evidence], bool]:
     return lambda seen: behaves_like(ACCUMULATE, seen, *variants)
 
@@ -70,12 +91,14 @@ ACCUMULATE: Exercise = Exercise(
     title="One step over a batch that comes in pieces",
     judge=by_cases(
         [
-            Case("pieces of 4 and 4 examples", ((4, 4), 0.0, False), step_result),
-            Case("pieces of 5, 5 and 2 examples", ((5, 5, 2), 0.0, False), step_result),
-            Case("gradients left over from before", ((3, 3, 3), 0.9, True), step_result),
+            Case("pieces of 4 and 4 examples", ((4, 4), "SGD", False), step_result),
+            Case("pieces of 5, 5 and 2 examples", ((5, 5, 2), "SGD", False), step_result),
+            Case("one piece of 6 examples", ((6,), "SGD", False), step_result),
+            Case("gradients left over from before", ((3, 3, 3), "SGD", True), step_result),
+            Case("pieces of 1, 7 and 4 examples under AdamW", ((1, 7, 4), "AdamW", True), step_result),
         ],
         call=step_over,
-        compare=close_to(1e-6, 1e-9),
+        compare=step_difference,
     ),
     mistakes=(
         Mistake(
@@ -103,12 +126,19 @@ ACCUMULATE: Exercise = Exercise(
         ),
         Mistake(
             "no-step",
-            "The weights are as they were: no step was taken. After the last piece, call `optimizer.step()`.",
+            "No step was taken: `optimizer.step()` was never called. The gradients alone change no weight.",
             lambda model, optimizer, pieces: optimizer.zero_grad(),
             recognise=lambda seen: (
                 seen.error is None
-                and all(o.got["the change of the weights"] == "none" for o in seen.outcomes)
+                and all(o.got[CHANGE] == "none" and isinstance(o.got[GRADIENT], str) for o in seen.outcomes)
             ),
+        ),
+        Mistake(
+            "step-without-gradients",
+            "`optimizer.step()` was called, and the weights are as they were: the model had no gradients then. "
+            "Either they were cleared before the step, or the backward passes went through another model.",
+            _clears_before_the_step,
+            recognise=_steps_on_nothing,
         ),
         Mistake(
             "sum-over-examples",

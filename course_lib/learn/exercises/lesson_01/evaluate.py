@@ -11,7 +11,8 @@ from torch import nn
 
 from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_01.tries import evaluated, try_evaluation
+from course_lib.learn.exercises.lesson_01.evaluation_try import evaluated, try_evaluation
+from course_lib.learn.exercises.lesson_01.tries import told
 from course_lib.learn.judge import by_cases
 
 __all__ = ["EVALUATE"]
@@ -42,11 +43,13 @@ EVALUATE = Exercise(
     title="An evaluation that keeps nothing",
     judge=by_cases(
         [
-            Case("four batches of 4", ((4, 4, 4, 4),), evaluated),
-            Case("batches of 5, 5, 5 and 2", ((5, 5, 5, 2),), evaluated),
+            Case("four batches of 4", ((4, 4, 4, 4), True), evaluated),
+            Case("batches of 5, 5, 5 and 2", ((5, 5, 5, 2), True), evaluated),
+            Case("one batch of 1", ((1,), True), evaluated),
+            Case("batches of 3 and 8, the model in evaluation mode already", ((3, 8), False), evaluated),
         ],
         call=try_evaluation,
-        compare=close_to(1e-6),
+        compare=told(close_to(1e-6)),
     ),
     mistakes=(
         Mistake(
@@ -71,7 +74,7 @@ EVALUATE = Exercise(
         Mistake(
             "means-over-count",
             "Nothing is kept, which is the point; but you added the means of the batches and divided by the number of "
-            "examples. Multiply each mean by the examples of its batch first: `loss.item() * len(x)`.",
+            "examples. Each mean stands for as many examples as its batch has, and has to count as often.",
             _evaluator(scale=lambda size, count: 1 / count),
         ),
         Mistake(
@@ -87,5 +90,6 @@ EVALUATE = Exercise(
         "otherwise.",
         "Put the loop inside `with torch.no_grad():`.",
     ),
-    passed="The same loss, and nothing kept.",
+    passed="The same loss with nothing kept and one batch in memory at a time: dropout and BatchNorm at rest, and all "
+    "but the model's mode as it was.",
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from course_lib.cost import model_state
+from course_lib.learn.compare import difference, short
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.judge import by_cases
 
@@ -29,18 +31,31 @@ def _tied() -> tuple[list]:
     return ([table, other, table],)
 
 
+def _tied_and_frozen() -> tuple[list]:
+    table, other, last = _tensors((6, 3), (3, 3), (6, 3), frozen=(0,))
+    return ([table, other, table, last, other, table],)
+
+
+def _of_three_kinds() -> tuple[list]:
+    short = _tensors((9, 3), (), dtype=torch.bfloat16)
+    return ([*short, *_tensors((4, 4), (1,)), *_tensors((2, 5), dtype=torch.float64)],)
+
+
 def _state_really_held(parameters: list) -> dict[str, int]:
     """The oracle: let torch's AdamW take a step, then count what is there."""
     unique = list({id(p): p for p in parameters}.values())
     trainable = [p for p in unique if p.requires_grad]
-    optimizer = torch.optim.AdamW(trainable)
-    for parameter in trainable:
-        parameter.grad = torch.ones_like(parameter)
-    optimizer.step()
-    state = [value for held in optimizer.state.values() for value in held.values()]
+    copies = [nn.Parameter(p.detach().clone()) for p in trainable]
+    state: list[Any] = []
+    if copies:  # AdamW refuses an empty list
+        optimizer = torch.optim.AdamW(copies)
+        for parameter in copies:
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        state = [value for held in optimizer.state.values() for value in held.values()]
     return {
         "parameter": sum(p.nbytes for p in unique),
-        "gradient": sum(p.grad.nbytes for p in trainable),
+        "gradient": sum(p.grad.nbytes for p in copies if p.grad is not None),
         "optimizer state": sum(value.nbytes for value in state),
     }
 
@@ -75,10 +90,37 @@ def _plain_state(*optimizer_state: int) -> Callable[[Evidence], bool]:
     """Whether the plain case is right but for an optimizer state of one of these; later cases may be wrong as well."""
 
     def recognise(seen: Evidence) -> bool:
-        right = {"parameter": 80, "gradient": 80}
+        right = {"parameter": 88, "gradient": 88}
         return any(seen.got(_PLAIN) == {**right, "optimizer state": size} for size in optimizer_state)
 
     return recognise
+
+
+def _bytes_difference(expected: dict[str, int], got: Any) -> str:
+    found = difference(expected, got, relative=0.0, absolute=0.0)
+    if found or not isinstance(got, Mapping):
+        return found
+    for name, value in got.items():
+        number = value.item() if hasattr(value, "item") else value
+        if not isinstance(number, int):
+            return f"under {name!r}: a count of bytes is a whole number, and {short(value)} came"
+    return ""
+
+
+def _with_fractions(parameters: list) -> dict[str, float]:
+    return {name: float(size) for name, size in _counting()(parameters).items()}
+
+
+def _counts_by_shape(parameters: list) -> dict[str, int]:
+    return _counting()(list({(p.shape, p.dtype): p for p in parameters}.values()))
+
+
+def _compared_tensors(seen: Evidence) -> bool:
+    """Whether a line that asks for equality failed in the way of tensors that are compared by their numbers."""
+    error = seen.error
+    if error is None or not re.search(r"\bin\b|==|!=|\.index\(|\.count\(|\.remove\(", error.source):
+        return False
+    return "Boolean value of Tensor" in error.message or "size of tensor a" in error.message
 
 
 def _counts_by_value(parameters: list) -> dict[str, int]:
@@ -94,7 +136,7 @@ LEDGER: Exercise = Exercise(
     title="The bytes of a model's state under AdamW",
     judge=by_cases(
         [
-            Case(_PLAIN, lambda: (_tensors((3, 5), (5,)),), _state_really_held),
+            Case(_PLAIN, lambda: (_tensors((3, 5), (7,)),), _state_really_held),
             Case(
                 "a bfloat16 model",
                 lambda: (_tensors((8, 2), (2,), dtype=torch.bfloat16),),
@@ -104,7 +146,17 @@ LEDGER: Exercise = Exercise(
                 "a frozen tensor", lambda: (_tensors((3, 5), (5, 2), (2,), frozen=(0,)),), _state_really_held
             ),
             Case(_TIED, _tied, _state_really_held),
-        ]
+            Case(
+                "two tensors of the same shape and the same numbers",
+                lambda: (_tensors((3, 5), (3, 5), (5,)),),
+                _state_really_held,
+            ),
+            Case("tensors of three kinds of number", _of_three_kinds, _state_really_held),
+            Case("frozen and tied tensors", _tied_and_frozen, _state_really_held),
+            Case("nothing that learns", lambda: (_tensors((3, 5), (2,), frozen=(0, 1)),), _state_really_held),
+            Case("a tensor of 250,001 numbers", lambda: (_tensors((250_001,), (7,)),), _state_really_held),
+        ],
+        compare=_bytes_difference,
     ),
     mistakes=(
         Mistake(
@@ -112,7 +164,7 @@ LEDGER: Exercise = Exercise(
             "You counted numbers, and a number takes several bytes: 4 in float32, 2 in bfloat16. "
             "`p.nbytes` is the size of a tensor in bytes.",
             _counting(size=lambda p: p.numel()),
-            recognise=lambda seen: seen.got(_PLAIN)["parameter"] == 20,  # 3 x 5 and 5 numbers
+            recognise=lambda seen: int(seen.got(_PLAIN)["parameter"]) == 22,  # 3 x 5 and 7 numbers
         ),
         Mistake(
             "always-four-bytes",
@@ -125,7 +177,7 @@ LEDGER: Exercise = Exercise(
             "You gave AdamW one tensor for each parameter. It keeps two: a running mean of the gradient and one of "
             "its square.",
             _counting(copies=1),
-            recognise=_plain_state(80, 88),
+            recognise=_plain_state(88, 96),
         ),
         Mistake(
             "no-optimizer",
@@ -138,7 +190,7 @@ LEDGER: Exercise = Exercise(
             "no-step-count",
             "Nearly to the byte: AdamW also counts its steps, in a tensor of one float32 number for each parameter.",
             _counting(step_bytes=0),
-            recognise=_plain_state(160),
+            recognise=_plain_state(176),
         ),
         Mistake(
             "frozen-learns",
@@ -153,11 +205,26 @@ LEDGER: Exercise = Exercise(
             _counting(twice=True),
         ),
         Mistake(
+            "same-shape-for-same",
+            "Two tensors of one shape and one type are still two tensors, each with memory of its own. Whether two "
+            "entries are the same tensor is a question of identity: `a is b`, or `id(a) == id(b)`.",
+            _counts_by_shape,
+        ),
+        Mistake(
+            "fractions-of-bytes",
+            "The counts are right, and they are not whole numbers. Nothing holds a part of a byte, and beyond 9 PB a "
+            "float no longer tells one byte from the next: stay with `int`, and divide by `//`.",
+            _with_fractions,
+            recognise=lambda seen: all(
+                "is a whole number" in one.difference or one.right for one in seen.outcomes
+            ),
+        ),
+        Mistake(
             "compared-by-value",
-            "`in` compares tensors by their numbers, element by element, and cannot say yes or no. You want to know "
-            "whether two names mean the same tensor: compare `id(p)`, or keep them in a `dict` or a `set`.",
+            "`in` and `==` compare tensors by their numbers, element by element, and cannot say yes or no. You want to "
+            "know whether two names mean the same tensor: compare `id(p)`, or keep them in a `dict` or a `set`.",
             _counts_by_value,
-            recognise=lambda seen: "Boolean value of Tensor" in (seen.error.message if seen.error else ""),
+            recognise=_compared_tensors,
         ),
     ),
     hints=(
@@ -168,7 +235,12 @@ LEDGER: Exercise = Exercise(
         "p.requires_grad]`; "
         "the optimizer state is twice the gradients, and 4 bytes for each of `trainable`.",
     ),
-    forbidden=("course_lib.cost.model_state", "course_lib.meter.ledger"),
+    forbidden=(
+        "course_lib.cost.model_state",
+        "course_lib.meter.ledger",
+        "course_lib.meter.MemoryLedger",
+        "torch.optim.AdamW",
+    ),
     forbidden_example=lambda parameters: _by_the_library(parameters),
     passed="To the byte what torch's own AdamW holds, for bfloat16, frozen and shared tensors too.",
 )

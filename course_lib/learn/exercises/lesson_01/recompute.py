@@ -10,10 +10,22 @@ from torch.utils.checkpoint import checkpoint
 
 from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_01.tries import behaves_like, recomputed, run_again
+from course_lib.learn.exercises.lesson_01.block_try import (
+    BLOCK_GRADS,
+    OF_X,
+    SOURCE,
+    Setting,
+    recomputed,
+    run_again,
+    second_run_was_recorded,
+)
+from course_lib.learn.exercises.lesson_01.tries import BESIDES, behaves_like, told
 from course_lib.learn.judge import by_cases
 
 __all__ = ["RECOMPUTE"]
+
+
+_DROPS = "a block with dropout"
 
 
 def _again(
@@ -44,19 +56,49 @@ def _keeps_its_gradient(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: 
     _again()(block, x, grad_y, rng_state)
 
 
-def _without_grad_y(seen: Evidence) -> bool:
-    """As if the gradient of y were all ones, or none had been given."""
-    if seen.error is not None:
-        return "only for scalar outputs" in seen.error.message
-    return behaves_like(RECOMPUTE, seen, _with_ones)
+def _from_a_sum_unrecorded(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
+    x = x.detach().requires_grad_()
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.set_rng_state(rng_state)
+        y = block(x)
+    y.sum().backward()
+    return x.grad
+
+
+def _from_y_alone(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
+    x = x.detach().requires_grad_()
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.set_rng_state(rng_state)
+        block(x).backward()
+    return x.grad
+
+
+def _leaves_recording_on(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
+    torch.set_grad_enabled(True)
+    return _again()(block, x, grad_y, rng_state)
+
+
+def _wrong_with_dropout_alone(seen: Evidence) -> bool:
+    """Whether the gradients are wrong in the case with dropout and right in all others."""
+    compare = close_to(1e-6, 1e-9)
+    wrong = [one.case for one in seen.outcomes if compare(one.expected[OF_X], one.got[OF_X])]
+    return seen.error is None and wrong == [_DROPS] and not any(one.got[BESIDES] for one in seen.outcomes)
 
 
 def _no_gradient_came_back(seen: Evidence) -> bool:
-    block_grads = "the .grad of the block's parameters"
     compare = close_to(1e-6, 1e-9)
     return all(
-        o.got["the gradient of x"] is None and not compare(o.expected[block_grads], o.got[block_grads])
+        o.got[OF_X] is None and not compare(o.expected[BLOCK_GRADS], o.got[BLOCK_GRADS])
         for o in seen.outcomes
+    )
+
+
+def _does_not_require_grad(*, recorded: bool) -> Callable[[Evidence], bool]:
+    """Whether backward met something without a graph, and the block itself ran recorded or not."""
+    return lambda seen: (
+        seen.error is not None
+        and "does not require grad" in seen.error.message
+        and second_run_was_recorded(seen.answer) == recorded
     )
 
 
@@ -73,51 +115,75 @@ RECOMPUTE: Exercise = Exercise(
     title="The backward pass of a block that kept nothing but its input",
     judge=by_cases(
         [
-            Case("a block without dropout", (0.0,), recomputed),
-            Case("a block with dropout", (0.5,), recomputed),
+            Case("a block without dropout", (Setting(),), recomputed),
+            Case(_DROPS, (Setting(dropout=0.5),), recomputed),
+            Case("the first step, where `.grad` is still None", (Setting(first=True),), recomputed),
+            Case(
+                "a block in evaluation mode",
+                (Setting(dropout=0.5, shape=(3, 4), training=False),),
+                recomputed,
+            ),
+            Case(
+                "a block with a frozen and a tied weight",
+                (Setting(shape=(3, 2, 4), plain=False),),
+                recomputed,
+            ),
         ],
         call=run_again,
-        compare=close_to(1e-6, 1e-9),
+        compare=told(close_to(1e-6, 1e-9)),
     ),
     mistakes=(
         Mistake(
             "not-recorded",
             "The second run of the block was not recorded, so nothing can flow back through it: autograd calls a "
-            "backward with recording switched off. Run the block `with torch.enable_grad():`.",
+            "backward with recording switched off. Switch it on for that run, with `torch.enable_grad()`.",
             _again(record=False),
-            recognise=lambda seen: "does not require grad" in (seen.error.message if seen.error else ""),
+            recognise=_does_not_require_grad(recorded=False),
+        ),
+        Mistake(
+            "recorded-too-little",
+            "The block ran recorded, and what you compute from `y` after it does not: recording was off again, since "
+            "autograd calls a backward that way. Nothing has to be computed from `y`: a backward pass can begin at "
+            "`y` itself when it is told the gradient there.",
+            _from_a_sum_unrecorded,
+            recognise=_does_not_require_grad(recorded=True),
         ),
         Mistake(
             "not-cut-off",
-            "Your backward pass ran on past `x` into the layers before the block, whose turn comes later, and "
-            "`x` got no "
-            "gradient of its own. Cut first: `x = x.detach().requires_grad_()`.",
+            "Your backward pass ran on past `x` into the layers before the block, whose turn comes later. Cut `x` off "
+            "first: `detach()` gives a tensor of the same numbers and without a history.",
             _again(cut=False),
             recognise=lambda seen: any(
-                isinstance(one.got, dict) and one.got["the gradient of what came before x"] == "changed"
-                for one in seen.outcomes
+                isinstance(one.got, dict) and one.got[SOURCE] == "changed" for one in seen.outcomes
             ),
         ),
         Mistake(
             "nothing-for-x",
-            "The block's parameters have their gradients, and for `x` nothing came back. Either `return x.grad` is "
-            "missing, or `x.grad` was None: a detached tensor gets a gradient only if you ask, with "
-            "`x.detach().requires_grad_()`.",
+            "The block's parameters have their gradients, and for `x` nothing came back. Either nothing is returned, "
+            "or the `.grad` that you return was None: a detached tensor gets a gradient only if you ask for it, with "
+            "`requires_grad_()`.",
             _keeps_its_gradient,
             recognise=_no_gradient_came_back,
         ),
         Mistake(
             "grad-y-unused",
-            "The layers after the block have said how the loss changes with `y`: that is `grad_y`, and you did not "
-            "use it. Go backward from `y` with it: `torch.autograd.backward(y, grad_y)`.",
+            "Your gradients are those of the sum of `y`. The layers after the block have said how the loss changes "
+            "with `y`, and that is `grad_y`: the backward pass has to begin with it.",
             _with_ones,
-            recognise=_without_grad_y,
+            recognise=lambda seen: behaves_like(RECOMPUTE, seen, _with_ones),
+        ),
+        Mistake(
+            "no-grad-y",
+            "PyTorch can begin a backward pass by itself at a single number only, such as a loss, and `y` has many. "
+            "It has to be told the gradient there: that is `grad_y`.",
+            _from_y_alone,
+            recognise=lambda seen: seen.error is not None and "only for scalar outputs" in seen.error.message,
         ),
         Mistake(
             "parameters-forgotten",
-            "The gradient of `x` is right, and the block's parameters got none: `torch.autograd.grad(y, x, "
-            "...)` returns "
-            "what it is asked for and adds nothing to `.grad`. Use `torch.autograd.backward(y, grad_y)`.",
+            "The gradient of `x` is right, and the block's parameters got none. A backward pass that is asked for the "
+            "gradient of `x` alone adds nothing to the `.grad` of others; `torch.autograd.backward` reaches every leaf "
+            "unless told otherwise.",
             _again(parameters=False),
         ),
         Mistake(
@@ -125,17 +191,23 @@ RECOMPUTE: Exercise = Exercise(
             "Right without dropout and wrong with it: the second run drew other random numbers, so other values were "
             "dropped than in the forward pass. Set the generator to `rng_state` before the block runs.",
             _again(dropout="drawn anew"),
-            recognise=lambda seen: (
-                seen.error is None and seen.outcomes[0].right and not seen.outcomes[1].right
-            ),
+            recognise=_wrong_with_dropout_alone,
         ),
         Mistake(
             "generator-moved",
-            "The gradients are right, and the random number generator is left where the second run brought it: "
-            "the next "
-            "layer to draw repeats numbers. Do it inside `with torch.random.fork_rng(devices=[]):`, which puts "
-            "it back.",
+            "The gradients are right, and the random number generator is left where the second run brought it, so "
+            "whatever draws next repeats numbers. `torch.random.fork_rng` puts the generator back at its end.",
             _again(dropout="left moved"),
+        ),
+        Mistake(
+            "recording-left-on",
+            "The gradients are right, and recording is left switched on. Autograd called you with recording off; "
+            "whatever runs next is recorded now, and kept. A `with` block puts the switch back.",
+            _leaves_recording_on,
+            recognise=lambda seen: (
+                seen.error is None
+                and all(str(o.got[BESIDES]).startswith("recording is left") for o in seen.outcomes)
+            ),
         ),
     ),
     hints=(
@@ -149,7 +221,8 @@ RECOMPUTE: Exercise = Exercise(
         "set the "
         "state, `y = block(x)` and `torch.autograd.backward(y, grad_y)`; the answer is `x.grad`.",
     ),
-    forbidden=("torch.utils.checkpoint.checkpoint",),
+    forbidden=("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"),
     forbidden_example=_by_checkpoint,
-    passed="The same gradients as a recorded forward pass, dropout included, from the input alone.",
+    passed="The same gradients as a recorded forward pass, dropout, frozen and tied weights included, from the input "
+    "alone; and all else is as it was.",
 )

@@ -1,0 +1,47 @@
+"""The cases of 00.mean: what each rank holds, and the mean over all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from course_lib.learn.exercise import Case
+
+__all__ = ["CASES", "FEW", "MOST_BYTES", "NONE_ON_RANK_0", "THOUSANDS", "numbers"]
+
+NumbersOf = Callable[[int], torch.Tensor]
+
+FEW = "uneven shares"
+NONE_ON_RANK_0 = "no number at all on rank 0"
+THOUSANDS = "thousands of float32 numbers, and none on rank 1"
+MOST_BYTES = 1024  # a sum and a count are 16; a pickled pair from everybody is a few hundred
+
+
+def numbers(rank: int) -> torch.Tensor:
+    """Rank 0 holds one number, rank 1 two, and so on, so that a mean of means is wrong."""
+    return torch.sin(1.7 * torch.arange(rank + 1, dtype=torch.float64) + rank) * 3 + 2.5 * rank + 4
+
+
+def _none_on_rank_0(rank: int) -> torch.Tensor:
+    return torch.zeros(0, dtype=torch.float64) if rank == 0 else numbers(rank) - 20
+
+
+def _thousands(rank: int) -> torch.Tensor:
+    count = 0 if rank == 1 else 1001 + 700 * rank
+    return torch.cos(torch.arange(count, dtype=torch.float32)) + rank + 2
+
+
+def _case(label: str, held: NumbersOf) -> Case:
+    return Case(
+        label,
+        lambda rank, world_size: (held(rank),),
+        lambda rank, world_size: float(torch.cat([held(r).double() for r in range(world_size)]).mean()),
+    )
+
+
+CASES = (
+    _case(FEW, numbers),
+    _case(NONE_ON_RANK_0, _none_on_rank_0),
+    _case(THOUSANDS, _thousands),
+)

@@ -1,0 +1,95 @@
+"""How the rank answers of lesson 00 are tried: what came back, what was sent for it, and how the rank was left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from course_lib.learn.compare import Compare, difference
+from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.kept import Kept
+
+__all__ = ["Tried", "place_of", "told_by", "trial", "value_of", "with_label"]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What an answer gave on one rank; ``remark`` is a sentence on what it did besides, empty when all is well."""
+
+    value: Any
+    num_calls: int = 0  # of torch.distributed
+    given_bytes: int = 0  # to those calls, by this rank
+    remark: str = ""
+
+
+def trial(*, keep: str = "", most_bytes: int | None = None) -> Callable[..., Tried]:
+    """A trial for ``by_trial``: ``answer(me, tensor)``. ``keep`` names a tensor that is to stay as it is.
+
+    ``most_bytes`` is how much a rank may give to its collectives.
+    """
+    return partial(_tried, keep=keep, most_bytes=most_bytes)
+
+
+def _tried(
+    answer: Callable[..., Any], me: Any, tensor: torch.Tensor, *, keep: str, most_bytes: int | None
+) -> Tried:
+    """Runs on each rank."""
+    from course_lib.meter.recorder import Recorder
+
+    kept = Kept(**{keep: tensor}) if keep else Kept()
+    world, num_groups = dist.group.WORLD, _num_groups()
+    with Recorder(me.rank) as recorder:
+        value = answer(me, tensor)
+    given_bytes = sum(call.size_bytes for call in recorder.calls)
+    remark = ""
+    if not dist.is_initialized() or dist.group.WORLD is not world:
+        remark = "afterwards the process group is gone, and the next call needs it"
+    elif _num_groups() != num_groups:
+        remark = "a process group that your code made is left behind"
+    elif changed := kept.changes():
+        remark = f"your code changed what it was given: {changed}"
+    elif most_bytes is not None and given_bytes > most_bytes:
+        remark = (
+            f"for it this rank gave {given_bytes:,} bytes to its collectives; a few numbers are enough, whatever a "
+            "rank holds"
+        )
+    return Tried(value, len(recorder.calls), given_bytes, remark)
+
+
+def told_by(compare: Compare = difference) -> Compare:
+    """A comparison of a plain value with a :class:`Tried`, or of two of these: first the value, then the remark."""
+
+    def told(expected: Any, got: Any) -> str:
+        found = compare(value_of(expected), value_of(got))
+        if found or not isinstance(got, Tried) or not got.remark:
+            return found
+        alike = isinstance(expected, Tried) and expected.remark == got.remark
+        return "" if alike else f"the result is right, and {got.remark}"
+
+    return told
+
+
+def value_of(got: Any) -> Any:
+    return got.value if isinstance(got, Tried) else got
+
+
+def place_of(outcome: Outcome) -> tuple[int, int]:
+    """Rank and world size of the case "label, rank 1 of 4"."""
+    rank, _, world_size = outcome.case.rpartition(", rank ")[2].partition(" of ")
+    return int(rank), int(world_size)
+
+
+def with_label(seen: Evidence, label: str) -> list[Outcome]:
+    """The outcomes of ranks that came to an end in the cases of this label."""
+    return [one for one in seen.outcomes if one.error is None and one.case.startswith(f"{label}, rank ")]
+
+
+def _num_groups() -> int:
+    from course_lib.cluster.begun import groups_here
+
+    return len(groups_here())

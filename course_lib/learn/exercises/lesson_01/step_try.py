@@ -1,0 +1,178 @@
+"""How 01.accumulate is tried: one step of a small model, and all that it did on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from course_lib.learn.compare import close_to
+from course_lib.learn.exercises.lesson_01.small_models import Watched, batches, small_model
+from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
+from course_lib.learn.kept import Kept
+
+__all__ = ["CHANGE", "GRADIENT", "KEPT", "NO_STEP", "step_difference", "step_over", "step_result"]
+
+CHANGE, KEPT = "the change of the weights", "kept for backward"
+GRADIENT = "the gradient at the step"
+NO_STEP = "no step"
+_LEARNING_RATE = 0.1
+_close_to = close_to(1e-6, 1e-9)
+
+
+def step_over(answer: Callable[..., Any], sizes: Sequence[int], kind: str, stale: bool) -> dict[str, Any]:
+    """Let ``answer(model, optimizer, pieces)`` take a step; what it did to the weights, and what it kept meanwhile."""
+    model, optimizer = _prepared(kind, stale)
+    pieces = batches(sizes)
+    before, modes = _weights(model), model.modes_now()
+    settings = _settings(optimizer)
+    handed = Kept(ignore=("weights", "gradients"), model=model)
+    given = Kept(pieces=pieces)
+    steps: list[Tensor] = []
+    hook = optimizer.register_step_pre_hook(lambda *_: steps.append(_gradient(model)))
+    answer(model, optimizer, pieces)
+    hook.remove()
+    if torch.equal(before, _weights(model)):
+        at_step = steps[0] if steps else NO_STEP
+        return {GRADIENT: at_step, CHANGE: "none", KEPT: "nothing to tell", BESIDES: ""}
+    besides = first_of(
+        _other_modes(modes, model),
+        _in_words(handed.changes() or given.changes()),
+        _other_runs(model.runs, sizes),
+        ""
+        if len(steps) == 1
+        else f"`optimizer.step()` was called {_times(len(steps))}; the step is one call",
+        "" if settings == _settings(optimizer) else "the settings of the optimizer are others afterwards",
+        _still_held(model),
+    )
+    several = model.activations.most > 0 or max(model.runs, default=0) > max(sizes)
+    return {
+        GRADIENT: steps[-1] if steps else NO_STEP,
+        CHANGE: _weights(model) - before,
+        KEPT: "several pieces at once" if several else "one piece at a time",
+        BESIDES: besides,
+    }
+
+
+def step_result(sizes: Sequence[int], kind: str, stale: bool) -> dict[str, Any]:
+    """What is right: the step that the whole batch takes at once."""
+    model, optimizer = _prepared(kind, stale=False)
+    before = _weights(model)
+    x, y = (torch.cat(parts) for parts in zip(*batches(sizes), strict=True))
+    F.cross_entropy(model(x), y).backward()
+    gradient = _gradient(model)
+    optimizer.step()
+    return {
+        GRADIENT: gradient,
+        CHANGE: _weights(model) - before,
+        KEPT: "one piece at a time",
+        BESIDES: "",
+    }
+
+
+def step_difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str:
+    """What it did besides comes first, since numbers follow from it; then the gradient, against the right one."""
+    if got[BESIDES]:
+        return str(got[BESIDES])
+    right, came = expected[GRADIENT], got[GRADIENT]
+    if not isinstance(came, Tensor) or not bool(_close(right, came)):
+        return _of_gradients(right, came)
+    return _close_to(expected, got)
+
+
+def _of_gradients(right: Tensor, came: Any) -> str:
+    if not isinstance(came, Tensor):
+        return "`optimizer.step()` was never called"
+    if not bool(came.any()):
+        return "at the step there is no gradient, or it is 0 everywhere"
+    times = float(came @ right / (right @ right))
+    if _close(right * times, came):
+        return f"at the step the gradient is {times:.4g} times that of the mean over all examples"
+    cosine = float(came @ right / (came.norm() * right.norm()))
+    return (
+        f"at the step the gradient is {float(came.norm() / right.norm()):.3g} times as long as that of the mean over "
+        f"all examples, and points another way (cosine {cosine:.3g})"
+    )
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    return bool(torch.allclose(one, other, rtol=1e-6, atol=1e-9))
+
+
+def _gradient(model: nn.Module) -> Tensor:
+    """All gradients, one after the other; zeros where there is none."""
+    return torch.cat(
+        [(torch.zeros_like(p) if p.grad is None else p.grad).detach().flatten() for p in model.parameters()]
+    )
+
+
+def _prepared(kind: str, stale: bool) -> tuple[Watched, torch.optim.Optimizer]:
+    """A model whose BatchNorm is not to follow this training, and an optimizer that has taken a step before."""
+    model = small_model()
+    model.norm.eval()
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer: torch.optim.Optimizer
+    if kind == "AdamW":
+        optimizer = torch.optim.AdamW(learning, lr=_LEARNING_RATE)
+    else:
+        optimizer = torch.optim.SGD(learning, lr=_LEARNING_RATE, momentum=0.9, weight_decay=0.01)
+    for parameter in learning:
+        parameter.grad = 0.1 * torch.ones_like(parameter)
+    optimizer.step()
+    if not stale:  # else they are left over, as after a step that nobody has cleared behind
+        optimizer.zero_grad()
+    return model, optimizer
+
+
+def _weights(model: nn.Module) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def _settings(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    return [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+
+
+def _other_modes(modes: dict[str, bool], model: Watched) -> str:
+    for now in model.modes:
+        for name, was in modes.items():
+            if now[name] != was:
+                which = f"`{name}` of the model" if name else "the model"
+                return f"{which} ran in {_mode(now[name])} mode, and it was handed over in {_mode(was)} mode"
+    return ""
+
+
+def _mode(training: bool) -> str:
+    return "training" if training else "evaluation"
+
+
+def _other_runs(runs: Sequence[int], sizes: Sequence[int]) -> str:
+    if Counter(runs) == Counter(sizes):
+        return ""
+    if len(runs) == 1 and sum(runs) == sum(sizes):  # all at once: what was kept will tell
+        return ""
+    return f"the model ran {_times(len(runs))}, on {_list(runs)} examples; the pieces have {_list(sizes)}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _list(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers) if numbers else ("no",)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _still_held(model: Watched) -> str:
+    if model.activations.for_good():
+        return "when the step is over, activations still wait for a backward pass: a graph is held somewhere"
+    if num_outputs := model.outputs.for_good():
+        return f"when the step is over, {num_outputs} of the model's outputs are still held somewhere"
+    return ""
+
+
+def _in_words(change: str) -> str:
+    return f"your code changed what it was given: {change}" if change else ""
