@@ -268,7 +268,7 @@ def test_course_progress_off_keeps_nothing(tmp_path, value, is_kept):
     code = "import course_lib.learn.store as kept; kept._started_by_pytest = lambda: False; print(kept.store().path)"
     env = {**os.environ, "COURSE_HOME": str(tmp_path), "COURSE_PROGRESS": value}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
     assert done.stdout.strip() == (str(tmp_path / "data" / "progress.jsonl") if is_kept else "None"), done
 
 
@@ -286,5 +286,5 @@ def test_a_process_that_pytest_started_keeps_nothing(tmp_path):
         if not name.startswith(("PYTEST", "COURSE_PROGRESS"))
     }
     command = [sys.executable, str(pytest_like)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
     assert done.stdout.strip() == "None", done
