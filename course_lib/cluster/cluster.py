@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from course_lib.cluster.arguments import (
 )
 from course_lib.cluster.backends import seats
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
+from course_lib.cluster.keeper import Keeper
 from course_lib.cluster.left_over import LeftOver
 from course_lib.cluster.links import Links, shape_of
 from course_lib.cluster.report import interrupted_story
@@ -84,8 +84,7 @@ class Cluster:
             "process_group": process_group,
             "env": {key: str(value) for key, value in (env or {}).items()},
         }
-        self._team: Team | None = None
-        self._end_team: weakref.finalize | None = None
+        self._keeper = Keeper(self._seats, self._settings)
         self._lock = threading.RLock()
         self._is_closed = False
         self._num_cells = 0
@@ -179,7 +178,7 @@ class Cluster:
         """End the ranks. Safe to repeat."""
         with self._lock:
             self._is_closed = True
-            self._drop_team(gently=True)
+            self._keeper.drop(gently=True)
 
     @property
     def has_variables(self) -> bool:
@@ -203,38 +202,32 @@ class Cluster:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
+    @property
+    def _team(self) -> Team | None:
+        return self._keeper.team
+
     def _shape_of(self, links: Links | None, slow: Mapping[int, float] | None) -> Any:
         return shape_of(links, slow, world_size=self.world_size, device=self._seats[0].device)
 
     def _ready_team(self) -> Team:
         if self._is_closed:
             raise RuntimeError(f"this Cluster({self.world_size}) is closed; make a new one to go on")
-        if self._team is not None and not self._team.is_whole:
-            self._drop_team()  # a rank died between two calls
-        if self._team is None:
-            self._team = Team(self._seats, self._settings)
-            self._end_team = weakref.finalize(self, self._team.end)
-        self._team.shape = self._shape
-        return self._team
-
-    def _drop_team(self, *, gently: bool = False) -> None:
-        team, end_team = self._team, self._end_team
-        self._team = self._end_team = None  # first, so that an interrupt leaves nothing half ended behind
-        if team is not None:
-            team.end(gently=gently)
-        if end_team is not None:
-            end_team.detach()  # last: until then, the end of this process would finish an interrupted one
+        team = self._keeper.ready()
+        team.shape = self._shape
+        return team
 
     def _ask(
         self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None, show: bool = True
     ) -> Run:
         team, began_s = self._team, time.perf_counter()
         assert team is not None
+        team.in_order = False  # until the end of this call is known: an interrupt may come at any line
         try:
             outcome = team.ask(ranks, kind, *details, timeout_s=timeout_s)
             time_s = time.perf_counter() - began_s
             failed = bool(outcome.failures or outcome.standings)
             left = LeftOver() if failed else team.left_over(outcome)
+            team.in_order = left.is_clean and not failed
             results = unpack_all(outcome.parcels)
         except KeyboardInterrupt:
             raise RankInterrupted(self._interrupted()) from None
@@ -243,7 +236,7 @@ class Cluster:
                 self._settle(team)
             raise
         except BaseException:
-            self._drop_team()
+            self._keeper.drop()
             raise
         lines = left.lines if left.is_clean else self._put_in_order(team, left)
         if show:
@@ -273,16 +266,17 @@ class Cluster:
     def _settle(self, team: Team, *, keep: bool = True) -> str:
         """After a failure: keep the ranks where their cells have variables and they can be freed, else end them."""
         if not team.keeps_variables:
-            self._drop_team()
+            self._keeper.drop()
             return ""
         try:
             kept = keep and team.recover()
         except BaseException:
-            self._drop_team()
+            self._keeper.drop()
             raise
         if kept:
+            team.in_order = True
             return ""
-        self._drop_team()
+        self._keeper.drop()
         return (
             "\n\nThe ranks had to be ended, and the variables of your %%ranks cells with them: "
             "run those cells again."
@@ -294,5 +288,5 @@ class Cluster:
         try:
             return interrupted_story(team.look(), self.world_size) + self._settle(team)
         except BaseException:  # a second interrupt, while this one is dealt with
-            self._drop_team()
+            self._keeper.drop()
             raise
