@@ -10,10 +10,16 @@ from typing import Any
 
 from course_lib.cluster import processes
 from course_lib.cluster.arguments import (
+    MOST_RANKS,
+    MOST_THREADS,
+    check_call,
+    checked_env,
     checked_ranks,
     checked_timeout,
+    on_or_off,
     pack_call,
     refuse_inside_a_rank,
+    text,
     warn_if_crowded,
     whole,
 )
@@ -23,7 +29,7 @@ from course_lib.cluster.keeper import Keeper
 from course_lib.cluster.left_over import LeftOver
 from course_lib.cluster.links import Links, shape_of
 from course_lib.cluster.report import interrupted_story
-from course_lib.cluster.run import Run, in_rank_order, left_in_words
+from course_lib.cluster.run import Run, in_rank_order, left_in_words, say
 from course_lib.cluster.store import meeting_point
 from course_lib.cluster.supervisor import Outcome
 from course_lib.cluster.team import Team
@@ -53,7 +59,8 @@ class Cluster:
     ``timeout_s`` ends a call that hangs (None: never). ``backend`` is "auto", "gloo", "nccl" or "nccl-shared"
     (several ranks on one GPU, an experiment). ``env`` adds environment variables. ``debug`` turns on PyTorch's
     check that all ranks call the same collective. With ``process_group=False`` the function makes the group
-    itself, as a script under torchrun does: ``init_process_group("gloo")``. ``links`` shapes latency and bandwidth
+    itself, as a script under torchrun does: ``init_process_group("gloo")``; its store is a port on loopback, whose keys
+    other users of the machine can read and set, as under torchrun. ``links`` shapes latency and bandwidth
     between ranks, which then sit on the CPU; ``slow={3: 2.0}`` has rank 3 compute at half speed. After a failure
     the next call works again; the error says so where variables of ``%%ranks`` cells were lost.
     """
@@ -72,17 +79,17 @@ class Cluster:
         slow: Mapping[int, float] | None = None,
     ) -> None:
         refuse_inside_a_rank()
-        self.world_size = whole(world_size, "world_size")
+        self.world_size = whole(world_size, "world_size", most=MOST_RANKS)
         self.timeout_s = checked_timeout(timeout_s)
         on_cpu = links is not None and backend in ("auto", "gloo")
         num_gpus = 0 if on_cpu else len(machine().devices)
         self._seats = seats(self.world_size, backend=backend, num_gpus=num_gpus)
         self._shape = self._shape_of(links, slow)
         self._settings = {
-            "num_threads": whole(num_threads, "num_threads"),
-            "debug": debug,
-            "process_group": process_group,
-            "env": {key: str(value) for key, value in (env or {}).items()},
+            "num_threads": whole(num_threads, "num_threads", most=MOST_THREADS),
+            "debug": on_or_off(debug, "debug"),
+            "process_group": on_or_off(process_group, "process_group"),
+            "env": checked_env(env),
         }
         self._keeper = Keeper(self._seats, self._settings)
         self._lock = threading.RLock()
@@ -110,10 +117,7 @@ class Cluster:
         show: bool = True,
     ) -> Run:
         """``run`` with options of this one call: its deadline, and whether the ranks' text is printed."""
-        if not callable(function):
-            raise TypeError(
-                f"run takes a function first, called as function(me, ...) on each rank; got {function!r}"
-            )
+        check_call(function, args, kwargs)
         limit_s = self.timeout_s if timeout_s is _UNSET else checked_timeout(timeout_s)
         with self._lock, contextlib.ExitStack() as stack:
             team = self._ready_team()
@@ -139,12 +143,13 @@ class Cluster:
         ``run[rank]`` is the ``repr`` of the last expression there, or None.
         """
         limit_s = self.timeout_s if timeout_s is _UNSET else checked_timeout(timeout_s)
+        source, asked = text(source, "source"), checked_ranks(only, self.world_size)
         with self._lock:
             team = self._ready_team()
             team.keeps_variables = True
             self._num_cells += 1
             request = ("cell", source, self._num_cells, team.new_context())
-            return self._ask(checked_ranks(only, self.world_size), *request, timeout_s=limit_s, show=show)
+            return self._ask(asked, *request, timeout_s=limit_s, show=show)
 
     def push(self, **variables: Any) -> None:
         """Put variables into the namespace of the cells, on every rank."""
@@ -161,7 +166,7 @@ class Cluster:
         """The value of a variable of the cells, from every rank."""
         with self._lock:
             self._ready_team()
-            return self._ask(range(self.world_size), "pull", name, timeout_s=self.timeout_s)
+            return self._ask(range(self.world_size), "pull", text(name, "name"), timeout_s=self.timeout_s)
 
     @contextlib.contextmanager
     def shaped(
@@ -240,7 +245,7 @@ class Cluster:
             raise
         lines = left.lines if left.is_clean else self._put_in_order(team, left)
         if show:
-            print(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in left_in_words(lines)), end="")
+            say(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in left_in_words(lines)))
         run = Run(results, outcome.text, time_s, self.world_size, left=lines)
         if failed:
             error = self._error(team, outcome, run, timeout_s)

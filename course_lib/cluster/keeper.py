@@ -9,6 +9,7 @@ from typing import Any
 
 from course_lib.cluster.backends import Seat
 from course_lib.cluster.hold import held_back
+from course_lib.cluster.shortage import told
 from course_lib.cluster.team import Team
 
 __all__ = ["Keeper"]
@@ -55,11 +56,12 @@ class Keeper:
                 end_team.detach()  # last: until then, the end of this process would finish what was cut off
 
     def _start(self) -> None:
-        with held_back():
+        with told(), held_back():
             self.team = team = Team(self._seats, self._settings)
             self._end_team = weakref.finalize(self, team.end)
         try:
-            team.start()
+            with told():
+                team.start()
         except BaseException:
             self.drop()
             raise
