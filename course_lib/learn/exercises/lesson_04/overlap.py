@@ -11,6 +11,7 @@ from course_lib.learn.exercises.lesson_04.overlap_trial import (
     CALLS,
     EARLY,
     GROWTH,
+    INSIDE,
     KINDS,
     ONE,
     WAITED,
@@ -43,7 +44,7 @@ def _fact(name: str, says: Callable[[Any], bool]) -> Callable[[Evidence], bool]:
 
 def _no_early(evidence: Evidence) -> bool:
     """Whether the gradients are right, and no call was made before the end of backward."""
-    begun = [count for steps in all_got(evidence, EARLY) for counts in steps for count in counts]
+    begun = [count for steps in all_got(evidence, INSIDE) for count in steps]
     return only_wrong_in(evidence, EARLY) and not any(begun)
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "EARLY",
     "FINISH",
     "GROWTH",
+    "INSIDE",
     "KINDS",
     "ONE",
     "WAITED",
@@ -50,6 +51,7 @@ _LOOKS = 20
 FINISH = "what `start_early` returns"
 EARLY, WAITS = "all-reduces begun when each gradient came", "waits inside backward"
 CALLS, WAITED = "all-reduces in a step", "waits for all of them"
+INSIDE = "all-reduces begun inside backward"  # this tells wrong answers apart; nobody is judged by it
 AGAIN = "waits once more for those of an earlier step"
 GROWTH = "numbers kept from one step to the next"
 
@@ -114,7 +116,7 @@ def _under_the_meter(
     """What the first steps show, and ``finish``; None where what came back is no function."""
     from course_lib.meter.recorder import Recorder
 
-    facts: dict[str, Any] = {FINISH: "a function", EARLY: [], WAITS: []}
+    facts: dict[str, Any] = {FINISH: "a function", EARLY: [], WAITS: [], INSIDE: []}
     meters: list[Recorder] = []
     begun: list[int] = []
 
@@ -137,6 +139,7 @@ def _under_the_meter(
             _backward(model, me.rank, step, me.device)
             facts[EARLY].append([count - before for count in begun])
             facts[WAITS].append(waits.count - waited)
+            facts[INSIDE].append(len(recorder.calls) - before)
             finish()
             facts[f"the gradients of step {step + 1}"] = gradients_by_name(model)
     meters.clear()

@@ -62,7 +62,7 @@ def hooks(
                 if wait_at_end:
                     work.wait()
                 _put_back(flat_gradients / me.world_size if divide else flat_gradients, parameters, copy_back)
-            done.extend(begun)
+            done.extend(begun if marks_done else ())
             if clear:
                 under_way.clear()
 
