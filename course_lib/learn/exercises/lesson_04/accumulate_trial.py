@@ -156,12 +156,13 @@ def change_of(kind: str, world_size: int, scale: float = 1.0) -> dict[str, Tenso
     """The change of the weights; ``scale`` makes all gradients too long."""
     model = _model(kind)
     begin = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE)
     for step in range(_CALLS):
-        optimizer.zero_grad()
+        model.zero_grad()
         for x, y in _all_pieces(kind, world_size, step):
             (F.cross_entropy(model(x), y) * scale / (KINDS[kind][0] * world_size)).backward()
-        optimizer.step()
+        with torch.no_grad():  # plain SGD by hand: the first optimizer of a process imports the compiler
+            for parameter in model.parameters():
+                parameter -= 0 if parameter.grad is None else _LEARNING_RATE * parameter.grad
     return {name: p.detach() - begin.get_parameter(name).detach() for name, p in model.named_parameters()}
 
 

@@ -18,9 +18,9 @@ DRIFT = Exercise(
     mistakes=(
         Mistake(
             "python-hash",
-            "You found a drift where there is none. Python's own `hash` of bytes or text is salted, with another number "
-            "in each process that starts by itself, so equal bits give unequal hashes. Take one that is the same "
-            "everywhere: `zlib.crc32`.",
+            "You found a drift where there is none. Python's own `hash` of bytes or text is salted, with another "
+            "number in each process that starts by itself, so equal bits give unequal hashes. Take one that is the "
+            "same everywhere: `zlib.crc32`.",
             wrong.python_hash,
             wrong.takes_pythons_hash,
         ),

@@ -100,8 +100,8 @@ SAMPLER = Exercise(
         ),
         Mistake(
             "seeds-everything",
-            "The indices are right, and on the way the global generator was seeded or drawn from. Dropout draws from it "
-            "too: once seeded, alike on every rank, and again in every epoch. Use a generator of your own, "
+            "The indices are right, and on the way the global generator was seeded or drawn from. Dropout draws from "
+            "it too: once seeded, alike on every rank, and again in every epoch. Use a generator of your own, "
             "`torch.Generator().manual_seed(...)`, for the shuffle alone.",
             _seeds_everything,
             _only_the_generator,
