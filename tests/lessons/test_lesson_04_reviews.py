@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 
 import pytest
@@ -13,8 +14,11 @@ from course_lib.learn import exercises
 from course_lib.learn.checking import judged
 from course_lib.learn.exercises.lesson_04.right_accumulate import flag_in_time
 from course_lib.learn.exercises.lesson_04.right_answers import RIGHT_ANSWERS
-from course_lib.learn.exercises.lesson_04.right_gradients import one_flat_message
-from course_lib.learn.exercises.lesson_04.right_overlap import with_senders
+from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules, one_flat_message
+from course_lib.learn.exercises.lesson_04.right_overlap import (
+    counts_down_and_divides_first,
+    with_senders,
+)
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
@@ -43,12 +47,7 @@ def two_or_four(answer):
     """Right on 2 and on 4 ranks; on others the world is taken for one of 4."""
 
     def hard_coded(me, *args):
-        before = me.world_size
-        object.__setattr__(me, "world_size", before if before in (2, 4) else 4)
-        try:
-            return answer(me, *args)
-        finally:
-            object.__setattr__(me, "world_size", before)
+        return answer(me if me.world_size in (2, 4) else dataclasses.replace(me, world_size=4), *args)
 
     return hard_coded
 
@@ -112,6 +111,10 @@ def holds_a_list_of_flats(me, buckets):
     return finish
 
 
+def forgets_finish(me, buckets):
+    with_senders(me, buckets)
+
+
 def leaves_out_the_last_rank_beyond_three(me, model):
     if me.world_size == 5:
         for parameter in model.parameters():
@@ -124,11 +127,11 @@ def leaves_out_the_last_rank_beyond_three(me, model):
 @pytest.mark.parametrize(
     ("name", "answer", "status", "words"),
     [
-        ("04.gradients", two_or_four(one_flat_message), "not yet", "of 3"),
+        ("04.gradients", two_or_four(by_the_modules), "not yet", "of 3"),
         ("04.gradients", leaves_out_the_last_rank_beyond_three, "not yet", "of 5"),
-        ("04.overlap", two_or_four(with_senders), "not yet", "gradients"),
+        ("04.overlap", two_or_four(counts_down_and_divides_first), "not yet", "gradients"),
         ("04.overlap", holds_a_list_of_flats, "not yet", "more numbers lie in memory"),
-        ("04.overlap", lambda me, buckets: None, "not yet", "what `start_early` returns"),
+        ("04.overlap", forgets_finish, "not yet", "what `start_early` returns"),
         ("04.sampler", sampler_of_the_course, "forbidden", "DistributedSampler"),
         ("04.drift", detector_of_the_course, "forbidden", "DriftDetector"),
         ("04.drift", hashes_in_float32, "not yet", "float32"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy
@@ -39,7 +40,8 @@ def test_a_right_answer_of_another_style_passes(name, answer):
 
 def with_list_methods(costs, num_parts):
     """Costs are the list that the notebook hands in."""
-    until = list(itertools.accumulate([0] + costs.copy()))
+    begin = [0]
+    until = list(itertools.accumulate(begin + costs.copy()))
     cuts = itertools.combinations(range(1, len(costs)), num_parts - 1)
     bounds = [(0, *inner, len(costs)) for inner in cuts]
     best = min(bounds, key=lambda ends: max(until[b] - until[a] for a, b in itertools.pairwise(ends)))
@@ -61,12 +63,7 @@ def two_or_four(answer):
     """Right on 2 and on 4 ranks; on others the world is taken for one of 4."""
 
     def hard_coded(me, *args):
-        before = me.world_size
-        object.__setattr__(me, "world_size", before if before in (2, 4) else 4)
-        try:
-            return answer(me, *args)
-        finally:
-            object.__setattr__(me, "world_size", before)
+        return answer(me if me.world_size in (2, 4) else dataclasses.replace(me, world_size=4), *args)
 
     return hard_coded
 
@@ -118,7 +115,7 @@ def bisects_whole_numbers(costs, num_parts):
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
-        ("06.backward", two_or_four(by_a_product), "3"),
+        ("06.backward", two_or_four(by_a_product), "(rank"),
         ("06.backward", zeroes_its_inputs, "changed that was to stay"),
         ("06.tied", sums_on_two_or_four, "of 3"),
         ("06.tied", a_group_that_only_two_make, "new_group"),
