@@ -162,7 +162,7 @@ def change_of(kind: str, world_size: int, scale: float = 1.0) -> dict[str, Tenso
             (F.cross_entropy(model(x), y) * scale / (KINDS[kind][0] * world_size)).backward()
         with torch.no_grad():  # plain SGD by hand: the first optimizer of a process imports the compiler
             for parameter in model.parameters():
-                parameter -= 0 if parameter.grad is None else _LEARNING_RATE * parameter.grad
+                parameter.sub_(0 if parameter.grad is None else _LEARNING_RATE * parameter.grad)
     return {name: p.detach() - begin.get_parameter(name).detach() for name, p in model.named_parameters()}
 
 

@@ -75,9 +75,9 @@ def replica_with(kind: str, device: torch.device | str = "cpu", *, many: int = 2
         layers += [nn.Linear(64, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 32)]
         layers += [nn.LayerNorm(32), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 4)]
         model = nn.Sequential(*layers).double()
-    model[8].weight = model[6].weight  # type: ignore[union-attr,assignment]
+    model[8].weight = model[6].weight
     model[10].float()
-    model[12].bias.requires_grad_(False)  # type: ignore[union-attr,operator]
+    model[12].bias.requires_grad_(False)
     return model.to(device)
 
 
@@ -109,7 +109,7 @@ def _plant(kind: str, model: nn.Module, rank: int, world_size: int) -> None:
             _flip_bits(of("8.bias"), _ONLY_THE_LOWEST_BIT)
         elif kind == MANY and rank == 0:
             for parameter in model.parameters():
-                parameter += 1e-6
+                parameter.add_(1e-6)
 
 
 def _flip_bits(tensor: Tensor, bits: int) -> None:

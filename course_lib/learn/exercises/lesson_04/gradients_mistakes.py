@@ -159,11 +159,9 @@ def _factor(want: dict[str, Tensor], got: dict[str, Any]) -> float | None:
 
 def divides_alike(evidence: Evidence) -> bool:
     """Whether each sum was divided by one number, the same for every number of ranks."""
-    divisors = []
-    for _, world_size, want, got in _compared(evidence):
-        factor = _factor(want, got)
-        divisors.append(None if not factor else world_size / factor)
-    if evidence.error is not None or not divisors or any(divisor is None for divisor in divisors):
+    factors = [(world_size, _factor(want, got)) for _, world_size, want, got in _compared(evidence)]
+    divisors = [world_size / factor for world_size, factor in factors if factor]
+    if evidence.error is not None or not factors or len(divisors) < len(factors):
         return False
     return max(divisors) - min(divisors) < 1e-6 and abs(divisors[0] - 1) > 1e-6
 

@@ -75,7 +75,12 @@ class Sender:
 def with_senders(me: Rank, buckets: Buckets) -> Callable[[], None]:
     """Objects that keep their buffers, one a bucket."""
     senders = [Sender(me, bucket) for bucket in buckets]
-    return lambda: [sender.take() for sender in senders] and None
+
+    def finish() -> None:
+        for sender in senders:
+            sender.take()
+
+    return finish
 
 
 def by_futures(me: Rank, buckets: Buckets) -> Callable[[], None]:

@@ -61,7 +61,7 @@ def _states() -> dict[str, Any]:
     return {
         "torch's": torch.get_rng_state().tolist(),
         "Python's": random.getstate(),
-        "NumPy's": (state[1].tolist(), state[2]),  # type: ignore[index,union-attr]
+        "NumPy's": (state[1].tolist(), state[2]),  # type: ignore[index]
     }
 
 

@@ -71,7 +71,7 @@ def _loss(kind: str) -> Callable[[Tensor, Tensor], Tensor]:
     return F.mse_loss
 
 
-def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     """What a rank runs: the answer on this rank's part, batch by batch; then its loss and its gradients."""
     from course_lib.meter.recorder import Recorder
 

@@ -34,7 +34,7 @@ def by_torch_functions(me: Any, part: nn.Module, x: Any, target: Any, loss_of: A
         dist.recv(gradient, src=me.rank + 1)
         torch.autograd.backward(leaving, gradient)
     if me.rank:
-        dist.send(entering.grad, dst=me.rank - 1)
+        dist.send(_grad(entering), dst=me.rank - 1)
     return loss
 
 
@@ -204,7 +204,7 @@ def by_operations_of_two(me: Any, weight: nn.Parameter, other: int) -> None:
     weight.grad = both.sum(dim=0)
 
 
-def _grad(parameter: nn.Parameter) -> Any:
+def _grad(parameter: Tensor) -> Any:
     return parameter.grad
 
 
