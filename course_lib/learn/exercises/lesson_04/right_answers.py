@@ -23,4 +23,17 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any] | Any, ...]] = {
     "04.drift": right_drift.ANSWERS,
 }
 
-SAME_FUNCTION: dict[str, dict[str, str]] = {}
+SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "04.gradients": {
+        "5: `dist.all_reduce(parameter.grad)` after `parameter.grad /= me.world_size`": (
+            "The sum of the quotients is the quotient of the sum, to rounding."
+        ),
+        "6: `parameter.grad /= me.world_size` -> a new name for a new value": (
+            "The optimizer reads `parameter.grad`; a new tensor there is as good as the old one."
+        ),
+    },
+    "04.sampler": {
+        "2: `order = torch.randperm(num_items, generator=generator).tolist()` after "
+        "`share = -(-num_items // world_size)`": "The order and the share do not depend on each other.",
+    },
+}

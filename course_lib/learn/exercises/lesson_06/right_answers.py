@@ -214,4 +214,43 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any] | Any, ...]] = {
     "06.tied": (in_turns, by_works, by_operations_of_two),
 }
 
-SAME_FUNCTION: dict[str, dict[str, str]] = {}
+_EMPTY_PARTS = (
+    "What it tries in addition are cuts with empty parts, or a first part that takes all; a whole cut is at least as "
+    "good, comes first, and a tie is not taken."
+)
+_TIES = "It differs only where two cuts are equally good, and any of the best cuts is right."
+
+SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "06.backward": {
+        "1: `if not is_first:` after `entering = x if is_first else room.requires_grad_()`": (
+            "What arrives is written past autograd, so `room` may become a leaf before it comes as well as after."
+        ),
+        "9: `exchange([send(leaving.detach(), me.rank + 1)])` after `gradient = torch.empty_like(leaving)`": (
+            "Making room and sending do not depend on each other."
+        ),
+        "9: `leaving.detach()` -> `leaving`": (
+            "A message carries the numbers alone, whether or not the tensor has a graph."
+        ),
+    },
+    "06.cut": {
+        "1: `if num_parts == 1:` after `best, best_largest = ([], float('inf'))`": (
+            "The two lines do not depend on each other."
+        ),
+        "8: `begin += size` -> a new name for a new value": "A whole number is added to either way.",
+        "4: `range(1, len(costs) - num_parts + 2)` -> `range(1, len(costs) - num_parts + 2 + 1)`": _EMPTY_PARTS,
+        "4: `range(1, len(costs) - num_parts + 2)` -> `reversed(range(1, len(costs) - num_parts + 2))`": _TIES,
+        "9: `largest < best_largest` -> `largest <= best_largest`": _TIES,
+        "4: `len(costs) - num_parts` -> `len(costs) + num_parts`": _EMPTY_PARTS,
+        "4: `len(costs) - num_parts` -> `len(costs)`": _EMPTY_PARTS,
+        "4: `2` -> `3`": _EMPTY_PARTS,
+        "5: `0` -> `-1`": "Costs are not negative, so the largest part so far may begin below 0 as well as at 0.",
+        "7: `max(largest, sum(costs[begin:begin + size]))` -> `max(sum(costs[begin:begin + size]), largest)`": (
+            "The larger of two numbers is the same in either order."
+        ),
+    },
+    "06.tied": {
+        "3: `weight.grad += theirs` -> a new name for a new value": (
+            "The text asks for what `weight.grad` is afterwards; a new tensor there is as good as the old one."
+        ),
+    },
+}

@@ -26,6 +26,7 @@ _ROWS = (  # a label, what the pieces cost, and how many parts
     ("seconds, 4 parts", [0.0125, 0.003, 0.021, 0.0004, 0.011, 0.0061, 0.017, 0.0082, 0.0093], 4),
     ("pieces that cost nothing, 3 parts", [0, 0, 5, 0, 4, 0, 0, 6, 0], 3),
     ("a light end, 3 parts", [5, 4, 6, 1, 1, 1, 1], 3),
+    ("a long light start, 2 parts", [1, 1, 1, 1, 1, 1, 1, 1, 9], 2),
     ("bytes, 5 parts", [1792, 147456, 131072, 73728, 524288, 1180160, 262144, 2359808, 20490, 4096, 999], 5),
     ("a heavy middle, 5 parts", [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], 5),
     ("all costs nothing, 2 parts", [0, 0, 0], 2),
