@@ -141,7 +141,7 @@ ask("04.weights").commit(10)  # as the article says
 #
 # You write the heart of it. Two things to keep in mind: a *frozen* parameter (`requires_grad` is False) has no
 # gradient on any rank; and a parameter may have none on *one* rank only, because that rank's images did not need the
-# layer. Then the others still wait for its call.
+# layer. Then the others still wait for its call. What each rank sends is counted.
 
 
 # %%
@@ -1163,7 +1163,9 @@ reveal("04.flag")
 # %% [markdown]
 # ### Mend it
 #
-# One step over all pieces, for any number of them, with one all-reduce's worth of bytes. `pieces` is a list of (x, y).
+# One step over all pieces, for any number of them, with one all-reduce's worth of bytes and the activations of one
+# piece in memory at a time. `pieces` is a list of (x, y). What an earlier pass left in `.grad` does not belong to the
+# step, and after it `ddp` averages as before.
 
 
 # %%

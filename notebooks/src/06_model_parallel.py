@@ -684,7 +684,7 @@ reveal("06.tied")
 # twice](../assets/06_tied.png)
 #
 # Write what both ranks call after the backward pass and before the step. `weight` is this rank's copy, `other` the rank
-# that has the other one. Ranks in between have none, and are not asked.
+# that has the other one. Ranks in between have none, and are not asked. Once each way is enough.
 
 
 # %%
