@@ -18,6 +18,7 @@ BENCHES = {
     "ddp": "a training step of the course's DDP beside torch's, and how much of its all-reduces hides",
     "pipeline": "a pipeline of the course beside torch's, and paced ones beside the simulator",
     "tensor": "a transformer block cut in two by the course and by DTensor, in turns",
+    "judges": "how many wrong answers the checks refuse, and how many right ones they accept",
     "links": "what shaped links let through, beside what was asked of them",
 }
 

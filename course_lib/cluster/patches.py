@@ -7,7 +7,9 @@ costs some microseconds, so that every call can afford one.
 from __future__ import annotations
 
 import operator
+import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +68,7 @@ _HOOKS = (
     "_global_module_registration_hooks",
     "_global_parameter_registration_hooks",
 )
+_all_hooks = operator.itemgetter(*_HOOKS)
 
 
 @dataclass(frozen=True)
@@ -75,16 +78,25 @@ class _Place:
     owner: Any
     names: tuple[str, ...]
     functions: tuple[Any, ...]
+    get: Callable[[Any], tuple[Any, ...]]  # the functions of these names now, of ``vars(owner)``
 
     def changed(self) -> dict[str, Any]:
         now = vars(self.owner)
         try:
-            if operator.itemgetter(*self.names)(now) == self.functions:  # compares by identity first
+            if self.get(now) == self.functions:  # compares by identity first
                 return {}
         except Exception:  # one is gone, or cannot be compared
             pass
         pairs = zip(self.names, self.functions, strict=True)
-        return {name: now.get(name) for name, function in pairs if now.get(name) is not function}
+        new = {name: now.get(name) for name, function in pairs if now.get(name) is not function}
+        return {name: function for name, function in new.items() if not _is_by_torch(function)}
+
+
+def _is_by_torch(function: Any) -> bool:
+    """Whether PyTorch has wrapped it itself, as ``torch._dynamo`` does with ``torch.manual_seed`` when it is loaded."""
+    code = getattr(function, "__code__", None)
+    folder = os.path.dirname(str(sys.modules["torch"].__file__))
+    return code is not None and code.co_filename.startswith(folder)
 
 
 _places: dict[str, _Place] = {}
@@ -94,11 +106,13 @@ def patched() -> dict[str, Any]:
     """What stands in place of an original now, by its full name; the first look decides what the originals are."""
     if not _places:
         _places.update({name: _look(name, names) for name, names in _PLACES.items()})
-    found = {f"{name}.{key}": new for name, place in _places.items() for key, new in place.changed().items()}
+    found: dict[str, Any] = {}
+    for name, place in _places.items():
+        for key, new in place.changed().items():
+            found[f"{name}.{key}"] = new
     modules = vars(sys.modules["torch.nn.modules.module"])
-    for name in _HOOKS:
-        if modules.get(name):
-            found[name] = dict(modules[name])
+    if any(_all_hooks(modules)):
+        found |= {name: dict(modules[name]) for name in _HOOKS if modules[name]}
     return found
 
 
@@ -122,4 +136,5 @@ def _look(name: str, names: tuple[str, ...]) -> _Place:
         module, _, attribute = name.rpartition(".")
         owner = getattr(sys.modules[module], attribute)
     functions = {name: vars(owner)[name] for name in names if callable(vars(owner).get(name))}
-    return _Place(owner, tuple(functions), tuple(functions.values()))
+    names = tuple(functions)
+    return _Place(owner, names, tuple(functions.values()), operator.itemgetter(*names))

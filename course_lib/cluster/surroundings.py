@@ -130,6 +130,7 @@ def _switches() -> tuple[_Setting, ...]:
     def set_autocast(value: bool) -> None:
         torch.set_autocast_enabled("cpu", value)
 
+    get_precision = getattr(torch._C, "_get_float32_matmul_precision", torch.get_float32_matmul_precision)
     rows: tuple[tuple[str, Any, Any], ...] = (
         ("gradients switched", torch.is_grad_enabled, torch._C._set_grad_enabled),
         ("inference mode", torch.is_inference_mode_enabled, _refuse),
@@ -138,18 +139,14 @@ def _switches() -> tuple[_Setting, ...]:
         ("the number of threads at", torch.get_num_threads, torch.set_num_threads),
         ("anomaly detection", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
         ("autocast", functools.partial(torch.is_autocast_enabled, "cpu"), set_autocast),
-        (
-            "the precision of matrix products at",
-            torch.get_float32_matmul_precision,
-            torch.set_float32_matmul_precision,
-        ),
+        ("the precision of matrix products at", get_precision, torch.set_float32_matmul_precision),
     )
     return tuple(_Setting(what, get, put, _switched(what)) for what, get, put in rows)
 
 
 def _default_device() -> Any:
     module = sys.modules.get("torch.utils._device")  # which PyTorch itself loads late
-    return None if module is None else module.CURRENT_DEVICE
+    return module and module.CURRENT_DEVICE
 
 
 def _stacks() -> tuple[_Setting, ...]:
@@ -190,11 +187,19 @@ def _of_pytorch_besides() -> tuple[_Setting, ...]:
     def set_deterministic(value: tuple[bool, bool]) -> None:
         torch.use_deterministic_algorithms(value[0], warn_only=value[1])
 
-    def deterministic() -> tuple[bool, bool]:
-        only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
-        return (torch.are_deterministic_algorithms_enabled(), only_warns)
+    are_on, only_warn = (
+        torch._C._get_deterministic_algorithms,
+        torch._C._get_deterministic_algorithms_warn_only,
+    )
 
-    print_options = torch._tensor_str.PRINT_OPTS
+    def deterministic() -> tuple[bool, bool]:
+        return are_on(), only_warn()
+
+    print_options = vars(torch._tensor_str.PRINT_OPTS)
+
+    def put_options(values: tuple[Any, ...]) -> None:
+        print_options.update(zip(print_options, values, strict=True))
+
     return (
         _Setting(
             "deterministic algorithms",
@@ -202,7 +207,7 @@ def _of_pytorch_besides() -> tuple[_Setting, ...]:
             set_deterministic,
             lambda now: f"deterministic algorithms {'on' if now[0] else 'off'}",
         ),
-        _Setting("print options", lambda: dict(vars(print_options)), vars(print_options).update, _silent),
+        _Setting("print options", lambda: tuple(print_options.values()), put_options, _silent),
         _Setting(
             "functions of PyTorch",
             patched,
@@ -256,7 +261,13 @@ def _stop_alarm(_: Any) -> None:
 
 
 def _environment() -> dict[Any, Any]:
-    return dict(os.environ._data)  # type: ignore[attr-defined]  # decoding it all would cost 20 us a call
+    raw = dict(os.environ._data)  # type: ignore[attr-defined]  # decoding it all would cost 20 us a call
+    for key in _SET_BY_TORCH:
+        raw.pop(key, None)
+    return raw
+
+
+_SET_BY_TORCH = ("TORCHINDUCTOR_CACHE_DIR", b"TORCHINDUCTOR_CACHE_DIR")  # when ``torch._dynamo`` is loaded
 
 
 def _set_environment(wanted: dict[Any, Any]) -> None:

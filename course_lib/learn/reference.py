@@ -16,7 +16,16 @@ from typing import Any
 
 from course_lib.paths import project_root
 
-__all__ = ["Place", "answer_names", "lesson_source", "place_of", "reference_answer"]
+__all__ = [
+    "Place",
+    "Solution",
+    "answer_names",
+    "lesson_source",
+    "place_of",
+    "reference_answer",
+    "run_solution",
+    "solution_of",
+]
 
 
 @dataclass(frozen=True)
@@ -41,26 +50,80 @@ def lesson_source(lesson: str) -> Path:
     return found[0]
 
 
+@dataclass(frozen=True)
+class Solution:
+    """A reference solution as code: what it needs of the lesson, the answer's name, and its own lines among them."""
+
+    tree: ast.Module  # line numbers are those of all code cells of the lesson, one below the other
+    answer: str
+    first_line: int
+    last_line: int
+
+    def is_own(self, node: ast.AST) -> bool:
+        """Whether a node of ``tree`` stands between the marks, where the learner is to write."""
+        return self.first_line <= getattr(node, "lineno", 0) <= self.last_line
+
+
 def reference_answer(name: str, source: Path | None = None) -> Any:
     """The reference solution of the exercise ``name``, as a learner would pass it to ``check``."""
     path = source or lesson_source(name[:2])
-    cells = [text for kind, text in _cells(path) if kind == "code"]
-    answer = answer_names("\n".join(cells)).get(name)
-    if answer is None:
-        raise ValueError(f'{path.name} has no cell with check("{name}", ...)')
-    code = ast.unparse(_slice(ast.parse("\n".join(cells)), ast.parse(answer)))
-    filename = f"<solution of {name}>"
+    tree, answer = _needed_for(name, path)
+    return run_solution(tree, answer, filename=f"<solution of {name}>")
+
+
+def run_solution(tree: ast.Module, answer: str, *, filename: str) -> Any:
+    """Execute a solution's code by itself, and give what ``answer`` then stands for."""
+    code = ast.unparse(tree)
     linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(code, filename, "exec"), namespace)
     return eval(answer, namespace)
 
 
+def solution_of(name: str, source: Path | None = None) -> Solution:
+    """The reference solution of ``name`` as code. Raises ``ValueError`` where the lesson marks none."""
+    path = source or lesson_source(name[:2])
+    tree, answer = _needed_for(name, path)
+    bound = [one for one in tree.body if _bound_in(one) & _read_in(ast.parse(answer))]
+    regions = [
+        (first, last)
+        for first, last in _solution_regions(_code_of(path))
+        if any(first <= (one.end_lineno or one.lineno) and one.lineno <= last for one in bound)
+    ]
+    if not regions:
+        raise ValueError(f"{path.name} has no solution between marks for {name}")
+    return Solution(tree, answer, regions[0][0], regions[-1][1])
+
+
+def _solution_regions(code: str) -> list[tuple[int, int]]:
+    """The lines of each "### BEGIN SOLUTION" and of its end."""
+    regions, first = [], 0
+    for number, line in enumerate(code.splitlines(), start=1):
+        if line.strip() == "### BEGIN SOLUTION":
+            first = number
+        elif line.strip() == "### END SOLUTION":
+            regions.append((first, number))
+    return regions
+
+
+def _needed_for(name: str, path: Path) -> tuple[ast.Module, str]:
+    """What the answer of ``name`` needs of the lesson's code, and how the lesson calls that answer."""
+    code = _code_of(path)
+    answer = answer_names(code).get(name)
+    if answer is None:
+        raise ValueError(f'{path.name} has no cell with check("{name}", ...)')
+    return _slice(ast.parse(code), ast.parse(answer)), answer
+
+
+def _code_of(path: Path) -> str:
+    return "\n".join(text for kind, text in _cells(path) if kind == "code")
+
+
 def place_of(name: str, source: Path | None = None) -> Place:
     """Where the solution of an exercise stands."""
     path = source or lesson_source(name[:2])
     cells = _cells(path)
-    answer = answer_names("\n".join(text for kind, text in cells if kind == "code")).get(name, "")
+    answer = answer_names(_code_of(path)).get(name, "")
     heading = ""
     for number, (kind, text) in enumerate(cells, start=1):
         if kind == "markdown":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import sys
 
 import numpy
@@ -197,3 +198,16 @@ def test_what_cannot_be_put_back_costs_the_variables_of_cells_too():
         run = cluster.run(enter)
         assert "variables of your %%ranks cells with them" in run.left[-1]
         assert cluster.run(state)[0][1] is False
+
+
+def test_what_torch_changes_when_a_part_of_it_is_loaded_late_is_nobodys_fault():
+    code = (
+        "import torch, torch.utils._device\n"
+        "from course_lib.cluster.surroundings import Surroundings; s = Surroundings()\n"
+        "plain = torch.manual_seed\n"
+        "import torch._dynamo\n"
+        "assert torch.manual_seed is not plain, 'else this test shows nothing'\n"
+        "print(s.tidy()); torch.manual_seed = print; print(s.tidy())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert run.stdout == "()\n('left torch.manual_seed replaced by its own',)\n", run.stderr
