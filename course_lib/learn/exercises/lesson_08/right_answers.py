@@ -253,4 +253,16 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any] | Any, ...]] = {
     "08.loss": (loss_by_log_sums, loss_by_one_hot, loss_in_one_function, loss_position_by_position),
 }
 
-SAME_FUNCTION: dict[str, dict[str, str]] = {}
+SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "08.gates": {
+        "forward: gradients switched off": "Autograd turns gradients off for forward, and puts the switch back itself.",
+        "backward: gradients switched off": "Autograd turns gradients off for backward, and puts the switch back itself.",
+    },
+    "08.loss": {
+        "3: `shifted = logits - largest[:, None]` after `size = logits.size(1)`": "Neither line reads what the other "
+        "makes.",
+        "6: `is_here = (place >= 0) & (place < size)` after `found = shifted.gather(1, place.clamp(0, size - 1)[:, "
+        "None])[:, 0]`": "Neither line reads what the other makes.",
+        "7: `0` -> `-1`": "What is gathered has one column, so the first is the last.",
+    },
+}

@@ -57,7 +57,8 @@ def take_step(
     before, untouched = Kept(**handed), Kept(ignore=("gradients",), **handed)
     with watch(not_to_call) as called, Recorder(me.rank) as recorder:  # one for both: to open it takes 10 ms
         outputs = _tensors(run())
-        num_forward, unwaited, changed = len(recorder.calls), never_waited_here(), before.changes()
+        num_forward, unwaited = len(recorder.calls), never_waited_here()
+        changed = before.changes() or _switched_off()
         is_written = isinstance(outputs, str) or _go_back(outputs, loss_of)
     return Seen(
         outputs if isinstance(outputs, str) else [one.detach().cpu() for one in outputs],
@@ -92,6 +93,14 @@ def _tensors(given: Any) -> list[Tensor] | str:
     several = given if isinstance(given, list) else [given]
     strange = [one for one in several if not isinstance(one, Tensor)]
     return several if not strange else NOT_A_TENSOR + ("None" if strange[0] is None else short(strange[0]))
+
+
+def _switched_off() -> str:
+    """Gradients are turned on again, or the next step would be the one to fail."""
+    if torch.is_grad_enabled():
+        return ""
+    torch.set_grad_enabled(True)
+    return "gradients were left switched off"
 
 
 def _go_back(outputs: Sequence[Tensor], loss_of: Callable[[Tensor], Tensor]) -> bool:
