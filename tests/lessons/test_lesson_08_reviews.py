@@ -282,6 +282,27 @@ def keeps_outputs(me, *given):
     return OUTPUTS[-1]
 
 
+GRAPHS = []
+
+
+class GateThatIsKept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, is_entrance):
+        ctx.is_entrance = is_entrance
+        GRAPHS.append(ctx)
+        return same(x) if is_entrance else summed(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (summed(grad) if ctx.is_entrance else grad), None
+
+
+def test_a_gate_that_keeps_every_way_back_is_refused():
+    seen = verdict("08.gates", GateThatIsKept)
+    assert seen.status == "not yet", seen
+    assert "holds on to tensors of every step" in seen.message
+
+
 def writes_into_the_bias(me, *given):
     y = split_mlp()(me, *given)
     given[-1].data.zero_()
@@ -302,7 +323,7 @@ def left_off(me, *given):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (keeps_outputs, "holds on to the tensors of a step"),
+        (keeps_outputs, "holds on to tensors of every step"),
         (writes_into_the_bias, "`b_down` has changed"),
         (unfreezes, "'none came', got"),
         (left_off, "gradients were left switched off"),

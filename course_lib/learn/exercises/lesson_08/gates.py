@@ -25,7 +25,7 @@ from course_lib.learn.exercises.lesson_08.gates_cases import (
 )
 from course_lib.learn.exercises.lesson_08.gates_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_08.judging import by_steps
-from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen, seen_twice, take_step
+from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import leaf, seen_report, weighted_sum
 from course_lib.learn.exercises.lesson_08.wrong_gates import ByTheLibrary
 from course_lib.learn.failure import NotAnAnswer
@@ -42,7 +42,7 @@ class _NoTensor(Exception):
 
 def _trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
     overwritten: list[str] = []
-    seen = seen_twice(partial(_step, answer, me, kind, overwritten), me.world_size)
+    seen = seen_again(partial(_step, answer, me, kind, overwritten), me.world_size)
     report = seen_report(seen, me.world_size, torch.Size(SHAPES[kind]).numel())
     return {**report, KEPT_BACK: overwritten[0] if overwritten else AS_IT_WAS}
 

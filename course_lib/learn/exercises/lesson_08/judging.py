@@ -118,6 +118,5 @@ def _compare(expected: Any, got: Any) -> str:
 _IN_WORDS = {
     UNWAITED: "the numbers are right, and this rank ",
     HANDED: "the numbers are right, and your code did not leave all as it was: ",
-    ALIVE: "the numbers are right, and something holds on to the tensors of a step that is over; after each step there "
-    "are more, by ",
+    ALIVE: "the numbers are right, and something holds on to tensors of every step that is over; of each, to ",
 }

@@ -14,7 +14,7 @@ from torch import Tensor
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Outcome
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
-from course_lib.learn.exercises.lesson_08.step import Seen, seen_twice, take_step
+from course_lib.learn.exercises.lesson_08.step import Seen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import CALLED, leaf, made, manners, manners_of
 from course_lib.meter import Call
 
@@ -68,7 +68,7 @@ def whose(outcome: Outcome) -> tuple[str, int, int]:
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     """The report of a loss on this rank."""
-    seen = seen_twice(partial(_step, answer, me, kind), me.world_size)
+    seen = seen_again(partial(_step, answer, me, kind), me.world_size)
     if isinstance(seen.outputs, str):
         return {LOSS_ITSELF: seen.outputs, CALLED: seen.ready_made}
     num_positions = len(targets_of(kind, me.world_size))

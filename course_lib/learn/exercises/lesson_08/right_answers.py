@@ -255,9 +255,10 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any] | Any, ...]] = {
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "08.gates": {
-        "forward: gradients switched off": "Autograd turns gradients off for forward, and puts the switch back itself.",
-        "backward: gradients switched off": "Autograd turns gradients off for backward, and puts the switch back itself.",
+        "forward: gradients switched off": "Autograd turns gradients off for it, and puts the switch back itself.",
+        "backward: gradients switched off": "Autograd turns gradients off for it, and puts the switch back itself.",
     },
+    "08.norm": {"3: `-1` -> `1`": "x is (N, D): its last dim is dim 1."},
     "08.loss": {
         "3: `shifted = logits - largest[:, None]` after `size = logits.size(1)`": "Neither line reads what the other "
         "makes.",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case
-from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_twice, take_step
+from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     all_reduce_of,
     leaf,
@@ -57,7 +57,7 @@ class SplitMlp:
 
     def trial(self, answer: Callable[..., Any], me: Rank, sizes: Sizes) -> Any:
         """The report of ``answer(me, *parts)`` on a rank."""
-        seen = seen_twice(partial(self._step, answer, me, sizes), me.world_size)
+        seen = seen_again(partial(self._step, answer, me, sizes), me.world_size)
         return seen_report(seen, me.world_size, sizes.num_summed)
 
     def right(self, sizes: Sizes, rank: int, world_size: int) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,10 +19,11 @@ from course_lib.learn.kept import Kept
 from course_lib.learn.watch import watch
 from course_lib.meter import Call
 
-__all__ = ["AS_IT_WAS", "NOT_A_TENSOR", "NO_GRADIENT", "UNWRITTEN", "Seen", "seen_twice", "take_step"]
+__all__ = ["AS_IT_WAS", "NOT_A_TENSOR", "NO_GRADIENT", "UNWRITTEN", "Seen", "seen_again", "take_step"]
 
 NO_GRADIENT, UNWRITTEN = "none came", "`backward` still raises its `NotImplementedError`"
 _LOOKS_FOR_MORE = 2  # ranks
+_SETTLE_S = 0.5
 NOT_A_TENSOR, AS_IT_WAS = "no tensor: ", "as it was"
 
 
@@ -35,8 +38,8 @@ class Seen:
     unwaited: str  # the first collective or message that nobody waited for; empty: none
     handed: str  # what has become of what the answer was given
     ready_made: tuple[str, ...]  # functions that it called and is to write
-    num_alive: int  # tensors, and contexts of autograd functions, at the end
-    kept_alive: int = 0  # of them, those that each further step adds
+    traces: tuple[weakref.ref[Tensor], ...]  # of its leaves, of what it was given, and of what came back
+    kept_alive: int = 0  # of those, how many outlive each step
 
 
 def take_step(
@@ -68,12 +71,17 @@ def take_step(
         next(iter(unwaited or never_waited_here()), ""),
         changed or untouched.changes() or AS_IT_WAS,
         tuple(sorted(called)),
-        _num_alive() if me.world_size == _LOOKS_FOR_MORE else 0,
+        tuple(
+            map(
+                weakref.ref,
+                (*leaves.values(), *handed.values(), *([] if isinstance(outputs, str) else outputs)),
+            )
+        ),
     )
 
 
-def seen_twice(step: Callable[[int], Seen], world_size: int) -> Seen:
-    """The last of two steps with different numbers: what one step leaves behind, the next one meets and adds to.
+def seen_again(step: Callable[[int], Seen], world_size: int) -> Seen:
+    """The last of two steps with different numbers: what one step leaves behind, the next one meets.
 
     Nothing that a rank keeps depends on how many there are, so two ranks look for that; of more, each steps once.
     """
@@ -81,12 +89,7 @@ def seen_twice(step: Callable[[int], Seen], world_size: int) -> Seen:
         return step(1)
     first = step(0)
     last = step(1)
-    return Seen(**{**vars(last), "kept_alive": last.num_alive - first.num_alive - _held_by(first)})
-
-
-def _held_by(seen: Seen) -> int:
-    outputs = [] if isinstance(seen.outputs, str) else seen.outputs
-    return sum(isinstance(one, Tensor) for one in (*outputs, *seen.gradients.values()))
+    return replace(last, kept_alive=min(_num_alive(first.traces), _num_alive(last.traces)))
 
 
 def _tensors(given: Any) -> list[Tensor] | str:
@@ -120,8 +123,15 @@ def _gradient(leaf: Tensor) -> Tensor | str:
     return NO_GRADIENT if leaf.grad is None else leaf.grad.detach().cpu().clone()
 
 
-def _num_alive() -> int:
-    """A rank's collector has few objects to look through: what was there at its start is frozen."""
-    gc.collect()
-    kinds = (Tensor, torch.autograd.function.BackwardCFunction)
-    return sum(issubclass(type(one), kinds) for one in gc.get_objects())
+def _num_alive(traces: Sequence[weakref.ref[Tensor]]) -> int:
+    """How many are still there. Something holds the way back of a step as long as one of its leaves is.
+
+    A back end's thread may hold on to the tensor of a collective for a moment after its end, so they get a moment.
+    """
+    deadline = time.monotonic() + _SETTLE_S
+    while True:
+        gc.collect()
+        count = sum(trace() is not None for trace in traces)
+        if not count or time.monotonic() > deadline:
+            return count
+        time.sleep(0.01)

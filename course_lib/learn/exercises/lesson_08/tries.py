@@ -118,7 +118,7 @@ def manners(unwaited: str = "", handed: str = AS_IT_WAS, alive: int = 0) -> dict
 
 def manners_of(seen: Seen) -> dict[str, Any]:
     """The end of a report, from what was seen."""
-    return {**manners(seen.unwaited, seen.handed, max(0, seen.kept_alive)), CALLED: seen.ready_made}
+    return {**manners(seen.unwaited, seen.handed, seen.kept_alive), CALLED: seen.ready_made}
 
 
 def _in_words(calls: Sequence[Call], num_ranks: int, num_summed: int) -> str:
