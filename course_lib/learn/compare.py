@@ -44,6 +44,8 @@ def difference(expected: Any, got: Any, *, relative: float = 1e-5, absolute: flo
     """The first difference in words, "" when there is none. A list, a tuple and a range of equal items are
     the same.
     """
+    if got is None and expected is not None:
+        return "nothing came back (`None`); a function gives its result with `return`"
     try:
         return _difference(expected, got, relative, absolute)
     except Exception as error:
@@ -51,8 +53,6 @@ def difference(expected: Any, got: Any, *, relative: float = 1e-5, absolute: flo
 
 
 def _difference(expected: Any, got: Any, relative: float, absolute: float) -> str:
-    if got is None and expected is not None:
-        return "nothing came back (`None`); a function gives its result with `return`"
     if _is_array(expected):
         return _array_difference(expected, got, relative, absolute)
     if _is_array(got):

@@ -66,6 +66,7 @@ def by_cases(
         outcomes = tuple(_try(case, answer, use, compare, forbidden, called) for case in kept)
         return Evidence(outcomes, answer=answer, called=tuple(sorted(called)))
 
+    vars(judge)["compare"] = compare  # by which two wrong answers are held to be alike
     return judge
 
 
@@ -172,14 +173,16 @@ class RankJudge:
         called: set[str] = set()
         outcomes: list[Outcome] = []
         for world_size, case in itertools.product(self.world_sizes, self.cases):
-            outcomes += self._try(answer, world_size, case, forbidden, called)
-            if outcomes[-1].error is not None:
-                break  # ranks that failed once fail again, and each time-out is a wait
+            new, left = self._try(answer, world_size, case, forbidden, called)
+            outcomes += new
+            if left or new[-1].error is not None:
+                break  # what failed once, or left ranks that had to be replaced, does so again, and each takes its time
         return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
 
     def _try(
         self, answer: Any, world_size: int, case: Case, forbidden: tuple[str, ...], called: set[str]
-    ) -> list[Outcome]:
+    ) -> tuple[list[Outcome], str]:
+        """The outcome of each rank, and what the answer has left behind."""
         from course_lib.cluster import RankError, shared_cluster
 
         ranks = range(world_size)
@@ -192,7 +195,7 @@ class RankJudge:
         except RankError as error:
             raised = _of_ranks(error, world_size)
             ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
-            return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)]
+            return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
         outcomes = []
         left = _left_behind(run.left)
         for rank, (got, seen, note) in zip(ranks, run, strict=True):
@@ -200,7 +203,7 @@ class RankJudge:
             right = case.expected(rank, world_size) if callable(case.expected) else case.expected
             label = f"{case.label}, rank {rank} of {world_size}"
             outcomes.append(Outcome(label, right, got, difference=self.compare(right, got) or note or left))
-        return outcomes
+        return outcomes, left
 
 
 def _left_behind(lines: Sequence[str]) -> str:
@@ -258,12 +261,12 @@ def _of_ranks(error: Any, world_size: int) -> Raised:
 
 
 def _without_us(story: str) -> str:
-    """A report without the line of this module through which every answer is called."""
+    """A report without the line of this module that calls every answer, and without what only its author can do."""
     kept, lines = [], iter(story.splitlines())
     for text in lines:
         if f"in {_on_rank.__name__}" in text:
             next(lines, None)  # the source line below it
-        else:
+        elif "pass a larger timeout_s" not in text:
             kept.append(text)
     return "\n".join(kept)
 

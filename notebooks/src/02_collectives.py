@@ -483,7 +483,7 @@ for num_ranks in [8, 64, 512]:
 # <!-- word: reduce -->
 # A **reduce** adds up the tensors of all ranks, for the root alone: that is the half of a tree that goes up. The half
 # that comes down is a broadcast. In each round, *every* rank that has the tensor sends it to one that has not, so that
-# their number doubles. Write it for any number of ranks, with rank 0 as the root.
+# their number doubles. Write it for any number of ranks, with rank 0 as the root and single messages alone.
 
 
 # %%
@@ -628,7 +628,7 @@ reveal("02.deadlock")
 
 # %%
 def pass_on_mended(me, mine):
-    """The tensor of the rank before this one; ``mine`` goes to the rank after it."""
+    """The tensor of the rank before this one; ``mine`` goes to the rank after it, and stays as it is here."""
     ### BEGIN SOLUTION
     theirs = torch.empty_like(mine)
     after, before = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size

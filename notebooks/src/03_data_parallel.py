@@ -639,6 +639,7 @@ reveal("03.keys")
 # ### Mend it
 #
 # Files like that exist by the thousand. Write a `load` that takes both kinds, and still refuses what is not this model.
+# Now and then a bare model has a part of its own that is called `module`; its names are right as they are.
 
 
 # %%
@@ -738,7 +739,7 @@ else:
 # | `replica_tensors` | `torch.nn.parallel.replicate`, which sends many tensors in one go |
 # | `apply_in_threads` | `torch.nn.parallel.parallel_apply`, with a CUDA stream for each device |
 # | `scatter`, `gather` | the same names in `torch.nn.parallel` |
-# | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")` |
+# | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")`, which never asks |
 #
 # The course's own version is in `course_lib/parallel/data/data_parallel.py`, about four screens.
 

@@ -604,7 +604,8 @@ lines(
 # ### Build: two halves of one layer
 #
 # For a linear layer `y = x @ weight.T`, write both halves. `gradient` is that of y. Return the gradient of x, and a
-# *function* that adds the gradient of the weight to `weight.grad` when it is called, later.
+# *function* that adds the gradient of the weight to `weight.grad` when it is called, later. (Something stands in
+# `weight.grad` already: earlier micro-batches have left it there.)
 
 
 # %%
@@ -872,7 +873,8 @@ reveal("07.sync")
 # ### Mend it
 #
 # Write it anew: other lines before and after `step()` than that team's, so that the bytes stay what they are with one
-# micro-batch. On its own rank a gradient adds up over micro-batches without a message.
+# micro-batch. On its own rank a gradient adds up over micro-batches without a message. (`group` has as many ranks as
+# there are pipelines, which need not be two.)
 
 
 # %%
@@ -940,8 +942,8 @@ reveal("07.twice")
 # They came from gradient accumulation by hand, where that division is right.
 #
 # What should one micro-batch contribute, so that a plain *sum* over micro-batches gives the mean loss of the batch and
-# its gradients? Write it once and for all, for a classifier; the last micro-batch may be smaller than the others.
-# `num_samples` is the size of the whole batch.
+# its gradients? Write it once and for all, for a classifier, with outputs of any size; the last micro-batch may be
+# smaller than the others. `num_samples` is the size of the whole batch.
 
 
 # %%

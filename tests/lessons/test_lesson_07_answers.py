@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from course_lib import schedules
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
-from course_lib.parallel import pipeline
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
@@ -75,11 +74,6 @@ def sums_and_halves(model, group, step):
         parameter.grad /= dist.get_world_size(group)
 
 
-def in_one_message(model, group, step):
-    step()
-    pipeline.average_gradients(model, group)
-
-
 def by_share(output, target, num_samples):
     return F.cross_entropy(output, target) * len(output) / num_samples
 
@@ -100,7 +94,6 @@ def by_logarithms(output, target, num_samples):
         ("07.design", DESIGN.lower()),
         ("07.design", DESIGN.replace("F2 I2 W0 W1 W2 F3 I3", "F2 I2 W0 W1 F3 I3 W2")),
         ("07.sync", sums_and_halves),
-        ("07.sync", in_one_message),
         ("07.loss", by_share),
         ("07.loss", by_logarithms),
     ],
@@ -206,17 +199,17 @@ def both_products_now(x, gradient, weight):
         ("07.1f1b", lambda s, p, m: by_turns(s, p, m)[:-1], None, ""),
         ("07.halves", both_products_now, "computed-too-early", "later"),
         ("07.halves", lambda x, g, w: g @ w, "no-function", "a tensor and a function"),
-        ("07.halves", clears_first, None, "expected 'untouched', got 'changed'"),
+        ("07.halves", clears_first, None, "before anybody called"),
         ("07.halves", lambda x, g, w: (g @ w, lambda: g.T @ x), "kept-by-nobody", "thrown away"),
         ("07.halves", lambda x, g, w: (g @ w.T, None), "product-does-not-fit", "g @ w.T"),
         ("07.design", "F0 nonsense", "cannot-run", "nonsense"),
         ("07.design", 17, None, "as a text"),
         ("07.design", str(schedules.one_f_one_b(2, 6)), "another-size", "4 ranks"),
         ("07.design", DESIGN.replace("F2 I0 W0 I1", "F2 F3 I0 W0 I1"), "cannot-run", "F3"),
-        ("07.sync", hook_on_the_first_weight, None, "all-reduced"),
-        ("07.sync", half_of_the_mean, "divided-by-all-ranks", "two"),
+        ("07.sync", hook_on_the_first_weight, None, "one all-reduce of them sends 1.0"),
+        ("07.sync", half_of_the_mean, "divided-by-a-number", "same number"),
         ("07.sync", step_without_brackets, "no-step", "brackets"),
-        ("07.sync", by_rank_0, None, "gradients"),
+        ("07.sync", by_rank_0, None, "the gradient of `0.weight`"),
         ("07.loss", by_classes, None, "sum of the contributions"),
         ("07.loss", lambda output, target, n: float("nan"), "no-tensor", "past"),
         ("07.loss", lambda output, target, n: print(end=""), None, "with one number, got None"),

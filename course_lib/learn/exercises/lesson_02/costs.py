@@ -1,17 +1,24 @@
-"""A judge that runs an answer on ranks under the communication meter: the values must be right, and the cost."""
+"""A judge that runs an answer on ranks under the communication meter: the values must be right, and the cost.
+
+What happens on a rank is in ``on_rank.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.exercise import Evidence, Outcome, Raised
+from course_lib.learn.exercises.lesson_02.on_rank import metered_trial
 from course_lib.learn.judge import RankJudge
 from course_lib.meter import Call, Communication
 
-__all__ = ["CostJudge", "cost_label", "forest_rounds", "sent", "values_are_right"]
+__all__ = ["CostJudge", "by_messages_alone", "cost_label", "forest_rounds", "sent", "values_are_right"]
+
+_NEVER_WAITED = "never waited for it"  # of the judge of ranks
 
 Weigh = Callable[[Communication], tuple[Mapping[str, Any], Mapping[str, Any], str]]
 
@@ -21,10 +28,13 @@ class CostJudge:
     """``ranks`` tries the values. After each of its cases that ``weigh`` names by label, the cost is an outcome too.
 
     ``weigh[label](communication)`` gives what was expected, what came, and the difference in words (empty: none).
+    ``handed`` says what becomes of the one tensor that the answer is handed: "filled" (it holds the result afterwards,
+    and is what comes back), "kept" (it stays as it was, and another one comes back); empty: it is not looked at.
     """
 
     ranks: RankJudge
     weigh: Mapping[str, Weigh]
+    handed: str = ""
 
     @property
     def world_sizes(self) -> tuple[int, ...]:
@@ -34,43 +44,86 @@ class CostJudge:
         return self.ranks.compare(expected, got)
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        metered = partial(_metered, self.ranks.call)
-        inner = replace(self.ranks, compare=lambda expected, got: "", call=metered)
-        seen = inner(answer, forbidden)
+        metered = partial(metered_trial, self.ranks.call, self.handed)
+        inner = replace(self.ranks, compare=lambda expected, got: "", call=metered, changes=True)
+        outcomes: list[Outcome] = []
+        called: set[str] = set()
+        for world_size in self.world_sizes:
+            seen = replace(inner, world_sizes=(world_size,))(answer, forbidden)
+            called.update(seen.called)
+            outcomes += self._weighed(seen.outcomes)
+            if any(outcome.error or _NEVER_WAITED in outcome.difference for outcome in seen.outcomes):
+                break  # each such case is a long one: a limit runs out, or ranks are replaced
+        return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
+
+    def _weighed(self, seen: Sequence[Outcome]) -> list[Outcome]:
+        """What was seen on the ranks, and after each case its cost."""
         outcomes: list[Outcome] = []
         calls: list[Call] = []
-        for outcome in seen.outcomes:
+        for outcome in seen:
             if outcome.error is not None:
-                outcomes.append(outcome)
+                outcomes.append(replace(outcome, error=_for_a_learner(outcome.error)))
                 continue
-            value, mine = outcome.got
-            calls += mine
-            wrong = self.compare(outcome.expected, value)
-            outcomes.append(Outcome(outcome.case, outcome.expected, value, difference=wrong))
+            tried = outcome.got
+            calls += tried.calls
+            wrong = self._wrong(outcome)
+            outcomes.append(Outcome(outcome.case, outcome.expected, tried.value, difference=wrong))
             label, rank, world_size = _parts(outcome.case)
             if rank == world_size - 1:
                 if label in self.weigh and world_size > 1:
                     outcomes.append(self._cost(label, Communication(world_size, tuple(calls))))
                 calls = []
-        return Evidence(tuple(outcomes), answer=answer, called=seen.called)
+        return outcomes
+
+    def _wrong(self, outcome: Outcome) -> str:
+        """What is wrong on one rank. ``outcome.difference`` is what the judge of ranks saw beside the values."""
+        tried = outcome.got
+        if _NEVER_WAITED in outcome.difference:  # before the values: nobody knows them until then
+            return outcome.difference
+        value = self.compare(outcome.expected, tried.value)
+        return value or self._of_the_tensor(outcome.expected, tried) or outcome.difference
+
+    def _of_the_tensor(self, expected: Any, tried: Any) -> str:
+        """What is wrong with the tensor that was handed in, where what came back is right."""
+        if self.handed == "filled":
+            if found := self.compare(expected, tried.handed):
+                return (
+                    f"what came back is right, and the tensor that was handed in is to hold the same: {found}"
+                )
+            if not tried.is_handed:
+                return "the tensor that was handed in is right, and what came back is a copy; give back that tensor"
+        if self.handed == "kept":
+            if tried.changed:
+                return f"what came back is right, and {tried.changed}"
+            if tried.is_handed:
+                return "what came back shares its memory with the tensor that was handed in"
+        return ""
 
     def _cost(self, label: str, communication: Communication) -> Outcome:
         expected, got, wrong = self.weigh[label](communication)
-        return Outcome(cost_label(communication.world_size), expected, got, difference=wrong)
+        name = cost_label(communication.world_size, "" if label == next(iter(self.weigh)) else label)
+        return Outcome(name, expected, got, difference=wrong.rstrip("."))
 
 
-def _metered(call: Callable[..., Any] | None, answer: Callable[..., Any], me: Any, *args: Any) -> Any:
-    """The answer's value and the calls that it made."""
-    from course_lib.meter.recorder import Recorder
-
-    with Recorder(me.rank) as recorder:
-        value = answer(me, *args) if call is None else call(answer, me, *args)
-    return value, recorder.calls
+def _for_a_learner(error: Raised) -> Raised:
+    """Without the advice to a caller of ``Cluster.call``: who calls ``check`` chooses no time limit."""
+    message = re.sub(r"after timeout_s = ([\d.]+) s", r"after \1 seconds", error.message)
+    story = re.sub(r"\n*If they only needed longer, pass a larger timeout_s\.", "", error.story)
+    return replace(error, message=message, story=story)
 
 
-def cost_label(world_size: int) -> str:
-    """The case in which the cost on so many ranks is looked at."""
-    return f"the cost on {world_size} ranks"
+def by_messages_alone(communication: Communication) -> str:
+    """Which collective was called, where single messages were asked for; empty: none."""
+    for call in communication.calls:
+        if call.operation not in ("send", "recv"):
+            where = f" (line {call.line.line_number})" if call.line else ""
+            return f"rank {call.rank} called {call.operation}{where}, in which all ranks take part; use single messages"
+    return ""
+
+
+def cost_label(world_size: int, label: str = "") -> str:
+    """The case in which the cost on so many ranks is looked at; ``label`` where more than one case is weighed."""
+    return f"the cost on {world_size} ranks" + (f", {label}" if label else "")
 
 
 def values_are_right(evidence: Evidence) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,13 +11,14 @@ import torch.distributed as dist
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_02 import hangs
 from course_lib.learn.exercises.lesson_02.costs import CostJudge, sent, values_are_right
 from course_lib.learn.judge import RankJudge
-from course_lib.meter import Communication, expect
+from course_lib.meter import Communication
 
 __all__ = ["SHIFT"]
 
-_LABEL = "five numbers"
+_LABEL, _TABLE = "five numbers", "a table of 3 by 2"
 _SIZE_BYTES = 8 * 5
 
 
@@ -24,12 +26,31 @@ def _tensor(rank: int) -> torch.Tensor:
     return torch.arange(5) + 100 * rank
 
 
-def _weigh(communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+def _table(rank: int) -> torch.Tensor:
+    return torch.arange(6.0).view(3, 2) / 4 - rank
+
+
+def _weigh(size_bytes: int, communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     n = communication.world_size
-    wanted = {"bytes by rank": [_SIZE_BYTES] * n}
-    got = {"bytes by rank": [communication.sent_bytes(rank) for rank in range(n)]}
-    wrong = expect(communication, sent_bytes=_SIZE_BYTES)
-    return wanted, got, " ".join(wrong)
+    wanted = {"bytes by rank": [size_bytes] * n}
+    got = {
+        "bytes by rank": [communication.sent_bytes(rank) for rank in range(n)],
+        "receivers": [[to for to in range(n) if communication.matrix()[rank][to]] for rank in range(n)],
+        "operations": sorted(communication.by_operation()),
+    }
+    return wanted, got, _words(communication, size_bytes)
+
+
+def _words(communication: Communication, size_bytes: int) -> str:
+    for rank in range(communication.world_size):
+        size, number = communication.sent_bytes(rank), communication.num_messages(rank)
+        if size == 0:
+            return f"rank {rank} sent nothing"
+        if size != size_bytes:
+            return f"rank {rank} sent {size} B, {size / size_bytes:.3g} times its tensor of {size_bytes} B"
+        if number > 1:
+            return f"rank {rank} sent its tensor in {number} messages, and one will do; each costs a latency"
+    return ""
 
 
 def _sends_first(me: Any, mine: torch.Tensor) -> torch.Tensor:
@@ -59,8 +80,17 @@ def _ends_at_the_edge(me: Any, mine: torch.Tensor) -> torch.Tensor:
     return theirs
 
 
-def _hangs(evidence: Evidence) -> bool:
-    return evidence.error is not None and evidence.error.kind == "RankTimeout"
+def _receives_first(me: Any, mine: torch.Tensor) -> torch.Tensor:
+    theirs = torch.empty_like(mine)
+    exchange([recv(theirs, (me.rank - 1) % me.world_size)])
+    exchange([send(mine, (me.rank + 1) % me.world_size)])
+    return theirs
+
+
+def _everything_to_everybody(evidence: Evidence) -> bool:
+    others = [[to for to in range(4) if to != rank] for rank in range(4)]
+    to_all = sent(evidence, "receivers") == others or sent(evidence, "operations") == ["all_gather"]
+    return values_are_right(evidence) and to_all and sent(evidence, "bytes by rank") == [3 * _SIZE_BYTES] * 4
 
 
 SHIFT = Exercise(
@@ -68,19 +98,32 @@ SHIFT = Exercise(
     title="Mend the exchange",
     judge=CostJudge(
         RankJudge(
-            (2, 4),
-            (Case(_LABEL, lambda rank, n: (_tensor(rank),), lambda rank, n: _tensor((rank - 1) % n)),),
+            (2, 3, 4, 5),
+            (
+                Case(_LABEL, lambda rank, n: (_tensor(rank),), lambda rank, n: _tensor((rank - 1) % n)),
+                Case(_TABLE, lambda rank, n: (_table(rank),), lambda rank, n: _table((rank - 1) % n)),
+            ),
             timeout_s=3.0,
         ),
-        {_LABEL: _weigh},
+        {_LABEL: partial(_weigh, _SIZE_BYTES), _TABLE: partial(_weigh, 4 * 6)},
+        handed="kept",
     ),
     mistakes=(
         Mistake(
             "still-waits",
-            "It still hangs, in a deadlock: every rank waits in one half of its exchange before it begins the other. "
-            "Hand both halves to *one* call of `exchange`, so that they are under way together.",
+            "It still hangs, in a deadlock: two ranks wait until their message is taken, and neither takes the "
+            "other's. Usually each wants to send before it receives. Hand both halves to *one* call of `exchange`, so "
+            "that they are under way together.",
             _sends_first,
-            _hangs,
+            hangs.nobody_receives,
+        ),
+        Mistake(
+            "still-waits-to-receive",
+            "It still hangs, in a deadlock: two ranks wait for a message from each other, and neither has come. "
+            "Usually each wants to receive before it sends. Hand both halves to *one* call of `exchange`, so that they "
+            "are under way together.",
+            _receives_first,
+            hangs.nobody_sends,
         ),
         Mistake(
             "other-way-round",
@@ -93,9 +136,7 @@ SHIFT = Exercise(
             "Right, and more is sent than needed: everybody's tensor goes to everybody, to keep one. Send one message "
             "and receive one.",
             _asks_everybody,
-            lambda evidence: (
-                values_are_right(evidence) and max(sent(evidence, "bytes by rank")) > _SIZE_BYTES
-            ),
+            _everything_to_everybody,
         ),
         Mistake(
             "ends-at-the-edge",
@@ -114,5 +155,5 @@ SHIFT = Exercise(
         "`exchange` takes a *list* of messages, starts them all, and then waits. How many lists are there in the code?",
         "`exchange([send(mine, after), recv(theirs, before)])`.",
     ),
-    passed="One message out, one in, under way together; nobody waits for anybody's first half.",
+    passed="On 2, 3, 4 and 5 ranks: one message out, one in, nobody hangs, and `mine` is as it was.",
 )

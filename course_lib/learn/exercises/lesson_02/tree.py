@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,13 +11,19 @@ import torch.distributed as dist
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_02.costs import CostJudge, forest_rounds, sent, values_are_right
+from course_lib.learn.exercises.lesson_02.costs import (
+    CostJudge,
+    by_messages_alone,
+    forest_rounds,
+    sent,
+    values_are_right,
+)
 from course_lib.learn.judge import RankJudge
 from course_lib.meter import Communication
 
 __all__ = ["TREE"]
 
-_LABEL = "six numbers"
+_LABEL, _TABLE = "six numbers", "a table of 3 by 5"
 _SIZE_BYTES = 8 * 6
 
 
@@ -24,22 +31,35 @@ def _tensor(rank: int) -> torch.Tensor:
     return torch.arange(6) * 10 + 7 if rank == 0 else torch.full((6,), -rank)
 
 
-def _weigh(communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+def _table(rank: int) -> torch.Tensor:
+    return (torch.arange(15.0) / 4 + 1).view(3, 5) if rank == 0 else torch.full((3, 5), float("nan"))
+
+
+def _weigh(size_bytes: int, communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     n = communication.world_size
-    wanted = {"bytes in all": (n - 1) * _SIZE_BYTES, "rounds": (n - 1).bit_length()}
+    wanted = {"bytes in all": (n - 1) * size_bytes, "rounds": (n - 1).bit_length()}
     got = {
         "bytes in all": communication.total_bytes,
         "rounds": forest_rounds(communication),
         "bytes by rank": [communication.sent_bytes(rank) for rank in range(n)],
+        "bytes received by rank": [communication.received_bytes(rank) for rank in range(n)],
+        "messages": sum(communication.num_messages(rank) for rank in range(n)),
     }
+    return wanted, got, by_messages_alone(communication) or _words(wanted, got, size_bytes, n)
+
+
+def _words(wanted: Mapping[str, Any], got: Mapping[str, Any], size_bytes: int, n: int) -> str:
     if got["bytes in all"] != wanted["bytes in all"]:
-        times = got["bytes in all"] / _SIZE_BYTES
-        wrong = f"the tensor was sent {times:g} times; every rank but the first needs it once: {n - 1} times"
-    elif got["rounds"] != wanted["rounds"]:
-        wrong = f"it took {got['rounds']} rounds, one message after the other; {wanted['rounds']} will do"
-    else:
-        wrong = ""
-    return wanted, got, wrong
+        times = got["bytes in all"] / size_bytes
+        return f"the tensor was sent {times:g} times; every rank but the first needs it once: {n - 1} times"
+    for rank, received in enumerate(got["bytes received by rank"]):
+        if received != (size_bytes if rank else 0):
+            return f"rank {rank} received {received} B of a tensor of {size_bytes} B"
+    if got["messages"] > n - 1:
+        return f"the tensor went in {got['messages']} messages; each costs a latency, and {n - 1} will do"
+    if got["rounds"] != wanted["rounds"]:
+        return f"it took {got['rounds']} rounds, one message after the other; {wanted['rounds']} will do"
+    return ""
 
 
 def _star(me: Any, tensor: torch.Tensor) -> torch.Tensor:
@@ -69,7 +89,7 @@ def _floods(me: Any, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _knows_it(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    return _tensor(0)
+    return tensor.copy_(_tensor(0) if tensor.dtype == torch.int64 else _table(0))
 
 
 def _walk(
@@ -110,16 +130,57 @@ def _right_but(check: Callable[[Evidence], bool]) -> Callable[[Evidence], bool]:
     return lambda evidence: values_are_right(evidence) and check(evidence)
 
 
+def _on_four(evidence: Evidence) -> list[Any]:
+    """What each of 4 ranks gave back, of the six numbers."""
+    return [evidence.got(f"{_LABEL}, rank {rank} of 4") for rank in range(4)]
+
+
+def _old_numbers_of_another(evidence: Evidence) -> bool:
+    """Whether a rank other than the root has what another had before: the other's number throughout, with a minus."""
+    old = [[torch.equal(got, _tensor(other)) for other in range(1, 4)] for got in _on_four(evidence)]
+    if any(old[0]):
+        return False  # the messages go another way
+    return any(
+        same for rank, row in enumerate(old) for other, same in enumerate(row, start=1) if other != rank
+    )
+
+
+def _only_the_root_sent(evidence: Evidence) -> bool:
+    kept = [torch.equal(got, _tensor(rank)) for rank, got in enumerate(_on_four(evidence)) if rank]
+    sizes = sent(evidence, "bytes by rank")
+    return any(kept) and not all(kept) and sizes[0] > 0 and not any(sizes[1:])
+
+
+def _goes_past(evidence: Evidence) -> bool:
+    """A message to a rank that is not there; the sentence is that of ``on_rank.py``."""
+    error = evidence.error
+    return (
+        error is not None
+        and "which does not exist" in error.message
+        and "sends to" in error.message
+        and "3 ranks" in evidence.wrong[0].case
+    )
+
+
+def _floods_some(evidence: Evidence) -> bool:
+    received = sent(evidence, "bytes received by rank")
+    return received[0] == 0 and max(received) >= 2 * _SIZE_BYTES
+
+
 TREE = Exercise(
     name="02.tree",
     title="A broadcast along a tree",
     judge=CostJudge(
         RankJudge(
-            (4, 2, 3),
-            (Case(_LABEL, lambda rank, n: (_tensor(rank),), lambda rank, n: _tensor(0)),),
+            (2, 3, 4, 5),
+            (
+                Case(_LABEL, lambda rank, n: (_tensor(rank),), lambda rank, n: _tensor(0)),
+                Case(_TABLE, lambda rank, n: (_table(rank),), lambda rank, n: _table(0)),
+            ),
             timeout_s=5.0,
         ),
-        {_LABEL: _weigh},
+        {_LABEL: partial(_weigh, _SIZE_BYTES), _TABLE: partial(_weigh, 4 * 15)},
+        handed="filled",
     ),
     mistakes=(
         Mistake(
@@ -134,40 +195,47 @@ TREE = Exercise(
             "Every rank has the tensor, and some have received it more than once. In a tree each rank but the root "
             "receives exactly once.",
             _floods,
-            _right_but(lambda evidence: sent(evidence, "bytes in all") > 3 * _SIZE_BYTES),
+            _right_but(_floods_some),
         ),
         Mistake(
             "star",
             "Right, and the root does all the sending: n - 1 messages through one port, one after the other. After the "
             "first message two ranks have the tensor. Let both of them send.",
             _star,
-            _right_but(lambda evidence: sent(evidence, "bytes by rank")[0] == 3 * _SIZE_BYTES),
+            _right_but(lambda evidence: sent(evidence, "bytes by rank") == [3 * _SIZE_BYTES, 0, 0, 0]),
         ),
         Mistake(
             "chain",
             "Right, and one rank works at a time: the last one waits for n - 1 messages, one after the other. Let "
             "every rank that has the tensor send in every round, to a rank that has not.",
             _chain,
-            _right_but(lambda evidence: max(sent(evidence, "bytes by rank")) == _SIZE_BYTES),
+            _right_but(
+                lambda evidence: (
+                    sorted(sent(evidence, "bytes by rank")) == [0, *[_SIZE_BYTES] * 3]
+                    and sent(evidence, "rounds") == 3
+                )
+            ),
         ),
         Mistake(
             "wrong-order",
             "A rank passes the tensor on before it has it, so others get its old numbers. Begin with the nearest: in "
             "the first round only rank 0 has something to send.",
             _walk(lambda n: _reaches(n)[::-1]),
+            _old_numbers_of_another,
         ),
         Mistake(
             "only-the-root-sends",
-            "Some ranks never get the tensor: only the root sends, to ranks 1, 2, 4 and so on. The ranks that have "
+            "Some ranks never get the tensor: only the root sends, and not to all of them. The ranks that have "
             "received it must send too.",
             _only_the_root_sends,
+            _only_the_root_sent,
         ),
         Mistake(
             "past-the-last-rank",
-            "Right for 2 and 4 ranks. With 3, rank 1 sends to rank 3, which does not exist. Ask whether "
-            "`me.rank + reach` is still below the world size.",
+            "Right for 2 ranks, and among 3 a rank sends past the last one. Where the ranks are no power of two, some "
+            "have nobody to send to in the last round: ask whether the receiver's number is below the world size.",
             _walk(_reaches, within=False),
-            lambda evidence: evidence.error is not None and "3 ranks" in evidence.wrong[0].case,
+            _goes_past,
         ),
         Mistake(
             "nothing-sent",
@@ -183,7 +251,18 @@ TREE = Exercise(
         "reach = 1; while reach < me.world_size: if me.rank < reach: send to me.rank + reach when that is below "
         "me.world_size; elif me.rank < 2 * reach: receive from me.rank - reach; then reach *= 2.",
     ),
-    forbidden=("torch.distributed.broadcast", "course_lib.parallel.collectives.broadcast"),
+    forbidden=(
+        "torch.distributed.broadcast",
+        "torch.distributed.broadcast_object_list",
+        "torch.distributed.scatter",
+        "torch.distributed.all_gather",
+        "torch.distributed.all_reduce",
+        "course_lib.parallel.collectives.broadcast",
+        "course_lib.parallel.collectives.scatter",
+        "course_lib.parallel.collectives.all_gather",
+        "course_lib.parallel.collectives.all_reduce",
+    ),
     forbidden_example=_by_the_library,
-    passed="Everybody has it after log2(n) rounds, and every rank but the first received it once.",
+    passed="On 2, 3, 4 and 5 ranks everybody has it after log2(n) rounds, rounded up, and every rank but the first "
+    "received it once.",
 )

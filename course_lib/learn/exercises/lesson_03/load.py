@@ -6,80 +6,29 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_03.facts import compare_facts
+from course_lib.learn.exercises.lesson_03.load_facts import (
+    LOADS,
+    WENT_THROUGH,
+    State,
+    expected_facts,
+    facts_of,
+)
 from course_lib.learn.judge import by_cases
 
 __all__ = ["LOAD"]
 
-State = dict[str, Tensor]
-
-
-class _Encoder(nn.Module):
-    """A part of the model that, of all names, calls its own part ``module``."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.module = nn.Linear(2, 2)
-
-
-def _plain() -> nn.Module:
-    return nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
-
-
-def _with_names_like_it() -> nn.Module:
-    """Names that begin with letters of the word: model, decoder, output."""
-    return nn.ModuleDict({name: nn.Linear(2, 2) for name in ("model", "decoder", "output")})
-
-
-def _with_a_part_called_so() -> nn.Module:
-    return nn.ModuleDict({"encoder": _Encoder(), "head": nn.Linear(2, 2)})
-
-
-_MODELS: dict[str, Callable[[], nn.Module]] = {
-    "plain": _plain,
-    "names": _with_names_like_it,
-    "part": _with_a_part_called_so,
-    "only part": _Encoder,
-}
-
-
-def _saved(kind: str, wrapped: bool, fits: bool) -> State:
-    """A state of this kind of model, all sevens; as saved from the wrapper, or from the model itself."""
-    model = _MODELS[kind]()
-    state = {name: torch.full_like(tensor, 7.0) for name, tensor in model.state_dict().items()}
-    if not fits:
-        state["head.scale"] = state.pop(next(iter(state)))
-    return {f"module.{name}": tensor for name, tensor in state.items()} if wrapped else state
-
-
-def _try(answer: Callable[..., Any], kind: str, wrapped: bool, fits: bool) -> dict[str, Any]:
-    model, saved = _MODELS[kind](), _saved(kind, wrapped, fits)
-    names, raised = list(saved), False
-    try:
-        answer(model, saved)
-    except (RuntimeError, KeyError, ValueError):
-        raised = True
-    loaded = sum(int((tensor == 7.0).all()) for tensor in model.state_dict().values())
-    facts = {
-        "an error": "raised" if raised else "none",
-        "the model's own names": list(model.state_dict()),
-        "names in the saved dictionary afterwards": "as they were" if names == list(saved) else "changed",
-    }
-    return facts if not fits else {f"tensors loaded, of {len(names)}": loaded, **facts}
-
-
-def _right(kind: str, wrapped: bool, fits: bool) -> dict[str, Any]:
-    model = _MODELS[kind]()
-    count = len(model.state_dict())
-    facts = {
-        "an error": "none" if fits else "raised",
-        "the model's own names": list(model.state_dict()),
-        "names in the saved dictionary afterwards": "as they were",
-    }
-    return facts if not fits else {f"tensors loaded, of {count}": count, **facts}
+_PLAIN, _BARE, _NAMES = (
+    "names with the prefix",
+    "names without it",
+    "a model, a decoder and an output, with the prefix",
+)
+_PART = "a model with an encoder.module, with the prefix"
+_OTHER, _OTHER_BARE = "weights of another model, with the prefix", "weights of another model, without it"
+_ONLY_PART = "a model whose one part is called module, without the prefix"
 
 
 def _loading(
@@ -119,23 +68,52 @@ def _not_strict(model: nn.Module, saved: State) -> None:
     model.load_state_dict(saved, strict=False)
 
 
+def _told_by(wrong: tuple[str, ...], right: tuple[str, ...], word: str = "") -> Callable[[Evidence], bool]:
+    """Whether these cases are wrong and those are right, and the answer's code names ``word``, where there is one."""
+
+    def recognise(seen: Evidence) -> bool:
+        found = {outcome.case for outcome in seen.wrong}
+        named = not word or word in _names_in(seen.answer)
+        return named and found >= set(wrong) and not found & set(right)
+
+    return recognise
+
+
+def _takes_anything(seen: Evidence) -> bool:
+    """All that fits is loaded, and so is what does not."""
+    taken = [got.get(LOADS) == WENT_THROUGH for got in (seen.got(_OTHER), seen.got(_OTHER_BARE))]
+    return all(taken) and _told_by((_OTHER, _OTHER_BARE), (_PLAIN, _BARE, _NAMES, _PART))(seen)
+
+
 LOAD = Exercise(
     name="03.load",
     title="Load weights that were saved from a wrapper, or not",
     judge=by_cases(
         [
-            Case("names with the prefix", ("plain", True, True), _right),
-            Case("names without it", ("plain", False, True), _right),
-            Case("a model, a decoder and an output, with the prefix", ("names", True, True), _right),
-            Case("a model with an encoder.module, with the prefix", ("part", True, True), _right),
-            Case(
-                "a model whose one part is called module, without the prefix",
-                ("only part", False, True),
-                _right,
-            ),
-            Case("weights of another model, with the prefix", ("plain", True, False), _right),
+            Case(label, args, expected_facts)
+            for label, args in {
+                _PLAIN: ("plain", True, ""),
+                _BARE: ("plain", False, ""),
+                _NAMES: ("names", True, ""),
+                _PART: ("part", True, ""),
+                _ONLY_PART: ("only part", False, ""),
+                "a model whose one part is called module, with the prefix": ("only part", True, ""),
+                "a model with buffers, a shared weight and a frozen part, with the prefix": (
+                    "everything",
+                    True,
+                    "",
+                ),
+                "the same model, without the prefix": ("everything", False, ""),
+                _OTHER: ("plain", True, "a name"),
+                _OTHER_BARE: ("plain", False, "a name"),
+                "weights of a model of the same sizes, with the prefix": ("names", True, "all names"),
+                "weights of a model of the same sizes, without it": ("names", False, "all names"),
+                "weights of which one is missing, with the prefix": ("names", True, "missing"),
+                "weights of which one is too many, without it": ("plain", False, "one more"),
+            }.items()
         ],
-        call=_try,
+        call=facts_of,
+        compare=compare_facts,
     ),
     mistakes=(
         Mistake(
@@ -143,19 +121,20 @@ LOAD = Exercise(
             "Loading into a wrapper works for names with the prefix, and now those without it fail. Whether a model is "
             "wrapped should not matter to a file: bring the names to the bare model's.",
             _into_a_wrapper,
-            recognise=lambda seen: "DataParallel" in _names_in(seen.answer),
+            recognise=_told_by((_BARE,), (_PLAIN, _NAMES, _PART), "DataParallel"),
         ),
         Mistake(
             "not-strict",
-            "Nothing was loaded, and nothing was said: `strict=False` skips every name that does not fit, and none "
-            "fits. It hides the symptom. Mend the names.",
+            "With the prefix nothing was loaded, and nothing was said: `strict=False` skips every name that does not "
+            "fit, and none fits. It hides the symptom. Mend the names.",
             _not_strict,
         ),
         Mistake(
             "mended-and-not-strict",
-            "The names are mended. But weights of another model are now taken without a word: leave `strict` as it is, "
-            "so that what does not fit is an error.",
+            "The names are mended. But weights of another model are taken without a word: what does not fit has to be "
+            "an error. `load_state_dict` makes one, if `strict` is left as it is.",
             _loading(lambda name: name.removeprefix("module."), strict=False),
+            recognise=_takes_anything,
         ),
         Mistake(
             "names-as-they-are",
@@ -167,14 +146,14 @@ LOAD = Exercise(
             "`lstrip('module.')` takes off every leading letter out of m, o, d, u, l, e and the dot, so `module.model` "
             "lost its own name too. `removeprefix('module.')` takes off the word, once.",
             _lstrip,
-            recognise=lambda seen: "lstrip" in _names_in(seen.answer),
+            recognise=_told_by((_NAMES,), (_PLAIN,), "lstrip"),
         ),
         Mistake(
             "replaced-everywhere",
             "You took `module.` out wherever it stands, and `encoder.module.weight` is such a name by its own right. "
             "Only the prefix is the wrapper's: `removeprefix`.",
             _replace,
-            recognise=lambda seen: "replace" in _names_in(seen.answer),
+            recognise=_told_by((_PART,), (_PLAIN, _BARE, _NAMES), "replace"),
         ),
         Mistake(
             "cut-always",
@@ -187,6 +166,7 @@ LOAD = Exercise(
             "One model has a part called `module` and was saved bare; you took its own name away. When the names fit "
             "as they are, load them as they are: compare `saved.keys()` with `model.state_dict().keys()` first.",
             _loading(lambda name: name.removeprefix("module."), only_if_needed=False),
+            recognise=lambda seen: [outcome.case for outcome in seen.wrong] == [_ONLY_PART],
         ),
     ),
     hints=(
@@ -197,5 +177,6 @@ LOAD = Exercise(
         "`if saved.keys() != model.state_dict().keys(): saved = {name.removeprefix('module.'): tensor for name, tensor "
         "in saved.items()}`, then `model.load_state_dict(saved)`.",
     ),
-    passed="Every tensor arrives, whoever saved it, and what does not fit is an error.",
+    passed="Every tensor arrives under its name, whoever saved it; what does not fit is an error, and `saved` stays as "
+    "it is.",
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,98 +12,17 @@ from torch import Tensor
 
 from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-
-__all__ = ["THREADS"]
-
-_MEET_S = 1.0  # how long a replica waits for the others; those that run one after another never meet
-_OUTPUTS, _CALLS, _MET, _TOLD = (
-    "outputs",
-    "calls of each replica",
-    "the replicas ran",
-    "what the caller was told",
+from course_lib.learn.exercises.lesson_03.facts import compare_facts
+from course_lib.learn.exercises.lesson_03.threads_facts import (
+    CALLS,
+    DONE,
+    MET,
+    OUTPUTS,
+    expected_facts,
+    facts_of,
 )
 
-
-class Replicas:
-    """Four replicas that wait for each other, and of which the first is the last to be done."""
-
-    def __init__(self, failing: int | None) -> None:
-        self.weight = torch.ones((), requires_grad=True)
-        self.calls = [0] * 4
-        self.met = True
-        self._failing, self._meeting = failing, threading.Barrier(4)
-
-    def each(self) -> list[Callable[[Tensor], Tensor]]:
-        return [partial(self._run, replica) for replica in range(4)]
-
-    def _run(self, replica: int, part: Tensor) -> Tensor:
-        self.calls[replica] += 1
-        try:
-            self._meeting.wait(_MEET_S)
-        except threading.BrokenBarrierError:
-            self.met = False
-        time.sleep(0.03 * (3 - replica))
-        if replica == self._failing:
-            raise ValueError("a label is out of range")
-        return part * 2 * self.weight
-
-
-@contextmanager
-def _silent_threads() -> Iterator[None]:
-    """What a thread dies of is not printed; the judge tells it."""
-    before = threading.excepthook
-    threading.excepthook = lambda _: None
-    try:
-        yield
-    finally:
-        threading.excepthook = before
-
-
-def _try(answer: Callable[..., Any], recording: bool, failing: int | None) -> dict[str, Any]:
-    replicas = Replicas(failing)
-    parts = [torch.full((2,), float(r)) for r in range(4)]
-    outputs: Any = None
-    told = "nothing"
-    with _silent_threads(), torch.set_grad_enabled(recording):
-        before = set(threading.enumerate())
-        try:
-            outputs = answer(replicas.each(), parts)
-        except (RuntimeError, ValueError) as error:
-            words = " ".join([str(error), *getattr(error, "__notes__", ())])
-            if "label is out of range" not in words + str(error.__cause__) + str(error.__context__):
-                raise
-            told = "that replica 2 failed" if "2" in words else "that some replica failed"
-        shown = (
-            list(outputs) if isinstance(outputs, (list, tuple)) else outputs
-        )  # before late threads add to it
-        for thread in set(threading.enumerate()) - before:
-            thread.join(3 * _MEET_S)
-    if failing is not None:
-        return {_TOLD: told}
-    return {
-        _CALLS: replicas.calls,
-        _OUTPUTS: _in_words(shown),
-        _MET: "at the same time" if replicas.met else "one after another",
-    }
-
-
-def _in_words(outputs: Any) -> Any:
-    """Each output by its number, and whether it was recorded."""
-    if not isinstance(outputs, list):
-        return outputs
-    return [
-        f"{int(out[0].item()) // 2}{', recorded' if out.requires_grad else ''}"
-        if isinstance(out, Tensor)
-        else out
-        for out in outputs
-    ]
-
-
-def _right(recording: bool, failing: int | None) -> dict[str, Any]:
-    if failing is not None:
-        return {_TOLD: "that replica 2 failed"}
-    outputs = [f"{r}{', recorded' if recording else ''}" for r in range(4)]
-    return {_CALLS: [1] * 4, _OUTPUTS: outputs, _MET: "at the same time"}
+__all__ = ["THREADS"]
 
 
 def _applying(
@@ -159,8 +76,10 @@ def _facts(seen: Evidence) -> dict[str, Any]:
 
 
 def _not_waited(seen: Evidence) -> bool:
-    outputs = _facts(seen).get(_OUTPUTS)
-    return isinstance(outputs, list) and (len(outputs) < 4 or None in outputs)
+    facts = _facts(seen)
+    outputs = facts.get(OUTPUTS)
+    missing = isinstance(outputs, list) and (len(outputs) < 4 or "no output" in outputs)
+    return missing and facts[DONE] < 4
 
 
 def _recorded_anyway(evidence: Evidence) -> bool:
@@ -168,8 +87,14 @@ def _recorded_anyway(evidence: Evidence) -> bool:
 
 
 def _out_of_order(seen: Evidence) -> bool:
-    outputs, expected = _facts(seen).get(_OUTPUTS), _right(True, None)[_OUTPUTS]
+    outputs, expected = _facts(seen).get(OUTPUTS), expected_facts(4, True, None)[OUTPUTS]
     return outputs != expected and isinstance(outputs, list) and sorted(map(str, outputs)) == expected
+
+
+def _by_the_course(replicas: list[Any], parts: list[Any]) -> list[Any]:
+    from course_lib.parallel.data import parallel_apply
+
+    return parallel_apply(replicas, parts)
 
 
 THREADS = Exercise(
@@ -177,11 +102,15 @@ THREADS = Exercise(
     title="A thread for each replica",
     judge=by_cases_apart(
         [
-            Case("four replicas", (True, None), _right),
-            Case("four replicas, under torch.no_grad()", (False, None), _right),
-            Case("a replica that fails", (True, 2), _right),
+            Case("four replicas", (4, True, None), expected_facts),
+            Case("four replicas, under torch.no_grad()", (4, False, None), expected_facts),
+            Case("two replicas", (2, True, None), expected_facts),
+            Case("five replicas, under torch.no_grad()", (5, False, None), expected_facts),
+            Case("a replica that fails", (4, True, 2), expected_facts),
+            Case("the first of three that fails", (3, False, 0), expected_facts),
         ],
-        call=_try,
+        call=facts_of,
+        compare=compare_facts,
     ),
     mistakes=(
         Mistake(
@@ -189,14 +118,14 @@ THREADS = Exercise(
             "Every thread ran the last replica. A function made in a loop looks its variable up when it *runs*, and by "
             "then the loop is over. Hand the number over: `threading.Thread(target=work, args=(r,))`.",
             _applying(late=True),
-            recognise=lambda seen: _facts(seen).get(_CALLS) == [0, 0, 0, 4],
+            recognise=lambda seen: _facts(seen).get(CALLS) == [0, 0, 0, 4],
         ),
         Mistake(
             "one-after-another",
-            "The replicas ran one after another: each waited for all four to be there, in vain. Start all threads in "
+            "The replicas ran one after another: each waited for the others to be there, in vain. Start all threads in "
             "one loop, and wait for them in a second one.",
             _applying(wait="at once"),
-            recognise=lambda seen: _facts(seen).get(_MET) == "one after another",
+            recognise=lambda seen: _facts(seen).get(MET) == "one after another",
         ),
         Mistake(
             "not-waited",
@@ -240,5 +169,12 @@ THREADS = Exercise(
         "In `work(r)`: `with torch.set_grad_enabled(recording): results[r] = modules[r](inputs[r])`, and `except "
         "Exception as error: failures[r] = error`. Threads: `threading.Thread(target=work, args=(r,))`.",
     ),
+    forbidden=(
+        "course_lib.parallel.data.parallel_apply",
+        "torch.nn.parallel.parallel_apply.parallel_apply",
+        "course_lib.parallel.data.DataParallel",
+        "torch.nn.DataParallel",
+    ),
+    forbidden_example=_by_the_course,
     passed="All at the same time, in order, with the caller's recording, and a failure has a name.",
 )

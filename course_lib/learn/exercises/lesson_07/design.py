@@ -11,12 +11,14 @@ from typing import Any
 from course_lib.cost.pipeline import simulate
 from course_lib.learn.compare import short
 from course_lib.learn.exercise import Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.exercises.lesson_07.told import counted
 from course_lib.learn.failure import NotAnAnswer
 from course_lib.schedules import (
     Action,
     Schedule,
     from_text,
     gpipe,
+    in_flight_counts,
     one_f_one_b,
     peak_in_flight,
     placement,
@@ -39,7 +41,16 @@ class _Seen:
     problem: str
     peak_in_flight: tuple[int, ...] = ()
     idle_share: float = 0.0
-    is_split: bool = False
+    kinds: frozenset[str] = frozenset()
+    holds_for_w: bool = False  # some rank is over the limit while an I has run there whose W has not
+
+    @property
+    def too_full(self) -> bool:
+        return max(self.peak_in_flight, default=0) > _MAX_IN_FLIGHT
+
+    @property
+    def can_run(self) -> bool:
+        return bool(self.peak_in_flight)
 
 
 @cache
@@ -51,26 +62,33 @@ def _limit() -> float:
 def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
     if isinstance(answer, Schedule):
         answer = str(answer)
+    if isinstance(getattr(answer, "schedule", None), Schedule):
+        raise NotAnAnswer("What came is the studio; the table in it is its `schedule`.")
     if not isinstance(answer, str):
         raise NotAnAnswer(
             f"Give the table as a text, a line for each rank, or a schedule; what came is {short(answer)}."
         )
+    seen = _look(answer)
+    return Evidence((Outcome(_CASE, None, seen, difference=seen.problem),), answer=answer)
+
+
+def _look(text: str) -> _Seen:
+    if "," in text.partition("micro-batch")[2] or ("," in text and "micro-batch" not in text):
+        return _Seen("cells are separated by blanks, and there are commas in your table")
     try:
-        schedule = from_text(answer)
+        schedule = from_text(text)
     except ValueError as error:
-        return _evidence(_Seen(str(error)), answer)
-    size = (schedule.num_ranks, schedule.num_stages, schedule.num_micro_batches)
-    if size != (_P, _P, _M):
-        problem = (
-            f"the table has {size[0]} ranks, {size[1]} stages and {size[2]} micro-batches; wanted are {_P} ranks with "
-            f"a stage each and {_M} micro-batches"
+        return _Seen(str(error))
+    ranks, stages, m = schedule.num_ranks, schedule.num_stages, schedule.num_micro_batches
+    if (ranks, stages, m) != (_P, _P, _M):
+        return _Seen(
+            f"the table has {counted(ranks, 'rank')}, {counted(stages, 'stage')} and {counted(m, 'micro-batch')}; "
+            f"wanted are {_P} ranks with a stage each and {_M} micro-batches"
         )
-        return _evidence(_Seen(problem), answer)
     problems = validate(schedule)
     if problems:
-        return _evidence(_Seen(str(problems[0])), answer)
-    run = simulate(schedule, _TIMES)
-    peaks = peak_in_flight(schedule)
+        return _Seen(str(problems[0]))
+    run, peaks = simulate(schedule, _TIMES), peak_in_flight(schedule)
     problem = ""
     if max(peaks) > _MAX_IN_FLIGHT:
         fullest = peaks.index(max(peaks))
@@ -79,11 +97,19 @@ def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         problem = (
             f"{run.idle_share:.1%} of the time is idle, and under GPipe {_limit():.1%}: less is asked for"
         )
-    return _evidence(_Seen(problem, peaks, run.idle_share, schedule.is_split), answer)
+    kinds = frozenset(action.kind for _, _, action in schedule.cells)
+    return _Seen(problem, peaks, run.idle_share, kinds, _holds_for_w(schedule))
 
 
-def _evidence(seen: _Seen, answer: Any) -> Evidence:
-    return Evidence((Outcome(_CASE, None, seen, difference=seen.problem),), answer=answer)
+def _holds_for_w(schedule: Schedule) -> bool:
+    """Whether a forward takes a rank over the limit while a W is due there."""
+    for row, counts in zip(schedule.rows, in_flight_counts(schedule), strict=True):
+        due = 0
+        for action, count in zip(row, counts, strict=True):
+            due += (action.kind == "I") - (action.kind == "W")
+            if action.kind == "F" and count > _MAX_IN_FLIGHT and due:
+                return True
+    return False
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -113,10 +139,6 @@ def _shuffled() -> str:
     return "\n".join(" ".join(row) for row in rows)
 
 
-def _most_in_flight(seen: _Seen) -> int:
-    return max(seen.peak_in_flight, default=0)
-
-
 DESIGN = Exercise(
     name="07.design",
     title="A schedule of your own",
@@ -132,28 +154,41 @@ DESIGN = Exercise(
             "cannot-run",
             "The table cannot run as it stands; the line below says where. The studio marks this while you type.",
             _shuffled(),
-            _seen(lambda seen: not seen.peak_in_flight),
+            _seen(lambda seen: not seen.can_run),
         ),
         Mistake(
             "holds-everything",
             "GPipe, or close to it: on some rank all micro-batches are in flight at once. A forward beyond the third "
             "has to wait until a backward has made room.",
             str(gpipe(_P, _M)),
-            _seen(lambda seen: _most_in_flight(seen) >= _M),
+            _seen(lambda seen: seen.kinds == {"F", "B"} and max(seen.peak_in_flight) >= _M),
         ),
         Mistake(
             "as-1f1b",
-            "Rank 0 has four micro-batches in flight, as under 1F1B. It runs F3 while it waits for its first gradient. "
-            "One of these forwards has to go behind the first backward; what else could the rank do while it waits?",
+            "Rank 0 has four micro-batches in flight, as under 1F1B, and the others have three at most. One of these "
+            "forwards has to go behind the first backward; what else could the rank do while it waits?",
             str(one_f_one_b(_P, _M)),
-            _seen(lambda seen: not seen.is_split and _most_in_flight(seen) > _MAX_IN_FLIGHT),
+            _seen(
+                lambda seen: (
+                    seen.kinds == {"F", "B"}
+                    and seen.peak_in_flight[0] == _MAX_IN_FLIGHT + 1
+                    and max(seen.peak_in_flight[1:]) <= _MAX_IN_FLIGHT
+                )
+            ),
         ),
         Mistake(
             "w-comes-too-late",
             "The backwards are in two halves, as they should be. But an activation stays until W has used it: a rank "
             "that puts its W's off holds too many. Run a W before the forward that would be the fourth.",
             str(zero_bubble_h1(_P, _M)),
-            _seen(lambda seen: seen.is_split and _most_in_flight(seen) > _MAX_IN_FLIGHT),
+            _seen(lambda seen: seen.too_full and seen.holds_for_w and "B" not in seen.kinds),
+        ),
+        Mistake(
+            "too-many-forwards",
+            f"Some rank begins a forward while {_MAX_IN_FLIGHT} micro-batches are in flight there already. It has to "
+            "wait until a B, or a W, has let one go.",
+            _in_turn(lambda stage: _MAX_IN_FLIGHT, kinds="IW"),
+            _seen(lambda seen: seen.too_full),
         ),
         Mistake(
             "whole-backwards",
@@ -161,15 +196,15 @@ DESIGN = Exercise(
             "micro-batches cannot fill the time: no order of F and B beats GPipe here. Cut the backwards: send on I, "
             "and let W wait.",
             _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1)),
-            _seen(lambda seen: not seen.is_split and _most_in_flight(seen) <= _MAX_IN_FLIGHT),
+            _seen(lambda seen: seen.kinds == {"F", "B"} and not seen.too_full),
         ),
         Mistake(
             "w-comes-at-once",
-            "The memory is right and the backwards are in halves. Still, somewhere the stage before waits for an I "
-            "that stands behind a W, or for a forward. Look at the picture for the longest white piece: which action "
-            "ends it, and what stands in front of that action without need?",
+            "The memory is right and the backwards are in halves, and still too much time is idle. Look at the picture "
+            "for the longest white piece: which action ends it, and what stands in front of that action without need? "
+            "Often it is a W before an I for which the stage before is waiting.",
             _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1), kinds="IW"),
-            _seen(lambda seen: seen.is_split and _most_in_flight(seen) <= _MAX_IN_FLIGHT),
+            _seen(lambda seen: seen.kinds == {"F", "I", "W"} and not seen.too_full),
         ),
     ),
     hints=(
@@ -180,6 +215,6 @@ DESIGN = Exercise(
         "Think of two groups of three. Rank 0: F0 F1 F2 I0 W0 I1 F3 I2 W1 F4 W2 F5, then the second group's I and W. "
         "Rank 3: F0 I0 F1 I1 F2 I2 W0 W1 W2, then the same for 3, 4 and 5. Ranks 1 and 2 lie between these.",
     ),
-    passed="Its fullest rank has one micro-batch fewer in flight than under 1F1B, and less time is idle than under "
-    "GPipe.",
+    passed="No rank has more than three micro-batches in flight, one fewer than under 1F1B, and less time is idle than "
+    "under GPipe.",
 )

@@ -7,12 +7,14 @@ from typing import Any
 
 from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_07.ready_made import GPIPES
+from course_lib.learn.exercises.lesson_07.told import Told, counted
 from course_lib.learn.judge import by_cases
 from course_lib.schedules import Action, Schedule, from_text, gpipe, validate
 
 __all__ = ["GPIPE"]
 
-_SIZES = ((2, 3), (4, 8), (4, 2), (3, 3), (1, 4))  # stages, micro-batches
+_SIZES = ((2, 3), (4, 8), (4, 2), (3, 3), (1, 4), (2, 12), (5, 7), (5, 1))  # stages, micro-batches
 Table = list[str]
 
 
@@ -27,12 +29,16 @@ def _compare(expected: dict[str, int], got: Any) -> str:
     if not isinstance(expected, dict):  # two answers of learners, side by side
         return "" if _rows(expected) == _rows(got) else "the tables differ"
     p, m = expected["stages"], expected["micro-batches"]
+    got = got.tolist() if hasattr(got, "tolist") else got
     if not isinstance(got, list | tuple) or not all(isinstance(row, str) for row in got):
-        return f"expected a list of {p} texts, a row for each stage, got {short(got)}"
+        return f"expected a list of {counted(p, 'text')}, a row for each stage, got {short(got)}"
     if len(got) != p:
-        return f"expected {p} rows, one for each stage, got {len(got)}"
+        return f"expected {counted(p, 'row')}, one for each stage, got {len(got)}"
+    if any("," in row for row in got):
+        return f"cells are separated by blanks, and a row has commas: {short(got[0])}"
     try:
-        schedule = from_text("\n".join(row or "." for row in got), num_micro_batches=m)
+        text = "\n".join(row.strip() or "." for row in got)
+        schedule = from_text(text, num_micro_batches=m, rank_of_stage=range(p))
     except ValueError as error:
         return str(error).rstrip(".")
     problems = validate(schedule)
@@ -55,6 +61,8 @@ def _out_of_time(schedule: Schedule) -> str:
 def _shape(schedule: Schedule, num_columns: int) -> str:
     for rank, row in enumerate(schedule.rows):
         kinds = "".join(action.kind for action in row)
+        if set(kinds) - {"F", "B"}:
+            return f"stage {rank} runs backwards in halves (I and W); in this table a backward is one cell, such as B0"
         if "BF" in kinds:
             return f"stage {rank} runs a forward after a backward; in GPipe all forwards come first"
     used = max(column for _, column, _ in schedule.cells) + 1
@@ -63,7 +71,7 @@ def _shape(schedule: Schedule, num_columns: int) -> str:
 
 def _rows(table: Any) -> Any:
     texts = isinstance(table, list | tuple) and all(isinstance(row, str) for row in table)
-    return [row.replace(".", " . ").split() for row in table] if texts else table
+    return [row.replace(".", " . ").rstrip(" .").split() for row in table] if texts else table
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -128,7 +136,8 @@ def _one_f_one_b(num_stages: int, num_micro_batches: int) -> Table:
 
 
 def _says(words: str) -> Callable[[Evidence], bool]:
-    return lambda evidence: any(words in outcome.difference for outcome in evidence.outcomes)
+    """Whatever differs, differs in this."""
+    return lambda evidence: all(words in outcome.difference for outcome in evidence.wrong)
 
 
 def _by_the_library(num_stages: int, num_micro_batches: int) -> Table:
@@ -139,8 +148,17 @@ def _by_the_library(num_stages: int, num_micro_batches: int) -> Table:
 GPIPE = Exercise(
     name="07.gpipe",
     title="GPipe as a table",
-    judge=by_cases(
-        [Case(f"{p} stages and {m} micro-batches", (p, m), _right) for p, m in _SIZES], compare=_compare
+    judge=Told(
+        by_cases(
+            [
+                Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right)
+                for p, m in _SIZES
+            ],
+            compare=_compare,
+        ),
+        (__file__,),
+        _compare,
+        GPIPES,
     ),
     mistakes=(
         Mistake(
@@ -169,8 +187,8 @@ GPIPE = Exercise(
         ),
         Mistake(
             "waits-for-nothing",
-            "Everything is in order, and there are idle columns in the middle in which nobody waits for anything. The "
-            "last stage has run its last forward: what keeps it from beginning its first backward in the next column? "
+            "Everything is in order, and there are idle columns in which nobody waits for anything. The last "
+            "stage has run its last forward: what keeps it from beginning its first backward in the next column? "
             "Each stage before it follows one column later.",
             _table(_late),
             _says("are enough"),
@@ -193,8 +211,8 @@ GPIPE = Exercise(
         ),
         Mistake(
             "another-schedule",
-            "A good schedule, and another one: some stage runs a forward after a backward. In GPipe all forwards come "
-            "first. (You will write that other one in a moment.)",
+            "It can run, and it is another schedule: some stage runs a forward after a backward. In GPipe all forwards "
+            "come first. (You will write such another one in a moment.)",
             _one_f_one_b,
             _says("a forward after a backward"),
         ),
@@ -206,7 +224,11 @@ GPIPE = Exercise(
         "Stage s begins with s dots, then F0 to F(m-1). Between its forwards and its backwards it waits "
         "2 * (p - 1 - s) columns, then come B0 to B(m-1).",
     ),
-    forbidden=("course_lib.schedules.gpipe", "course_lib.schedules.get_schedule"),
+    forbidden=(
+        "course_lib.schedules.gpipe",
+        "course_lib.schedules.get_schedule",
+        "course_lib.schedules.looped_bfs",
+    ),
     forbidden_example=_by_the_library,
     passed="Every stage runs everything once, nothing runs before what it needs, and no column is there for nothing.",
 )

@@ -8,77 +8,53 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.compare import close_to, short
+from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_07 import halves_trial
+from course_lib.learn.exercises.lesson_07.halves_trial import (
+    UNTOUCHED,
+    Plan,
+    Seen,
+    right_halves,
+    try_halves,
+)
+from course_lib.learn.exercises.lesson_07.told import Told
 from course_lib.learn.judge import by_cases
-from course_lib.learn.products import Products
 
 __all__ = ["HALVES"]
 
-_IN, _OUT = 5, 3
-_NOW, _LATER, _BEFORE = "gradient of the inputs", "gradient of the weight, after later()", "and before it"
-_FIRST, _SECOND = "products in the first half", "products in later()"
-_WEIGHT = "the weight itself"
-
-
-def _inputs(num_samples: int, number: int) -> tuple[Tensor, Tensor]:
-    made = torch.Generator().manual_seed(10 * num_samples + number)
-    x = torch.randn(num_samples, _IN, generator=made, dtype=torch.float64)
-    return x, torch.randn(num_samples, _OUT, generator=made, dtype=torch.float64)
-
-
-def _weight() -> Tensor:
-    return torch.arange(_OUT * _IN, dtype=torch.float64).reshape(_OUT, _IN) / 7
-
-
-def _gradient() -> Tensor:
-    """What an earlier batch has left in ``weight.grad``, to which everything is added."""
-    return torch.full((_OUT, _IN), 0.5, dtype=torch.float64)
-
-
-def _right(num_samples: int, num_micro_batches: int) -> dict[str, Any]:
-    """By autograd, on the layer in one piece."""
-    weight = _weight().requires_grad_()
-    weight.grad = _gradient()
-    found: dict[str, Any] = {_NOW: [], _BEFORE: "untouched", _WEIGHT: "as it was"}
-    for number in range(num_micro_batches):
-        x, gradient = _inputs(num_samples, number)
-        x.requires_grad_()
-        torch.nn.functional.linear(x, weight).backward(gradient)
-        found[_NOW].append(x.grad)
-    found[_LATER] = weight.grad
-    return found | {_FIRST: num_micro_batches, _SECOND: num_micro_batches}
-
-
-def _call(answer: Callable[..., Any], num_samples: int, num_micro_batches: int) -> Any:
-    """First halves of all micro-batches, then the second halves, the last one first."""
-    weight = _weight()
-    weight.grad = _gradient()
-    made: list[Any] = []
-    with Products() as first:
-        for number in range(num_micro_batches):
-            made.append(answer(*_inputs(num_samples, number), weight))
-    if any(one is ... for one in made):
-        return ...
-    if not all(isinstance(one, tuple | list) and len(one) == 2 and callable(one[1]) for one in made):
-        return f"expected a tensor and a function, got {short(made[0])}"
-    before = "untouched" if weight.grad is not None and torch.equal(weight.grad, _gradient()) else "changed"
-    with Products() as second:
-        for _, later in reversed(made):
-            later()
-    return {
-        _NOW: [one for one, _ in made],
-        _BEFORE: before,
-        _WEIGHT: "as it was" if torch.equal(weight, _weight()) else "changed",
-        _LATER: weight.grad,
-        _FIRST: first.count,
-        _SECOND: second.count,
-    }
+_PLANS = {
+    "one micro-batch": Plan(4, 5, 3, "I0 W0"),
+    "three micro-batches, second halves in reverse order": Plan(4, 5, 3, "I0 I1 I2 W2 W1 W0"),
+    "as many outputs as inputs, halves mixed": Plan(7, 4, 4, "I0 I1 W0 I2 W2 W1"),
+    "two layers that take turns": Plan(1, 2, 6, "I0 I1 W1 I2 W0 I3 W2 W3", num_layers=2),
+}
+_close = close_to(1e-9, 1e-12)
 
 
 def _compare(expected: Any, got: Any) -> str:
-    """What came is told as it is where it is no such pair; else the first difference."""
-    return got if isinstance(got, str) and got != expected else close_to(1e-9, 1e-12)(expected, got)
+    """What the answer does against the contract is told as it is; then the first wrong value; then what it spends."""
+    if not isinstance(expected, Seen) or not isinstance(got, Seen):
+        return _close(expected, got)
+    for found in _only_in_one(got.notes, expected.notes):
+        return found
+    for i, (want, have) in enumerate(zip(expected.back, got.back, strict=False)):
+        if found := _close(want, have):
+            return f"the gradient of the inputs, micro-batch {i}: {found}"
+    for count, (wants, haves) in enumerate(zip(expected.after, got.after, strict=False), start=1):
+        for layer, (want, have) in enumerate(zip(wants, haves, strict=True)):
+            if found := "it is None" if have is None else _close(want, have):
+                which = f" of layer {layer}" if len(wants) > 1 else ""
+                return f"`weight.grad`{which} after {_calls(count)} of a `later()`: {found}"
+    return next(iter(_only_in_one(got.costs, expected.costs)), "")
+
+
+def _only_in_one(one: list[str], other: list[str]) -> list[str]:
+    return [note for note in one if note not in other] + [note for note in other if note not in one]
+
+
+def _calls(count: int) -> str:
+    return "one call" if count == 1 else f"{count} calls"
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -133,26 +109,20 @@ def _mean(x: Tensor, gradient: Tensor, weight: Tensor) -> Tensor:
     return gradient.T @ x / len(x)
 
 
-def _no_pair_came(evidence: Evidence) -> bool:
-    return all(isinstance(outcome.got, str) for outcome in evidence.outcomes)
+def _shows(check: Callable[[Seen], bool]) -> Callable[[Evidence], bool]:
+    """Whether every case came to an end and shows this."""
+    return lambda evidence: all(isinstance(o.got, Seen) and check(o.got) for o in evidence.outcomes)
+
+
+def _right_but_early(evidence: Evidence) -> bool:
+    return all(
+        isinstance(o.got, Seen) and (o.right or (o.got.early and o.difference in o.got.costs))
+        for o in evidence.outcomes
+    )
 
 
 def _error_says(words: str) -> Callable[[Evidence], bool]:
     return lambda evidence: evidence.error is not None and words in evidence.error.message
-
-
-def _seen(name: str, what: Any) -> Callable[[Evidence], bool]:
-    return lambda evidence: all(isinstance(o.got, dict) and o.got[name] == what for o in evidence.outcomes)
-
-
-def _stays_empty(evidence: Evidence) -> bool:
-    """The weight's gradient is as large as it was at the beginning, though all is computed at its time."""
-    return all(
-        isinstance(o.got, dict)
-        and o.got[_SECOND] == o.expected[_SECOND]
-        and torch.equal(o.got[_LATER], _gradient())
-        for o in evidence.outcomes
-    )
 
 
 def _by_autograd(x: Tensor, gradient: Tensor, weight: Tensor) -> Any:
@@ -165,13 +135,14 @@ def _by_autograd(x: Tensor, gradient: Tensor, weight: Tensor) -> Any:
 HALVES = Exercise(
     name="07.halves",
     title="A backward in two halves",
-    judge=by_cases(
-        [
-            Case("one micro-batch", (4, 1), _right),
-            Case("three micro-batches, second halves in reverse order", (4, 3), _right),
-        ],
-        call=_call,
-        compare=_compare,
+    judge=Told(
+        by_cases(
+            [Case(label, (plan,), right_halves) for label, plan in _PLANS.items()],
+            call=try_halves,
+            compare=_compare,
+        ),
+        (__file__, str(halves_trial.__file__)),
+        _compare,
     ),
     mistakes=(
         Mistake(
@@ -179,7 +150,7 @@ HALVES = Exercise(
             "Return two things: the gradient of the inputs, and a *function* that takes no arguments and does the rest "
             "when it is called. If you wrote `later()`, leave the brackets away.",
             _called_already,
-            _no_pair_came,
+            _shows(lambda seen: seen.no_pair),
         ),
         Mistake(
             "all-at-once",
@@ -190,12 +161,9 @@ HALVES = Exercise(
         Mistake(
             "computed-too-early",
             "The values are right, but the first half computes the gradient of the weight and `later()` only puts it "
-            "in its place. Two products in the first half, none in the second: nothing was put off. Compute inside "
-            "`later()`.",
+            "in its place: nothing was put off. Compute inside `later()`.",
             _halves(early=True),
-            lambda evidence: all(
-                isinstance(o.got, dict) and o.got[_FIRST] >= 2 * o.expected[_FIRST] for o in evidence.outcomes
-            ),
+            _right_but_early,
         ),
         Mistake(
             "replaces",
@@ -207,14 +175,14 @@ HALVES = Exercise(
             "changes-the-weight",
             "`later()` adds to the weight itself. What is to grow is `weight.grad`; the optimizer changes the weight.",
             _halves(put=_change_weight),
-            _seen(_WEIGHT, "changed"),
+            _shows(lambda seen: seen.weight_grew and seen.stays),
         ),
         Mistake(
             "kept-by-nobody",
-            "`later()` computes the gradient of the weight, and nobody keeps it: what it returns is thrown away. Add "
-            "it to `weight.grad`, in place.",
+            "`later()` multiplies, and `weight.grad` is as it was before: nobody keeps the product. What `later()` "
+            "returns, or gives a name of its own, is thrown away. Add it to `weight.grad`, in place.",
             _halves(put=_forget),
-            _stays_empty,
+            _shows(lambda seen: seen.stays and seen.later_multiplies and UNTOUCHED in seen.notes[:1]),
         ),
         Mistake(
             "product-does-not-fit",
@@ -229,7 +197,6 @@ HALVES = Exercise(
             "The gradient of the weight has its sides exchanged. It has the shape of the weight, (outputs, inputs): "
             "gradient first, transposed.",
             _halves(weights=lambda x, g, w: x.T @ g),
-            lambda evidence: evidence.error is not None and evidence.error.kind == "RuntimeError",
         ),
         Mistake(
             "passes-it-on",
@@ -251,8 +218,17 @@ HALVES = Exercise(
         "needs the other.",
         "def later(): weight.grad += gradient.T @ x; and then return gradient @ weight, later",
     ),
-    forbidden=("torch.autograd.backward", "torch.autograd.grad", "torch.Tensor.backward"),
+    forbidden=(
+        "torch.autograd.backward",
+        "torch.autograd.grad",
+        "torch.Tensor.backward",
+        "torch.autograd.functional.vjp",
+        "torch.autograd.functional.jacobian",
+        "torch.func.vjp",
+        "torch.func.grad",
+        "course_lib.parallel.pipeline.split_backward.backward_for_inputs",
+    ),
     forbidden_example=_by_autograd,
-    passed="One product in each half, the same gradients as autograd's, and the second half can wait as long as you "
-    "like, in any order.",
+    passed="The same gradients as autograd's, each half computes its own, and the second halves can wait and come in "
+    "another order.",
 )

@@ -5,55 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.learn.compare import close_to, short
+from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_07 import loss_trial
+from course_lib.learn.exercises.lesson_07.loss_trial import LARGE, Batch, Seen, right_loss, try_loss
+from course_lib.learn.exercises.lesson_07.told import Told
 from course_lib.learn.judge import by_cases
 
 __all__ = ["LOSS"]
 
-_CLASSES = 5
-_LOSS, _GRADIENT = "sum of the contributions", "gradient of the output"
-_CASES = (
-    ("16 samples in one piece", (16,)),
-    ("16 samples in 4 pieces", (4,) * 4),
-    ("10 in 4, 4 and 2", (4, 4, 2)),
-)
-Answer = Callable[[Tensor, Tensor, int], Any]
+_BATCHES = {
+    "16 samples in one piece": Batch((16,), 5),
+    "16 samples in 4 pieces": Batch((4,) * 4, 5),
+    "10 in 4, 4 and 2": Batch((4, 4, 2), 3),
+    "6 in 3, 2 and 1, all forwards first": Batch((3, 2, 1), 7, backwards_last=True),
+    "7 in 4 and 3, with outputs of a thousand": Batch((4, 3), 4, scale=LARGE),
+}
+_close = close_to(1e-9, 1e-12)
 
 
-def _outputs(sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    made = torch.Generator().manual_seed(sum(sizes))
-    output = torch.randn(sum(sizes), _CLASSES, generator=made, dtype=torch.float64)
-    return output.requires_grad_(), torch.arange(sum(sizes)) % _CLASSES
-
-
-def _right(*sizes: int) -> dict[str, Any]:
-    """By PyTorch, over the whole batch."""
-    output, target = _outputs(sizes)
-    loss = F.cross_entropy(output, target)
-    loss.backward()
-    return {_LOSS: loss.item(), _GRADIENT: output.grad}
-
-
-def _call(answer: Answer, *sizes: int) -> Any:
-    """Each piece by itself, as on the last stage of a pipeline: its contribution, then a backward from there."""
-    output, target = _outputs(sizes)
-    total = 0.0
-    for piece, right in zip(output.split(sizes), target.split(sizes), strict=True):
-        made = answer(piece, right, sum(sizes))
-        if made is ...:
-            return ...
-        if not isinstance(made, Tensor) or made.numel() != 1:
-            return f"expected a tensor with one number, got {short(made)}"
-        if not made.requires_grad:
-            return "expected a tensor that backward can begin at, got one without a graph"
-        made.backward()
-        total += made.item()
-    return {_LOSS: total, _GRADIENT: output.grad}
+def _compare(right: Any, got: Any) -> str:
+    """What came is told as it is where backward cannot begin there; then the values; then what was changed."""
+    if not isinstance(right, Seen) or not isinstance(got, Seen):
+        return _close(right, got)
+    if got.problem or right.problem:
+        return "" if got.problem == right.problem else got.problem or "a tensor came"
+    if found := _close(right.loss, got.loss):
+        return f"the sum of the contributions: {found}"
+    if not got.has_graph:
+        return (
+            ""
+            if not right.has_graph
+            else "the sum is right, and backward cannot begin there: it has no graph"
+        )
+    if got.notes != right.notes:
+        return next(iter(got.notes), "nothing was changed")
+    found = _close(right.gradient, got.gradient)
+    return f"the gradient of the output: {found}" if found else ""
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -91,27 +82,41 @@ def _upside_down(output: Tensor, target: Tensor, num_samples: int) -> Tensor:
     return F.cross_entropy(output, target) * (num_samples / len(target))
 
 
-def _compare(expected: Any, got: Any) -> str:
-    """What came is told as it is where it is no tensor with one number; else the first difference."""
-    return got if isinstance(got, str) and got != expected else close_to(1e-9, 1e-12)(expected, got)
+def _without_maximum(output: Tensor, target: Tensor, num_samples: int) -> Tensor:
+    shares = output.exp() / output.exp().sum(dim=1, keepdim=True)
+    return -shares[range(len(target)), target].log().sum() / num_samples
 
 
-def _text(words: str) -> Callable[[Evidence], bool]:
-    return lambda evidence: all(isinstance(o.got, str) and words in o.got for o in evidence.outcomes)
+def _everywhere(check: Callable[[Seen], bool]) -> Callable[[Evidence], bool]:
+    return lambda evidence: all(isinstance(o.got, Seen) and check(o.got) for o in evidence.outcomes)
 
 
-def _number_came(evidence: Evidence) -> bool:
-    texts = [outcome.got for outcome in evidence.outcomes]
+def _right_but_detached(evidence: Evidence) -> bool:
+    """The values are right in every case, and none of them has a graph."""
     return all(
-        isinstance(text, str) and "with one number, got" in text and not text.endswith("got None")
-        for text in texts
-    ) and not any("got tensor" in text for text in texts)
+        isinstance(o.got, Seen) and not o.got.problem and not o.got.has_graph for o in evidence.outcomes
+    ) and not any(_close(o.expected.loss, o.got.loss) for o in evidence.outcomes)
+
+
+def _wrong_where_large(evidence: Evidence) -> bool:
+    """Right but where the outputs are large, and no number there."""
+    return all(isinstance(o.got, Seen) and not o.got.is_finite for o in evidence.wrong) and all(
+        o.right for o in evidence.outcomes if "thousand" not in o.case
+    )
 
 
 LOSS = Exercise(
     name="07.loss",
     title="A micro-batch's part of the loss",
-    judge=by_cases([Case(label, sizes, _right) for label, sizes in _CASES], call=_call, compare=_compare),
+    judge=Told(
+        by_cases(
+            [Case(label, (batch,), right_loss) for label, batch in _BATCHES.items()],
+            call=try_loss,
+            compare=_compare,
+        ),
+        (__file__, str(loss_trial.__file__)),
+        _compare,
+    ),
     mistakes=(
         Mistake(
             "mean-of-each",
@@ -147,20 +152,28 @@ LOSS = Exercise(
             "a-number-each",
             'A loss for each sample came back (`reduction="none"`). Backward begins at one number: add them up.',
             _each_sample,
-            _text("with one number, got tensor"),
+            _everywhere(lambda seen: seen.one_each),
         ),
         Mistake(
             "no-tensor",
             "A plain number has no past: backward cannot begin there. Leave `.item()` to whoever prints.",
             _number,
-            _number_came,
+            _everywhere(lambda seen: seen.is_number),
         ),
         Mistake(
             "detached",
             "The value is right and has no graph: nothing will learn from it. Compute it from `output` itself, without "
             "`detach`.",
             _detached,
-            _text("without a graph"),
+            _right_but_detached,
+        ),
+        Mistake(
+            "overflows",
+            "Right for outputs of everyday size. Where they are about a thousand, inf or nan comes back: an `exp` "
+            "on the way is too large for a number, or so small that it is 0. A function such as `log_softmax` keeps "
+            "clear of both.",
+            _without_maximum,
+            _wrong_where_large,
         ),
     ),
     hints=(

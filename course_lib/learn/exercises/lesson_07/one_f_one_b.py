@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from course_lib.cost.pipeline import simulate
 from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_07.ready_made import ONE_F_ONE_BS
+from course_lib.learn.exercises.lesson_07.told import Told, counted
 from course_lib.learn.judge import by_cases
 from course_lib.schedules import Schedule, from_text, one_f_one_b, peak_in_flight, validate
 from course_lib.schedules.stage_times import StageTimes
 
 __all__ = ["ONE_F_ONE_B"]
 
-_SIZES = ((4, 8), (2, 4), (3, 3), (4, 2), (1, 3))  # stages, micro-batches
+_SIZES = ((4, 8), (2, 4), (3, 3), (4, 2), (1, 3), (5, 12), (3, 7), (2, 1))  # stages, micro-batches
 Row = list[str]
 
 
@@ -29,12 +31,21 @@ def _right(num_stages: int, num_micro_batches: int) -> dict[str, Any]:
 
 
 def _call(answer: Callable[..., Any], num_stages: int, num_micro_batches: int) -> Any:
-    rows = [answer(stage, num_stages, num_micro_batches) for stage in range(num_stages)]
-    return ... if any(row is ... for row in rows) else rows
+    """The rows of all stages. The last is asked for first: a row knows nothing of those that were asked for before."""
+    rows = {stage: answer(stage, num_stages, num_micro_batches) for stage in reversed(range(num_stages))}
+    untouched = any(row is ... for row in rows.values())
+    return ... if untouched else [_listed(rows[stage]) for stage in range(num_stages)]
+
+
+def _listed(row: Any) -> Any:
+    """A row as a list, whether it came as a tuple, an array or a generator."""
+    if hasattr(row, "tolist"):
+        row = row.tolist()
+    return list(row) if isinstance(row, tuple | Iterator) else row
 
 
 def _compare(expected: Any, got: Any) -> str:
-    """Why it is no 1F1B, in words: an order that cannot run, too much memory, too much time."""
+    """Why it is no 1F1B, in words: an order that cannot run, too much memory, too much time, another turn."""
     if not isinstance(expected, dict):
         return "" if expected == got else "the rows differ"
     schedule = _read(expected, got)
@@ -47,10 +58,26 @@ def _compare(expected: Any, got: Any) -> str:
         zip(expected["in flight"], peak_in_flight(schedule), strict=True)
     ):
         if found != wanted:
-            return f"stage {stage} has {found} micro-batches in flight at a time; under 1F1B it is {wanted}"
+            return f"stage {stage} has {counted(found, 'micro-batch')} in flight at a time; under 1F1B it is {wanted}"
     time = simulate(schedule, StageTimes.of(1.0)).makespan_s
     if time > expected["time"]:
         return f"it takes {time:g} times one forward, where 1F1B takes {expected['time']:g}"
+    return _another_turn(schedule, expected)
+
+
+def _another_turn(schedule: Schedule, expected: dict[str, Any]) -> str:
+    """The first place at which a stage runs another kind of action than 1F1B does."""
+    p, m = expected["stages"], expected["micro-batches"]
+    words = {"F": "a forward", "B": "a backward"}
+    for stage, row in enumerate(schedule.rows):
+        if any(action.kind not in words for action in row):
+            return f"stage {stage} runs backwards in halves (I and W); under 1F1B a backward is whole, such as B0"
+        for place, (found, wanted) in enumerate(zip(row, one_f_one_b(p, m).rows[stage], strict=True)):
+            if found.kind != wanted.kind:
+                return (
+                    f"stage {stage} runs {found.short} in place {place + 1} of its row, where under 1F1B "
+                    f"{words[wanted.kind]} has its turn"
+                )
     return ""
 
 
@@ -59,8 +86,9 @@ def _read(expected: dict[str, Any], got: Any) -> Schedule | str:
         if isinstance(row, str) or not isinstance(row, Sequence) or not all(isinstance(c, str) for c in row):
             return f"stage {stage}: expected a list such as ['F0', 'B0'], got {short(row)}"
     try:
-        text = "\n".join(" ".join(row) or "." for row in got)
-        return from_text(text, num_micro_batches=expected["micro-batches"])
+        text = "\n".join(" ".join(row).strip() or "." for row in got)
+        stages = range(expected["stages"])
+        return from_text(text, num_micro_batches=expected["micro-batches"], rank_of_stage=stages)
     except ValueError as error:
         return str(error).rstrip(".")
 
@@ -120,8 +148,8 @@ def _takes_its_own(stage: int, num_stages: int, num_micro_batches: int) -> Row:
     return [f"F{i}" for i in range(first)] + turns + [f"B{i}" for i in range(first)]
 
 
-def _too_many_at_once(evidence: Evidence) -> bool:
-    return any(" micro-batches in flight at a time" in o.difference for o in evidence.outcomes)
+def _another_number_at_once(evidence: Evidence) -> bool:
+    return " in flight at a time" in evidence.wrong[0].difference
 
 
 def _by_the_library(stage: int, num_stages: int, num_micro_batches: int) -> Row:
@@ -131,10 +159,18 @@ def _by_the_library(stage: int, num_stages: int, num_micro_batches: int) -> Row:
 ONE_F_ONE_B = Exercise(
     name="07.1f1b",
     title="One stage of 1F1B",
-    judge=by_cases(
-        [Case(f"{p} stages and {m} micro-batches", (p, m), _right) for p, m in _SIZES],
-        call=_call,
-        compare=_compare,
+    judge=Told(
+        by_cases(
+            [
+                Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right)
+                for p, m in _SIZES
+            ],
+            call=_call,
+            compare=_compare,
+        ),
+        (__file__,),
+        _compare,
+        ONE_F_ONE_BS,
     ),
     mistakes=(
         Mistake(
@@ -210,7 +246,7 @@ ONE_F_ONE_B = Exercise(
             "It can run, and some stage has another number of micro-batches in flight than it would under 1F1B: as "
             "many as there are stages from its own to the last, if there are so many micro-batches.",
             _order(lambda s, p, m: 2 * (p - 1 - s)),
-            _too_many_at_once,
+            _another_number_at_once,
         ),
     ),
     hints=(
@@ -221,7 +257,11 @@ ONE_F_ONE_B = Exercise(
         "`first = min(num_stages - 1 - stage, num_micro_batches)`; then for i in range(num_micro_batches - first) "
         "append `F{first + i}` and `B{i}`; then the backwards from num_micro_batches - first on.",
     ),
-    forbidden=("course_lib.schedules.one_f_one_b", "course_lib.schedules.get_schedule"),
+    forbidden=(
+        "course_lib.schedules.one_f_one_b",
+        "course_lib.schedules.get_schedule",
+        "course_lib.schedules.interleaved",
+    ),
     forbidden_example=_by_the_library,
     passed="The schedule runs, takes as long as GPipe, and no stage has more micro-batches in flight than there are "
     "stages from its own to the last.",

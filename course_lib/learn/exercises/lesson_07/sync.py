@@ -1,238 +1,234 @@
-"""07.sync: two pipelines side by side, whose gradients are averaged once for a batch."""
+"""07.sync: pipelines side by side, whose gradients are averaged once for a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import torch
-import torch.distributed as dist
-from torch import Tensor, nn
-
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04.tries import (
-    all_got,
-    gradient_vector,
-    times_sent,
-    weights,
-)
+from course_lib.learn.compare import close_to
+from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.exercises.lesson_07 import sync_trial, wrong_syncs
+from course_lib.learn.exercises.lesson_07.sync_trial import LAYOUTS, Right, Seen, right_step, try_step
+from course_lib.learn.exercises.lesson_07.told import Told, counted
 from course_lib.learn.judge import by_trial
-from course_lib.parallel.pipeline import Pipeline
-from course_lib.schedules import one_f_one_b
 
 __all__ = ["SYNC"]
 
-_WIDTH, _NUM_SAMPLES = 6, 16
-_PIPELINES, _SAME_STAGE = ((0, 1), (2, 3)), ((0, 2), (1, 3))
-_GRADIENTS, _WEIGHTS, _STEPS = "the gradients", "the weights", "steps of the pipeline"
-_SENT, _EARLY = "all-reduced, in sizes of the gradients", "all-reduces before the step"
-Answer = Callable[[Any, Any, Callable[[], Any]], Any]
+_ROOM = (
+    1.6  # an all-reduce in two halves, a reduce and a broadcast, a loss that travels along: all of these pass
+)
+_close = close_to(1e-9, 1e-12)
 
 
-def _stages() -> list[nn.Module]:
-    """Two stages of the same shape, with other weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(7)
-        return [nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.Tanh()).double() for _ in range(2)]
+def _compare(right: Any, got: Any) -> str:
+    """Steps, then what was changed, the gradients, calls under way, and last what travelled."""
+    if not isinstance(right, Right) or not isinstance(got, Seen):
+        return "" if right == got else "the answers differ"
+    for number, steps in enumerate(got.steps):
+        if steps != 1:
+            return f"batch {number} took `step()` {counted(steps, 'time')}, where one is asked for"
+    for note in got.notes:
+        return note
+    for number, (want, have) in enumerate(zip(right.gradients, got.gradients, strict=False)):
+        for name in want:
+            found = _close(want[name], have[name]) if name in have else "there is none"
+            if found:
+                return f"the gradient of `{name}`, batch {number}: {found}"
+    if got.unfinished:
+        calls = counted(got.unfinished, "call")
+        return f"{calls} that you started had no result yet when your function returned: nobody waited"
+    return _too_much(right, got)
 
 
-def _batch() -> tuple[Tensor, Tensor]:
-    made = torch.Generator().manual_seed(7)
-    x, y = (torch.randn(_NUM_SAMPLES, _WIDTH, generator=made, dtype=torch.float64) for _ in range(2))
-    return x, y
+def _all_reduce(right: Right) -> float:
+    """What a rank sends in one all-reduce of its gradients, in sizes of them."""
+    n = right.layout.num_pipelines
+    return 2 * (n - 1) / n
 
 
-def _trial(answer: Answer, me: Rank, num_micro_batches: int) -> dict[str, Any]:
-    """Two pipelines of two stages; the answer takes the step and does what belongs to it."""
-    from course_lib.meter.recorder import Recorder
-
-    replica, stage = divmod(me.rank, 2)
-    group = [dist.new_group(list(ranks)) for ranks in _SAME_STAGE][stage]
-    schedule, ranks = one_f_one_b(2, num_micro_batches), _PIPELINES[replica]
-    model = Pipeline(me, _stages(), schedule, nn.functional.mse_loss, ranks=ranks)
-    x, y = (part.chunk(2)[replica].to(me.device) for part in _batch())
-    steps = []
-
-    def step() -> Tensor | None:
-        steps.append(len(recorder.calls))
-        return model.step(x, y)
-
-    before = weights(model.stages)
-    with Recorder(me.rank) as recorder:
-        answer(model, group, step)
-    reduces = [call for call in recorder.calls if call.operation == "all_reduce"]
-    return {
-        _GRADIENTS: gradient_vector(model.stages),
-        _WEIGHTS: "as they were" if torch.equal(before, weights(model.stages)) else "changed",
-        _STEPS: len(steps),
-        _EARLY: steps[0] if steps else 0,
-        _SENT: times_sent(reduces, sum(p.nbytes for p in model.parameters())),
-    }
-
-
-def _right(rank: int, world_size: int) -> dict[str, Any]:
-    """By autograd, uncut, over the whole batch."""
-    stages, (x, y) = _stages(), _batch()
-    nn.functional.mse_loss(nn.Sequential(*stages)(x), y).backward()
-    gradients = gradient_vector(stages[rank % 2])
-    return {_GRADIENTS: gradients, _WEIGHTS: "as they were", _STEPS: 1, _EARLY: 0, _SENT: 1.0}
-
-
-# -- usual wrong answers ----------------------------------------------------------------------------------------
-
-
-def _reduce_all(tensors: list[Tensor], group: Any, op: Any = dist.ReduceOp.AVG) -> None:
-    for tensor in tensors:
-        dist.all_reduce(tensor, op=op, group=group)
-
-
-def _gradients(model: Any) -> list[Tensor]:
-    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-
-
-def _as_they_come(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    def average(parameter: nn.Parameter) -> None:
-        assert parameter.grad is not None
-        _reduce_all([parameter.grad], group)
-
-    hooks = [parameter.register_post_accumulate_grad_hook(average) for parameter in model.parameters()]
-    step()
-    for hook in hooks:
-        hook.remove()
-
-
-def _twice(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    _as_they_come(model, group, step)
-    _reduce_all(_gradients(model), group)
-
-
-def _too_early(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    _reduce_all(_gradients(model), group)
-    step()
-
-
-def _sums(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    step()
-    _reduce_all(_gradients(model), group, dist.ReduceOp.SUM)
-
-
-def _by_four(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    _sums(model, group, step)
-    for gradient in _gradients(model):
-        gradient /= 4
-
-
-def _with_everybody(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    step()
-    _reduce_all(_gradients(model), None)
-
-
-def _not_at_all(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    step()
-
-
-def _averages_weights(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    step()
-    _reduce_all([parameter.data for parameter in model.parameters()], group)
-
-
-def _no_step(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    _reduce_all(_gradients(model), group)
-
-
-def _several_steps(model: Any, group: Any, step: Callable[[], Any]) -> None:
-    for _ in range(2):
-        step()
-        _reduce_all(_gradients(model), group)
-
-
-def _sent(check: Callable[[float, int], bool]) -> Callable[[Evidence], bool]:
-    """What was all-reduced, and in how many steps, fits on every rank, and nothing was raised."""
-    return lambda evidence: (
-        evidence.error is None
-        and all(
-            check(sent, steps)
-            for sent, steps in zip(all_got(evidence, _SENT), all_got(evidence, _STEPS), strict=True)
-        )
+def _too_much(right: Right, got: Seen) -> str:
+    """The limit: each rank hands its gradients to every other of its group once, which for two is an all-reduce."""
+    sent = max(got.sent)
+    if sent <= _ROOM * (right.layout.num_pipelines - 1):
+        return ""
+    return (
+        f"the gradients are right, and this rank sent {sent:.1f} times their size in a step; one all-reduce of them "
+        f"sends {_all_reduce(right):.1f}"
     )
+
+
+def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
+    """The layouts one after the other; those after a failure are left out."""
+    outcomes: list[Outcome] = []
+    called: set[str] = set()
+    for label, layout in LAYOUTS.items():
+        on_ranks = by_trial(
+            (layout.world_size,), (Case(label, (layout,), right_step(layout)),), try_step, compare=_compare
+        )
+        evidence = on_ranks(answer, forbidden)
+        outcomes += evidence.outcomes
+        called.update(evidence.called)
+        if evidence.error is not None:
+            break
+    return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
+
+
+_judge.world_sizes = tuple(layout.world_size for layout in LAYOUTS.values())  # type: ignore[attr-defined]
+
+
+# -- what wrong answers show --------------------------------------------------------------------------------------
+
+
+Pair = Callable[[Right, Seen], bool]
+
+
+def _everywhere(*checks: Pair) -> Callable[[Evidence], bool]:
+    """All of this holds on every rank of every layout, and nothing was raised."""
+
+    def recognise(evidence: Evidence) -> bool:
+        pairs = [(o.expected, o.got) for o in evidence.outcomes]
+        return evidence.error is None and all(check(*pair) for pair in pairs for check in checks)
+
+    return recognise
+
+
+def _somewhere(check: Pair) -> Callable[[Evidence], bool]:
+    return lambda evidence: any(check(o.expected, o.got) for o in evidence.outcomes if o.error is None)
+
+
+def _one_step(right: Right, got: Seen) -> bool:
+    return not got.notes and all(steps == 1 for steps in got.steps)
+
+
+def _are(which: str, factor: Callable[[Right], float] = lambda right: 1.0) -> Pair:
+    """The gradients are these (``gradients``, ``own`` or ``everybody``), so many times."""
+
+    def check(right: Right, got: Seen) -> bool:
+        return all(
+            want.keys() == have.keys() and not any(_close(factor(right) * want[n], have[n]) for n in want)
+            for want, have in zip(getattr(right, which), got.gradients, strict=True)
+        )
+
+    return check
+
+
+def _sent(times: Callable[[Right], float]) -> Pair:
+    """In every step this rank sent so many times what one all-reduce of its gradients sends."""
+    return lambda right, got: all(abs(s - times(right) * _all_reduce(right)) < 0.05 for s in got.sent)
+
+
+def _all_early(right: Right, got: Seen) -> bool:
+    return got.sent_early > 0 and abs(got.sent_early - sum(got.sent)) < 1e-6
+
+
+def _over_a_number(evidence: Evidence) -> bool:
+    """The sum over the group, divided by the same number whatever the size of the group."""
+    first = evidence.outcomes[0]
+    if not isinstance(first.got, Seen):
+        return False
+    mean, got = first.expected.gradients[0], first.got.gradients[0]
+    name = max(mean, key=lambda each: float(mean[each].abs().max()))
+    place = int(mean[name].abs().argmax())
+    number = first.expected.layout.num_pipelines * float(
+        mean[name].flatten()[place] / got[name].flatten()[place]
+    )
+    whole = abs(number - round(number)) < 1e-6 and round(number) > 1
+    share = _are("gradients", lambda right: right.layout.num_pipelines / round(number))
+    return whole and _everywhere(_one_step, share)(evidence)
 
 
 SYNC = Exercise(
     name="07.sync",
     title="Averaged once",
-    judge=by_trial(
-        (4,),
-        (
-            Case("two pipelines and one micro-batch", (1,), _right),
-            Case("two pipelines and four micro-batches", (4,), _right),
-        ),
-        _trial,
-    ),
+    judge=Told(_judge, (__file__, str(sync_trial.__file__)), _compare),
     mistakes=(
         Mistake(
             "no-step",
-            "Nobody took the step before the gradients were asked for. Call `step()` once, with its brackets: it runs "
-            "all micro-batches there and back.",
-            _no_step,
-            lambda evidence: 0 in all_got(evidence, _STEPS) or "NoneType" in str(evidence.error),
+            "Nobody took the step. Call `step()` once, with its brackets, before you ask for gradients: it runs all "
+            "micro-batches there and back.",
+            wrong_syncs.no_step,
+            _somewhere(lambda right, got: 0 in got.steps),
         ),
         Mistake(
             "several-steps",
             "`step()` was called more than once, so the batch was learned more than once. One call runs all of its "
             "micro-batches.",
-            _several_steps,
-            lambda evidence: max(all_got(evidence, _STEPS), default=0) > 1,
+            wrong_syncs.several_steps,
+            _somewhere(lambda right, got: max(got.steps) > 1),
+        ),
+        Mistake(
+            "nobody-waited",
+            "The averaging was begun, and nobody waited for it: when your function returned, its result was not there "
+            "yet, and the optimizer would read whatever stands in the gradients by then. What `async_op=True` gives "
+            "back has a `wait()`.",
+            wrong_syncs.never_waits,
+            _somewhere(lambda right, got: got.unfinished > 0),
         ),
         Mistake(
             "for-each-micro-batch",
             "The gradients are right, and they travel once for every micro-batch: four micro-batches, four times the "
             "bytes. Let them add up on their own rank, and average when `step()` has returned.",
-            _as_they_come,
+            wrong_syncs.as_they_come,
+            _everywhere(_one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches)),
         ),
         Mistake(
             "both",
-            "Averaged after the step, as it should be, and the hooks average for every micro-batch as well. Leave the "
-            "hooks away.",
-            _twice,
+            "The gradients are right, and they travel once for every micro-batch and once more after the step. The "
+            "last of these is enough.",
+            wrong_syncs.twice,
+            _everywhere(
+                _one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches + 1)
+            ),
         ),
         Mistake(
             "too-early",
             "You average before `step()`. There is nothing in the gradients yet; each pipeline then keeps those of its "
-            "own half of the batch.",
-            _too_early,
+            "own part of the batch.",
+            wrong_syncs.too_early,
+            _everywhere(_one_step, _are("own"), _all_early),
         ),
         Mistake(
             "sums",
-            "The gradients are twice too large. Each pipeline's loss is the mean over *its* half of the batch; the "
-            "mean over both halves is the mean of the two: `dist.ReduceOp.AVG`.",
-            _sums,
+            "You have the *sum* over the pipelines: with two of them, twice what it should be. Each pipeline's loss is "
+            "the mean over *its* part of the batch; the mean over the batch is the mean of these: `dist.ReduceOp.AVG`.",
+            wrong_syncs.sums,
+            _everywhere(_one_step, _are("gradients", lambda right: right.layout.num_pipelines)),
         ),
         Mistake(
             "divided-by-all-ranks",
-            "The gradients are half of what they should be: a sum over *two* ranks, divided by four. Only the ranks of "
-            "`group` hold this stage; `dist.ReduceOp.AVG` counts them for you.",
-            _by_four,
+            "Where a pipeline has two stages the gradients are half of what they should be: a sum over *two* ranks, "
+            "divided by four. Only the ranks of `group` hold this stage; `dist.ReduceOp.AVG` counts them for you.",
+            wrong_syncs.by_all_ranks,
+            _everywhere(_one_step, _are("gradients", lambda right: 1 / right.layout.num_stages)),
+        ),
+        Mistake(
+            "divided-by-a-number",
+            "A sum over the group, divided by the same number everywhere. How many pipelines there are is another "
+            "matter on another day: ask the group, or let `dist.ReduceOp.AVG` count its ranks.",
+            wrong_syncs.by_two,
+            _over_a_number,
         ),
         Mistake(
             "with-everybody",
-            "Without `group=group` all four ranks average, and ranks 0 and 1 hold *different* stages. A rank averages "
-            "with the one that holds the same stage.",
-            _with_everybody,
+            "You average over all four ranks, and ranks 0 and 1 hold *different* stages. A rank averages with the one "
+            "that holds the same stage: `group=group`.",
+            wrong_syncs.with_everybody,
+            _everywhere(_one_step, _are("everybody")),
         ),
         Mistake(
-            "averages-weights",
-            "You average the weights. They are equal already; it is the gradients that differ.",
-            _averages_weights,
+            "something-else",
+            "As many bytes travel as should, and every gradient is still that of its own pipeline's part of the batch. "
+            "So something else was averaged: the weights, which are equal already, or a copy of the gradients that "
+            "nobody wrote back.",
+            wrong_syncs.averages_weights,
+            _everywhere(_one_step, _are("own"), _sent(lambda right: 1.0)),
         ),
         Mistake(
             "not-at-all",
-            "Cheap, and wrong: nothing travels between the pipelines, so each learns from its half of the batch and "
+            "Cheap, and wrong: nothing travels between the pipelines, so each learns from its part of the batch and "
             "they drift apart.",
-            _not_at_all,
-            _sent(lambda sent, steps: sent == 0 and steps == 1),
+            wrong_syncs.not_at_all,
+            _everywhere(_one_step, _are("own"), _sent(lambda right: 0.0)),
         ),
     ),
     hints=(
@@ -241,6 +237,15 @@ SYNC = Exercise(
         "No hooks. Take the step first; then go through `model.parameters()` and average each gradient over the group.",
         "step(); then for each parameter: dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, group=group)",
     ),
+    forbidden=(
+        "course_lib.parallel.pipeline.average_gradients",
+        "course_lib.parallel.pipeline.joint_step",
+        "course_lib.parallel.data.all_reduce_gradients",
+        "course_lib.parallel.data.all_reduce_buckets",
+        "course_lib.parallel.data.DistributedDataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+    ),
+    forbidden_example=wrong_syncs.by_the_library,
     passed="The gradients of the whole batch on every rank, and they travelled once, however many micro-batches "
     "there are.",
 )

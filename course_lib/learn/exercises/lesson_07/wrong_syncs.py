@@ -1,0 +1,112 @@
+"""Usual wrong answers to 07.sync, and the one that the course has ready-made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+__all__ = [
+    "as_they_come",
+    "averages_weights",
+    "by_all_ranks",
+    "by_the_library",
+    "by_two",
+    "never_waits",
+    "no_step",
+    "not_at_all",
+    "several_steps",
+    "sums",
+    "too_early",
+    "twice",
+    "with_everybody",
+]
+
+
+def _reduce_all(tensors: list[Tensor], group: Any, op: Any = dist.ReduceOp.AVG) -> None:
+    for tensor in tensors:
+        dist.all_reduce(tensor, op=op, group=group)
+
+
+def _gradients(model: Any) -> list[Tensor]:
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+def as_they_come(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    def average(parameter: nn.Parameter) -> None:
+        assert parameter.grad is not None
+        _reduce_all([parameter.grad], group)
+
+    hooks = [parameter.register_post_accumulate_grad_hook(average) for parameter in model.parameters()]
+    step()
+    for hook in hooks:
+        hook.remove()
+
+
+def twice(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    as_they_come(model, group, step)
+    _reduce_all(_gradients(model), group)
+
+
+def too_early(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    _reduce_all(_gradients(model), group)
+    step()
+
+
+def sums(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    step()
+    _reduce_all(_gradients(model), group, dist.ReduceOp.SUM)
+
+
+def by_all_ranks(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    sums(model, group, step)
+    for gradient in _gradients(model):
+        gradient /= dist.get_world_size()
+
+
+def by_two(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    sums(model, group, step)
+    for gradient in _gradients(model):
+        gradient /= 2
+
+
+def never_waits(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    step()
+    for gradient in _gradients(model):
+        dist.all_reduce(gradient, op=dist.ReduceOp.AVG, group=group, async_op=True)
+
+
+def by_the_library(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    from course_lib.parallel import pipeline
+
+    step()
+    pipeline.average_gradients(model, group)
+
+
+def with_everybody(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    step()
+    _reduce_all(_gradients(model), None)
+
+
+def not_at_all(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    step()
+
+
+def averages_weights(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    step()
+    _reduce_all([parameter.data for parameter in model.parameters()], group)
+
+
+def no_step(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    _reduce_all(_gradients(model), group)
+
+
+def several_steps(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    for _ in range(2):
+        step()
+        _reduce_all(_gradients(model), group)
