@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from small_projects import no_network, project  # noqa: F401 - fixtures of the tests of set-up
 
 os.environ.setdefault("COURSE_HOME", tempfile.mkdtemp(prefix="course-home-"))  # never the learner's own
 os.environ.setdefault("COURSE_PROGRESS", "off")
