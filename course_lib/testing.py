@@ -23,7 +23,8 @@ from course_lib import paths
 
 __all__ = ["PARTS", "Part", "choose", "commands_of", "main", "run_part", "run_parts"]
 
-_CELL_LIMIT_S = 300  # a cell that hangs; the slowest honest one takes a tenth of it on two cores
+_CELL_LIMIT_S = 900  # a cell that hangs; the slowest honest one takes a thirtieth of it on two cores
+_KERNEL_START_LIMIT_S = 600  # one that hangs; a minute or two where many others run
 _NBVAL_RULES = "notebooks/nbval.cfg"
 _GROUPS = {"notebooks": ("fresh", "solutions", "learner")}
 _HELP = """\
@@ -72,6 +73,7 @@ def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
     # loadfile: the cells of a notebook share a kernel, so one worker takes them all.
     spread = ["-n", str(_workers()), "--dist", "loadfile"]
     kernel = ["--nbval-current-env", f"--nbval-cell-timeout={_CELL_LIMIT_S}", "-p", "no:cacheprovider"]
+    kernel += [f"--nbval-kernel-startup-timeout={_KERNEL_START_LIMIT_S}"]
     return [sys.executable, "-m", "pytest", "-q", mode, *kernel, *rules, *spread, *notebooks]
 
 

@@ -10,7 +10,7 @@ import pytest
 from course_lib import cli
 from course_lib.paths import project_root
 
-HANG_LIMIT_S = 60
+HANG_LIMIT_S = 300
 HEAVY = {"torch", "numpy", "matplotlib", "jupyterlab", "sklearn"}
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from course_lib import lab, paths
 
-HANG_LIMIT_S = 90
+HANG_LIMIT_S = 300
 EMPTY_NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 # What a learner's own settings may hold, against which the course keeps its own.
 HOSTILE_SETTINGS = """

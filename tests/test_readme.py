@@ -52,7 +52,7 @@ def test_links_and_pictures_resolve(name):
 def test_the_example_of_the_readme_runs_as_printed():
     code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
     )
     assert done.stdout == "[6.0, 6.0, 6.0, 6.0]\n", done.stderr
 

@@ -7,7 +7,8 @@ import math
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,23 @@ from course_lib.cluster.wire import NotSendable, Parcel, pack
 from course_lib.devices import machine
 
 __all__ = [
+    "MOST_RANKS",
+    "MOST_THREADS",
     "CrowdedWarning",
+    "check_call",
+    "checked_env",
     "checked_ranks",
     "checked_timeout",
+    "on_or_off",
     "pack_call",
     "refuse_inside_a_rank",
+    "text",
     "warn_if_crowded",
     "whole",
 ]
+
+MOST_RANKS = 512  # processes on one machine; more than any has devices
+MOST_THREADS = 1024
 
 _has_warned = False
 
@@ -31,8 +41,8 @@ class CrowdedWarning(UserWarning):
     """More ranks than cores: everything runs, and timings say little."""
 
 
-def whole(value: Any, name: str) -> int:
-    """``value`` as a whole number of at least 1."""
+def whole(value: Any, name: str, *, most: int) -> int:
+    """``value`` as a whole number of at least 1 and at most ``most``."""
     try:
         number = operator.index(value) if not isinstance(value, bool) else 0
     except TypeError:
@@ -40,7 +50,38 @@ def whole(value: Any, name: str) -> int:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1; use {near}") from None
     if isinstance(value, bool) or number < 1:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1; use 1")
+    if number > most:
+        raise ValueError(f"{name}={value!r} is more than one machine carries: at most {most}; use {most}")
     return number
+
+
+def text(value: Any, name: str) -> str:
+    """``value``, where it is a text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r} must be a text, such as 'x'; got a {type(value).__name__}")
+    return value
+
+
+def on_or_off(value: Any, name: str) -> bool:
+    """``value``, where it is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}={value!r} must be True or False; use {bool(value)}")
+    return value
+
+
+def checked_env(env: Any) -> dict[str, str]:
+    """Environment variables as texts. Raises ``ValueError`` for what no system takes as one."""
+    if env is None:
+        return {}
+    if not isinstance(env, Mapping):
+        raise ValueError(f"env={env!r} must give names their values, such as env={{'OMP_NUM_THREADS': '2'}}")
+    for name, value in env.items():
+        if not isinstance(name, str) or not name or "=" in name or "\0" in f"{name}{value}":
+            raise ValueError(
+                f"env has {name!r}: {value!r}; a name is a text without '=', and neither holds a zero byte, such as "
+                "{'OMP_NUM_THREADS': '2'}"
+            )
+    return {name: str(value) for name, value in env.items()}
 
 
 def checked_timeout(timeout_s: float | None) -> float | None:
@@ -50,16 +91,70 @@ def checked_timeout(timeout_s: float | None) -> float | None:
         raise ValueError(
             f"timeout_s={timeout_s!r} must be a number of seconds above 0, or None for no limit; use 60"
         )
-    return float(timeout_s)
+    try:
+        return float(timeout_s)
+    except OverflowError:
+        raise ValueError(
+            f"timeout_s={timeout_s!r} is more seconds than a number here can say; use None for no limit"
+        ) from None
 
 
 def checked_ranks(only: Sequence[int] | None, world_size: int) -> Sequence[int]:
     if only is None:
         return range(world_size)
-    for rank in only:
-        if rank not in range(world_size):
-            raise ValueError(f"rank {rank} is not one of the ranks 0 to {world_size - 1} of this cluster")
-    return sorted(set(only))
+    if isinstance(only, str) or not isinstance(only, Iterable):
+        raise ValueError(f"only={only!r} must be a list of ranks, such as only=[0]")
+    ranks = list(only)
+    if not ranks:
+        raise ValueError(
+            "only=[] leaves no rank to run on; leave it out for all ranks, or name one: only=[0]"
+        )
+    for rank in ranks:
+        if isinstance(rank, bool) or not isinstance(rank, Integral) or rank not in range(world_size):
+            raise ValueError(f"rank {rank!r} is not one of the ranks 0 to {world_size - 1} of this cluster")
+    return sorted({int(rank) for rank in ranks})
+
+
+def check_call(function: Any, args: Any, kwargs: Any) -> None:
+    """Raise ``TypeError`` for what cannot be called as ``function(me, *args, **kwargs)``, before ranks try it."""
+    if not callable(function):
+        raise TypeError(
+            f"run takes a function first, called as function(me, ...) on each rank; got {function!r}"
+        )
+    if isinstance(args, str) or not isinstance(args, Iterable) or not isinstance(kwargs or {}, Mapping):
+        raise TypeError(
+            f"args={args!r} must be a tuple of arguments, and kwargs={kwargs!r} a dictionary of them"
+        )
+    name = getattr(function, "__name__", repr(function))
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{name} is an async function, and a rank only calls functions: write it without async"
+        )
+    if inspect.isgeneratorfunction(function):
+        raise TypeError(
+            f"{name} is a generator (it has a yield): calling it runs none of its lines. Collect what it yields in "
+            "a list, and return that"
+        )
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # written in C: the rank will see
+        return
+    args, kwargs = tuple(args), dict(kwargs or {})
+    try:
+        signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}{signature} {_why_not(signature, args, kwargs, error)}") from None
+
+
+def _why_not(
+    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
+) -> str:
+    given = ", ".join(["me", *("..." for _ in args), *(f"{key}=..." for key in kwargs)])
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return f"cannot be called as ({given}), as each rank does: {error}"
+    return f"has no place for me: each rank calls it as ({given}), with its Rank first. Write `me` as first parameter"
 
 
 def refuse_inside_a_rank() -> None:

@@ -5,25 +5,31 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from course_lib.cluster import processes
 from course_lib.cluster.arguments import (
+    MOST_RANKS,
+    MOST_THREADS,
+    check_call,
+    checked_env,
     checked_ranks,
     checked_timeout,
+    on_or_off,
     pack_call,
     refuse_inside_a_rank,
+    text,
     warn_if_crowded,
     whole,
 )
 from course_lib.cluster.backends import seats
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
+from course_lib.cluster.keeper import Keeper
 from course_lib.cluster.left_over import LeftOver
 from course_lib.cluster.links import Links, shape_of
 from course_lib.cluster.report import interrupted_story
-from course_lib.cluster.run import Run, in_rank_order, left_in_words
+from course_lib.cluster.run import Run, in_rank_order, left_in_words, say
 from course_lib.cluster.store import meeting_point
 from course_lib.cluster.supervisor import Outcome
 from course_lib.cluster.team import Team
@@ -54,7 +60,8 @@ class Cluster:
     ``backend`` is "auto", "gloo", "nccl" or "nccl-shared" (several ranks on one GPU, an experiment). ``env`` adds
     environment variables. ``debug`` turns on PyTorch's check that all ranks call the same collective. With
     ``process_group=False`` the function makes the group itself, as a script under torchrun does:
-    ``init_process_group("gloo")``. ``links`` shapes latency and bandwidth between ranks, which then sit on the CPU;
+    ``init_process_group("gloo")``; its store is a port on loopback, whose keys other users of the machine can read and
+    set, as under torchrun. ``links`` shapes latency and bandwidth between ranks, which then sit on the CPU;
     ``slow={3: 2.0}`` has rank 3 compute at half speed. After a failure the next call works again; the error says so
     where variables of ``%%ranks`` cells were lost.
     """
@@ -73,20 +80,19 @@ class Cluster:
         slow: Mapping[int, float] | None = None,
     ) -> None:
         refuse_inside_a_rank()
-        self.world_size = whole(world_size, "world_size")
+        self.world_size = whole(world_size, "world_size", most=MOST_RANKS)
         self.timeout_s = checked_timeout(timeout_s)
         on_cpu = links is not None and backend in ("auto", "gloo")
         num_gpus = 0 if on_cpu else len(machine().devices)
         self._seats = seats(self.world_size, backend=backend, num_gpus=num_gpus)
         self._shape = self._shape_of(links, slow)
         self._settings = {
-            "num_threads": whole(num_threads, "num_threads"),
-            "debug": debug,
-            "process_group": process_group,
-            "env": {key: str(value) for key, value in (env or {}).items()},
+            "num_threads": whole(num_threads, "num_threads", most=MOST_THREADS),
+            "debug": on_or_off(debug, "debug"),
+            "process_group": on_or_off(process_group, "process_group"),
+            "env": checked_env(env),
         }
-        self._team: Team | None = None
-        self._end_team: weakref.finalize | None = None
+        self._keeper = Keeper(self._seats, self._settings)
         self._lock = threading.RLock()
         self._is_closed = False
         self._num_cells = 0
@@ -112,10 +118,7 @@ class Cluster:
         show: bool = True,
     ) -> Run:
         """``run`` with options of this one call: its deadline, and whether the ranks' text is printed."""
-        if not callable(function):
-            raise TypeError(
-                f"run takes a function first, called as function(me, ...) on each rank; got {function!r}"
-            )
+        check_call(function, args, kwargs)
         limit_s = self.timeout_s if timeout_s is _UNSET else checked_timeout(timeout_s)
         with self._lock, contextlib.ExitStack() as stack:
             team = self._ready_team()
@@ -141,12 +144,13 @@ class Cluster:
         ``run[rank]`` is the ``repr`` of the last expression there, or None.
         """
         limit_s = self.timeout_s if timeout_s is _UNSET else checked_timeout(timeout_s)
+        source, asked = text(source, "source"), checked_ranks(only, self.world_size)
         with self._lock:
             team = self._ready_team()
             team.keeps_variables = True
             self._num_cells += 1
             request = ("cell", source, self._num_cells, team.new_context())
-            return self._ask(checked_ranks(only, self.world_size), *request, timeout_s=limit_s, show=show)
+            return self._ask(asked, *request, timeout_s=limit_s, show=show)
 
     def push(self, **variables: Any) -> None:
         """Put variables into the namespace of the cells, on every rank."""
@@ -163,7 +167,7 @@ class Cluster:
         """The value of a variable of the cells, from every rank."""
         with self._lock:
             self._ready_team()
-            return self._ask(range(self.world_size), "pull", name, timeout_s=self.timeout_s)
+            return self._ask(range(self.world_size), "pull", text(name, "name"), timeout_s=self.timeout_s)
 
     @contextlib.contextmanager
     def shaped(
@@ -180,7 +184,7 @@ class Cluster:
         """End the ranks. Safe to repeat."""
         with self._lock:
             self._is_closed = True
-            self._drop_team(gently=True)
+            self._keeper.drop(gently=True)
 
     @property
     def has_variables(self) -> bool:
@@ -204,38 +208,32 @@ class Cluster:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
+    @property
+    def _team(self) -> Team | None:
+        return self._keeper.team
+
     def _shape_of(self, links: Links | None, slow: Mapping[int, float] | None) -> Any:
         return shape_of(links, slow, world_size=self.world_size, device=self._seats[0].device)
 
     def _ready_team(self) -> Team:
         if self._is_closed:
             raise RuntimeError(f"this Cluster({self.world_size}) is closed; make a new one to go on")
-        if self._team is not None and not self._team.is_whole:
-            self._drop_team()  # a rank died between two calls
-        if self._team is None:
-            self._team = Team(self._seats, self._settings)
-            self._end_team = weakref.finalize(self, self._team.end)
-        self._team.shape = self._shape
-        return self._team
-
-    def _drop_team(self, *, gently: bool = False) -> None:
-        team, end_team = self._team, self._end_team
-        self._team = self._end_team = None  # first, so that an interrupt leaves nothing half ended behind
-        if team is not None:
-            team.end(gently=gently)
-        if end_team is not None:
-            end_team.detach()  # last: until then, the end of this process would finish an interrupted one
+        team = self._keeper.ready()
+        team.shape = self._shape
+        return team
 
     def _ask(
         self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None, show: bool = True
     ) -> Run:
         team, began_s = self._team, time.perf_counter()
         assert team is not None
+        team.in_order = False  # until the end of this call is known: an interrupt may come at any line
         try:
             outcome = team.ask(ranks, kind, *details, timeout_s=timeout_s)
             time_s = time.perf_counter() - began_s
             failed = bool(outcome.failures or outcome.standings)
             left = LeftOver() if failed else team.left_over(outcome)
+            team.in_order = left.is_clean and not failed
             results = unpack_all(outcome.parcels)
         except KeyboardInterrupt:
             raise RankInterrupted(self._interrupted()) from None
@@ -244,11 +242,11 @@ class Cluster:
                 self._settle(team)
             raise
         except BaseException:
-            self._drop_team()
+            self._keeper.drop()
             raise
         lines = left.lines if left.is_clean else self._put_in_order(team, left)
         if show:
-            print(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in left_in_words(lines)), end="")
+            say(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in left_in_words(lines)))
         run = Run(results, outcome.text, time_s, self.world_size, left=lines)
         if failed:
             error = self._error(team, outcome, run, timeout_s)
@@ -274,16 +272,17 @@ class Cluster:
     def _settle(self, team: Team, *, keep: bool = True) -> str:
         """After a failure: keep the ranks where their cells have variables and they can be freed, else end them."""
         if not team.keeps_variables:
-            self._drop_team()
+            self._keeper.drop()
             return ""
         try:
             kept = keep and team.recover()
         except BaseException:
-            self._drop_team()
+            self._keeper.drop()
             raise
         if kept:
+            team.in_order = True
             return ""
-        self._drop_team()
+        self._keeper.drop()
         return (
             "\n\nThe ranks had to be ended, and the variables of your %%ranks cells with them: "
             "run those cells again."
@@ -295,5 +294,5 @@ class Cluster:
         try:
             return interrupted_story(team.look(), self.world_size) + self._settle(team)
         except BaseException:  # a second interrupt, while this one is dealt with
-            self._drop_team()
+            self._keeper.drop()
             raise

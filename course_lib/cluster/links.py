@@ -105,6 +105,8 @@ def shape_of(
         return None
     if links is not None:
         _check_links(links, world_size, device)
+    if slow is not None and not isinstance(slow, Mapping):
+        raise ValueError(f"slow={slow!r} must say which rank is slowed by how much, such as slow={{1: 2.0}}")
     for rank, factor in (slow or {}).items():
         _check_rank(rank, world_size, f"slow={dict(slow or {})!r}")
         if not is_number(factor) or not 1 <= factor < math.inf:

@@ -18,7 +18,7 @@ import ast
 from typing import Any, NoReturn
 
 from course_lib.cluster.cluster import Cluster
-from course_lib.cluster.run import in_rank_order, left_in_words
+from course_lib.cluster.run import in_rank_order, left_in_words, say
 from course_lib.cluster.shared import shared_cluster
 
 __all__ = ["cell_cluster", "register"]
@@ -50,7 +50,7 @@ def ranks(line: str, source: str) -> None:
         rank: run.text[rank] + (f"{value}\n" if value is not None else "")
         for rank, value in run.results.items()
     }
-    print(in_rank_order(shown) + "".join(f"{line}\n" for line in left_in_words(run.left)), end="")
+    say(in_rank_order(shown) + "".join(f"{line}\n" for line in left_in_words(run.left)))
 
 
 def push(line: str, namespace: dict[str, Any]) -> None:

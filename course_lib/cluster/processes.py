@@ -23,6 +23,7 @@ from typing import Any
 
 from course_lib.cluster.context import Context
 from course_lib.cluster.group import Place
+from course_lib.cluster.hold import held_back
 from course_lib.paths import project_root
 
 __all__ = ["RankProcess", "start", "warm"]
@@ -37,7 +38,7 @@ def warm() -> None:
         from multiprocessing import forkserver
 
         _context()
-        with _starting, _plain_start():
+        with held_back(), _starting, _plain_start():
             forkserver.ensure_running()
 
 

@@ -49,7 +49,10 @@ def serve(place: Place, context: Context, work: Connection, watch: Connection) -
     """Run on a fresh process: join the others, then answer requests until told to close. Never returns."""
     _become_own_group()
     _let_the_server_go()
-    catcher = Catcher(place.folder / f"text-{place.rank}")
+    try:
+        catcher = Catcher(place.folder / f"text-{place.rank}")
+    except FileNotFoundError:  # the folder has gone: this rank was given up before it began
+        _end()
     stacks = open(place.folder / f"stacks-{place.rank}", "w")  # noqa: SIM115 - faulthandler needs it open
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)

@@ -135,12 +135,21 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Fai
             "under gloo (do shape and dtype agree at both ends?)"
         )
     elif exit_code is not None and exit_code < 0:
-        name = signal.Signals(-exit_code).name
+        name = _signal_name(-exit_code)
         hint = " (often the system, when memory runs out)" if name == "SIGKILL" else ""
         message = f"its process was killed by {name}{hint}"
     else:
         message = f"its process ended with exit code {exit_code}, without a word"
     return Failure(rank, "died", (Cause("died", message, ()),), time_s)
+
+
+def _signal_name(number: int) -> str:
+    """ "SIGKILL"; "SIGRTMIN+3" for a real-time signal, which Python has no name for."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        first = getattr(signal, "SIGRTMIN", number)
+        return f"SIGRTMIN+{number - first}" if number > first else f"signal {number}"
 
 
 def _deed(failure: Failure) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,14 +75,61 @@ def in_rank_order(text: dict[int, str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def say(text: str) -> None:
+    """Print it; what the terminal's alphabet lacks is written as its number, since a result is worth more than an ü."""
+    try:
+        print(text, end="")
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        print(text.encode(encoding, "backslashreplace").decode(encoding), end="")
+
+
 def left_in_words(left: tuple[str, ...]) -> list[str]:
     """The lines that tell what a call has left; none where it left nothing."""
     return ["Left over from this call:", *(f"  {line}" for line in left)] if left else []
 
 
 def _short(value: Any, limit: int = 200) -> str:
-    text = " ".join(repr(value).split())
+    text = " ".join(_beginning(value, limit).split())
     return text if len(text) <= limit else f"{text[: limit - 4]} ..."
+
+
+def _beginning(value: Any, limit: int) -> str:
+    """The first characters of ``repr(value)``, some more than ``limit``; the rest of a large value is never made."""
+    made = ""
+    try:
+        for piece in _pieces(value, limit):
+            made += piece
+            if len(made) > 2 * limit:
+                break
+    except Exception as error:  # the value's own __repr__ fails
+        made += f"(a {type(value).__name__}, whose repr raised {type(error).__name__})"
+    return made
+
+
+def _pieces(value: Any, limit: int) -> Iterator[str]:
+    shown = type(value).__repr__
+    if shown in (str.__repr__, bytes.__repr__) and len(value) > 4 * limit:
+        yield repr(value[: 4 * limit])
+    elif shown is list.__repr__ or (shown is tuple.__repr__ and len(value) != 1):
+        brackets = "[]" if shown is list.__repr__ else "()"
+        yield brackets[0]
+        for place, item in enumerate(value):
+            yield ", " if place else ""
+            yield from _pieces(item, limit)
+        yield brackets[1]
+    elif shown is dict.__repr__:
+        yield "{"
+        for place, (key, item) in enumerate(value.items()):
+            yield ", " if place else ""
+            yield from _pieces(key, limit)
+            yield ": "
+            yield from _pieces(item, limit)
+        yield "}"
+    elif type(value) in (set, frozenset) and len(value) > limit:
+        yield repr(type(value)(itertools.islice(value, limit)))
+    else:
+        yield repr(value)
 
 
 def _escaped(text: str) -> str:

@@ -25,6 +25,7 @@ import psutil
 from course_lib.cluster import report
 from course_lib.cluster.evidence import Accounts, Standing, parse_stacks
 from course_lib.cluster.failure import Failure
+from course_lib.cluster.hold import held_back
 from course_lib.cluster.hope import Wait, hopeless
 from course_lib.cluster.patience import HeldUp, Patience
 from course_lib.cluster.processes import RankProcess
@@ -134,7 +135,7 @@ class Supervisor:
         self._question += 1
         asked: dict[Any, int] = {}
         for rank in ranks:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), held_back():
                 self._processes[rank].watch.send(self._question)
                 asked[self._processes[rank].watch] = rank
         standings: dict[int, Standing] = {}
@@ -150,7 +151,8 @@ class Supervisor:
             for line in ready:
                 rank = asked[line]
                 try:
-                    question, standing = line.recv()
+                    with held_back():  # half an answer read would spoil the line
+                        question, standing = line.recv()
                 except (EOFError, OSError):
                     del asked[line]
                     continue
@@ -179,12 +181,13 @@ class Supervisor:
         work = self._processes[rank].work
         if not work.poll():
             raise EOFError  # the process has ended and left nothing
-        kind, answer, outcome.text[rank], remains = work.recv()
-        outcome.remains[rank] = remains or Remains()
-        if kind == "done":
-            outcome.parcels[rank] = answer
-        else:
-            outcome.failures[rank] = answer
+        with held_back():  # an answer is read whole, and taken for what it is
+            kind, answer, outcome.text[rank], remains = work.recv()
+            outcome.remains[rank] = remains or Remains()
+            if kind == "done":
+                outcome.parcels[rank] = answer
+            else:
+                outcome.failures[rank] = answer
 
     def _obituary(self, rank: int, text: str) -> Failure:
         process = self._processes[rank].process

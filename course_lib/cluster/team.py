@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-from course_lib.cluster import processes
+from course_lib.cluster import folders, processes
 from course_lib.cluster.backends import Seat
 from course_lib.cluster.context import Context, context_here
 from course_lib.cluster.errors import RankFailed, first_failure
 from course_lib.cluster.evidence import Standing
 from course_lib.cluster.group import Place
+from course_lib.cluster.hold import held_back
 from course_lib.cluster.left_over import LeftOver, compare
 from course_lib.cluster.links import Shape
 from course_lib.cluster.report import failed_story, stuck_story
@@ -36,36 +34,42 @@ class Team:
     """Ranks of one cluster that live at the same time. A failure mostly ends a team; the cluster makes a new one."""
 
     def __init__(self, seats: Sequence[Seat], settings: dict[str, Any]) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="ranks-"))  # readable by this user alone
+        self.folder = folders.make()
         self.shape: Shape | None = None  # of links and ranks, from the next call on
         self.keeps_variables = False  # whether cells have left variables worth saving
+        self.in_order = True  # whether the last call was seen through to its end
+        self._seats, self._settings = seats, settings
+        self._is_up = False
         self._owner_pid = os.getpid()
         self._generation = 0
         self._asked: Sequence[int] = ()
         self._context = context_here()
         self._processes: list[processes.RankProcess] = []
         self._supervisor = Supervisor(self._processes, self.folder)
-        try:
-            for rank, seat in enumerate(seats):
-                place = Place(rank, len(seats), seat, self.folder, **settings)
+
+    def start(self) -> None:
+        """Start the ranks, and wait until they have met. Whoever calls this ends the team where it fails."""
+        everyone = range(len(self._seats))
+        for rank, seat in enumerate(self._seats):
+            place = Place(rank, len(everyone), seat, self.folder, **self._settings)
+            with held_back():
                 self._processes.append(processes.start(place, self._context))
-            self._expect_start(self._supervisor.collect(range(len(seats)), timeout_s=_START_TIMEOUT_S))
-        except BaseException:
-            self.end()
-            raise
+        self._expect_start(self._supervisor.collect(everyone, timeout_s=_START_TIMEOUT_S))
+        self._is_up = True
 
     @property
     def is_whole(self) -> bool:
-        """Whether every rank's process is there, and their folder; either may have gone between two calls."""
-        alive = bool(self._processes) and all(rank.is_alive for rank in self._processes)
+        """Whether every rank has started and its process is there, and their folder; either may have gone since."""
+        alive = self._is_up and bool(self._processes) and all(rank.is_alive for rank in self._processes)
         return alive and self.folder.exists()
 
     def ask(self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None) -> Outcome:
         """Send a request to ``ranks`` and collect the answers."""
-        self._asked = ranks
-        for rank in ranks:
-            with contextlib.suppress(OSError):  # it has died; the supervisor finds that out and says so
-                self._processes[rank].work.send((kind, *details))
+        with held_back():  # half a request would spoil the line
+            self._asked, self._supervisor.outcome = ranks, Outcome()  # of this call nobody has answered
+            for rank in ranks:
+                with contextlib.suppress(OSError):  # it has died; the supervisor finds that out and says so
+                    self._processes[rank].work.send((kind, *details))
         return self._supervisor.collect(ranks, timeout_s=timeout_s)
 
     def new_context(self) -> Context | None:
@@ -144,11 +148,11 @@ class Team:
         for rank in self._processes:
             rank.wait(_GOODBYE_S)
         self._processes.clear()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        folders.remove(self.folder)
 
     def _send_reset(self, ranks: Iterable[int]) -> None:
         for rank in ranks:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), held_back():
                 self._processes[rank].work.send(("reset", self._generation))
 
     def _expect_start(self, outcome: Outcome) -> None:

@@ -24,6 +24,8 @@ from typing import Any
 
 import cloudpickle
 
+from course_lib.cluster.shortage import told
+
 __all__ = ["NotSendable", "Parcel", "pack", "unpack", "unpack_all"]
 
 INLINE_BYTES = 32 * 1024  # what a socket buffer takes without waiting for the reader, on every system
@@ -69,7 +71,7 @@ def pack(value: Any, *, folder: Path, what: str) -> Parcel:
         return Parcel(sizes, tuple(bytes(piece) for piece in pieces), None)
     path = folder / f"parcel-{uuid.uuid4().hex}"
     try:
-        with open(path, "wb") as file:
+        with told(folder), open(path, "wb") as file:
             for piece in pieces:
                 file.seek(-file.tell() % _ALIGN_BYTES, os.SEEK_CUR)
                 file.write(piece)

@@ -31,7 +31,7 @@ class NotAnAnswer(Exception):
 
 def describe(error: BaseException) -> Raised:
     """The exception with its text on one line and the innermost line that a person wrote."""
-    message = " ".join(str(error).split())
+    message = " ".join(_message(error).split())
     line, source, file = None, "", ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         filename = frame.f_code.co_filename
@@ -45,6 +45,13 @@ def describe(error: BaseException) -> Raised:
     if last is not None and is_wrong_call(type(error).__name__, message, last.tb_frame.f_code.co_filename):
         line, source = None, ""  # the line is the judge's, and right
     return Raised(type(error).__name__, message[:300], line, source[:120], file=file)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # its own ``__str__`` fails
+        return "(its message could not be made)"
 
 
 def is_wrong_call(kind: str, message: str, filename: str) -> bool:

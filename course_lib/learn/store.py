@@ -39,11 +39,11 @@ class Store:
         """Add one event. Failures of the file system are told once and otherwise ignored."""
         if self.path is None:
             return
-        line = json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            _need_file(self.path)
             with _locked(self.path):
-                _append(self.path, line.encode())
+                _append(self.path, _line_of(event))
         except OSError as error:
             reason = error.strerror or type(error).__name__
             _tell_once(
@@ -58,6 +58,7 @@ class Store:
         if self.path is None or not self.path.exists():
             return events
         try:
+            _need_file(self.path)
             events, damaged = parse(self.path.read_bytes())
             if damaged:
                 with _locked(self.path):
@@ -76,10 +77,7 @@ class Store:
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S-%f")
         aside = self.path.with_name(f"{self.path.stem}-damaged-{stamp}{self.path.suffix}")
         fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
-        text = "".join(
-            json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n" for event in events
-        )
-        fresh.write_bytes(text.encode())
+        fresh.write_bytes(b"".join(map(_line_of, events)))
         self.path.rename(aside)
         fresh.replace(self.path)
         lines = "1 line" if damaged == 1 else f"{damaged} lines"
@@ -87,6 +85,20 @@ class Store:
             f"{lines} of your progress file could not be read. The file was set aside as {aside}; "
             f"the {len(events)} good events are kept."
         )
+
+
+def _line_of(event: dict[str, Any]) -> bytes:
+    """One line of the file; half a character, as a broken name may hold, is written as its number."""
+    try:
+        return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(event, separators=(",", ":")).encode() + b"\n"
+
+
+def _need_file(path: Path) -> None:
+    """Raise ``OSError`` for a pipe or a device under the file's name: to open it could wait for ever."""
+    if path.exists() and not path.is_file():
+        raise OSError(22, "it is no file")
 
 
 def parse(data: bytes) -> tuple[list[dict[str, Any]], int]:

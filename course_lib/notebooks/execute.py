@@ -25,6 +25,7 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _CELL_FILE = re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py")
 _PYTHON_FILE = re.compile(r"(?:[A-Za-z]:)?(?:[/\\][^\s/\\:\"']+)+[/\\]([^\s/\\:\"']+\.py)")
+_KERNEL_START_LIMIT_S = 600  # one that hangs; a minute or two where many others run
 _LINE = re.compile(r"Cell In\[\d+\], line (\d+)")
 
 
@@ -81,7 +82,7 @@ def _client(notebook: NotebookNode, home: Path, cell_timeout_s: float) -> Any:
         notebook,
         km=manager,
         timeout=int(cell_timeout_s),
-        startup_timeout=120,
+        startup_timeout=_KERNEL_START_LIMIT_S,
         record_timing=False,
         store_widget_state=False,
         coalesce_streams=True,

@@ -54,31 +54,50 @@ def read_source(path: str | Path) -> Source:
     Raises LessonError for a missing label, an empty cell or an unknown kind.
     """
     path = Path(path)
-    return parse_source(path.read_text(encoding="utf-8"), path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise LessonError(
+            f"{path.name} is no text in UTF-8: byte {error.start + 1:,} of it does not fit; a lesson is Python source"
+        ) from None
+    return parse_source(text, path)
 
 
 def parse_source(text: str, path: Path) -> Source:
     """The same from ``text``; ``path`` gives the lesson's number and name."""
-    markers = [index for index, line in enumerate(text.splitlines(), start=1) if _MARKER.match(line)]
+    lines = text.splitlines()
+    markers = [index for index, line in enumerate(lines, start=1) if _MARKER.match(line)]
     if not markers:
         raise LessonError(f"{path.name}: there is no cell; a cell begins with '# %%' or '# %% [markdown]'")
     parsed = jupytext.reads(text, fmt="py:percent").cells
     if len(parsed) != len(markers):
         raise LessonError(f"{path.name}:1: text stands before the first '# %%'; every line belongs to a cell")
     cells: list[Cell] = []
-    for marker, cell in zip(markers, parsed, strict=True):
+    for marker, end, cell in zip(markers, [*markers[1:], len(lines) + 1], parsed, strict=True):
         if not cell.source.strip():
             raise LessonError(f"{path.name}:{marker}: this cell is empty")
         if cell.cell_type not in ("code", "markdown"):
             raise LessonError(
                 f"{path.name}:{marker}: a cell is code or markdown, this one is {cell.cell_type}"
             )
+        if cell.cell_type == "markdown":
+            _check_prose(path, lines[marker : end - 1], marker + 1)
         cell_id = _cell_id(path.name[:2], cell.source, {earlier.id for earlier in cells})
         cells.append(
             Cell(cell_id, cell.cell_type, cell.source, tuple(cell.metadata.get("tags", ())), marker + 1)
         )
     first = cells[0]
     return Source(path, parse_first_cell(path, first.text if not first.is_code else ""), tuple(cells))
+
+
+def _check_prose(path: Path, lines: list[str], first: int) -> None:
+    """Code below a markdown cell without a ``# %%`` of its own would quietly become text, and never run."""
+    for number, line in enumerate(lines, start=first):
+        if line.strip() and not line.startswith("#"):
+            raise LessonError(
+                f"{path.name}:{number}: a line of a markdown cell begins with '#', and this one is {line.strip()!r}; "
+                "if it is code, put a line '# %%' above it"
+            )
 
 
 def _cell_id(number: str, text: str, taken: set[str]) -> str:

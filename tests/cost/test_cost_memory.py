@@ -329,4 +329,4 @@ def test_what_a_formula_does_not_know_is_said_in_a_sentence(call, words):
 
 def test_the_cost_model_needs_no_torch():
     code = "import sys, course_lib.cost; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=200).returncode == 0

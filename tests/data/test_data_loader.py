@@ -125,7 +125,7 @@ def test_workers_start_after_the_parent_computed_on_several_threads() -> None:
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.stdout.strip() == "4", done.stderr

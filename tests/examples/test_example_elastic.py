@@ -46,7 +46,7 @@ ENVIRONMENT = {
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # or restarted ranks look for dead ones: see set_up.py
     "RES_OPTIONS": "timeout:1 attempts:1",  # a name server that does not answer must not cost five seconds
 }
-_LIMIT_S = 240  # of one launch
+_LIMIT_S = 480  # of one launch
 
 
 class Launch:
@@ -100,7 +100,7 @@ def launched(command: list[str], folder: Path, **options: int) -> Iterator[Launc
     launch = Launch(command, folder, **options)
     try:
         yield launch
-        _, left = psutil.wait_procs(launch.family, timeout=15)  # orphaned workers notice within five seconds
+        _, left = psutil.wait_procs(launch.family, timeout=60)  # orphaned workers notice within five seconds
         assert not left, f"left behind: {left}"
     finally:
         launch.end()

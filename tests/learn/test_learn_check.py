@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import random
@@ -222,6 +223,22 @@ def test_an_interrupt_is_told():
         raise KeyboardInterrupt
 
     assert judged(SPLIT, answer).status == "blocked"
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def test_an_error_whose_message_cannot_be_made_is_told():
+    def answer(items, num_parts):
+        raise Mute
+
+    verdict = judged(SPLIT, answer)
+    assert verdict.status == "raised"
+    assert "Mute: (its message could not be made)" in verdict.message
+    value = by_value(lambda: (_ for _ in ()).throw(Mute()))  # also where the judge itself is at fault
+    assert judged(dataclasses.replace(SPLIT, judge=value), 5).status == "raised"
 
 
 def endless(items, num_parts):

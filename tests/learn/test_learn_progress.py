@@ -268,7 +268,7 @@ def test_course_progress_off_keeps_nothing(tmp_path, value, is_kept):
     code = "import course_lib.learn.store as kept; kept._started_by_pytest = lambda: False; print(kept.store().path)"
     env = {**os.environ, "COURSE_HOME": str(tmp_path), "COURSE_PROGRESS": value}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
     assert done.stdout.strip() == (str(tmp_path / "data" / "progress.jsonl") if is_kept else "None"), done
 
 
@@ -286,5 +286,31 @@ def test_a_process_that_pytest_started_keeps_nothing(tmp_path):
         if not name.startswith(("PYTEST", "COURSE_PROGRESS"))
     }
     command = [sys.executable, str(pytest_like)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
     assert done.stdout.strip() == "None", done
+
+
+HALF_A_CHARACTER = b'{"event":"check","name":"99.\\ud800"}'
+
+
+def test_half_a_character_in_a_name_spoils_neither_reading_nor_writing(path):
+    """JSON may hold a surrogate without its other half; UTF-8 cannot. A damaged line beside it has the file mended."""
+    path.parent.mkdir()
+    path.write_bytes(HALF_A_CHARACTER + b"\nrubbish\n")
+    store = Store(path)
+    assert [event["name"] for event in store.read()] == ["99.\ud800"]
+    assert "1 line of your progress file could not be read" in store.messages[0]
+    store.append({"event": "check", "name": "99.\udfff", "status": "passed"})
+    store.append({"event": "check", "name": "99.ü"})
+    assert [event["name"] for event in Store(path).read()] == ["99.\ud800", "99.\udfff", "99.ü"]
+    assert "ü".encode() in path.read_bytes()
+
+
+def test_a_pipe_in_the_place_of_the_file_is_told_and_nobody_waits_for_its_other_end(path, capsys):
+    path.parent.mkdir()
+    os.mkfifo(path)
+    store = Store(path)
+    store.append(passed("99.split"))
+    assert "Your progress is not being kept" in capsys.readouterr().err
+    assert store.read() == []
+    assert store.messages == [f"Your progress could not be read whole: {path} (it is no file)."]

@@ -236,11 +236,23 @@ class TestConversion:
             ("x = 1\n", "there is no cell"),
             ("x = 1\n" + TINY, "before the first"),
             (TINY + "\n# %%\n", "empty"),
+            (
+                TINY + "\n# %% [markdown]\n# The end.\n\nprint('never run')\n",
+                r"05_tiny\.py:40: a line of a markdown cell begins with '#', and this one is \"print\('never run'\)\"",
+            ),
+            (HEAD + "x = 1\n\n# %%\n2\n", r"05_tiny\.py:8: .* put a line '# %%' above it"),
         ],
     )
     def test_a_broken_source_is_named(self, tmp_path: Path, text: str, phrase: str):
         with pytest.raises(LessonError, match=phrase):
             parse_source(text, tmp_path / "05_tiny.py")
+
+    def test_a_source_that_is_no_text_is_named(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        path = write_lesson(tmp_path)
+        path.write_bytes(TINY.encode() + b"# \xff\xfe")
+        assert main(["--check"], root=tmp_path) == 1
+        place = len(TINY.encode()) + 3
+        assert f"05_tiny.py is no text in UTF-8: byte {place} of it does not fit" in capsys.readouterr().err
 
     def test_two_conversions_give_the_same_bytes(self, tmp_path: Path):
         source = parse_source(TINY, tmp_path / "05_tiny.py")
@@ -465,7 +477,7 @@ def test_an_interrupted_build_leaves_no_kernel_and_no_half_notebook(tmp_path: Pa
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.PIPE, text=True)
     try:
         watch = psutil.Process(process.pid)
-        for _ in range(600):
+        for _ in range(3000):
             if (tmp_path / "started").exists():
                 break
             assert process.poll() is None
@@ -473,10 +485,10 @@ def test_an_interrupted_build_leaves_no_kernel_and_no_half_notebook(tmp_path: Pa
         kernels = watch.children(recursive=True)
         assert kernels
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=200)
     finally:
         process.kill()
-    _, alive = psutil.wait_procs(kernels, timeout=10)
+    _, alive = psutil.wait_procs(kernels, timeout=60)
     assert process.returncode == 130
     assert "interrupted" in err
     assert not alive

@@ -7,17 +7,18 @@ Whoever writes over the only copy loses both when the power goes. So the new one
 3. ``os.replace``: the name now means the new file; it is atomic: POSIX promises that nobody ever sees half of it;
 4. fsync the folder: the renaming itself is on the disk.
 
-A process that dies before step 3 leaves the old checkpoint as it was, and a draft which the next save removes.
+A process that dies before step 3 leaves the old checkpoint as it was, and a draft which the next save removes. Two
+that save at once do not disturb each other: the name means the file of whoever renamed last.
 Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014, shows what goes wrong without steps 2 and 4.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import io
 import os
 import pickle
+import stat
 import struct
 import zipfile
 import zlib
@@ -29,6 +30,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.cluster import Rank
+from course_lib.parallel.data.drafts import draft_of, drafts_of
 
 __all__ = ["CheckpointError", "load_checkpoint", "load_on_all", "save_by_one", "save_checkpoint"]
 
@@ -54,22 +56,18 @@ def save_checkpoint(path: str | os.PathLike[str], state: Any) -> None:
     """
     path = Path(path)
     _check_target(path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    target = Path(os.path.realpath(path))  # a link such as latest.pt stays one: what it leads to is replaced
     try:
-        for stale in _drafts_of(path):  # of writers that died
-            stale.unlink(missing_ok=True)
-        with draft.open("wb") as file:
+        with draft_of(target) as (draft, file):
             torch.save(state, file)
             file.flush()
             os.fsync(file.fileno())
-        _check_that_it_will_load(draft)
-        os.replace(draft, path)
+            _check_that_it_will_load(draft)
+            os.replace(draft, target)
     except (OSError, RuntimeError, pickle.PicklingError, TypeError, AttributeError) as error:
         kept = "; the checkpoint that was there is untouched" if path.exists() else ""
         raise CheckpointError(f"{path} could not be written: {_reason(error)}{kept}") from error
-    finally:
-        draft.unlink(missing_ok=True)  # after the renaming there is none
-    _fsync_folder(path.parent)
+    _fsync_folder(target.parent)
 
 
 def load_checkpoint(path: str | os.PathLike[str], map_location: str | torch.device = "cpu") -> Any:
@@ -78,9 +76,11 @@ def load_checkpoint(path: str | os.PathLike[str], map_location: str | torch.devi
     The file is read twice: first against the checksums in it, which ``torch.load`` ignores. Nothing in it is run
     (``weights_only=True``), so a file from strangers does no harm.
 
-    Raises ``CheckpointError`` where there is no file, or one that is cut off, damaged, or holds other objects.
+    Raises ``CheckpointError`` where there is no file, or one that is cut off, damaged, or holds other objects, and
+    ``ValueError`` for a ``map_location`` that this machine does not have.
     """
     path = Path(path)
+    _check_device(map_location)
     with _opened(path) as file:
         return _unpack(file, path, map_location)
 
@@ -132,21 +132,64 @@ def _by_rank_0(me: Rank, action: Callable[[], T]) -> T:
 def _unpack(file: BinaryIO, path: Path, map_location: str | torch.device) -> Any:
     """The state in an open checkpoint; ``path`` is what messages call it."""
     try:
-        with zipfile.ZipFile(file) as archive:  # the format of torch.save, with a checksum for each tensor
-            damaged = archive.testzip()
+        damaged = _damaged(file)
         refused = "" if damaged else _refused(file)
         if not damaged and not refused:
-            file.seek(0)
-            return torch.load(file, map_location=map_location, weights_only=True)
+            return _loaded(file, path, map_location)
+    except CheckpointError:
+        raise
     except _OF_DAMAGE as error:
         raise CheckpointError(
             f"{path} is no checkpoint, or was cut off, or damaged.{_beside(path)}"
         ) from error
     if damaged:
-        raise CheckpointError(
-            f"{path} is damaged: {damaged} in it does not match its checksum.{_beside(path)}"
-        )
+        raise CheckpointError(f"{path} is damaged: {damaged}.{_beside(path)}")
     raise CheckpointError(f"{path} was not loaded: {refused}")
+
+
+def _damaged(file: BinaryIO) -> str:
+    """What is wrong with the archive that ``torch.save`` writes: stored as it is, with a checksum for each tensor."""
+    size_bytes = file.seek(0, os.SEEK_END)
+    with zipfile.ZipFile(file) as archive:
+        parts = archive.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            return "it holds compressed data, which torch.save never writes"
+        if sum(part.file_size for part in parts) > size_bytes:
+            return "its parts are larger than the file"  # they overlap: to read them all could take for ever
+        spoilt = archive.testzip()
+    return f"{spoilt} in it does not match its checksum" if spoilt else ""
+
+
+def _loaded(file: BinaryIO, path: Path, map_location: str | torch.device) -> Any:
+    try:
+        return _load(file, map_location)
+    except _OF_DAMAGE as error:
+        if torch.device(map_location).type == "cpu":
+            raise
+        _load(file, "cpu")  # raises too where the file is at fault
+        raise CheckpointError(
+            f"{path} is a good checkpoint, but its tensors could not be put on {map_location}: {_reason(error)}. "
+            "Load it with map_location='cpu', and move what you need."
+        ) from error
+
+
+def _load(file: BinaryIO, map_location: str | torch.device) -> Any:
+    file.seek(0)
+    return torch.load(file, map_location=map_location, weights_only=True)
+
+
+def _check_device(device: str | torch.device) -> None:
+    """Raise ``ValueError`` for a device that this machine does not have, before a good file gets the blame."""
+    try:
+        if not isinstance(device, str | torch.device):
+            raise TypeError("a device is a text or a torch.device")
+        torch.empty(0, device=device)
+    except Exception as error:  # each back end has its own for "not here"
+        gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        raise ValueError(
+            f"map_location={device!r} is no device of this machine ({_reason(error).splitlines()[0]}); it has "
+            f"{', '.join(['cpu', *gpus])}. Use 'cpu' if in doubt."
+        ) from error
 
 
 def _refused(file: BinaryIO | Path) -> str:
@@ -170,6 +213,12 @@ def _check_target(path: Path) -> None:
         raise CheckpointError(
             f"{path} is a folder; give the name of a file in it, such as {path / 'last.pt'}"
         )
+    if path.exists() and not path.is_file():
+        raise CheckpointError(
+            f"{path} is {_kind(path)}, and not a file; give the name of a file, such as last.pt"
+        )
+    if path.is_symlink() and os.path.islink(os.path.realpath(path)):
+        raise CheckpointError(f"{path} is a link that leads to itself; remove it, or give another name")
     if not path.parent.is_dir():
         nearest = next(folder for folder in path.absolute().parents if folder.is_dir())
         raise CheckpointError(
@@ -177,18 +226,20 @@ def _check_target(path: Path) -> None:
         )
 
 
+def _kind(path: Path) -> str:
+    mode = path.stat().st_mode
+    return "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
 def _opened(path: Path) -> BinaryIO:
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # to open a pipe could wait for ever
+            raise CheckpointError(f"{path} is {_kind(path)}, and no checkpoint.{_beside(path)}")
         return path.open("rb")
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no checkpoint {path}.{_beside(path)}") from error
     except OSError as error:
         raise CheckpointError(f"{path} could not be read: {_reason(error)}") from error
-
-
-def _drafts_of(path: Path) -> list[Path]:
-    """What saves of this checkpoint left that did not finish."""
-    return sorted(path.parent.glob(f".{glob.escape(path.name)}.*.draft"))
 
 
 def _beside(path: Path) -> str:
@@ -200,7 +251,7 @@ def _beside(path: Path) -> str:
     ]
     newest = max(others, key=lambda other: other.stat().st_mtime, default=None)
     text = f" The newest other one in its folder is {newest.name}." if newest else ""
-    for draft in _drafts_of(path):
+    for draft in drafts_of(path):
         text += f" Beside it lies {draft.name}, left by a save that did not finish."
     return text
 

@@ -6,6 +6,11 @@ import errno
 import io
 import os
 import stat
+import subprocess
+import sys
+import textwrap
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -200,3 +205,139 @@ def test_a_place_that_cannot_be_written_gets_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(CheckpointError, match=r"last\.pt could not be written: Permission denied$"):
         save_checkpoint(tmp_path / "last.pt", STATE)
+
+
+# -- what is no plain file -------------------------------------------------------------------------------------------
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "disk").mkdir()
+    link, target = tmp_path / "latest.pt", tmp_path / "disk" / "step-10.pt"
+    link.symlink_to(target)
+    for state in ({"epoch": 1}, STATE):  # first the target is not there
+        save_checkpoint(link, state)
+        assert link.is_symlink()
+        assert same(load_checkpoint(target), state)
+    assert names(tmp_path / "disk") == ["step-10.pt"]
+    (tmp_path / "round.pt").symlink_to(tmp_path / "round.pt")
+    with pytest.raises(CheckpointError, match=r"round\.pt is a link that leads to itself"):
+        save_checkpoint(tmp_path / "round.pt", STATE)
+    assert (tmp_path / "round.pt").is_symlink()
+
+
+def test_a_device_is_not_replaced_by_a_file(tmp_path, monkeypatch):
+    replaced = []
+    monkeypatch.setattr(os, "replace", lambda *names: replaced.append(names))  # root could replace even this
+    link = tmp_path / "latest.pt"
+    link.symlink_to("/dev/null")
+    for path in (Path("/dev/null"), link):
+        with pytest.raises(
+            CheckpointError, match=f"{path} is a device, and not a file; give the name of a file"
+        ):
+            save_checkpoint(path, STATE)
+        with pytest.raises(CheckpointError, match=f"{path} is a device, and no checkpoint"):
+            load_checkpoint(path)
+    assert not replaced
+
+
+def test_a_pipe_is_refused_and_nobody_waits_for_its_other_end(tmp_path):
+    os.mkfifo(tmp_path / "last.pt")
+    with pytest.raises(CheckpointError, match=r"last\.pt is a pipe, and not a file"):
+        save_checkpoint(tmp_path / "last.pt", STATE)
+    with pytest.raises(CheckpointError, match=r"last\.pt is a pipe, and no checkpoint"):
+        load_checkpoint(tmp_path / "last.pt")
+    assert stat.S_ISFIFO((tmp_path / "last.pt").stat().st_mode)
+
+
+# -- a good file that something else keeps from loading --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cuda:77", "nowhere", "", "mps:3", None, 0.5])
+def test_a_device_that_is_not_there_is_named_and_not_the_file(tmp_path, device):
+    save_checkpoint(tmp_path / "last.pt", STATE)
+    with pytest.raises(
+        ValueError, match=r"map_location=.* is no device of this machine .*it has cpu"
+    ) as told:
+        load_checkpoint(tmp_path / "last.pt", map_location=device)
+    assert repr(device) in str(told.value)
+    assert "damaged" not in str(told.value)
+
+
+def test_a_device_that_cannot_take_the_tensors_is_blamed_and_not_the_file(tmp_path, monkeypatch):
+    save_checkpoint(tmp_path / "last.pt", STATE)
+    plain = torch.load
+
+    def full(file, *, map_location, weights_only):
+        if map_location == "meta":
+            raise RuntimeError("out of memory")
+        return plain(file, map_location=map_location, weights_only=weights_only)
+
+    monkeypatch.setattr(torch, "load", full)
+    with pytest.raises(
+        CheckpointError, match=r"is a good checkpoint, but .* could not be put on meta: out of memory"
+    ):
+        load_checkpoint(tmp_path / "last.pt", map_location="meta")
+
+
+# -- archives made to harm -------------------------------------------------------------------------------------------
+
+
+def test_compressed_archives_are_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/0", bytes(1 << 20))
+    monkeypatch.setattr(zipfile.ZipFile, "testzip", lambda self: pytest.fail("it was unpacked"))
+    with pytest.raises(
+        CheckpointError, match=r"is damaged: it holds compressed data, which torch\.save never writes"
+    ):
+        load_checkpoint(tmp_path / "bomb.pt")
+
+
+def test_archives_whose_parts_overlap_are_refused_before_anything_is_read(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "bomb.pt", "w") as archive:
+        archive.writestr("archive/data/0", bytes(1 << 16))
+        archive.filelist *= 50  # fifty entries of the directory lead to the same bytes
+    monkeypatch.setattr(zipfile.ZipFile, "testzip", lambda self: pytest.fail("it was read"))
+    with pytest.raises(CheckpointError, match="is damaged: its parts are larger than the file"):
+        load_checkpoint(tmp_path / "bomb.pt")
+
+
+# -- several writers -------------------------------------------------------------------------------------------------
+
+
+def test_several_writers_of_one_name_all_succeed_and_the_file_is_always_whole(tmp_path):
+    path = tmp_path / "last.pt"
+    body = f"""
+        import sys, torch
+        from course_lib.parallel.data.checkpoint import load_checkpoint, save_checkpoint
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for step in range(20):
+            save_checkpoint({str(path)!r}, {{"step": step, "weights": torch.full((100,), float(step))}})
+            state = load_checkpoint({str(path)!r})
+            assert (state["weights"] == state["step"]).all()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(body)]
+    writers = [
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    told = [writer.communicate(timeout=100)[1] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0], told
+    assert names(tmp_path) == ["last.pt"]
+
+
+def test_threads_of_one_process_may_save_under_one_name(tmp_path):
+    def save(step: int) -> None:
+        save_checkpoint(tmp_path / "last.pt", {"step": step})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(save, range(40)))
+    assert load_checkpoint(tmp_path / "last.pt")["step"] in range(40)
+    assert names(tmp_path) == ["last.pt"]

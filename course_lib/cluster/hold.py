@@ -1,0 +1,43 @@
+"""An interrupt that waits until ranks are wholly started, or wholly ended: cut in two, either spoils the next call."""
+
+from __future__ import annotations
+
+import _signal  # the public functions look for enums, which takes ten times as long
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["held_back"]
+
+_PATIENCE_S = 2.0  # an interrupt that comes later goes through at once: something hangs
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Ctrl-C within this block is heard at its end.
+
+    Only the main thread hears interrupts; in others this does nothing. May be nested.
+    """
+    before: Any = None
+    if threading.current_thread() is threading.main_thread():
+        before = _signal.getsignal(_signal.SIGINT)
+    if not callable(before):  # ignored, or none of Python's
+        yield
+        return
+    heard: list[Any] = []
+    began_s = time.monotonic()
+
+    def note(number: int, frame: Any) -> None:
+        if time.monotonic() - began_s > _PATIENCE_S:
+            before(number, frame)
+        heard.append(frame)
+
+    _signal.signal(_signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        _signal.signal(_signal.SIGINT, before)
+        if heard:
+            before(_signal.SIGINT, heard[0])

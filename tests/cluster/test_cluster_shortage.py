@@ -1,0 +1,130 @@
+"""Where the system has no more to give: what is short, where, and what to do; the next call works."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from course_lib.cluster import Cluster, RankFailed, wire
+from course_lib.cluster.shortage import told
+
+pytestmark = pytest.mark.limit_s(120.0)
+
+
+def fail_with(number: int):
+    def fail(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_a_full_disk_names_the_folder_and_the_remedy(cluster2, monkeypatch):
+    cluster2.run(lambda me: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(wire, "open", fail_with(errno.ENOSPC), raising=False)
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            cluster2.run(lambda me, x: None, torch.zeros(100_000))
+    folder = cluster2._team.folder
+    assert f"{folder} is full. Free some space there, or set TMPDIR to a folder with room" in str(
+        caught.value
+    )
+    assert caught.value.errno == errno.ENOSPC
+    assert list(cluster2.run(lambda me: me.rank)) == [0, 1]
+
+
+def test_a_full_disk_at_a_rank_is_told_in_the_same_words():
+    def large(me):
+        from course_lib.cluster import wire
+
+        def fail(*args, **kwargs):
+            raise OSError(28, "No space left on device")
+
+        wire.open = fail
+        return torch.zeros(100_000)
+
+    with Cluster(2, timeout_s=20) as cluster:
+        with pytest.raises(RankFailed, match=r"ranks-\w+ is full. Free some space there, or set TMPDIR"):
+            cluster.run(large)
+        assert list(cluster.run(lambda me: me.rank)) == [0, 1]
+
+
+def test_too_many_open_files_says_how_many_there_may_be():
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    with (
+        pytest.raises(OSError, match=f"this process may have {limit} at a time. Close clusters") as caught,
+        told(),
+    ):
+        fail_with(errno.EMFILE)()
+    assert "ulimit -n" in str(caught.value)
+
+
+def test_a_cluster_that_finds_no_descriptor_says_so_and_works_when_there_are_some():
+    body = """
+        import os, resource
+        from course_lib import Cluster
+        cluster = Cluster(2)
+        cluster.run(lambda me: None)
+        cluster.close()
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            os.close(held.pop())
+        cluster = Cluster(2)
+        try:
+            cluster.run(lambda me: None)
+        except OSError as error:
+            print(error)
+        for descriptor in held:
+            os.close(descriptor)
+        print(list(cluster.run(lambda me: me.rank)))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(body)], capture_output=True, text=True, timeout=100
+    )
+    first, second = done.stdout.splitlines()
+    assert "Too many open files: this process may have 64 at a time." in first, done.stderr
+    assert second == "[0, 1]"
+
+
+def test_a_temporary_folder_that_has_gone_is_named(tmp_path):
+    body = """
+        import os, tempfile
+        from course_lib import Cluster
+        gone = tempfile.gettempdir()
+        cluster = Cluster(2)
+        os.rename(gone, gone + "-away")
+        try:
+            cluster.run(lambda me: None)
+        except OSError as error:
+            print(error)
+        os.rename(gone + "-away", gone)
+        print(list(cluster.run(lambda me: me.rank)))
+    """
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(body)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    first, second = done.stdout.splitlines()
+    assert f"the temporary folder {folder} has gone. Make it again, or set TMPDIR" in first, done.stderr
+    assert second == "[0, 1]"
+
+
+def test_other_errors_of_the_system_are_left_as_they_are():
+    with pytest.raises(PermissionError, match="not for you"), told():
+        raise PermissionError(errno.EACCES, "not for you")
