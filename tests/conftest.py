@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +28,24 @@ _MOST_TIMES = 10.0
 _errors = os.dup(
     2
 )  # what a worker of pytest-xdist says last; pytest keeps what is written to 2 itself for its report
+
+
+def lesson_of(nodeid: str) -> str:
+    """The number of the lesson that a test is about, by its file or by the exercise in brackets; "" for none."""
+    found = re.search(r"test_lesson_(\d\d)|test_predictions_(\d\d)|\[(\d\d)\.", nodeid)
+    return next(filter(None, found.groups())) if found else ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Split the group of exercises by lesson: each finds its ranks and oracles warm, and two lessons run side by side.
+
+    One group for all of them kept one process busy to the end of the run, long after the others had nothing to do.
+    """
+    for item in items:
+        if any(mark.args == ("exercises",) for mark in item.iter_markers("xdist_group")):
+            item.add_marker(
+                pytest.mark.xdist_group(f"lesson_{lesson_of(item.nodeid)}")
+            )  # the names are joined
 
 
 @pytest.fixture(autouse=True)

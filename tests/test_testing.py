@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from course_lib import paths, testing
+from course_lib.testing import parts, run
 
 HANG_LIMIT_S = 300
 NAMES = [part.name for part in testing.PARTS]
@@ -185,3 +186,67 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
     assert child.returncode == 130
     assert "course test: stopped" in err.decode()
     worker.wait(timeout=HANG_LIMIT_S)  # raises while the worker is alive at the limit
+
+
+# --- How many at a time, and what runs beside what ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory_bytes", "waiting", "expected"),
+    [
+        (1, 64e9, True, 1),
+        (2, 64e9, True, 3),
+        (2, 64e9, False, 2),
+        (64, 640e9, True, 5),
+        (4, 3e9, True, 4),
+        (4, 1.5e9, True, 2),
+        (4, 1e8, True, 1),
+    ],
+)
+def test_workers_by_cores_and_memory(cores: int, memory_bytes: float, waiting: bool, expected: int) -> None:
+    assert parts.workers(waiting=waiting, cores=cores, memory_bytes=int(memory_bytes)) == expected
+
+
+def waiting_for(mine: Path, other: Path) -> list[str]:
+    """A command that succeeds once the other of two has begun as well."""
+    code = (
+        "import pathlib, sys, time; mine, other = map(pathlib.Path, sys.argv[1:]); mine.touch()\n"
+        f"end = time.monotonic() + {HANG_LIMIT_S}\n"
+        "while not other.exists():\n    assert time.monotonic() < end; time.sleep(0.02)"
+    )
+    return [sys.executable, "-c", code, str(mine), str(other)]
+
+
+def test_a_single_process_runs_beside_the_tests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = project / "a", project / "b"
+    commands = {"types": [waiting_for(a, b)], "unit": [waiting_for(b, a)]}
+    runs = run.run_lanes(["types", "unit"], commands.__getitem__, root=project, env=os.environ)
+    assert [(one.name, one.passed) for one in runs] == [("types", True), ("unit", True)], [
+        r.output for r in runs
+    ]
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_what_is_not_over_at_the_end_is_stopped_and_not_told_as_passed(project: Path) -> None:
+    told = project / "pid"
+    code = (
+        f"import os, pathlib, time; pathlib.Path({str(told)!r}).write_text(str(os.getpid())); time.sleep(999)"
+    )
+    commands = {"lint": [[sys.executable, "-c", ""]], "unit": [[sys.executable, "-c", code]]}
+
+    end_s = time.monotonic() + 8
+    runs = run.run_lanes(["lint", "unit"], commands.__getitem__, root=project, env=os.environ, end_s=end_s)
+    assert [one.name for one in runs] in (["lint"], [])  # on a machine that is slow, neither
+    if told.exists() and told.read_text():
+        assert not psutil.pid_exists(int(told.read_text()))
+
+
+def test_the_commands_of_a_part_end_with_the_first_that_fails(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = [
+        [sys.executable, "-c", code] for code in ("print('one')", "raise SystemExit('two')", "print('three')")
+    ]
+    (only,) = run.run_lanes(["types"], lambda name: script, root=project, env=os.environ)
+    assert (only.code, "one" in only.output, "three" in only.output) == (1, True, False)
+    assert "FAILED" in capsys.readouterr().out

@@ -1,0 +1,63 @@
+"""The verb `test`: every check of the course, part by part, with a line and a time for each.
+
+A part is one or more commands; it fails when one of them does, and then shows its whole output. What is a single
+process (lint, types, freshness) runs beside what spreads over the cores: the unit tests, then the notebooks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+from course_lib import paths
+from course_lib.testing.parts import PARTS, Part, choose, commands_of
+from course_lib.testing.run import run_parts
+
+__all__ = ["PARTS", "Part", "choose", "commands_of", "main", "run_parts"]
+
+_HELP = """\
+course test [PART ...] [options of pytest]
+
+Without a part it runs all of them; `notebooks` stands for the last three.
+{parts}
+
+Options, such as -k NAME or -x or tests/test_cli.py, go to pytest. Without a part, they choose `unit`."""
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM stop the run as Ctrl-C does, so that no child outlives it."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the parts that the command line names; 0 when all passed, 1 when not, 2 for a word not known."""
+    if set(argv) & {"-h", "--help"}:
+        print(_HELP.format(parts="\n".join(f"    {part.name:<10} {part.title}" for part in PARTS)))
+        return 0
+    try:
+        names, pytest_options = choose(argv)
+    except ValueError as error:
+        print(f"course test: {error}", file=sys.stderr)
+        return 2
+    root = paths.project_root()
+    if not (root / "tests").is_dir():
+        print(f"course test: {root} is not a clone of the course: it has no tests.", file=sys.stderr)
+        return 2
+    try:
+        with _sigterm_interrupts():
+            return run_parts(names, root=root, pytest_options=pytest_options)
+    except KeyboardInterrupt:
+        print("\ncourse test: stopped; what it had started has ended with it.", file=sys.stderr)
+        return 130
