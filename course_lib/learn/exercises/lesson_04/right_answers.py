@@ -32,10 +32,10 @@ SAME_FUNCTION: dict[str, dict[str, str]] = {
         "4: `torch.tensor(hashes, device=me.device)` -> `torch.tensor(hashes)`": _CPU,
         "3: `p.detach().cpu()` -> `p.detach()`": _CPU,
         "3: `p.detach().cpu().numpy().tobytes()` -> `p.detach().cpu().numpy()`": (
-            "zlib reads an array's bytes itself. Only an array in another memory layout would be refused there, and the "
-            "text says nothing of those."
+            "zlib reads an array's bytes itself. Only an array in another memory layout would be refused there, and "
+            "the text says nothing of those."
         ),
-        "5: `range(me.world_size)` -> `reversed(range(me.world_size))`": "It counts empty rows; the number is not used.",
+        "5: `range(me.world_size)` -> `reversed(range(me.world_size))`": "It counts empty rows alone.",
         "7: `0` -> `1`": _ANY_ROW,
         "7: `0` -> `-1`": _ANY_ROW,
         "8: `zip(model.named_parameters(), differs.tolist(), strict=True)` -> "
