@@ -22,16 +22,6 @@
 # own, with the whole model and a part of each batch. Where do the processes have to meet?
 
 # %%
-import contextlib
-import statistics
-import time
-from functools import partial
-
-import torch
-import torch.distributed as dist
-import torch.nn.functional as F
-from torch import nn
-
 from course_lib import Link, Links, ask, check, cost, hint, machine, quiz, reveal, shared_cluster, solution
 from course_lib.data import digits, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
@@ -51,6 +41,16 @@ from course_lib.parallel.data import (
     save_checkpoint,
 )
 from course_lib.plot import gantt, lines
+
+import contextlib
+import statistics
+import time
+from functools import partial
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
 
 # %% tags=["nbval-ignore-output"]
 one, two, four = (shared_cluster(number) for number in (1, 2, 4))
@@ -1414,9 +1414,9 @@ print(trial("A5").run())
 # or on many machines. You have met every idea in it. First, who am I, and who carries the messages?
 
 # %%
-import inspect
-
 from course_lib.examples import train_ddp
+
+import inspect
 
 
 def show(function):
