@@ -88,7 +88,7 @@ def _fetched(python: str, steps: Steps) -> str | None:
     try:
         steps.run(command, "Fetching uv, which installs in seconds")
     except StepFailed as error:
-        say(f"uv cannot be had here: {error.reason} Going on with pip, which takes minutes.")
+        say(f"uv cannot be had here: {error.reason.rstrip('.')}. Going on with pip, which takes minutes.")
         return None
     return _beside(python)
 
