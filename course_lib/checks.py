@@ -8,14 +8,19 @@ from collections.abc import Iterable
 from numbers import Integral
 
 __all__ = [
+    "MOST_RANKS",
     "above_zero",
     "at_least",
+    "at_most",
     "is_number",
     "known",
     "nearest_divisor",
     "nearest_multiple",
     "not_negative",
 ]
+
+
+MOST_RANKS = 1 << 20  # ten times the largest machine there is; what is counted rank by rank still answers
 
 
 def at_least(minimum: int, **values: object) -> None:
@@ -26,6 +31,13 @@ def at_least(minimum: int, **values: object) -> None:
                 f"{name}={value!r} does not work: {name} is a whole number of at least {minimum}. "
                 f"The nearest that works is {_nearest_whole(value, minimum)}."
             )
+
+
+def at_most(maximum: int, **values: int) -> None:
+    """Raise ``ValueError`` for the first whole number above ``maximum``."""
+    for name, value in values.items():
+        if value > maximum:
+            raise ValueError(f"{name}={value!r} does not work: {name} is at most {maximum:,}. Use {maximum}.")
 
 
 def known(what: str, name: str, names: Iterable[str]) -> str:
@@ -53,8 +65,13 @@ def not_negative(**values: float) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Whether ``value`` is an int or a float, infinity included; True, False and nan are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+    """Whether ``value`` is an int or a float, infinity included; True, False, nan and 10**400 are none."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return not math.isnan(value)
+    except OverflowError:  # a whole number larger than any float
+        return False
 
 
 def nearest_multiple(value: int, of: int) -> int:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from course_lib.checked import checked
 from course_lib.checks import is_number, not_negative
 
 __all__ = ["Link"]
 
 
+@checked
 @dataclass(frozen=True)
 class Link:
     """One direction of a connection. ``Link()`` takes no time, and adds none to what the machine itself takes."""

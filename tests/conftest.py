@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
+from small_projects import no_network, project  # noqa: F401 - fixtures of the tests of set-up
 
 os.environ.setdefault("COURSE_HOME", tempfile.mkdtemp(prefix="course-home-"))  # never the learner's own
 os.environ.setdefault("COURSE_PROGRESS", "off")

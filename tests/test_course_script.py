@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import ctypes
-import importlib.machinery
-import importlib.util
 import json
 import os
 import shutil
@@ -13,102 +11,29 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-import zipfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from small_projects import (
+    HANG_LIMIT_S,
+    alive,
+    brick,
+    command,
+    load_script,
+    slow_brick,
+    start,
+    wait_for,
+)
 
-from course_lib.environment_step import SetupError, run_step
+from course_lib.environment import SetupError
+from course_lib.environment.step import run_step
 
 ROOT = Path(__file__).resolve().parent.parent
-LIBRARY = ("__init__.py", "cli.py", "environment.py", "environment_step.py", "paths.py")
-HANG_LIMIT_S = 300
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="the tests speak to processes as POSIX does"),
     pytest.mark.xdist_group("course_script"),  # each makes environments, which keeps a core busy
 ]
-
-# A build backend small enough to read: what setuptools does for the real project, without setuptools.
-BACKEND = """
-import os, zipfile
-def build_editable(folder, config_settings=None, metadata_directory=None):
-    name = "tiny-0.1-py3-none-any.whl"
-    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
-        wheel.writestr("tiny.pth", os.getcwd())
-        wheel.writestr("tiny-0.1.dist-info/METADATA", "Metadata-Version: 2.1\\nName: tiny\\nVersion: 0.1\\n")
-        wheel.writestr("tiny-0.1.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-        wheel.writestr("tiny-0.1.dist-info/RECORD", "")
-    return name
-"""
-PYPROJECT = """
-[build-system]
-requires = []
-build-backend = "backend"
-backend-path = ["."]
-[project]
-name = "tiny"
-version = "0.1"
-"""
-# Stands in for the real verb, and tells what the script has made.
-DOCTOR = """
-import importlib.util, json, os, sys
-def main(argv):
-    bricks = [name for name in ("brick_a", "brick_b") if importlib.util.find_spec(name)]
-    print(json.dumps({"argv": argv, "prefix": sys.prefix, "bricks": bricks,
-                      "virtual_env": os.environ["VIRTUAL_ENV"], "path": os.environ["PATH"].split(os.pathsep)[0]}))
-    return 7 if "--fail" in argv else 0
-"""
-
-
-def brick(project: Path, name: str) -> str:
-    """Write a wheel with one empty module; its line for requirements.txt."""
-    path = project / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{name}.py", "")
-        wheel.writestr(
-            f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
-        )
-        wheel.writestr(
-            f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
-    return f"./{path.name}\n"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A small project that the real script can set up, offline, in some seconds."""
-    folder = tmp_path / "a project"  # with a blank, as in many people's folders
-    (folder / "course_lib").mkdir(parents=True)
-    shutil.copy(ROOT / "course", folder)
-    for name in LIBRARY:
-        shutil.copy(ROOT / "course_lib" / name, folder / "course_lib")
-    (folder / "course_lib" / "doctor.py").write_text(DOCTOR)
-    (folder / "backend.py").write_text(BACKEND)
-    (folder / "pyproject.toml").write_text(PYPROJECT)
-    (folder / "requirements.txt").write_text("--no-index\n" + brick(folder, "brick_a"))
-    return folder
-
-
-def command(project: Path, *argv: str) -> list[str]:
-    return [sys.executable, str(project / "course"), *argv]
-
-
-def start(project: Path, *argv: str, **options) -> subprocess.CompletedProcess[str]:
-    options = {"capture_output": True, "text": True, "timeout": HANG_LIMIT_S} | options
-    return subprocess.run(command(project, *argv), **options)
-
-
-def load_script(project: Path) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("course_script", str(project / "course"))
-    spec = importlib.util.spec_from_loader("course_script", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
 
 
 def under_version(project: Path, version: tuple[int, int, int], *argv: str, path: str):
@@ -204,35 +129,6 @@ def test_what_makes_an_environment_unfit(project: Path) -> None:
     assert not script.ready()
 
 
-def slow_brick(project: Path) -> Path:
-    """Make the project need a package whose build tells its process id and then takes a minute."""
-    slow = project / "slow"
-    slow.mkdir()
-    (slow / "pyproject.toml").write_text(PYPROJECT)
-    body = (
-        f"import os, time; open({str(slow / 'new')!r}, 'w').write(str(os.getpid())); "
-        f"os.rename({str(slow / 'new')!r}, {str(slow / 'pid')!r}); time.sleep(60)"
-    )
-    (slow / "backend.py").write_text(f"def get_requires_for_build_wheel(*_):\n    {body}\n    return []\n")
-    (project / "requirements.txt").write_text("--no-index\n./slow\n")
-    return slow / "pid"
-
-
-def wait_for(condition, what: str, *, limit_s: float = HANG_LIMIT_S) -> None:
-    end_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end_s, f"waited {limit_s} s in vain: {what}"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and waits for its parent to notice does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (OSError, IndexError):
-        return False
-
-
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
 def test_stopped_while_pip_works(project: Path) -> None:
     pid_file = slow_brick(project)
@@ -272,7 +168,8 @@ def test_pip_fails_and_nothing_half_made_is_used(project: Path) -> None:
     first = start(project, "doctor")
     assert first.returncode == 1
     assert "No matching distribution found for no-such-brick==9.9" in first.stderr
-    assert "pip configuration" in first.stderr
+    assert "No index that was asked has no-such-brick==9.9" in first.stderr
+    assert "network" not in first.stderr
     assert "will not be used" in first.stderr
     (aside,) = project.glob(".venv.before-course-*")
     assert (aside / "mine.txt").read_text() == "a file of the learner"
@@ -324,7 +221,8 @@ def forget_to_be_root() -> None:
 def test_folder_that_cannot_be_written(project: Path) -> None:
     options = {"preexec_fn": forget_to_be_root} if os.geteuid() == 0 else {}
     project.chmod(0o555)
-    probe = subprocess.run(["touch", str(project / "probe")], capture_output=True, check=False, **options)
+    touch = [sys.executable, "-c", f"open({str(project / 'probe')!r}, 'w')"]
+    probe = subprocess.run(touch, capture_output=True, check=False, **options)
     if probe.returncode == 0:
         project.chmod(0o755)
         pytest.skip("this user may write anywhere")
@@ -397,6 +295,44 @@ def test_too_old_and_a_newer_one_takes_over(project: Path, tmp_path: Path) -> No
     assert done.returncode == 0
     assert done.stdout == f"took over: {project / 'course'} doctor --json\n"
     assert "too old" in done.stderr
+
+
+def test_too_new_and_a_tried_one_takes_over(project: Path, tmp_path: Path) -> None:
+    fake_python(
+        tmp_path / "bin", "python3.14", 'if [ "$1" = -c ]; then exit 0; fi; echo "took over: $1 $2 $3"'
+    )
+    done = under_version(project, (3, 15, 0), "doctor", "--json", path=str(tmp_path / "bin"))
+    assert done.stdout == f"took over: {project / 'course'} doctor --json\n"
+    assert "Python 3.15.0" in done.stderr
+    assert "too new" in done.stderr
+
+
+def test_too_new_and_no_other_is_said_and_tried(project: Path) -> None:
+    (project / "requirements.txt").unlink()
+    done = under_version(project, (3, 15, 0), "doctor", path="")
+    assert "newer than the course's packages, which are built for Python 3.11 to 3.14" in done.stderr
+    assert "requirements.txt is missing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [((3, 10, 9), False), ((3, 11, 0), True), ((3, 14, 7), True), ((3, 15, 0), False)],
+)
+def test_what_the_probe_of_a_python_asks(project: Path, tmp_path: Path, version, fits: bool) -> None:
+    """A real Python that takes itself for another version answers the script's question about it."""
+    driver = f"import sys; sys.version_info = {version}; sys.argv = ['-c']; exec(PROBE)"
+    fake_python(
+        tmp_path / "bin",
+        "python3.13",
+        f"""PROBE="$2" exec {sys.executable} -c "import os; PROBE = os.environ['PROBE']; {driver}" """,
+    )
+    script = load_script(project)
+    before = os.environ["PATH"]
+    os.environ["PATH"] = str(tmp_path / "bin")
+    try:
+        assert (script.fitting_python() is not None) is fits
+    finally:
+        os.environ["PATH"] = before
 
 
 def old_pythons() -> list[str]:

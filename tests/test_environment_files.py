@@ -22,6 +22,8 @@ PIN_LINES = [line for line in LINES if line and not line.startswith("#")]
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 # They come with torch's CUDA build, which asks for each by its exact version.
 CUDA = re.compile(r"(nvidia-(?!ml-py)|cuda-|triton)")
+# The first release of each Python that the course is for: the strictest that a pin can be asked to fit.
+PYTHONS = ("3.11.0", "3.12.0", "3.13.0", "3.14.0")
 # Of one system or one Python only; pip picks the version there.
 ELSEWHERE = {"pywinpty", "colorama", "appnope", "importlib-metadata", "tomli", "exceptiongroup"}
 # Pinned, and needed by some Pythons and systems but not by all.
@@ -62,7 +64,7 @@ def test_no_package_is_pinned_twice() -> None:
 def test_torch() -> None:
     assert pins()["torch"] == Version("2.13.0")
     (torch,) = [requirement for requirement in asked() if requirement.name == "torch"]
-    assert torch.specifier == SpecifierSet(">=2.11")
+    assert torch.specifier == SpecifierSet(">=2.11,<2.14")  # the releases that pass the tests
 
 
 def test_prescribed_packages_are_asked_for() -> None:
@@ -75,7 +77,8 @@ def test_every_range_holds_its_pin(requirement: Requirement) -> None:
     pin = pins().get(canonicalize_name(requirement.name))
     assert pin is not None, "pyproject.toml asks for it and requirements.txt does not pin it"
     assert pin in requirement.specifier
-    assert all(specifier.operator == ">=" for specifier in requirement.specifier), "a range, not a pin"
+    operators = {specifier.operator for specifier in requirement.specifier}
+    assert operators == ({">=", "<"} if requirement.name == "torch" else {">="}), "a range, not a pin"
 
 
 def test_first_sections_are_what_pyproject_asks_for() -> None:
@@ -131,9 +134,67 @@ def test_environment_yml() -> None:
     assert ENVIRONMENT["name"] == PROJECT["name"]
 
 
+def pythons_in_script() -> tuple[str, str]:
+    """The oldest and the newest Python that `course` takes."""
+    text = (ROOT / "course").read_text()
+    oldest, newest = re.findall(r"^(?:NEEDED|NEWEST) = \((\d+), (\d+)\)", text, re.MULTILINE)
+    return ".".join(oldest), ".".join(newest)
+
+
 def test_lowest_python_is_one_number() -> None:
-    (needed,) = re.findall(r"^NEEDED = \((\d+), (\d+)\)$", (ROOT / "course").read_text(), re.MULTILINE)
-    assert PROJECT["requires-python"] == ">=" + ".".join(needed)
+    oldest, newest = pythons_in_script()
+    assert PROJECT["requires-python"] == ">=" + oldest
+    assert (f"{oldest}.0", f"{newest}.0") == (PYTHONS[0], PYTHONS[-1])
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert {oldest, newest} <= set(workflow["jobs"]["test"]["strategy"]["matrix"]["python"])
+
+
+# --- One set of pins for every Python ------------------------------------------------------------------------------
+
+
+def pinned_here() -> list[importlib.metadata.Distribution]:
+    """The pinned packages of this environment; only where it holds exactly the pins can they speak for them."""
+    found = []
+    for name, version in pins().items():
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            if name in SOMETIMES:
+                continue
+            pytest.skip(f"this environment was not made from requirements.txt: it lacks {name}")
+        if Version(Version(distribution.version).public) != version:
+            pytest.skip(f"this environment was not made from requirements.txt: {name} {distribution.version}")
+        found.append(distribution)
+    return found
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_pin_is_for_every_python(python: str) -> None:
+    """What each release says of itself: a pin that needs 3.11.5 fails on the 3.11.2 of Debian 12."""
+    unfit = {
+        distribution.name: needed
+        for distribution in pinned_here()
+        if (needed := distribution.metadata.get("Requires-Python")) and python not in SpecifierSet(needed)
+    }
+    assert not unfit
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_pins_hold_together_under_every_python(python: str) -> None:
+    """What they ask of each other there is pinned, at a version that they accept."""
+    there = {"python_full_version": python, "python_version": ".".join(python.split(".")[:2]), "extra": ""}
+    wrong = []
+    for distribution in pinned_here():
+        for line in distribution.requires or []:
+            needs = Requirement(line)
+            name = canonicalize_name(needs.name)
+            if needs.marker is not None and not needs.marker.evaluate(there):
+                continue
+            if name not in pins() and not CUDA.match(name) and name not in ELSEWHERE:
+                wrong.append(f"{distribution.name} needs {line}, which is not pinned")
+            elif name in pins() and pins()[name] not in needs.specifier:
+                wrong.append(f"{distribution.name} needs {line}, and {pins()[name]} is pinned")
+    assert not wrong
 
 
 def test_build_needs_are_met_by_the_pins() -> None:

@@ -15,6 +15,7 @@ from course_lib.bench.options import bench_parser, open_table
 from course_lib.bench.table import Table
 from course_lib.cluster import Cluster, Rank
 from course_lib.meter.stopwatch import Comparison
+from course_lib.meter.together import flat_collective
 from course_lib.meter.units import bytes_text
 
 if TYPE_CHECKING:
@@ -82,11 +83,11 @@ def _both(me: Rank, name: str, buffer: torch.Tensor) -> tuple[Callable[[], objec
             lambda: ours.all_reduce(me, buffer, algorithm=algorithm, out=buffer),
         ),
         "reduce_scatter": (
-            lambda: dist.reduce_scatter_tensor(part, buffer),
+            lambda: flat_collective("reduce_scatter")(part, buffer),
             lambda: ours.reduce_scatter(me, buffer, out=part),
         ),
         "all_gather": (
-            lambda: dist.all_gather_into_tensor(buffer, part),
+            lambda: flat_collective("all_gather")(buffer, part),
             lambda: ours.all_gather(me, part, out=buffer),
         ),
         "broadcast": (

@@ -31,19 +31,13 @@ __all__ = [
 
 
 def _prepare_notebook() -> None:
-    """In a notebook: give it ``%%ranks``, and have the fork server import torch while the learner reads."""
+    """In a notebook's cell: give it ``%%ranks``, and have the fork server import torch while the learner reads."""
     import sys
 
-    if "IPython" not in sys.modules:
-        return
-    from IPython import get_ipython
+    if "IPython" in sys.modules:
+        from course_lib.cluster import notebook
 
-    shell = get_ipython()
-    if shell is not None:
-        from course_lib.cluster import magic, processes
-
-        magic.register(shell)
-        processes.warm()
+        notebook.prepare()
 
 
 _prepare_notebook()

@@ -20,6 +20,7 @@ _OF_C10D = (
         "all_gather",
         "all_gather_into_tensor",
         "all_gather_object",
+        "all_gather_single",
         "all_reduce",
         "all_to_all",
         "all_to_all_single",
@@ -31,9 +32,10 @@ _OF_C10D = (
         "broadcast_object_list",
         "destroy_process_group",
         "gather",
+        "gather_single",
     ),
     *("get_rank", "get_world_size", "irecv", "is_initialized", "isend", "new_group", "recv", "reduce"),
-    *("reduce_scatter", "reduce_scatter_tensor", "scatter", "send"),
+    *("reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter", "send"),
 )
 _PLACES: dict[str, tuple[str, ...]] = {
     "torch.distributed": _OF_C10D,

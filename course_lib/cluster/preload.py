@@ -2,6 +2,9 @@
 
 ``torch._dynamo`` is here because the first optimizer step imports it (0.8 s in every rank otherwise); the others
 because a lesson uses them. Nothing here touches CUDA: a process that has cannot be forked.
+
+It happens beside the notebook, while the learner reads: so it prints nothing, leaves an interrupt to the notebook, and
+ends when the notebook has ended.
 """
 
 from __future__ import annotations
@@ -10,8 +13,11 @@ import contextlib
 import gc
 import importlib
 import os
+import signal
+import threading
+from collections.abc import Iterator
 
-os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # ask the driver, open no context
+__all__ = ["MODULES", "load"]
 
 MODULES = (
     "torch",
@@ -28,9 +34,62 @@ MODULES = (
     "course_lib.cluster.shaping",
 )
 
-for _name in MODULES:
-    with contextlib.suppress(ImportError):  # an older torch may lack one; a rank then imports it when needed
-        importlib.import_module(_name)
 
-gc.collect()
-gc.freeze()  # the collector then leaves these objects alone, and their memory pages stay shared between ranks
+def load(modules: tuple[str, ...] = MODULES) -> None:
+    """Import them. What cannot be imported is left to the rank that needs it, which can say why."""
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # ask the driver, open no context
+    owner = os.getppid() if hasattr(os, "getppid") else 0
+    with _in_silence(), _without_collector(), _deaf_to_interrupts():
+        for name in modules:
+            if owner and os.getppid() != owner:
+                os._exit(0)  # the notebook is gone: nobody will ask for ranks
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+    gc.freeze()  # the collector then leaves these objects alone, and their memory pages stay shared between ranks
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Imports make objects to keep; a fifth of their time would go into looking for some to throw away."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _in_silence() -> Iterator[None]:
+    """Send what is printed, by C++ too, nowhere: it would land in the cell that the learner reads."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a process without standard output has nothing to silence
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            stack.callback(os.close, nowhere)
+            for number in (1, 2):
+                kept = os.dup(number)
+                stack.callback(os.close, kept)
+                stack.callback(os.dup2, kept, number)
+                os.dup2(nowhere, number)
+        yield
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Jupyter's interrupt reaches every process of the notebook's group, and would end an import half-way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(
+        signal, "pthread_sigmask"
+    ):  # `processes` has held interrupts back; one that waits is dropped here
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+load()

@@ -38,7 +38,7 @@ def warm() -> None:
         from multiprocessing import forkserver
 
         _context()
-        with held_back(), _starting, _plain_start():
+        with held_back(), _starting, _plain_start(), _born_deaf():
             forkserver.ensure_running()
 
 
@@ -108,7 +108,7 @@ def start(place: Place, context: Context) -> RankProcess:
     process = _context().Process(
         target=serve, args=(place, context, its_work, its_watch), name=f"rank-{place.rank}", daemon=False
     )
-    with _starting, _without_main_script(), _plain_start():
+    with _starting, _without_main_script(), _plain_start(), _born_deaf():
         process.start()
     its_work.close()
     its_watch.close()
@@ -161,6 +161,25 @@ def _plain_start() -> Iterator[None]:
         del os.environ["PYTHONSAFEPATH"]
         if safe is not None:
             os.environ["PYTHONSAFEPATH"] = safe
+
+
+@contextlib.contextmanager
+def _born_deaf() -> Iterator[None]:
+    """Have a fork server that starts here begin with interrupts held back; ``preload`` takes over from there.
+
+    Jupyter's interrupt is for the notebook, and reaches every process of its group, also one that has just begun.
+    """
+    if _method() != "forkserver":
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # it comes first, and its start would let interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _replace_a_server_without_socket() -> None:

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from course_lib.checked import checked
+from course_lib.checks import at_least
 from course_lib.cost.architectures import TransformerSizes
 from course_lib.meter.shapes import Conv2d, Layer, Linear
 
@@ -24,6 +26,7 @@ __all__ = ["Saved", "activation_bytes", "conv_activations", "transformer_activat
 _LOSS_BYTES = 4  # cross-entropy keeps the sum of its weights, one float32
 
 
+@checked
 @dataclass(frozen=True)
 class Saved:
     """One thing that the forward pass keeps, and its size."""
@@ -31,12 +34,17 @@ class Saved:
     name: str
     size_bytes: int
 
+    def __post_init__(self) -> None:
+        at_least(0, size_bytes=self.size_bytes)
 
+
+@checked
 def activation_bytes(saved: Iterable[Saved]) -> int:
     """The bytes of all of ``saved`` together."""
     return sum(item.size_bytes for item in saved)
 
 
+@checked
 def transformer_activations(
     config: TransformerSizes,
     *,
@@ -56,6 +64,7 @@ def transformer_activations(
     if config.dropout:
         raise ValueError(f"dropout is {config.dropout}; this formula knows models without: set it to 0.")
     length = config.context_length if length is None else length
+    at_least(1, batch_size=batch_size, length=length)
     n = batch_size * length
     residual = Saved("input", 4 * n * config.width)
     saved = [Saved("stem: positions", 8 * length)]
@@ -105,6 +114,7 @@ def _weight_copies(name: str, num_weights: int, autocast: bool) -> list[Saved]:
     return [Saved(f"{name}: bfloat16 weights", 2 * num_weights)] if autocast else []
 
 
+@checked
 def conv_activations(
     layers: Sequence[Layer],
     *,
@@ -123,7 +133,7 @@ def conv_activations(
     """
     size = 2 if autocast else 4
     convolutions = [layer for layer in layers if isinstance(layer, Conv2d)]
-    head = layers[-1]
+    head = layers[-1] if layers else None
     if len(convolutions) != len(layers) - 1 or not isinstance(head, Linear):
         raise ValueError(
             "conv_activations reads convolutions and then one linear layer; "

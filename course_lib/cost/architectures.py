@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import ceil
 from typing import Protocol
 
+from course_lib.checked import checked
+from course_lib.checks import at_least
 from course_lib.meter.shapes import Attention, Conv2d, Layer, Linear
 
 __all__ = ["TransformerSizes", "cnn_layers", "transformer_layers", "transformer_parameters"]
@@ -41,11 +43,13 @@ class TransformerSizes(Protocol):
     def tied(self) -> bool: ...
 
 
+@checked
 def transformer_layers(
     config: TransformerSizes, *, batch_size: int, length: int | None = None
 ) -> tuple[Layer, ...]:
     """A ``Transformer`` reading ``batch_size`` sequences of ``length`` tokens (by default the context)."""
     length = config.context_length if length is None else length
+    at_least(1, batch_size=batch_size, length=length)
     rows, width, heads = batch_size * length, config.width, config.num_heads
     layers: list[Layer] = []
     for i in range(config.num_layers):
@@ -62,6 +66,7 @@ def transformer_layers(
     return (*layers, Linear("head.w_vocab", rows, width, config.vocab_size))
 
 
+@checked
 def transformer_parameters(config: TransformerSizes) -> tuple[int, ...]:
     """The size of each parameter tensor of a ``Transformer``: their sum is its number of parameters."""
     width, norm = config.width, [config.width] * (1 + config.bias)
@@ -74,6 +79,7 @@ def transformer_parameters(config: TransformerSizes) -> tuple[int, ...]:
     return (*sizes, *(norm * (2 * config.num_layers + 1)))
 
 
+@checked
 def cnn_layers(
     *,
     batch_size: int,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from course_lib.checked import checked
 from course_lib.checks import at_least, known, not_negative
 from course_lib.cost.network import Network
 from course_lib.cost.rounds import ALGORITHMS, Round, rounds_of
@@ -58,12 +59,14 @@ class CollectiveCost:
         return self.algorithm_bandwidth_bytes_per_s * bus_factor(self.collective, self.num_ranks)
 
 
+@checked
 def algorithms_of(collective: str) -> tuple[str, ...]:
     """Names that ``collective_cost`` takes for this collective, its usual one first."""
     names = tuple(ALGORITHMS[known("collective", collective, COLLECTIVES)])
     return (*names, "hierarchical") if collective in HIERARCHICAL else names
 
 
+@checked
 def bus_factor(collective: str, num_ranks: int) -> float:
     """By how much the bottleneck link's load differs from the buffer, at best: bus bandwidth over algorithm
     bandwidth.
@@ -77,6 +80,7 @@ def bus_factor(collective: str, num_ranks: int) -> float:
     return 1.0 if collective in ("broadcast", "reduce", "send") else (n - 1) / n
 
 
+@checked
 def collective_cost(
     collective: str,
     size_bytes: float,

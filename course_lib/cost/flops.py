@@ -11,17 +11,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
+from course_lib.checked import checked
+from course_lib.checks import at_least, not_negative
 from course_lib.meter.shapes import Attention, Conv2d, Layer, Linear
 
 __all__ = ["Flops", "flops", "mfu", "six_n_flops"]
 
 
+@checked
 @dataclass(frozen=True)
 class Flops:
     """Operations of a forward pass and of the backward pass that follows it."""
 
     forward: int
     backward: int
+
+    def __post_init__(self) -> None:
+        at_least(0, forward=self.forward, backward=self.backward)
 
     @property
     def total(self) -> int:
@@ -32,6 +38,7 @@ class Flops:
         return Flops(self.forward + other.forward, self.backward + other.backward)
 
 
+@checked
 def flops(layers: Layer | Iterable[Layer], *, attention_recomputed: bool = False) -> Flops:
     """FLOPs of one training step over ``layers``.
 
@@ -68,6 +75,7 @@ def _attention(layer: Attention, recomputed: bool) -> Flops:
     return Flops(2 * matmul, (5 if recomputed else 4) * matmul)
 
 
+@checked
 def six_n_flops(num_parameters: int, num_tokens: int) -> int:
     """The rule of thumb for a transformer's step: six operations per parameter and token.
 
@@ -75,9 +83,11 @@ def six_n_flops(num_parameters: int, num_tokens: int) -> int:
     embedding tables, which do no arithmetic. Source: Kaplan et al., "Scaling Laws for Neural Language
     Models", 2020, section 2.1.
     """
+    at_least(0, num_parameters=num_parameters, num_tokens=num_tokens)
     return 6 * num_parameters * num_tokens
 
 
+@checked
 def mfu(num_flops: float, *, step_time_s: float, peak_flops_per_s: float) -> float:
     """Model FLOPs utilisation: the share of the machine's rate that a step turned into the model's own
     arithmetic.
@@ -85,6 +95,7 @@ def mfu(num_flops: float, *, step_time_s: float, peak_flops_per_s: float) -> flo
     ``num_flops`` leaves recomputation out, so that a slower way to the same step never looks better. Source:
     Chowdhery et al., "PaLM", 2022, appendix B. Raises ValueError for a time or a rate that is not above zero.
     """
+    not_negative(num_flops=num_flops)
     for name, value in (("step_time_s", step_time_s), ("peak_flops_per_s", peak_flops_per_s)):
         if not value > 0:
             raise ValueError(f"{name} is {value}; it must be above zero.")

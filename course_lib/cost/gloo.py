@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from course_lib.checked import checked
 from course_lib.checks import at_least, known, not_negative
 from course_lib.meter.together import Together
 
@@ -41,6 +42,7 @@ class GlooTime:
         return self.call_s + self.messages_s + self.adding_s + self.copies_s
 
 
+@checked
 def gloo_time(
     collective: str, size_bytes: float, *, num_ranks: int, together: Sequence[Together]
 ) -> GlooTime:

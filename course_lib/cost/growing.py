@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.checked import checked
 from course_lib.checks import above_zero, not_negative
 
 __all__ = ["A100_ALL_REDUCE", "GrowingLatency", "fit_growing_latency"]
@@ -39,6 +40,7 @@ A100_ALL_REDUCE = (
 )
 
 
+@checked
 @dataclass(frozen=True)
 class GrowingLatency:
     """A fitted curve: ``bandwidth_bytes_per_s`` is size over time in the limit, not the link's own."""
@@ -60,11 +62,16 @@ class GrowingLatency:
         return self.latency_per_doubling_s * _doublings(size_bytes) + size_bytes / self.bandwidth_bytes_per_s
 
 
+@checked
 def fit_growing_latency(samples: Sequence[tuple[float, float]]) -> GrowingLatency:
     """Fit both numbers to (size in bytes, time in seconds) pairs, by least squares of the relative error.
 
     Needs two different sizes at least, all of 2 KiB or more, and times above zero: else ValueError.
     """
+    if not samples:
+        raise ValueError(
+            "samples=[] does not work: two numbers need two samples of different sizes at least."
+        )
     sizes, times = (np.array(column, dtype=float) for column in zip(*samples, strict=True))
     if len(set(sizes)) < 2:
         raise ValueError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from course_lib.checked import checked
 from course_lib.checks import above_zero, at_least, known
 from course_lib.cost.network import Network
 from course_lib.link import Link
@@ -30,6 +31,7 @@ LINKS = {
 }
 
 
+@checked
 @dataclass(frozen=True)
 class MachineSpec:
     """One machine, a node of a cluster: its devices and its links.
@@ -135,6 +137,7 @@ MACHINES = {
 }
 
 
+@checked
 def machine_spec(name: str) -> MachineSpec:
     """A machine by name. Raises ValueError with the names there are."""
     return MACHINES[known("machine", name, MACHINES)]

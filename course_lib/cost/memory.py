@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from course_lib.checked import checked
+from course_lib.checks import at_least
+
 __all__ = ["DTYPE_BYTES", "OPTIMIZERS", "PRECISIONS", "StateBytes", "model_state", "precision_state"]
 
 DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
@@ -28,6 +31,7 @@ PRECISIONS = {
 }
 
 
+@checked
 @dataclass(frozen=True)
 class StateBytes:
     """Bytes by purpose.
@@ -39,6 +43,10 @@ class StateBytes:
     gradients: int
     optimizer: int
     master: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(0, parameters=self.parameters, gradients=self.gradients)
+        at_least(0, optimizer=self.optimizer, master=self.master)
 
     @property
     def total(self) -> int:
@@ -55,6 +63,7 @@ class StateBytes:
         return {kind: size for kind, size in kinds.items() if size}
 
 
+@checked
 def model_state(
     num_parameters: int,
     *,
@@ -76,6 +85,7 @@ def model_state(
     >>> model_state(1000, optimizer="adamw", num_tensors=2)
     StateBytes(parameters=4000, gradients=4000, optimizer=8008, master=0)
     """
+    at_least(0, num_parameters=num_parameters, num_tensors=num_tensors)
     trainable = num_parameters if num_trainable is None else num_trainable
     if not 0 <= trainable <= num_parameters:
         raise ValueError(
@@ -93,6 +103,7 @@ def model_state(
     )
 
 
+@checked
 def precision_state(
     num_parameters: int, *, precision: str, optimizer: str = "adamw", num_tensors: int = 0
 ) -> StateBytes:

@@ -12,12 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
-from course_lib.checks import at_least
+from course_lib.checked import checked
+from course_lib.checks import MOST_RANKS, at_least, at_most
 from course_lib.link import Link
 
 __all__ = ["Network"]
 
 
+@checked
 @dataclass(frozen=True)
 class Network:
     """Ranks and the links between them. Make one with ``uniform``, ``nodes`` or ``from_matrix``.
@@ -33,6 +35,11 @@ class Network:
     ranks_per_node: int = 0  # 0: all ranks on one node
     ports_per_node: int = 1
     matrix: tuple[tuple[Link | None, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        at_least(1, num_ranks=self.num_ranks, ports_per_node=self.ports_per_node)
+        at_least(0, ranks_per_node=self.ranks_per_node)
+        at_most(MOST_RANKS, num_ranks=self.num_ranks)
 
     @classmethod
     def uniform(cls, num_ranks: int, link: Link) -> Network:

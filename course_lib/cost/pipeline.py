@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from course_lib.checked import checked
 from course_lib.checks import not_negative
 from course_lib.cost.network import Network
 from course_lib.link import Link
@@ -36,6 +37,7 @@ __all__ = ["INSTANT", "simulate"]
 INSTANT = Link(0.0, float("inf"))
 
 
+@checked
 def simulate(
     schedule: Schedule,
     times: StageTimes | Sequence[StageTimes],

@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from course_lib.checked import checked
+from course_lib.checks import MOST_RANKS, at_least, at_most, known, not_negative
+
 __all__ = ["ALGORITHMS", "Round", "rounds_of"]
 
 
@@ -41,11 +44,17 @@ class Round:
 Rounds = tuple[Round, ...]
 
 
+@checked
 def rounds_of(collective: str, algorithm: str, num_ranks: int, size_bytes: float) -> Rounds:
     """The rounds of a collective whose root, where it has one, is rank 0. None of them for one rank.
 
-    ``ALGORITHMS`` lists what there is; the caller has checked its arguments.
+    ``ALGORITHMS`` lists what there is. Raises ``ValueError`` for another, and for fewer than one rank.
     """
+    known("collective", collective, ALGORITHMS)
+    known(f"algorithm of {collective}", algorithm, ALGORITHMS[collective])
+    at_least(1, num_ranks=num_ranks)
+    at_most(MOST_RANKS, num_ranks=num_ranks)
+    not_negative(size_bytes=size_bytes)
     return ALGORITHMS[collective][algorithm](num_ranks, size_bytes) if num_ranks > 1 else ()
 
 

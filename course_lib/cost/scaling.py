@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.checks import above_zero, at_least, known, not_negative
+from course_lib.checked import checked
+from course_lib.checks import MOST_RANKS, above_zero, at_least, at_most, known, not_negative
 from course_lib.cost.step import StepTime, ddp_step
 
 __all__ = ["ScalingPoint", "break_even_bandwidth_bytes_per_s", "scaling_curve"]
@@ -25,6 +26,7 @@ class ScalingPoint:
     speedup: float
 
 
+@checked
 def scaling_curve(
     ranks: Sequence[int],
     bucket_bytes: Sequence[float],
@@ -43,11 +45,13 @@ def scaling_curve(
     batches on a GPU do not.
     """
     known("kind", kind, ("strong", "weak"))
+    not_negative(forward_s=forward_s, backward_s=backward_s, optimizer_s=optimizer_s)
     one_s = forward_s + backward_s + optimizer_s
     above_zero(time_of_the_step_on_one_rank_s=one_s)
     points = []
     for num_ranks in ranks:
         at_least(1, num_ranks=num_ranks)
+        at_most(MOST_RANKS, num_ranks=num_ranks)
         share = 1 / num_ranks if kind == "strong" else 1.0
         step = ddp_step(
             bucket_bytes,
@@ -62,6 +66,7 @@ def scaling_curve(
     return tuple(points)
 
 
+@checked
 def break_even_bandwidth_bytes_per_s(
     bucket_bytes: Sequence[float], *, num_ranks: int, backward_s: float, latency_s: float = 0.0
 ) -> float:
@@ -71,6 +76,7 @@ def break_even_bandwidth_bytes_per_s(
     bandwidth helps then, but fewer and larger buckets do. 0 for one rank.
     """
     at_least(1, num_ranks=num_ranks)
+    at_most(MOST_RANKS, num_ranks=num_ranks)
     above_zero(backward_s=backward_s)
     not_negative(latency_s=latency_s)
     steps = 2 * (num_ranks - 1)

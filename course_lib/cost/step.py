@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from course_lib.checked import checked
 from course_lib.checks import at_least, not_negative
 
 __all__ = ["Bucket", "StepTime", "ddp_buckets", "ddp_step"]
@@ -51,6 +52,7 @@ class StepTime:
         return self.communication_s - self.exposed_s
 
 
+@checked
 def ddp_buckets(
     tensor_bytes: Sequence[int], *, bucket_cap_bytes: int = 25 * _MIB, first_bucket_bytes: int = _MIB
 ) -> tuple[int, ...]:
@@ -71,6 +73,7 @@ def ddp_buckets(
     return tuple(buckets + ([filled] if filled else []))
 
 
+@checked
 def ddp_step(
     bucket_bytes: Sequence[float],
     *,
@@ -97,7 +100,9 @@ def ddp_step(
     for size_bytes, share in zip(bucket_bytes, shares, strict=True):
         ready_s = share * backward_s
         start_s = max(ready_s, free_s)
-        free_s = start_s + all_reduce_time_s(size_bytes)
+        time_s = all_reduce_time_s(size_bytes)
+        not_negative(**{"all_reduce_time_s(...)": time_s})
+        free_s = start_s + time_s
         buckets.append(Bucket(size_bytes, ready_s, start_s, free_s))
     communication_s = sum(bucket.end_s - bucket.start_s for bucket in buckets)
     beyond_s = max(0.0, free_s - backward_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from course_lib.checked import checked
+from course_lib.checks import at_least
 from course_lib.cost.activations import activation_bytes, block_activations, transformer_activations
 from course_lib.cost.architectures import TransformerSizes, transformer_parameters
 from course_lib.cost.memory import precision_state
@@ -11,6 +13,7 @@ __all__ = ["STEP_PRECISIONS", "transformer_memory"]
 STEP_PRECISIONS = ("float32", "bfloat16 autocast")
 
 
+@checked
 def transformer_memory(
     config: TransformerSizes,
     *,
@@ -32,6 +35,7 @@ def transformer_memory(
     if precision not in STEP_PRECISIONS:
         raise ValueError(f"precision is {precision!r}; this formula knows {', '.join(STEP_PRECISIONS)}.")
     length = config.context_length if length is None else length
+    at_least(1, batch_size=batch_size, length=length)
     autocast = precision == "bfloat16 autocast"
     sizes = transformer_parameters(config)
     state = precision_state(sum(sizes), precision=precision, optimizer=optimizer, num_tensors=len(sizes))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.cost.architectures import TransformerSizes
 from course_lib.cost.collectives import bus_factor, collective_cost
@@ -42,6 +43,7 @@ class SplitCollective:
         return bus_factor(self.collective, num_ranks) * self.size_bytes
 
 
+@checked
 def block_collectives(
     config: TransformerSizes,
     *,
@@ -58,6 +60,7 @@ def block_collectives(
     ``w_down``) has its gradients all-reduced: small messages, which cost latency.
     """
     length = config.context_length if length is None else length
+    at_least(1, batch_size=batch_size, length=length, itemsize=itemsize)
     stream_bytes = itemsize * batch_size * length * config.width
     column_bytes = itemsize * config.width
     calls = []
@@ -75,6 +78,7 @@ def block_collectives(
     return tuple(calls)
 
 
+@checked
 def split_transformer_collectives(
     config: TransformerSizes,
     *,
@@ -97,6 +101,7 @@ def split_transformer_collectives(
         regather=regather,
         itemsize=itemsize,
     )
+    at_least(1, batch_size=batch_size, length=length, itemsize=itemsize)
     stream_bytes = itemsize * batch_size * length * config.width
     number_bytes = max(itemsize, 4) * batch_size * length
     forward = [
@@ -118,12 +123,14 @@ def split_transformer_collectives(
     return (*forward, *backward)
 
 
+@checked
 def collectives_sent_bytes(calls: Iterable[SplitCollective], num_ranks: int) -> float:
     """What each rank sends in all of ``calls``, by rings."""
     at_least(1, num_ranks=num_ranks)
     return sum(call.sent_bytes(num_ranks) for call in calls)
 
 
+@checked
 def collectives_time_s(
     calls: Iterable[SplitCollective], network: Network | Link, *, num_ranks: int | None = None
 ) -> float:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.cost.architectures import TransformerSizes
 
@@ -37,6 +38,7 @@ class ActivationTerm:
     why: str  # they differ
 
 
+@checked
 def published_activation_bytes(
     *,
     length: int,
@@ -57,6 +59,7 @@ def published_activation_bytes(
     return length * batch_size * width * (outside + 24 / t + scores / t)
 
 
+@checked
 def explained_activations(
     config: TransformerSizes,
     *,

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
+from course_lib.checked import checked
+
 __all__ = ["Digits", "digits"]
 
 
@@ -24,6 +26,7 @@ class Digits(NamedTuple):
     test: TensorDataset
 
 
+@checked
 def digits(*, test_share: float = 0.2, seed: int = 0) -> Digits:
     """Load the digits, cut into a training and a test part by ``seed``: ``train, test = digits()``.
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 
 __all__ = ["GeneratedImages", "generated_images"]
@@ -52,6 +53,7 @@ class GeneratedImages(Dataset[tuple[Tensor, int]]):
         return torch.from_numpy(strength * stripes + _GRAIN * grain), label  # (C, H, W)
 
 
+@checked
 def generated_images(
     num_images: int, size: int = 32, *, num_classes: int = 10, channels: int = 3, seed: int = 0
 ) -> GeneratedImages:

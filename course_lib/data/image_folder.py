@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class ImageFolder(Dataset[tuple[Tensor, int]]):
         return found
 
 
+@checked
 def image_folder(
     path: str | Path, size: int = 224, *, on_damaged: Literal["raise", "skip"] = "raise"
 ) -> ImageFolder:

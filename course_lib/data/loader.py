@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
-from course_lib.checks import at_least
+from course_lib.checks import above_zero, at_least, at_most
 from course_lib.devices.container_limits import usable_cores
 
 __all__ = ["loader"]
+
+_LARGEST_SEED = 2**63 - 1
 
 
 def loader(
@@ -42,6 +44,10 @@ def loader(
 
     ``ValueError`` for a batch size or a number of workers that cannot work.
     """
+    _check_dataset(dataset)
+    at_least(0, seed=seed)
+    at_most(_LARGEST_SEED, seed=seed)
+    above_zero(timeout_s=timeout_s)
     num_examples = len(dataset)  # type: ignore[arg-type]  # Dataset promises no length; all of ours have one
     _check_batch_size(batch_size, num_examples, drop_last)
     _check_workers(workers)
@@ -88,6 +94,16 @@ def _context() -> str | None:
     and leaves the parent's GPUs alone. Elsewhere than on Linux the system's own way is kept.
     """
     return "fork" if sys.platform == "linux" else None
+
+
+def _check_dataset(dataset: object) -> None:
+    if isinstance(dataset, str | bytes | dict) or not all(
+        hasattr(dataset, name) for name in ("__len__", "__getitem__")
+    ):
+        raise TypeError(
+            f"dataset={dataset!r} does not work: it has a length and gives items by number, as a list does and "
+            "torch's map-style data sets do."
+        )
 
 
 def _check_batch_size(batch_size: int, num_examples: int, drop_last: bool) -> None:

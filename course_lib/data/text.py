@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 
 __all__ = ["ByteTokenizer", "TextParts", "TextWindows", "documentation_text", "documentation_windows"]
@@ -48,6 +49,7 @@ class ByteTokenizer:
         return bytes(tokens.tolist()).decode(errors="replace")
 
 
+@checked
 class TextWindows(Dataset[tuple[Tensor, Tensor]]):
     """A row of tokens seen through windows: item i is ``(inputs, targets)``, each (T,) int64.
 
@@ -87,6 +89,7 @@ class TextParts(NamedTuple):
     test: TextWindows
 
 
+@checked
 def documentation_windows(length: int = 64, *, test_share: float = 0.1) -> TextParts:
     """Python's documentation in windows of bytes: ``train, test = documentation_windows(64)``.
 

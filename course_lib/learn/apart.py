@@ -9,8 +9,10 @@ was seen. An answer that cannot travel is tried here, as :func:`~course_lib.lear
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from course_lib.learn.compare import Compare, difference
 from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted
+from course_lib.learn.guard import running_on, threads_of_a_person
 from course_lib.learn.judge import by_cases
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CasesApart", "by_cases_apart"]
 
-_LIMIT_S = 20.0  # of each case
+_LIMIT_S = 20.0  # of all cases together
 _LEFT_THREAD = "a thread that your code started still runs; it was ended with its process"
 
 _cluster: Cluster | None = None
@@ -43,8 +46,8 @@ def by_cases_apart(
 ) -> CasesApart:
     """``by_cases`` for answers that start threads, may loop for ever or may end their process.
 
-    What ``call`` returns travels back, so it should be plain data. ``limit_s`` bounds each case, in seconds in which
-    the machine let the answer run.
+    What ``call`` returns travels back, so it should be plain data. ``limit_s`` bounds all cases together, in seconds
+    in which the machine let the answer run.
     """
     one_by_one = {"call": call, "compare": compare, "changes": changes}
     return CasesApart(tuple(cases), one_by_one, limit_s)
@@ -60,54 +63,44 @@ class CasesApart:
     has_own_limit: bool = True
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        called: set[str] = set()
-        outcomes: list[Outcome] = []
-        for case in self.cases:
-            outcome, seen, may_go_on = self._try(case, answer, forbidden)
-            outcomes.append(outcome)
-            called.update(seen)
-            if not may_go_on:
-                break  # it would end its process again, or wait out another limit
-        return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
-
-    def _try(
-        self, case: Case, answer: Any, forbidden: tuple[str, ...]
-    ) -> tuple[Outcome, tuple[str, ...], bool]:
-        """What came of one case, which forbidden functions were called, and whether the next may be tried."""
-        from course_lib.cluster import NotSendable, RankError, RankTimeout
+        """All cases in one call; where it does not come back, a file tells which of them was under way."""
+        from course_lib.cluster import NotSendable, RankError
 
         cluster = _warm_cluster()
         if cluster is None:
-            return self._try_here(case, answer, forbidden)
-        try:
-            run = cluster.call(
-                _on_the_rank,
-                (case, self.options, answer, forbidden),
-                timeout_s=self.limit_s,
-                show=False,
-            )
-        except NotSendable:
-            return self._try_here(case, answer, forbidden)
-        except RankError as error:
-            _pass_on_text(error.run)
-            if isinstance(error, RankTimeout):
-                return Outcome(case.label, None, error=_never_ended(error, self.limit_s)), (), False
-            failure = error.failure
-            if failure is None or failure.kind == "unsendable":  # it ended well there, and so it may run here
-                return self._try_here(case, answer, forbidden)
-            if isinstance(failure.exception, NotAttempted | NotAnAnswer):
-                raise failure.exception from None
-            return Outcome(case.label, None, error=_ended(failure)), (), False
+            return self._here(answer, forbidden)
+        with tempfile.NamedTemporaryFile(prefix="check-") as begun:
+            work = (self.cases, self.options, answer, forbidden, begun.name)
+            try:
+                run = cluster.call(_on_the_rank, work, timeout_s=self.limit_s, show=False)
+            except NotSendable:
+                return self._here(answer, forbidden)
+            except RankError as error:
+                case = self.cases[max(0, os.path.getsize(begun.name) - 1)]
+                return self._after(error, case, answer, forbidden)
         _pass_on_text(run)
-        outcome, seen = run[0]
-        left_a_thread = any("left its thread" in line for line in run.left)
-        return _with_left(_with_source(outcome), run.left, left_a_thread), seen, not left_a_thread
+        outcomes, called = run[0]
+        outcomes = _with_left([_with_source(outcome) for outcome in outcomes], run.left)
+        return Evidence(tuple(outcomes), answer=answer, called=called)
 
-    def _try_here(
-        self, case: Case, answer: Any, forbidden: tuple[str, ...]
-    ) -> tuple[Outcome, tuple[str, ...], bool]:
-        evidence = by_cases([case], **self.options)(answer, forbidden)
-        return evidence.outcomes[0], evidence.called, True
+    def _here(self, answer: Any, forbidden: tuple[str, ...]) -> Evidence:
+        return by_cases(self.cases, **self.options)(answer, forbidden)
+
+    def _after(self, error: RankError, case: Case, answer: Any, forbidden: tuple[str, ...]) -> Evidence:
+        """What is to be said of a call that did not come back from ``case``."""
+        from course_lib.cluster import RankTimeout
+
+        failure = error.failure
+        if (
+            failure is not None and failure.kind == "unsendable"
+        ):  # it ended well there, and so it may run here
+            return self._here(answer, forbidden)
+        _pass_on_text(error.run)
+        if failure is not None and isinstance(failure.exception, NotAttempted | NotAnAnswer):
+            raise failure.exception from None
+        is_late = isinstance(error, RankTimeout) or failure is None
+        raised = _never_ended(error, self.limit_s) if is_late else _ended(failure)
+        return Evidence((Outcome(case.label, None, error=raised),), answer=answer)
 
 
 def _warm_cluster() -> Cluster | None:
@@ -135,11 +128,38 @@ def _nothing(me: Any) -> None:
 
 
 def _on_the_rank(
-    me: Any, case: Case, options: Mapping[str, Any], answer: Any, forbidden: tuple[str, ...]
-) -> tuple[Outcome, tuple[str, ...]]:
-    """Runs on the rank: the outcome, and which forbidden functions were called."""
-    evidence = by_cases([case], **options)(answer, forbidden)
-    return evidence.outcomes[0], evidence.called
+    me: Any,
+    cases: Sequence[Case],
+    options: Mapping[str, Any],
+    answer: Any,
+    forbidden: tuple[str, ...],
+    begun: str,
+) -> tuple[list[Outcome], tuple[str, ...]]:
+    """Runs on the rank: outcomes, to the first case that leaves a thread, and which forbidden functions were called.
+
+    The file ``begun`` grows by a byte with each case that begins.
+    """
+    outcomes: list[Outcome] = []
+    called: set[str] = set()
+    threads = threads_of_a_person()
+    with open(begun, "ab", buffering=0) as file:
+        for case in cases:
+            file.write(b".")
+            evidence = by_cases([case], **options)(answer, forbidden)
+            outcomes += evidence.outcomes
+            called.update(evidence.called)
+            if running_on(threads):
+                outcomes[-1] = _with_thread(outcomes[-1])
+                break
+    return outcomes, tuple(sorted(called))
+
+
+def _with_thread(outcome: Outcome) -> Outcome:
+    """An answer that leaves a thread running for ever is not right, whatever it gave."""
+    if outcome.error is not None:
+        return outcome
+    words = f"{outcome.difference}; and {_LEFT_THREAD}" if outcome.difference else _LEFT_THREAD
+    return replace(outcome, difference=words)
 
 
 def _with_source(outcome: Outcome) -> Outcome:
@@ -151,15 +171,12 @@ def _with_source(outcome: Outcome) -> Outcome:
     return replace(outcome, error=replace(error, source=source))
 
 
-def _with_left(outcome: Outcome, left: Sequence[str], left_a_thread: bool) -> Outcome:
-    """An answer that leaves a thread running for ever, or a switch turned, is not right, whatever it gave."""
-    if not left or outcome.error is not None:
-        return outcome
-    if left_a_thread:
-        words = f"{outcome.difference}; and {_LEFT_THREAD}" if outcome.difference else _LEFT_THREAD
-        return replace(outcome, difference=words)
-    what = left[0].removeprefix("rank 0 ")
-    return replace(outcome, difference=outcome.difference or f"the result is right, and your code {what}")
+def _with_left(outcomes: list[Outcome], left: Sequence[str]) -> list[Outcome]:
+    """An answer that leaves a switch turned is not right either; threads have been told."""
+    lines = [line.removeprefix("rank 0 ") for line in left if "left its thread" not in line]
+    if not lines or not all(outcome.right for outcome in outcomes):
+        return outcomes
+    return [replace(outcomes[0], difference=f"the result is right, and your code {lines[0]}"), *outcomes[1:]]
 
 
 def _never_ended(error: RankError, limit_s: float) -> Raised:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from course_lib.checked import checked
+from course_lib.checks import at_least
 from course_lib.meter.communication import Communication
 from course_lib.meter.units import bytes_text
 
 __all__ = ["expect"]
 
 
+@checked
 def expect(
     communication: Communication,
     *,
@@ -28,6 +31,9 @@ def expect(
     ``sent_bytes`` and ``num_messages`` are what each rank must send: one number for all, or one a rank. ``only`` names
     the operations that may be used, ``never`` those that may not. ``tolerance`` is a share: 0.01 lets 1 % pass.
     """
+    for name, demand in (("sent_bytes", sent_bytes), ("num_messages", num_messages)):
+        for value in demand if isinstance(demand, Sequence) else () if demand is None else (demand,):
+            at_least(0, **{name: value})
     wrong = []
     used = communication.by_operation()
     for name in used:

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from course_lib.checked import checked
+from course_lib.checks import at_least
+
 __all__ = ["Attention", "Conv2d", "Layer", "Linear"]
 
 
+@checked
 @dataclass(frozen=True)
 class Linear:
     """``rows`` vectors of ``in_features`` numbers, each turned into ``out_features`` numbers.
@@ -25,7 +29,11 @@ class Linear:
     input_grad: bool = True
     weight_grad: bool = True
 
+    def __post_init__(self) -> None:
+        at_least(0, rows=self.rows, in_features=self.in_features, out_features=self.out_features)
 
+
+@checked
 @dataclass(frozen=True)
 class Conv2d:
     """A convolution of ``images`` pictures: ``kernel`` and ``out_size`` are (height, width)."""
@@ -39,7 +47,11 @@ class Conv2d:
     input_grad: bool = True
     weight_grad: bool = True
 
+    def __post_init__(self) -> None:
+        at_least(0, images=self.images, in_channels=self.in_channels, out_channels=self.out_channels)
 
+
+@checked
 @dataclass(frozen=True)
 class Attention:
     """``heads`` query heads, each comparing ``query_len`` positions with ``key_len`` positions in
@@ -54,6 +66,10 @@ class Attention:
     query_len: int
     key_len: int
     head_dim: int
+
+    def __post_init__(self) -> None:
+        at_least(0, batch=self.batch, heads=self.heads, head_dim=self.head_dim)
+        at_least(0, query_len=self.query_len, key_len=self.key_len)
 
 
 Layer = Linear | Conv2d | Attention

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.checked import checked
 from course_lib.meter.units import time_text
 
 __all__ = ["Comparison", "Measurement", "compare", "measure", "median_interval"]
@@ -120,6 +121,7 @@ class Comparison:
         return f"{self.first}\n{self.second}\n{self.verdict}"
 
 
+@checked
 def measure(
     fn: Callable[[], Any],
     *,
@@ -143,6 +145,7 @@ def measure(
     return Measurement(name, tuple(watch.round_s() for _ in range(rounds)), watch.repeats)
 
 
+@checked
 def compare(
     first: Callable[[], Any],
     second: Callable[[], Any],

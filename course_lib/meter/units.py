@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from course_lib.checked import checked
+
 __all__ = ["bytes_text", "time_text"]
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
+@checked
 def bytes_text(size_bytes: float) -> str:
     """``1536`` becomes ``"1.5 KiB"``; a KiB is 1024 bytes. Whole bytes stay whole."""
     size, power = float(size_bytes), 0
@@ -17,6 +20,7 @@ def bytes_text(size_bytes: float) -> str:
     return f"{digits} {_BYTE_UNITS[power]}"
 
 
+@checked
 def time_text(time_s: float) -> str:
     """``0.0021`` becomes ``"2.1 ms"``; below a microsecond it is given in ns."""
     for scale, unit in _TIME_UNITS:

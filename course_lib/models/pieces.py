@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from torch import nn
 
+from course_lib.checked import checked
+
 __all__ = ["parameter_count", "pieces"]
 
 
+@checked
 def pieces(model: nn.Module) -> dict[str, nn.Module]:
     """List the pieces of ``model`` in forward order: ``stem``, ``blocks.0`` ... ``head``.
 
@@ -29,6 +32,7 @@ def pieces(model: nn.Module) -> dict[str, nn.Module]:
     return row | {"head": children["head"]}
 
 
+@checked
 def parameter_count(model: nn.Module, *, trainable_only: bool = False) -> int:
     """Count the numbers that ``model`` learns; a tensor used in two places counts once.
 

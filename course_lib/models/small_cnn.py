@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 
 __all__ = ["SmallCNN"]
 
 
+@checked
 class SmallCNN(nn.Module):
     """Three 3x3 convolutions, an average over all positions, and a linear classifier.
 

@@ -17,11 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.checked import checked
 from course_lib.checks import at_least, nearest_divisor, nearest_multiple
 
 __all__ = ["Attention", "Mlp", "Transformer", "TransformerBlock", "TransformerConfig"]
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """The sizes of a transformer; sizes that do not fit together raise ``ValueError``."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from course_lib.checked import checked
 from course_lib.schedules.action import Action
 from course_lib.schedules.table import Schedule
 
 __all__ = ["in_flight_counts", "peak_in_flight", "peak_in_flight_by_stage"]
 
 
+@checked
 def in_flight_counts(schedule: Schedule) -> tuple[tuple[int, ...], ...]:
     """For each rank how many micro-batches are in flight while each action of ``schedule.rows`` runs.
 
@@ -26,11 +28,13 @@ def in_flight_counts(schedule: Schedule) -> tuple[tuple[int, ...], ...]:
     return tuple(_while(row if keeps else ()) for row in schedule.rows)
 
 
+@checked
 def peak_in_flight(schedule: Schedule) -> tuple[int, ...]:
     """For each rank the most micro-batches that it has in flight at a time."""
     return tuple(max(counts, default=0) for counts in in_flight_counts(schedule))
 
 
+@checked
 def peak_in_flight_by_stage(schedule: Schedule) -> tuple[int, ...]:
     """For each stage the most micro-batches that it has in flight at a time."""
     peaks = []

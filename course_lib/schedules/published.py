@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.schedules.action import Action
-from course_lib.schedules.table import Schedule, placement
+from course_lib.schedules.table import Schedule, check_counts, placement
 from course_lib.schedules.zero_bubble import zero_bubble_h1, zero_bubble_v
 
 __all__ = [
@@ -31,9 +32,10 @@ __all__ = [
 ]
 
 
+@checked
 def naive(num_ranks: int, num_micro_batches: int = 1) -> Schedule:
     """One micro-batch at a time goes all the way down and back: one rank works, the others wait."""
-    at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
+    check_counts(num_ranks, num_micro_batches)
     rows = [
         [Action(kind, stage, i) for i in range(num_micro_batches) for kind in "FB"]
         for stage in range(num_ranks)
@@ -41,9 +43,10 @@ def naive(num_ranks: int, num_micro_batches: int = 1) -> Schedule:
     return _one_stage_a_rank("naive", num_micro_batches, rows)
 
 
+@checked
 def gpipe(num_ranks: int, num_micro_batches: int) -> Schedule:
     """All forwards, then all backwards (fill and drain): on every rank all micro-batches are in flight at once."""
-    at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
+    check_counts(num_ranks, num_micro_batches)
     rows = [
         [Action(kind, stage, i) for kind in "FB" for i in range(num_micro_batches)]
         for stage in range(num_ranks)
@@ -51,12 +54,13 @@ def gpipe(num_ranks: int, num_micro_batches: int) -> Schedule:
     return _one_stage_a_rank("GPipe", num_micro_batches, rows)
 
 
+@checked
 def one_f_one_b(num_ranks: int, num_micro_batches: int) -> Schedule:
     """A few forwards to fill the pipeline, then one forward and one backward in turn, then the backwards left.
 
     A rank never has more micro-batches in flight than there are stages from its own to the last.
     """
-    at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
+    check_counts(num_ranks, num_micro_batches)
     rows = []
     for stage in range(num_ranks):
         forwards = [Action("F", stage, i) for i in range(num_micro_batches)]
@@ -65,6 +69,7 @@ def one_f_one_b(num_ranks: int, num_micro_batches: int) -> Schedule:
     return _one_stage_a_rank("1F1B", num_micro_batches, rows)
 
 
+@checked
 def interleaved(num_ranks: int, num_micro_batches: int, num_virtual_stages: int = 2) -> Schedule:
     """1F1B over several virtual stages a rank, which are ``num_ranks`` stages apart: idle for a shorter time.
 
@@ -73,8 +78,7 @@ def interleaved(num_ranks: int, num_micro_batches: int, num_virtual_stages: int 
     are made as even as can be and none is smaller than ``num_ranks``, unless all micro-batches are one group.
     With one stage a rank it is 1F1B. Megatron-LM calls virtual stages model chunks.
     """
-    at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
-    at_least(1, num_virtual_stages=num_virtual_stages)
+    check_counts(num_ranks, num_micro_batches, num_virtual_stages)
     groups = _groups(num_micro_batches, max(1, num_micro_batches // num_ranks))
     turns = range(num_virtual_stages)
     rows = []
@@ -95,13 +99,13 @@ def interleaved(num_ranks: int, num_micro_batches: int, num_virtual_stages: int 
     return _schedule("interleaved 1F1B", num_micro_batches, placement(num_ranks, num_virtual_stages), rows)
 
 
+@checked
 def looped_bfs(num_ranks: int, num_micro_batches: int, num_virtual_stages: int = 2) -> Schedule:
     """GPipe over several stages a rank: all micro-batches pass the first, then the second; backwards in reverse.
 
     Breadth first: as little idle as interleaved 1F1B, with the memory of GPipe.
     """
-    at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
-    at_least(1, num_virtual_stages=num_virtual_stages)
+    check_counts(num_ranks, num_micro_batches, num_virtual_stages)
     rows = []
     for rank in range(num_ranks):
         stages = range(rank, num_ranks * num_virtual_stages, num_ranks)
@@ -134,6 +138,7 @@ SCHEDULES = {
 }
 
 
+@checked
 def get_schedule(
     kind: str, num_ranks: int, num_micro_batches: int, *, num_virtual_stages: int | None = None
 ) -> Schedule:
@@ -141,14 +146,13 @@ def get_schedule(
 
     Raises ValueError for a kind that is not there and for a number of stages a rank that the kind cannot have.
     """
-    if kind not in SCHEDULES:
-        raise ValueError(f"kind is {kind!r}; the schedules known here are {', '.join(SCHEDULES)}.")
-    return SCHEDULES[kind].make(num_ranks, num_micro_batches, virtual_stages_of(kind, num_virtual_stages))
+    return _kind(kind).make(num_ranks, num_micro_batches, virtual_stages_of(kind, num_virtual_stages))
 
 
+@checked
 def virtual_stages_of(kind: str, num_virtual_stages: int | None = None) -> int:
     """How many stages a rank holds in a kind of ``SCHEDULES``, where ``num_virtual_stages`` of them are asked for."""
-    known = SCHEDULES[kind]
+    known = _kind(kind)
     fixed = {"one": 1, "two": 2}.get(known.virtual_stages)
     if fixed is None or num_virtual_stages is None:
         at_least(1, num_virtual_stages=2 if num_virtual_stages is None else num_virtual_stages)
@@ -186,3 +190,9 @@ def _one_stage_a_rank(name: str, num_micro_batches: int, rows: Rows) -> Schedule
 
 def _schedule(name: str, num_micro_batches: int, rank_of_stage: tuple[int, ...], rows: Rows) -> Schedule:
     return Schedule(name, num_micro_batches, rank_of_stage, tuple(map(tuple, rows)))
+
+
+def _kind(name: str) -> ScheduleKind:
+    if name not in SCHEDULES:
+        raise ValueError(f"kind is {name!r}; the schedules known here are {', '.join(SCHEDULES)}.")
+    return SCHEDULES[name]

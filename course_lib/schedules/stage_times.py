@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from course_lib.checked import checked
 from course_lib.checks import above_zero, not_negative
 
 __all__ = ["StageTimes"]
 
 
+@checked
 @dataclass(frozen=True)
 class StageTimes:
     """How long one micro-batch takes on one stage, in seconds.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.schedules.action import Action
 from course_lib.schedules.dependencies import Dependencies
@@ -21,6 +22,10 @@ PLACEMENTS = ("loop", "v")
 Row = tuple[Action | None, ...]
 
 
+_MOST_CELLS = 1_000_000
+
+
+@checked
 @dataclass(frozen=True)
 class Schedule:
     """Who does what in which order. Nothing here says that the order works: that is ``validate``'s question.
@@ -132,13 +137,14 @@ class Schedule:
         return "\n".join(lines) + "\n"
 
 
+@checked
 def placement(num_ranks: int, num_virtual_stages: int = 1, style: str = "loop") -> tuple[int, ...]:
     """The rank of each of ``num_ranks * num_virtual_stages`` stages.
 
     ``"loop"`` goes round (0 1 2 0 1 2), ``"v"`` turns at the ends (0 1 2 2 1 0), so that the first and the last
     stage share rank 0.
     """
-    at_least(1, num_ranks=num_ranks, num_virtual_stages=num_virtual_stages)
+    check_counts(num_ranks, 1, num_virtual_stages)
     if style not in PLACEMENTS:
         raise ValueError(f"style is {style!r}; stages are placed as {' or '.join(map(repr, PLACEMENTS))}.")
     forth: Sequence[int] = range(num_ranks)
@@ -146,3 +152,16 @@ def placement(num_ranks: int, num_virtual_stages: int = 1, style: str = "loop") 
     return tuple(
         rank for turn in range(num_virtual_stages) for rank in (back if style == "v" and turn % 2 else forth)
     )
+
+
+def check_counts(num_ranks: int, num_micro_batches: int, num_virtual_stages: int = 1) -> None:
+    """Raise ``ValueError`` for counts below 1, and for a table that nobody could read or wait for."""
+    at_least(
+        1, num_ranks=num_ranks, num_micro_batches=num_micro_batches, num_virtual_stages=num_virtual_stages
+    )
+    cells = num_ranks * num_micro_batches * num_virtual_stages
+    if cells > _MOST_CELLS:
+        raise ValueError(
+            f"num_ranks={num_ranks}, num_micro_batches={num_micro_batches} and num_virtual_stages={num_virtual_stages} "
+            f"would make a table of {cells:,} cells; {_MOST_CELLS:,} at most work here. Take fewer micro-batches."
+        )

@@ -16,6 +16,7 @@ import io
 import re
 from collections.abc import Sequence
 
+from course_lib.checked import checked
 from course_lib.schedules.action import KINDS, Action
 from course_lib.schedules.table import Row, Schedule
 
@@ -31,6 +32,7 @@ _IMPLIED = re.compile(r"\d+(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|REC
 _LETTERS = ", ".join(f"{kind} ({words})" for kind, words in KINDS.items())
 
 
+@checked
 def from_text(
     text: str,
     *,
@@ -66,6 +68,7 @@ def from_text(
     return _schedule(name or "your table", num_micro_batches, rank_of_stage, rows)
 
 
+@checked
 def to_csv(schedule: Schedule) -> str:
     """A line for each rank, cells such as ``2F0`` (stage 2, micro-batch 0), an idle cell is empty.
 
@@ -78,6 +81,7 @@ def to_csv(schedule: Schedule) -> str:
     return out.getvalue()
 
 
+@checked
 def from_csv(text: str, *, name: str = "from CSV") -> Schedule:
     """Read what ``to_csv`` or PyTorch's ``_dump_csv`` writes; stages and micro-batches are those of the cells.
 

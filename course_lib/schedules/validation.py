@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.schedules.action import KINDS, Action
 from course_lib.schedules.dependencies import Result, result_of
@@ -34,6 +35,7 @@ class Problem:
         return self.text
 
 
+@checked
 def validate(
     schedule: Schedule, *, max_in_flight: int | Sequence[int] | None = None, forward_only: bool = False
 ) -> tuple[Problem, ...]:
@@ -50,6 +52,7 @@ def validate(
     return (*(found or _pairing(schedule)), *_memory(schedule, limits))
 
 
+@checked
 def check(
     schedule: Schedule, *, max_in_flight: int | Sequence[int] | None = None, forward_only: bool = False
 ) -> Schedule:

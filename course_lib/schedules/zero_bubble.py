@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 
-from course_lib.checks import at_least
+from course_lib.checked import checked
 from course_lib.schedules.action import Action
-from course_lib.schedules.table import Schedule, placement
+from course_lib.schedules.table import Schedule, check_counts, placement
 
 __all__ = ["zero_bubble_h1", "zero_bubble_v"]
 
 
+@checked
 def zero_bubble_h1(num_ranks: int, num_micro_batches: int) -> Schedule:
     """1F1B with each backward cut in I and W; stage s keeps its W's back by s micro-batches.
 
     The first ranks have their gaps at the start, the last ones at the end: there the W's that were kept back fill
     them. Every rank has at most ``num_ranks`` micro-batches in flight, as the first has under 1F1B.
     """
-    at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
+    check_counts(num_ranks, num_micro_batches)
     m = num_micro_batches
     rows = []
     for stage in range(num_ranks):
@@ -39,13 +40,14 @@ def zero_bubble_h1(num_ranks: int, num_micro_batches: int) -> Schedule:
     return Schedule("ZB-H1", m, placement(num_ranks), tuple(rows))
 
 
+@checked
 def zero_bubble_v(num_ranks: int, num_micro_batches: int) -> Schedule:
     """Two stages a rank, placed in a V (the first rank holds the first and the last), and no gap but the stagger.
 
     The order is the paper's for a forward, an I and a W that take equal time. With fewer than ``2 num_ranks - 1``
     micro-batches it is what is left of it without the higher ones.
     """
-    at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
+    check_counts(num_ranks, num_micro_batches)
     rank_of_stage = placement(num_ranks, 2, "v")
     rows = tuple(
         tuple(a for a in _v_row(rank, num_ranks, num_micro_batches) if a.micro_batch < num_micro_batches)

@@ -19,11 +19,6 @@
 # *too small* and *too slow*.
 
 # %%
-from itertools import islice
-
-import torch
-import torch.nn.functional as F
-
 from course_lib import ask, calibrate, check, cost, hint, machine, quiz, reveal, solution
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, compare, measure
@@ -36,6 +31,11 @@ from course_lib.models import (
     parameter_count,
 )
 from course_lib.plot import gantt, memory_bars, memory_curve
+
+from itertools import islice
+
+import torch
+import torch.nn.functional as F
 
 device = machine().device_for(0)  # the first GPU where there is one, else the CPU
 

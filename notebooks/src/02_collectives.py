@@ -18,15 +18,15 @@
 # that share a job have to exchange numbers, and that is what this lesson weighs.
 
 # %%
-import torch
-import torch.distributed as dist
-
 from course_lib import Link, ask, check, cost, hint, quiz, reveal, shared_cluster, solution
 from course_lib.cluster import RankError, exchange, recv, send
 from course_lib.meter import metered
 from course_lib.parallel import collectives
 from course_lib.parallel.collectives import record
 from course_lib.plot import lines, tiles
+
+import torch
+import torch.distributed as dist
 
 # %% tags=["nbval-ignore-output"]
 ranks = shared_cluster(4)

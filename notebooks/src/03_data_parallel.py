@@ -19,13 +19,6 @@
 # are no ranks yet: *one* process, and several devices.
 
 # %%
-import threading
-import warnings
-
-import torch
-import torch.nn.functional as F
-from torch import nn
-
 from course_lib import ask, check, cost, hint, machine, quiz, reveal, shared_cluster, solution
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text
@@ -39,6 +32,13 @@ from course_lib.parallel.data import (
     scatter,
 )
 from course_lib.plot import memory_bars
+
+import threading
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import nn
 
 # %% [markdown]
 # PyTorch's own needs GPUs. Without them it does not complain; ask it which devices it uses:

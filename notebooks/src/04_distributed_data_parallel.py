@@ -22,16 +22,6 @@
 # own, with the whole model and a part of each batch. Where do the processes have to meet?
 
 # %%
-import contextlib
-import statistics
-import time
-from functools import partial
-
-import torch
-import torch.distributed as dist
-import torch.nn.functional as F
-from torch import nn
-
 from course_lib import Link, Links, ask, check, cost, hint, machine, quiz, reveal, shared_cluster, solution
 from course_lib.data import digits, loader
 from course_lib.meter import MemoryLedger, Timeline, bytes_text, metered
@@ -51,6 +41,16 @@ from course_lib.parallel.data import (
     save_checkpoint,
 )
 from course_lib.plot import gantt, lines
+
+import contextlib
+import statistics
+import time
+from functools import partial
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
 
 # %% tags=["nbval-ignore-output"]
 one, two, four = (shared_cluster(number) for number in (1, 2, 4))
@@ -141,7 +141,7 @@ ask("04.weights").commit(10)  # as the article says
 #
 # You write the heart of it. Two things to keep in mind: a *frozen* parameter (`requires_grad` is False) has no
 # gradient on any rank; and a parameter may have none on *one* rank only, because that rank's images did not need the
-# layer. Then the others still wait for its call.
+# layer. Then the others still wait for its call. What each rank sends is counted.
 
 
 # %%
@@ -1163,7 +1163,9 @@ reveal("04.flag")
 # %% [markdown]
 # ### Mend it
 #
-# One step over all pieces, for any number of them, with one all-reduce's worth of bytes. `pieces` is a list of (x, y).
+# One step over all pieces, for any number of them, with one all-reduce's worth of bytes and the activations of one
+# piece in memory at a time. `pieces` is a list of (x, y). What an earlier pass left in `.grad` does not belong to the
+# step, and after it `ddp` averages as before.
 
 
 # %%
@@ -1412,9 +1414,9 @@ print(trial("A5").run())
 # or on many machines. You have met every idea in it. First, who am I, and who carries the messages?
 
 # %%
-import inspect
-
 from course_lib.examples import train_ddp
+
+import inspect
 
 
 def show(function):

@@ -21,9 +21,6 @@
 # *activations* travel.
 
 # %%
-import torch
-import torch.distributed as dist
-
 from course_lib import Cluster, Link, Links, ask, check, hint, quiz, reveal, shared_cluster, solution
 from course_lib.cluster import exchange, recv, send
 from course_lib.data import documentation_windows, loader
@@ -39,6 +36,9 @@ from course_lib.parallel.model import (
     time_costs,
 )
 from course_lib.plot import gantt, memory_bars
+
+import torch
+import torch.distributed as dist
 
 # %% tags=["nbval-ignore-output"]
 two, four = shared_cluster(2), shared_cluster(4)
@@ -684,7 +684,7 @@ reveal("06.tied")
 # twice](../assets/06_tied.png)
 #
 # Write what both ranks call after the backward pass and before the step. `weight` is this rank's copy, `other` the rank
-# that has the other one. Ranks in between have none, and are not asked.
+# that has the other one. Ranks in between have none, and are not asked. Once each way is enough.
 
 
 # %%

@@ -16,9 +16,6 @@
 # - tell three usual faults of pipelines by their evidence.
 
 # %%
-import torch
-import torch.distributed as dist
-
 from course_lib import Cluster, Link, ask, check, hint, quiz, reveal, schedules, shared_cluster
 from course_lib.claims import trial
 from course_lib.cluster import RankError
@@ -31,6 +28,9 @@ from course_lib.parallel.model import cut, parameter_costs, split_evenly
 from course_lib.plot import lines, memory_bars, pipeline_gantt
 from course_lib.schedules import StageTimes
 from course_lib.widgets import Goal, ScheduleStudio
+
+import torch
+import torch.distributed as dist
 
 # %% tags=["nbval-ignore-output"]
 two, four = shared_cluster(2), shared_cluster(4)

@@ -23,18 +23,6 @@
 # moment. Both limits fall.
 
 # %%
-import contextlib
-import itertools
-import math
-import statistics
-import time
-from dataclasses import replace
-
-import torch
-import torch.distributed as dist
-import torch.nn.functional as F
-from torch import nn
-
 from course_lib import Link, Links, ask, check, cost, hint, pace, quiz, reveal, shared_cluster, solution
 from course_lib.claims import trial
 from course_lib.meter import MemoryLedger, bytes_text, metered
@@ -54,6 +42,18 @@ from course_lib.parallel.tensor import (
     vocab_parallel_cross_entropy,
 )
 from course_lib.plot import lines
+
+import contextlib
+import itertools
+import math
+import statistics
+import time
+from dataclasses import replace
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
 
 # %% tags=["nbval-ignore-output"]
 one, two, four = (shared_cluster(number) for number in (1, 2, 4))

@@ -23,6 +23,7 @@ from course_lib.cluster.shape_switch import ShapeSwitch
 from course_lib.cluster.timetable import Booking, Timetable
 from course_lib.link import Link
 from course_lib.meter import metered
+from course_lib.meter.together import flat_collective
 from course_lib.meter.wire_bytes import traffic
 
 pytestmark = [pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning")]
@@ -249,8 +250,8 @@ def every_operation(me):
         "send": message,
         "all_reduce": lambda: dist.all_reduce(x),
         "broadcast": lambda: dist.broadcast(x, 0),
-        "all_gather": lambda: dist.all_gather_into_tensor(big, x),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, x),
+        "all_gather": lambda: flat_collective("all_gather")(big, x),
+        "reduce_scatter": lambda: flat_collective("reduce_scatter")(part, x),
         "reduce": lambda: dist.reduce(x, 0),
         "all_to_all": lambda: dist.all_to_all_single(torch.empty_like(x), x),
         "gather": lambda: dist.gather(x, parts, 0),

@@ -74,6 +74,22 @@ def test_what_never_ends_is_ended_with_its_process(answer):
     assert judged(SHORT, one_more).passed
 
 
+def test_the_case_is_told_in_which_its_process_ended():
+    def ends_at_five(number):
+        if number == 5:
+            os._exit(3)
+        return number + 1
+
+    assert judged(MORE, ends_at_five).message.endswith("(with number 5).")
+
+    def loops_at_five(number):
+        while number == 5:
+            pass
+        return number + 1
+
+    assert judged(SHORT, loops_at_five).message.endswith("(with number 5).")
+
+
 def test_a_thread_that_never_ends_is_ended_with_its_process():
     def leaves_a_thread(number):
         threading.Thread(target=lambda: time.sleep(600)).start()

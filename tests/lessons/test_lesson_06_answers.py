@@ -168,7 +168,7 @@ def sends_before_it_knows(me, part, x, target, loss_of, room):
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [
-        (everybody_gets_everything, "sends-twice", "Gradients on|gradients are right"),
+        (everybody_gets_everything, None, "messages sent: expected 1, got 2"),
         (scaled_on_the_way, None, ""),
         (sends_before_it_knows, "no-leaf", "None"),
     ],
@@ -177,7 +177,7 @@ def test_wrong_steps_are_turned_away(answer, mistake, words):
     seen = verdict("06.backward", answer)
     assert not seen.passed
     assert mistake is None or seen.mistake == mistake, seen
-    assert words.split("|")[-1] in f"{seen.evidence} {seen.message}"
+    assert words in f"{seen.evidence} {seen.message}"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from socket_bytes import socket_bytes
 from course_lib.cluster import Cluster
 from course_lib.meter import Communication, expect, metered
 from course_lib.meter.call import Call
+from course_lib.meter.together import flat_collective
 from course_lib.meter.wire_bytes import traffic
 
 pytestmark = [
@@ -36,8 +37,8 @@ def direct(me):
     dist.broadcast(x, 1)
     dist.reduce(x, 1)
     dist.all_gather([torch.empty(N) for _ in range(n)], x)
-    dist.all_gather_into_tensor(torch.empty(N * n), x)
-    dist.reduce_scatter_tensor(torch.empty(N // n), x)
+    flat_collective("all_gather")(torch.empty(N * n), x)
+    flat_collective("reduce_scatter")(torch.empty(N // n), x)
     dist.gather(x, [torch.empty(N) for _ in range(n)] if me.rank == 0 else None, 0)
     dist.scatter(x, [torch.empty(N) for _ in range(n)] if me.rank == 0 else None, 0)
     dist.all_to_all_single(torch.empty(N), x)
@@ -91,8 +92,8 @@ def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
             "all_reduce": lambda: dist.all_reduce(big),
             "broadcast": lambda: dist.broadcast(big, 1),
             "reduce": lambda: dist.reduce(big, 2),
-            "all_gather": lambda: dist.all_gather_into_tensor(torch.empty(400_000 * n), big),
-            "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, big),
+            "all_gather": lambda: flat_collective("all_gather")(torch.empty(400_000 * n), big),
+            "reduce_scatter": lambda: flat_collective("reduce_scatter")(part, big),
             "gather": lambda: dist.gather(big, [torch.empty(400_000)] * n if me.rank == 0 else None, 0),
             "scatter": lambda: dist.scatter(big, [torch.ones(400_000)] * n if me.rank == 0 else None, 0),
             "all_to_all": lambda: dist.all_to_all_single(torch.empty(400_000), big),

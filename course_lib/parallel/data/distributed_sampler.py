@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sized
 import torch
 from torch.utils.data import Sampler
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 
 __all__ = ["DistributedSampler", "GlobalBatches"]
@@ -29,6 +30,7 @@ def _epoch_order(num_items: int, *, shuffle: bool, seed: int, epoch: int) -> lis
     return torch.randperm(num_items, generator=generator).tolist()
 
 
+@checked
 class DistributedSampler(Sampler[int]):
     """One rank's share of a data set: every ``world_size``-th item, from item number ``rank`` of the epoch's order.
 
@@ -61,6 +63,7 @@ class DistributedSampler(Sampler[int]):
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         share = self.num_items / world_size
         self.num_samples = math.floor(share) if drop_last else math.ceil(share)  # of one rank in one epoch
+        at_least(0, epoch=epoch)
         self.epoch = epoch
         self.start = _checked_start(start, self.num_samples, "items of each rank")
 
@@ -92,6 +95,7 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples - self.start
 
 
+@checked
 class GlobalBatches(Sampler[list[int]]):
     """One rank's share of each global batch; on any number of ranks, batch ``g`` is ``order[g * B : (g + 1) * B]``.
 
@@ -131,6 +135,7 @@ class GlobalBatches(Sampler[list[int]]):
         self.shuffle, self.seed = shuffle, seed
         share = self.num_items / global_batch_size
         self.num_batches = math.floor(share) if drop_last else math.ceil(share)  # in one epoch
+        at_least(0, epoch=epoch)
         self.epoch = epoch
         self.start = _checked_start(start, self.num_batches, "global batches")
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.meter import MemoryLedger, Timeline
 from course_lib.models import pieces
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 
+@checked
 def split_evenly(costs: Sequence[float], num_parts: int) -> list[range]:
     """Cut a row of pieces into ``num_parts`` neighbouring parts so that the costliest part costs as little as can be.
 
@@ -82,6 +84,7 @@ def _check_costs(costs: Sequence[float], num_parts: int) -> None:
 # -- what a piece costs -----------------------------------------------------------------------------------------
 
 
+@checked
 def parameter_costs(model: nn.Module) -> list[int]:
     """How many parameters each piece holds. A tied one counts in every piece that holds it: so many copies exist."""
     return [sum(p.numel() for p in piece.parameters()) for piece in pieces_of(model).values()]
@@ -179,6 +182,7 @@ def _gradients_kept(model: nn.Module) -> Iterator[None]:
 # -- taking a model apart ---------------------------------------------------------------------------------------
 
 
+@checked
 def pieces_of(model: nn.Module) -> dict[str, nn.Module]:
     """What a cut may fall between, in order, by name: the children of an ``nn.Sequential``; stem, blocks and head
     of the course's models (``course_lib.models.pieces``).
@@ -211,6 +215,7 @@ class Part(nn.Module):
         return ", ".join(self.names)
 
 
+@checked
 def cut(model: nn.Module, ranges: Sequence[range]) -> list[Part]:
     """Take a model apart: ``cut(model, [range(0, 2), range(2, 4)])`` puts pieces 0 and 1 in the first part.
 
@@ -228,6 +233,7 @@ def cut(model: nn.Module, ranges: Sequence[range]) -> list[Part]:
     return [Part(dict(row[part.start : part.stop])) for part in ranges]
 
 
+@checked
 def tied_parameters(parts: Sequence[nn.Module]) -> dict[nn.Parameter, tuple[int, ...]]:
     """Parameters that several parts hold, such as an embedding used again at the end, and the numbers of those parts.
 

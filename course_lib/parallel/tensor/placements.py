@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 
+@checked
 @dataclass(frozen=True)
 class Shard:
     """Each rank holds an equal part, cut along ``dim``; rank 0 the first."""
@@ -77,6 +79,7 @@ class Partial:
 Placement = Shard | Replicate | Partial
 
 
+@checked
 def parse_placement(text: str) -> Placement:
     """``str(placement)`` read back: "R", "P", "S(0)", "S(1)"."""
     if found := re.fullmatch(r"S\((\d+)\)", text):
@@ -116,6 +119,7 @@ _SENT = {
 }
 
 
+@checked
 def change(source: Placement, target: Placement) -> str:
     """What turns one placement of a tensor into another: a collective's name, or that of a local step."""
     if source == target:
@@ -129,11 +133,13 @@ def change(source: Placement, target: Placement) -> str:
     return "all_gather" if isinstance(target, Replicate) else "fill with zeros"
 
 
+@checked
 def local_product(x: Placement, a: Placement) -> Placement | None:
     """The placement of X A when each rank multiplies what it holds; None where that is no part of the product."""
     return MATMUL_RULES.get((x, a))
 
 
+@checked
 def gradient_placement(of: Placement) -> Placement:
     """Where the gradient of a tensor belongs: with the tensor, and whole for partial sums.
 
@@ -211,6 +217,7 @@ class MatmulPlan:
         return "\n".join([title, *lines])
 
 
+@checked
 def matmul_plan(x: Placement, a: Placement, y: Placement, *, operands_stay: bool = True) -> MatmulPlan:
     """How to get from X and A, placed so, to Y = X A placed so.
 

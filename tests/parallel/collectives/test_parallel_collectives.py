@@ -11,6 +11,7 @@ from course_lib.cluster import Cluster, Rank, RankFailed
 from course_lib.cost import collective_cost
 from course_lib.link import Link
 from course_lib.meter import expect, metered
+from course_lib.meter.together import flat_collective
 from course_lib.parallel import collectives as ours
 from course_lib.parallel.collectives import ALL_REDUCE_ALGORITHMS, split_sizes
 
@@ -110,11 +111,11 @@ def wrong_beside_torch(me: Rank) -> list:
                 ):
                     wrong.append(("scatter", root, tail))
             theirs = torch.empty(n * len(x), *tail, dtype=dtype)
-            dist.all_gather_into_tensor(theirs, x)
+            flat_collective("all_gather")(theirs, x)
             if not same(theirs, ours.all_gather(me, x)):
                 wrong.append(("all_gather", tail))
             theirs = torch.empty_like(x[:2])
-            dist.reduce_scatter_tensor(theirs, x.clone())
+            flat_collective("reduce_scatter")(theirs, x.clone())
             if not same(theirs, ours.reduce_scatter(me, x)):
                 wrong.append(("reduce_scatter", tail))
             theirs = torch.empty_like(x)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch._C._distributed_c10d import Work
-
-from course_lib.cluster import Rank
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04.tries import all_got, gradient_vector, replica
+from course_lib.learn.exercises.lesson_04.overlap_trial import (
+    AGAIN,
+    CALLS,
+    EARLY,
+    GROWTH,
+    INSIDE,
+    KINDS,
+    ONE,
+    WAITED,
+    WAITS,
+    compare,
+    right,
+    trial,
+)
+from course_lib.learn.exercises.lesson_04.tries import all_got, fact_by_fact, only_wrong_in, same_on_all
 from course_lib.learn.exercises.lesson_04.wrong_overlaps import (
-    Buckets,
     by_the_library,
+    holds_back,
     hooks,
     never_sends,
 )
@@ -23,116 +31,57 @@ from course_lib.learn.judge import by_trial
 
 __all__ = ["OVERLAP"]
 
-_LAYERS, _EACH, _ONE = "a bucket for each layer", "a bucket for each gradient", "one bucket for everything"
-_STEPS = 2
-_EARLY, _WAITS = "under way when the last gradient came", "waits inside backward"
-_CALLS, _WAITED = "all-reduces in a step", "waits for all of them"
-_AGAIN = "waits once more for those of the first step"
-
-
-def _buckets(model: nn.Module, kind: str) -> Buckets:
-    """Parameters from the last layer to the first, in lists."""
-    backwards = list(model.parameters())[::-1]
-    if kind == _EACH:
-        return [[parameter] for parameter in backwards]
-    return [backwards] if kind == _ONE else [backwards[at : at + 2] for at in range(0, len(backwards), 2)]
-
-
-def _batch(rank: int, step: int) -> Tensor:
-    draw = torch.Generator().manual_seed(10 * rank + step)
-    return torch.randn(5, 8, generator=draw, dtype=torch.float64)
-
-
-def _trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
-    """Two steps of backward with the learner's hooks on; what was under way when the last gradient came."""
-    from course_lib.meter.recorder import Recorder
-
-    model = replica(me.device)
-    buckets = _buckets(model, kind)
-    facts: dict[str, Any] = {_EARLY: [], _WAITS: []}
-    waits: list[Work] = []
-    with Recorder(me.rank) as recorder, _counted_waits(waits):
-        seen: list[int] = []
-        arrived: list[None] = []
-
-        def note(_: nn.Parameter) -> None:
-            arrived.append(None)
-            if len(arrived) == len(list(model.parameters())):
-                seen.append(len(recorder.calls))
-
-        for parameter in model.parameters():  # before the learner's hooks, so that this one runs first
-            parameter.register_post_accumulate_grad_hook(note)
-        finish = answer(me, buckets)
-        for step in range(_STEPS):
-            model.zero_grad()
-            before, waited = len(recorder.calls), len(waits)
-            arrived.clear()
-            seen.clear()
-            model(_batch(me.rank, step).to(me.device)).square().mean().backward()
-            facts[_EARLY].append(seen[0] - before)
-            facts[_WAITS].append(len(waits) - waited)
-            finish()
-            if step == 0:
-                facts["gradients of the first step"] = gradient_vector(model)
-                of_the_first = list(waits)
-    facts["gradients of the second step"] = gradient_vector(model)
-    facts[_CALLS] = len(recorder.calls) / _STEPS
-    facts[_WAITED] = len(waits) >= len(recorder.calls)
-    facts[_AGAIN] = any(work is old for work in waits[len(of_the_first) :] for old in of_the_first)
-    return facts
-
-
-@contextmanager
-def _counted_waits(waits: list[Work]) -> Iterator[None]:
-    """Every ``work.wait()`` puts its ``work`` in the list."""
-    plain_wait = Work.wait
-
-    def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        waits.append(work)
-        return plain_wait(work, *args, **kwargs)
-
-    Work.wait = wait  # type: ignore[method-assign,assignment]
-    try:
-        yield
-    finally:
-        Work.wait = plain_wait  # type: ignore[method-assign]
-
-
-def _right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(rank: int, world_size: int) -> dict[str, Any]:
-        model = replica()
-        count = len(_buckets(model, kind))
-        means = []
-        for step in range(_STEPS):
-            model.zero_grad()
-            batches = torch.cat([_batch(each, step) for each in range(world_size)])
-            model(batches).square().mean().backward()
-            means.append(gradient_vector(model))
-        return {
-            "gradients of the first step": means[0],
-            "gradients of the second step": means[1],
-            _EARLY: [count - 1] * _STEPS,
-            _WAITS: [0] * _STEPS,
-            _CALLS: float(count),
-            _WAITED: True,
-            _AGAIN: False,
-        }
-
-    return expected
-
-
 # -- what usual wrong answers show -------------------------------------------------------------------------------
 
 
 def _fact(name: str, says: Callable[[Any], bool]) -> Callable[[Evidence], bool]:
-    return lambda evidence: evidence.error is None and all(map(says, all_got(evidence, name)))
+    def recognise(evidence: Evidence) -> bool:
+        got = all_got(evidence, name)
+        return evidence.error is None and bool(got) and all(map(says, got))
+
+    return recognise
 
 
 def _no_early(evidence: Evidence) -> bool:
     """Whether the gradients are right, and no call was made before the end of backward."""
-    counts = all_got(evidence, _EARLY)
-    right = all(o.difference.startswith(f"under '{_EARLY}") for o in evidence.wrong)
-    return evidence.error is None and right and all(not any(steps) for steps in counts)
+    begun = [count for steps in all_got(evidence, INSIDE) for count in steps]
+    return only_wrong_in(evidence, EARLY) and not any(begun)
+
+
+def _late(evidence: Evidence) -> bool:
+    """Whether the gradients are right, and some bucket that was complete had not left."""
+    pairs = [
+        (want, come)
+        for outcome in evidence.wrong
+        if isinstance(outcome.got, dict) and EARLY in outcome.got
+        for wanted, came in zip(outcome.expected[EARLY], outcome.got[EARLY], strict=True)
+        for want, come in zip(wanted, came, strict=True)
+    ]
+    return only_wrong_in(evidence, EARLY) and all(come <= want for want, come in pairs)
+
+
+def _one_call_each(evidence: Evidence) -> bool:
+    """Whether a call was made for each gradient, also where all of them are in one bucket."""
+    counts = [
+        (o.got[CALLS], len(o.expected[EARLY][0]))
+        for o in evidence.outcomes
+        if o.case.startswith(ONE) and isinstance(o.got, dict) and CALLS in o.got
+    ]
+    return evidence.error is None and bool(counts) and all(calls == grads for calls, grads in counts)
+
+
+def _works_once(evidence: Evidence) -> bool:
+    """Whether in every case the first step is right, in its values and its calls, and the second is not."""
+    first, second = (f"the gradients of step {step}" for step in (1, 2))
+    same = fact_by_fact()
+    return evidence.error is None and all(
+        isinstance(o.got, dict)
+        and {first, second, EARLY} <= o.got.keys()
+        and not same(o.expected[first], o.got[first])
+        and not same(o.expected[EARLY][0], o.got[EARLY][0])
+        and bool(same(o.expected[EARLY][1], o.got[EARLY][1]) or same(o.expected[second], o.got[second]))
+        for o in evidence.outcomes
+    )
 
 
 def _asks_none(evidence: Evidence, *, wait: bool) -> bool:
@@ -140,16 +89,19 @@ def _asks_none(evidence: Evidence, *, wait: bool) -> bool:
     error = evidence.error
     if error is None or "NoneType" not in error.message or "not callable" in error.message:
         return False
-    return ("'wait'" in error.message) == wait
+    if wait:
+        return "'wait'" in error.message
+    return "'wait'" not in error.message and "grad" in error.source
 
 
 OVERLAP = Exercise(
     name="04.overlap",
     title="Buckets that leave while backward goes on",
     judge=by_trial(
-        (2, 4),
-        tuple(Case(kind, (kind,), _right(kind)) for kind in (_LAYERS, _EACH, _ONE)),
-        _trial,
+        (2, 4, 3, 5),
+        tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
+        trial,
+        compare=compare,
         timeout_s=5.0,
     ),
     mistakes=(
@@ -158,17 +110,14 @@ OVERLAP = Exercise(
             "Each gradient travels alone, in a call of its own: the buckets are not used. Wait until all gradients of "
             "a bucket are there, `torch.cat` them to one flat tensor, and all-reduce that.",
             hooks(flat=False),
-            lambda evidence: (
-                evidence.error is None
-                and next(o.got[_CALLS] for o in evidence.outcomes if o.case.startswith(_ONE)) > 1
-            ),
+            _one_call_each,
         ),
         Mistake(
             "never-sends",
             "No all-reduce was made, so every rank keeps its own gradients. Does `on_gradient` count each gradient "
             "that comes? It starts the call when the count is the length of its bucket.",
             never_sends,
-            _fact(_CALLS, lambda calls: calls == 0),
+            lambda evidence: same_on_all(evidence, CALLS, 0),
         ),
         Mistake(
             "after-backward",
@@ -178,18 +127,26 @@ OVERLAP = Exercise(
             _no_early,
         ),
         Mistake(
+            "leaves-late",
+            "The means are right, and some buckets leave later than they could: all of their gradients were there, and "
+            "their all-reduce had not begun. Start it in the hook of the bucket's own last gradient, whatever the "
+            "other buckets do.",
+            holds_back,
+            _late,
+        ),
+        Mistake(
             "waits-in-the-hook",
             "Your hook waits until its all-reduce is done, and backward waits with it. With `async_op=True` "
             "the call returns at once; keep what it returns, and wait in `finish`.",
             hooks(wait_in_hook=True),
-            _fact(_WAITS, lambda steps: sum(steps) > 0),
+            _fact(WAITS, lambda steps: sum(steps) > 0),
         ),
         Mistake(
             "reads-before-it-is-there",
-            "`finish` takes the result of an all-reduce without waiting for it, so it reads whatever is there by then. "
-            "Call `work.wait()` first, for every bucket.",
+            "No all-reduce was waited for, so `finish` reads whatever is there by then. Call `work.wait()` first, for "
+            "every bucket.",
             hooks(wait_at_end=False),
-            _fact(_WAITED, lambda waited: not waited),
+            lambda evidence: same_on_all(evidence, WAITED, False),
         ),
         Mistake(
             "keeps-what-is-done",
@@ -197,17 +154,21 @@ OVERLAP = Exercise(
             "`finish` has dealt with it must forget, or each step takes longer than the one before and no flat tensor "
             "is ever given back: `under_way.clear()`.",
             hooks(clear=False),
-            _fact(_AGAIN, bool),
+            lambda evidence: same_on_all(evidence, AGAIN, True),
+        ),
+        Mistake(
+            "never-lets-go",
+            "The means are right, and after each step more numbers lie in memory than after the one before: what you "
+            "keep of a bucket is kept for good. What `finish` has dealt with it must forget.",
+            hooks(clear=False, marks_done=True),
+            lambda evidence: only_wrong_in(evidence, GROWTH),
         ),
         Mistake(
             "works-once",
             "The first step is right and the second is not: the buckets do not begin afresh. Set your counts back when "
             "a bucket leaves.",
             hooks(reset=False),
-            lambda evidence: (
-                evidence.error is None
-                and all(counts[0] != counts[1] for counts in all_got(evidence, _EARLY)[:2])
-            ),
+            _works_once,
         ),
         Mistake(
             "leaves-too-soon",
@@ -248,8 +209,10 @@ OVERLAP = Exercise(
         "torch.nn.parallel.DistributedDataParallel",
         "course_lib.parallel.data.DistributedDataParallel",
         "course_lib.parallel.data.all_reduce_buckets",
+        "course_lib.parallel.data.all_reduce_gradients",
+        "course_lib.parallel.data.Bucket",
     ),
     forbidden_example=by_the_library,
-    passed="One call a bucket, all but the last of them under way before the last gradient was there, and no wait "
-    "inside backward.",
+    passed="One call a bucket, begun as soon as its last gradient was there, on 2, 3, 4 and 5 ranks; no wait inside "
+    "backward, and nothing kept from step to step.",
 )

@@ -2,58 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_04.sampler_cases import (
+    AGAIN,
+    GLOBAL,
+    ROWS,
+    Sampler,
+    compare,
+    label_of,
+    right,
+    tried,
+)
 from course_lib.learn.judge import by_cases
 
 __all__ = ["SAMPLER"]
-
-_GLOBAL = "the global generator"
-
-Sampler = Callable[[int, int, int, int, int], Iterable[int]]
-
-
-def _tried(answer: Sampler, num_items: int, world_size: int, epoch: int, seed: int) -> dict[str, Any]:
-    """The indices of every rank, as each rank would find them; whether they come again; what else was touched."""
-    kept = torch.get_rng_state()
-    found = []
-    for rank in range(world_size):
-        torch.manual_seed(1000 * rank)  # processes of their own do not share the global generator's state
-        once = _plain(answer(num_items, rank, world_size, epoch, seed))
-        found.append(once)
-    torch.manual_seed(77)
-    before = torch.get_rng_state()
-    again = _plain(answer(num_items, world_size - 1, world_size, epoch, seed))
-    untouched = torch.equal(before, torch.get_rng_state())
-    torch.set_rng_state(kept)
-    return {
-        "asked again": "the same" if again == found[-1] else "other indices",
-        **{f"rank {rank}": indices for rank, indices in enumerate(found)},
-        _GLOBAL: "as it was" if untouched else "changed",
-    }
-
-
-def _plain(indices: Any) -> Any:
-    if isinstance(indices, Iterable) and not isinstance(indices, str):
-        return [int(index) for index in indices]
-    return indices
-
-
-def _right(num_items: int, world_size: int, epoch: int, seed: int) -> dict[str, Any]:
-    """What PyTorch's sampler gives."""
-    from torch.utils.data.distributed import DistributedSampler
-
-    expected: dict[str, Any] = {"asked again": "the same"}
-    for rank in range(world_size):
-        sampler: Any = DistributedSampler(range(num_items), world_size, rank, seed=seed)  # type: ignore[arg-type]
-        sampler.set_epoch(epoch)
-        expected[f"rank {rank}"] = list(sampler)
-    return expected | {_GLOBAL: "as it was"}
-
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
 
@@ -90,21 +57,20 @@ def _multiplies(num_items: int, rank: int, world_size: int, epoch: int, seed: in
 
 
 def _only_the_generator(evidence: Evidence) -> bool:
+    """Whether the indices are right, and torch's global generator is another one afterwards."""
+    names = ("rank", AGAIN)
     return evidence.error is None and all(
-        o.difference.startswith(f"under '{_GLOBAL}") for o in evidence.wrong
+        o.got[GLOBAL] == "torch's"
+        and all(o.got[name] == want for name, want in o.expected.items() if name.startswith(names))
+        for o in evidence.wrong
     )
 
 
-def _too_large(evidence: Evidence) -> bool:
-    """Whether there is an index behind the last example."""
-
-    def largest(values: dict[str, Any]) -> int:
-        shares = [
-            share for name, share in values.items() if name.startswith("rank") and isinstance(share, list)
-        ]
-        return max((index for share in shares for index in share), default=-1)
-
-    return any(isinstance(o.got, dict) and largest(o.got) > largest(o.expected) for o in evidence.outcomes)
+def _draws_globally(evidence: Evidence) -> bool:
+    """Whether it gives two answers, and has drawn from torch's global generator for them."""
+    return evidence.error is None and any(
+        o.got[AGAIN] != "the same" and o.got[GLOBAL] == "torch's" for o in evidence.outcomes
+    )
 
 
 def _by_the_library(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:
@@ -119,13 +85,9 @@ SAMPLER = Exercise(
     name="04.sampler",
     title="Who reads which examples",
     judge=by_cases(
-        [
-            Case("12 examples on 4 ranks, epoch 0", (12, 4, 0, 5), _right),
-            Case("12 examples on 4 ranks, epoch 3", (12, 4, 3, 5), _right),
-            Case("10 examples on 4 ranks, epoch 1", (10, 4, 1, 0), _right),
-            Case("3 examples on 8 ranks, epoch 2", (3, 8, 2, 1), _right),
-        ],
-        call=_tried,
+        [Case(label_of(*row), row, right) for row in ROWS],
+        call=tried,
+        compare=compare,
     ),
     mistakes=(
         Mistake(
@@ -134,14 +96,12 @@ SAMPLER = Exercise(
             "one in each process. Every rank must draw the *same* order: use a generator of your own, "
             "`torch.Generator().manual_seed(...)`.",
             _sampler(own_generator=False),
-            lambda evidence: any(
-                isinstance(o.got, dict) and o.got["asked again"] != "the same" for o in evidence.outcomes
-            ),
+            _draws_globally,
         ),
         Mistake(
             "seeds-everything",
-            "The indices are right, and on the way you seeded the global generator, from which dropout draws too: "
-            "alike on every rank from now on, and again in every epoch. Use a generator of your own, "
+            "The indices are right, and on the way the global generator was seeded or drawn from. Dropout draws from "
+            "it too: once seeded, alike on every rank, and again in every epoch. Use a generator of your own, "
             "`torch.Generator().manual_seed(...)`, for the shuffle alone.",
             _seeds_everything,
             _only_the_generator,
@@ -151,7 +111,6 @@ SAMPLER = Exercise(
             "Some indices point behind the last example. `order * n` repeats a list, but multiplies the numbers of a "
             "tensor. Make it a list first: `.tolist()`.",
             _multiplies,
-            _too_large,
         ),
         Mistake(
             "a-seed-for-each-rank",
@@ -162,8 +121,8 @@ SAMPLER = Exercise(
         ),
         Mistake(
             "the-same-in-every-epoch",
-            "Epoch 0 is right and epoch 3 repeats it: the epoch does not reach the generator. Seed it with "
-            "`seed + epoch`.",
+            "Epoch 0 is right and every other epoch repeats its order: the epoch does not reach the generator. Seed it "
+            "with `seed + epoch`.",
             _sampler(seed_of=lambda seed, epoch, rank: seed),
         ),
         Mistake(
@@ -209,10 +168,15 @@ SAMPLER = Exercise(
         "The order is `torch.randperm(num_items, generator=g)` with g seeded by `seed + epoch`: no rank in it. Round "
         "the share of a rank up, repeat the order until it is `share * world_size` long, and give rank r the places r, "
         "r + world_size, r + 2 * world_size and so on.",
-        "`share = math.ceil(num_items / world_size)`, `order = (order * world_size)[: share * world_size]` for an "
-        "order that is a list, and `return order[rank::world_size]`.",
+        "`total = math.ceil(num_items / world_size) * world_size`, for an order that is a list `order = (order * "
+        "math.ceil(total / num_items))[:total]`, and `return order[rank::world_size]`.",
     ),
-    forbidden=("torch.utils.data.distributed.DistributedSampler",),
+    forbidden=(
+        "torch.utils.data.distributed.DistributedSampler",
+        "course_lib.parallel.data.DistributedSampler",
+        "course_lib.parallel.data.GlobalBatches",
+    ),
     forbidden_example=_by_the_library,
-    passed="The same indices as PyTorch's sampler, epoch by epoch, also where the examples do not divide.",
+    passed="The same indices as PyTorch's sampler for every rank, epoch and seed that was tried, also where the "
+    "examples do not divide; nobody else's random numbers were touched.",
 )

@@ -8,10 +8,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.exercise import Evidence
+from course_lib.learn.compare import Compare, close_to
+from course_lib.learn.exercise import Evidence, Outcome
 from course_lib.meter import Call
 
-__all__ = ["all_got", "gradient_vector", "rank_gradients", "replica", "times_sent", "weights"]
+__all__ = [
+    "KEPT",
+    "NOTHING",
+    "all_got",
+    "differing",
+    "fact_by_fact",
+    "gradient_vector",
+    "gradients_by_name",
+    "mixed_replica",
+    "only_wrong_in",
+    "rank_gradients",
+    "replica",
+    "same_on_all",
+    "times_sent",
+    "weights",
+]
+
+_BYTES = "sent, in"  # what a ring sends depends a little on how a tensor divides into its parts
+_ABOUT = close_to(0.08, 0.06)
+KEPT, NOTHING = "changed that was to stay", "nothing"
 
 
 def replica(device: torch.device | str = "cpu", *, width: int = 24) -> nn.Sequential:
@@ -28,6 +48,18 @@ def replica(device: torch.device | str = "cpu", *, width: int = 24) -> nn.Sequen
         return nn.Sequential(*layers).double().to(device)
 
 
+def mixed_replica(device: torch.device | str = "cpu", *, dropout: float = 0.0) -> nn.Sequential:
+    """BatchNorm, dropout, a matrix that is used twice and a frozen bias: what real models are made of."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(14)
+        first, middle, again = nn.Linear(8, 7), nn.Linear(7, 7), nn.Linear(7, 7, bias=False)
+        again.weight = middle.weight
+        first.bias.requires_grad_(False)
+        norm, last = nn.BatchNorm1d(7), nn.Linear(7, 4)
+        layers = (first, norm, nn.Dropout(dropout), middle, nn.Tanh(), again, last)
+        return nn.Sequential(*layers).double().to(device)
+
+
 def rank_gradients(model: nn.Module, rank: int) -> dict[str, Tensor]:
     """Gradients that a rank might have after its backward pass, by name; another set for each rank."""
     draw = torch.Generator().manual_seed(100 + rank)
@@ -37,13 +69,21 @@ def rank_gradients(model: nn.Module, rank: int) -> dict[str, Tensor]:
     }
 
 
+def gradients_by_name(model: nn.Module) -> dict[str, Tensor | str]:
+    """The gradient of each parameter that learns; a word where there is none."""
+    learning = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    return {
+        name: "there is none" if p.grad is None else p.grad.detach().cpu().clone() for name, p in learning
+    }
+
+
 def gradient_vector(model: nn.Module) -> Tensor | str:
     """All gradients of what learns, one after the other; a sentence where one is missing."""
-    learning = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    missing = [name for name, parameter in learning if parameter.grad is None]
+    found = gradients_by_name(model)
+    missing = [name for name, gradient in found.items() if isinstance(gradient, str)]
     if missing:
         return f"{missing[0]} has no gradient"
-    return torch.cat([p.grad.detach().flatten().cpu() for _, p in learning if p.grad is not None])
+    return torch.cat([gradient.flatten() for gradient in found.values() if isinstance(gradient, Tensor)])
 
 
 def weights(model: nn.Module) -> Tensor:
@@ -56,6 +96,47 @@ def times_sent(calls: Sequence[Call], size_bytes: int) -> float:
     return round(sum(sum(call.sent_bytes.values()) for call in calls) / size_bytes, 1)
 
 
+# -- reading what trials report ---------------------------------------------------------------------------------
+
+
+def fact_by_fact() -> Compare:
+    """A comparison of what is expected, by its name; what else a trial reports tells wrong answers apart."""
+    compare = close_to(1e-9, 1e-12)
+
+    def differs(expected: Any, got: Any) -> str:
+        if not isinstance(expected, dict) or not isinstance(got, dict):
+            return compare(expected, got)
+        for name, want in expected.items():
+            close = _ABOUT if name.startswith(_BYTES) else compare
+            found = close(want, got[name]) if name in got else "it is missing"
+            if found:
+                return f"{name}: {found}"
+        return ""
+
+    return differs
+
+
+def differing(outcome: Outcome) -> set[str]:
+    """The names under which this outcome is not as expected."""
+    if outcome.error is not None or not isinstance(outcome.got, dict):
+        return {"everything"}
+    alike = fact_by_fact()
+    return {
+        name for name, want in outcome.expected.items() if alike({name: want}, {name: outcome.got.get(name)})
+    }
+
+
+def only_wrong_in(evidence: Evidence, *names: str) -> bool:
+    """Whether something is wrong, and under these names alone."""
+    return bool(evidence.wrong) and all(differing(outcome) <= set(names) for outcome in evidence.wrong)
+
+
 def all_got(evidence: Evidence, name: str) -> list[Any]:
     """What came under this name, in every outcome that has it."""
     return [o.got[name] for o in evidence.outcomes if isinstance(o.got, dict) and name in o.got]
+
+
+def same_on_all(evidence: Evidence, name: str, value: Any) -> bool:
+    """Whether this came under the name in every outcome."""
+    got = all_got(evidence, name)
+    return evidence.error is None and bool(got) and all(one == value for one in got)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster import Rank
 
-__all__ = ["Buckets", "by_the_library", "hooks", "never_sends"]
+__all__ = ["Buckets", "by_the_library", "holds_back", "hooks", "never_sends"]
 
 Buckets = list[list[nn.Parameter]]
 
@@ -27,6 +27,7 @@ def hooks(
     reset: bool = True,
     flat: bool = True,
     clear: bool = True,
+    marks_done: bool = False,
     asynchronous: bool = True,
     starts_at: Callable[[int], int] = lambda size: size,
 ) -> Callable[[Rank, Buckets], Callable[[], None]]:
@@ -34,6 +35,7 @@ def hooks(
 
     def start_early(me: Rank, buckets: Buckets) -> Callable[[], None]:
         under_way: list[tuple[Any, Tensor, Sequence[nn.Parameter]]] = []
+        done: list[Any] = []
         arrived = [0] * len(buckets)
 
         def begin(parameters: Sequence[nn.Parameter]) -> None:
@@ -55,10 +57,12 @@ def hooks(
         def finish() -> None:
             for bucket in buckets if not early else ():
                 begin(bucket)
-            for work, flat_gradients, parameters in under_way:
+            begun = under_way[len(done) :] if marks_done else under_way
+            for work, flat_gradients, parameters in begun:
                 if wait_at_end:
                     work.wait()
                 _put_back(flat_gradients / me.world_size if divide else flat_gradients, parameters, copy_back)
+            done.extend(begun if marks_done else ())
             if clear:
                 under_way.clear()
 
@@ -84,6 +88,29 @@ def _put_back(flat: Tensor, parameters: Sequence[nn.Parameter], copy_back: bool)
     for parameter, part in zip(parameters, flat.split(sizes), strict=True):
         if copy_back:
             _grad(parameter).copy_(part.view_as(parameter))
+
+
+def holds_back(me: Rank, buckets: Buckets) -> Callable[[], None]:
+    """All buckets leave together, with the last gradient of all."""
+    under_way: list[tuple[Any, Tensor, Any]] = []
+    come: list[nn.Parameter] = []
+
+    def hook(parameter: nn.Parameter) -> None:
+        come.append(parameter)
+        if len(come) == sum(map(len, buckets)):
+            under_way.extend(_sent(bucket, wait=False, asynchronous=True) for bucket in buckets)
+            come.clear()
+
+    for parameter in (parameter for bucket in buckets for parameter in bucket):
+        parameter.register_post_accumulate_grad_hook(hook)
+
+    def finish() -> None:
+        for work, flat, parameters in under_way:
+            work.wait()
+            _put_back(flat / me.world_size, parameters, True)
+        under_way.clear()
+
+    return finish
 
 
 def never_sends(me: Rank, buckets: Buckets) -> Callable[[], None]:

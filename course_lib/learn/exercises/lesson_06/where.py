@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from course_lib.learn.compare import short
@@ -14,13 +15,21 @@ from course_lib.parallel.model import split_evenly
 __all__ = ["CUT"]
 
 _ROWS = (  # a label, what the pieces cost, and how many parts
-    ("eight equal pieces, 4 parts", (2, 2, 2, 2, 2, 2, 2, 2), 4),
-    ("a heavy start, 2 parts", (9, 5, 3, 2, 1, 1), 2),
-    ("a heavy end, 3 parts", (1, 1, 2, 2, 3, 9), 3),
-    ("two peaks, 3 parts", (1, 2, 8, 1, 1, 3, 6), 3),
-    ("light and heavy mixed, 4 parts", (9, 6, 4, 2, 3, 1, 8, 4, 1), 4),
-    ("one part", (4, 1, 3), 1),
-    ("as many parts as pieces", (3, 1, 2), 3),
+    ("eight equal pieces, 4 parts", [2, 2, 2, 2, 2, 2, 2, 2], 4),
+    ("a heavy start, 2 parts", [9, 5, 3, 2, 1, 1], 2),
+    ("a heavy end, 3 parts", [1, 1, 2, 2, 3, 9], 3),
+    ("two peaks, 3 parts", [1, 2, 8, 1, 1, 3, 6], 3),
+    ("light and heavy mixed, 4 parts", [9, 6, 4, 2, 3, 1, 8, 4, 1], 4),
+    ("one part", [4, 1, 3], 1),
+    ("as many parts as pieces", [3, 1, 2], 3),
+    ("costs that are no whole numbers, 3 parts", [0.3, 0.9, 0.2, 0.8, 0.1], 3),
+    ("seconds, 4 parts", [0.0125, 0.003, 0.021, 0.0004, 0.011, 0.0061, 0.017, 0.0082, 0.0093], 4),
+    ("pieces that cost nothing, 3 parts", [0, 0, 5, 0, 4, 0, 0, 6, 0], 3),
+    ("a light end, 3 parts", [5, 4, 6, 1, 1, 1, 1], 3),
+    ("a long light start, 2 parts", [1, 1, 1, 1, 1, 1, 1, 1, 9], 2),
+    ("bytes, 5 parts", [1792, 147456, 131072, 73728, 524288, 1180160, 262144, 2359808, 20490, 4096, 999], 5),
+    ("a heavy middle, 5 parts", [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], 5),
+    ("all costs nothing, 2 parts", [0, 0, 0], 2),
 )
 Costs = Sequence[float]
 
@@ -35,19 +44,34 @@ def _right(costs: Costs, num_parts: int) -> dict[str, Any]:
     return {"costs": costs, "parts": num_parts, "largest": max(_loads(costs, sizes)), "sizes": sizes}
 
 
+def _sizes(got: Any) -> list[int] | None:
+    """A list of whole numbers, whatever holds them; None where they are none."""
+    if isinstance(got, str | bytes | Mapping | Set) or not isinstance(got, Iterable):
+        return None
+    try:
+        sizes = list(got)
+        return None if any(isinstance(size, bool) for size in sizes) else [operator.index(s) for s in sizes]
+    except TypeError:
+        return None
+
+
 def _compare(expected: dict[str, Any], got: Any) -> str:
     """Any cut that is as good as the best one is right."""
-    costs, num_parts = expected["costs"], expected["parts"]
-    if not isinstance(got, list | tuple) or not all(type(size) is int for size in got):
+    costs, num_parts, sizes = expected["costs"], expected["parts"], _sizes(got)
+    if sizes is None:
         return (
             f"expected a list of {num_parts} whole numbers, how many pieces each part gets; got {short(got)}"
         )
-    if len(got) != num_parts or sum(got) != len(costs) or min(got) < 1:
-        return f"{list(got)} does not share {len(costs)} pieces out to {num_parts} parts of at least one"
-    loads = _loads(costs, got)
-    if max(loads) <= expected["largest"]:
+    if len(sizes) != num_parts or sum(sizes) != len(costs) or min(sizes) < 1:
+        return f"{sizes} does not share {len(costs)} pieces out to {num_parts} parts of at least one"
+    loads = _loads(costs, sizes)
+    if max(loads) <= expected["largest"] * (1 + 1e-9):
         return ""
-    return f"costs {list(costs)} cut as {list(got)} give parts of {loads}; the largest can be {expected['largest']}"
+    return f"costs {costs} cut as {sizes} give parts of {_in_short(loads)}; the largest can be {expected['largest']:g}"
+
+
+def _in_short(loads: Sequence[float]) -> str:
+    return f"[{', '.join(f'{load:g}' for load in loads)}]"
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -89,8 +113,7 @@ def _not_neighbours(costs: Costs, num_parts: int) -> list[int]:
 
 
 def _loads_of_the_best(costs: Costs, num_parts: int) -> list[float]:
-    right = _right(costs, num_parts)
-    return _loads(costs, right["sizes"])
+    return _loads(costs, _best_by(max)(costs, num_parts))
 
 
 def _costs_came(evidence: Evidence) -> bool:
@@ -116,12 +139,10 @@ def _best_by(key: Callable[[list[float]], float]) -> Callable[[Costs, int], list
 
 
 def _loses_pieces(evidence: Evidence) -> bool:
+    seen = [(o, _sizes(o.got)) for o in evidence.outcomes if o.error is None]
     return any(
-        o.error is None
-        and isinstance(o.got, list | tuple)
-        and all(type(size) is int for size in o.got)
-        and sum(o.got) != len(o.expected["costs"])
-        for o in evidence.outcomes
+        sizes is not None and len(sizes) == o.expected["parts"] and sum(sizes) != len(o.expected["costs"])
+        for o, sizes in seen
     )
 
 
@@ -183,6 +204,12 @@ CUT = Exercise(
             _best_by(lambda loads: -min(loads)),
         ),
         Mistake(
+            "least-squares",
+            "Your parts have the least sum of squares. That makes all of them nearly alike, and it may let the largest "
+            "grow to make two others more equal. Compare cuts by their largest part alone.",
+            _best_by(lambda loads: sum(load * load for load in loads)),
+        ),
+        Mistake(
             "as-alike-as-can-be",
             "Your parts are as alike as can be: the largest and the smallest are close. To get there you let the "
             "largest grow. A light part harms nobody; the largest is what all wait for.",
@@ -197,5 +224,7 @@ CUT = Exercise(
         "`for first in range(1, len(costs) - num_parts + 2):` then `sizes = [first, *cut_evenly(costs[first:], "
         "num_parts - 1)]`; keep the sizes whose largest part is smallest. One part takes all: `[len(costs)]`.",
     ),
+    forbidden=("course_lib.parallel.model.split_evenly",),
+    forbidden_example=lambda costs, num_parts: [len(part) for part in split_evenly(costs, num_parts)],
     passed="No cut has a smaller largest part, in any of the rows that were tried.",
 )

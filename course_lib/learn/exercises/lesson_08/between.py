@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from course_lib.learn.compare import short
-from course_lib.learn.exercise import Exercise, Mistake
+from course_lib.learn.exercise import Evidence, Exercise, Mistake
 from course_lib.learn.judge import by_value
-from course_lib.parallel.tensor import Replicate, Shard, local_product, parse_placement
+from course_lib.parallel.tensor import Placement, Replicate, Shard, local_product, parse_placement
 
 __all__ = ["BETWEEN"]
 
 _RIGHT = {"A": "S(1)", "B": "S(0)"}
 
 
+def _placement(given: Any) -> Placement:
+    """A placement as the course, PyTorch or a hasty hand writes it: "S(1)", " s( 1 )", "Shard(dim=1)", "S(-1)"."""
+    text = re.sub(r"\s", "", str(given)).upper()
+    text = re.sub(r"^SHARD\((DIM=)?", "S(", text)
+    text = {"REPLICATE": "R", "REPLICATE()": "R", "PARTIAL()": "P", "S(-1)": "S(1)", "S(-2)": "S(0)"}.get(
+        text, text
+    )
+    try:
+        return parse_placement(text)
+    except ValueError:
+        raise ValueError(f"{str(given)!r} is no placement; write R, S(0) or S(1)") from None
+
+
+def _named(got: Any) -> dict[str, Any]:
+    """The cuts by the names of their matrices; empty where they are not those of A and B."""
+    named = {str(name).strip().upper(): cut for name, cut in got.items()} if isinstance(got, Mapping) else {}
+    return named if set(named) == {"A", "B"} and len(got) == 2 else {}
+
+
 def _compare(expected: Any, got: Any) -> str:
     """What travels between X A and H B, where both are cut and X is on every rank; "" when nothing does."""
-    if not isinstance(got, dict) or set(got) != {"A", "B"}:
+    named = _named(got)
+    if not named:
         return f'expected a dictionary with the keys "A" and "B", got {short(got)}'
     try:
-        a, b = (parse_placement(str(got[name]).strip().upper()) for name in "AB")
+        a, b = (_placement(named[name]) for name in "AB")
     except ValueError as error:
-        return str(error).partition(". The nearest")[0]
+        return str(error)
     for name, placement in (("A", a), ("B", b)):
         if placement not in (Shard(0), Shard(1)):
             return f"{name} is placed {placement}; it is to be cut, S(0) or S(1)"
@@ -33,6 +55,19 @@ def _compare(expected: Any, got: Any) -> str:
     return ""
 
 
+def _cut_as(*pairs: tuple[Placement, Placement]) -> Callable[[Evidence], bool]:
+    """Whether A and B are placed as one of these pairs, however that is written."""
+
+    def recognise(evidence: Evidence) -> bool:
+        named = _named(evidence.answer)
+        return bool(named) and (_placement(named["A"]), _placement(named["B"])) in pairs
+
+    return recognise
+
+
+_ROWS, _COLUMNS, _WHOLE = Shard(0), Shard(1), Replicate()
+_HALF_CUT = tuple(pair for cut in (_ROWS, _COLUMNS) for pair in ((cut, _WHOLE), (_WHOLE, cut)))
+
 BETWEEN = Exercise(
     name="08.between",
     title="Two matrices, and nothing between them",
@@ -43,6 +78,7 @@ BETWEEN = Exercise(
             "Rows of A give partial sums, and GELU of a sum is not the sum of GELUs: they would have to be added up "
             "first, between the layers. Which cut of A gives whole numbers, if fewer of them?",
             {"A": "S(0)", "B": "S(1)"},
+            _cut_as((_ROWS, _COLUMNS)),
         ),
         Mistake(
             "columns-twice",
@@ -50,22 +86,25 @@ BETWEEN = Exercise(
             "of B needs *all* hidden units, so they would be gathered first. Which part of B needs only the hidden "
             "units that a rank has?",
             {"A": "S(1)", "B": "S(1)"},
+            _cut_as((_COLUMNS, _COLUMNS)),
         ),
         Mistake(
             "rows-twice",
             "The rows of B are right. The rows of A give partial sums, which GELU must not see.",
             {"A": "S(0)", "B": "S(0)"},
+            _cut_as((_ROWS, _ROWS)),
         ),
         Mistake(
             "not-cut",
             "Nothing travels, and nothing is saved: every rank holds both matrices and does all the work.",
             {"A": "R", "B": "R"},
+            _cut_as((_WHOLE, _WHOLE)),
         ),
         Mistake(
             "half-cut",
             "One matrix is cut and the other is on every rank. Cut both, S(0) or S(1).",
             {"A": "S(1)", "B": "R"},
-            lambda evidence: sorted(evidence.answer[name] == "R" for name in "AB") == [False, True],
+            _cut_as(*_HALF_CUT),
         ),
     ),
     hints=(

@@ -8,27 +8,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster import Rank
-from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_08.tries import SplitMlp
-from course_lib.learn.judge import by_trial
+from course_lib.learn.exercise import Exercise, Mistake
+from course_lib.learn.exercises.lesson_08.judging import READY_MADE, by_steps
+from course_lib.learn.exercises.lesson_08.split_mlp import Sizes, SplitMlp
 from course_lib.parallel.tensor import all_reduce_identity, identity_all_reduce
 
 __all__ = ["NORM"]
 
-_ROWS, _WIDTH, _HIDDEN = 5, 6, 8
-_SENT = f"all_reduce of {8 * _ROWS * _WIDTH} bytes"
+_SIZES = (
+    Sizes("5 rows, 6 wide, 4 hidden units a rank", num_rows=5, width=6, num_units=4),
+    Sizes("3 rows, 4 wide, 2 hidden units a rank", num_rows=3, width=4, num_units=2),
+    Sizes("1 row, a norm that is frozen", 1, 7, 3, frozenset({"norm_weight"})),
+)
 
 
 def _unsplit(x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
-    h = F.layer_norm(x, (_WIDTH,), norm_weight)
+    h = F.layer_norm(x, (x.size(-1),), norm_weight)
     return x + F.linear(F.gelu(F.linear(h, w_up)), w_down)
 
 
-_SPLIT = SplitMlp(
-    {"x": (_ROWS, _WIDTH), "norm_weight": (_WIDTH,), "w_up": (_HIDDEN, _WIDTH), "w_down": (_WIDTH, _HIDDEN)},
-    _unsplit,
-    _SENT,
-)
+_SPLIT = SplitMlp({"x": "ND", "norm_weight": "D", "w_up": "HD", "w_down": "DH"}, _unsplit, READY_MADE)
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -63,9 +62,7 @@ def _block(
 NORM = Exercise(
     name="08.norm",
     title="Where the entrance gate stands",
-    judge=by_trial(
-        (2, 4), (Case("a norm, an MLP and a residual", (), _SPLIT.right),), _SPLIT.trial, timeout_s=6.0
-    ),
+    judge=by_steps([_SPLIT.case(sizes) for sizes in _SIZES], _SPLIT.trial),
     mistakes=(
         Mistake(
             "as-it-was",

@@ -1,4 +1,4 @@
-"""What a trial of lesson 08 reports of an answer: its output, all gradients, and what was sent forward and backward.
+"""What a trial of lesson 08 reports of an answer: its output, all gradients, what was sent, and how all was left.
 
 All numbers are float64, and the same whole matrices are made on every rank, which then takes its part of them.
 """
@@ -6,7 +6,7 @@ All numbers are float64, and the same whole matrices are made on every rank, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from math import ceil, prod
 from typing import Any
 
 import torch
@@ -14,23 +14,34 @@ import torch.distributed as dist
 from torch import Tensor
 
 from course_lib.cluster import Rank
+from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen
 from course_lib.meter import Call
 
 __all__ = [
+    "ALIVE",
     "BACKWARD",
+    "CALLED",
     "FORWARD",
+    "HANDED",
+    "NOTHING",
     "OUTPUT",
-    "SplitMlp",
+    "UNWAITED",
     "SumBothWays",
-    "both_ways",
+    "all_reduce_of",
     "gradient_of",
     "leaf",
     "made",
+    "manners",
+    "manners_of",
     "reported",
-    "weights_of",
+    "seen_report",
+    "weighted_sum",
 ]
 
 OUTPUT, FORWARD, BACKWARD = "the output", "sent forward", "sent backward"
+UNWAITED, HANDED = "never waited for", "what it was given, afterwards"
+ALIVE, CALLED = "tensors that each step keeps alive", "ready-made functions called"
+NOTHING = "nothing"
 
 
 class SumBothWays(torch.autograd.Function):
@@ -51,13 +62,14 @@ class SumBothWays(torch.autograd.Function):
 
 def made(name: str, *shape: int) -> Tensor:
     """A tensor of this name, the same wherever it is made."""
-    generator = torch.Generator().manual_seed(sum(map(ord, name)))
+    generator = torch.Generator().manual_seed(sum(i * ord(letter) for i, letter in enumerate(name, 1)))
     return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
-def leaf(tensor: Tensor, me: Rank) -> Tensor:
-    """A copy on the rank's device that collects its gradient."""
-    return tensor.to(me.device, copy=True, memory_format=torch.contiguous_format).requires_grad_()
+def leaf(tensor: Tensor, me: Rank, *, is_frozen: bool = False) -> Tensor:
+    """A copy on the rank's device that collects its gradient, unless it is frozen."""
+    copied = tensor.to(me.device, copy=True, memory_format=torch.contiguous_format)
+    return copied.requires_grad_(not is_frozen)
 
 
 def gradient_of(name: str) -> str:
@@ -65,67 +77,70 @@ def gradient_of(name: str) -> str:
     return f"the gradient of {name}"
 
 
-def weights_of(output: Tensor) -> Tensor:
-    """What the output is multiplied by before it is summed up to a loss: no two numbers alike."""
-    return torch.cos(torch.arange(output.numel(), dtype=torch.float64)).view(output.shape).to(output.device)
+def weighted_sum(output: Tensor) -> Tensor:
+    """A loss in which no two numbers of the output weigh the same, and which every rank computes alike."""
+    weights = torch.cos(torch.arange(output.numel(), dtype=torch.float64)).view(output.shape)
+    return (output * weights.to(output.device)).sum()
 
 
-def both_ways(me: Rank, run: Callable[[], Any], leaves: Mapping[str, Tensor]) -> Any:
-    """Run forward, then backward from a loss that every rank computes alike; what came, and what was sent."""
-    from course_lib.meter.recorder import Recorder
-
-    with Recorder(me.rank) as there:
-        output = run()
-    if not isinstance(output, Tensor):
-        return output
-    with Recorder(me.rank) as back:
-        if output.requires_grad:
-            (output * weights_of(output)).sum().backward()
-    gradients = {name: "none came" if one.grad is None else one.grad.cpu() for name, one in leaves.items()}
-    return reported(output.detach().cpu(), gradients, _in_words(there.calls), _in_words(back.calls))
+def all_reduce_of(*shape: int) -> str:
+    """How an all-reduce of this shape is reported."""
+    return f"all_reduce of {8 * prod(shape)} bytes"
 
 
-def reported(output: Any, gradients: Mapping[str, Any], forward: str, backward: str) -> dict[str, Any]:
+def reported(
+    output: Any,
+    gradients: Mapping[str, Any],
+    forward: str,
+    backward: str,
+    more: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """The report, in the order in which a difference is looked for."""
     named = {gradient_of(name): gradient for name, gradient in gradients.items()}
-    return {OUTPUT: output, **named, FORWARD: forward, BACKWARD: backward}
+    return {OUTPUT: output, **named, FORWARD: forward, BACKWARD: backward, **(more or manners())}
 
 
-@dataclass(frozen=True)
-class SplitMlp:
-    """An MLP, with what may stand around it, cut by hidden units: rows of ``w_up`` and ``b_up``, columns of ``w_down``.
-
-    ``forward(*tensors)`` is the unsplit computation of the tensors that ``shapes`` names, in this order; what is not
-    named above is whole on every rank. ``sent`` is what travels forward, and again backward.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    forward: Callable[..., Tensor]
-    sent: str
-
-    def whole(self) -> dict[str, Tensor]:
-        return {name: made(name, *shape) for name, shape in self.shapes.items()}
-
-    @staticmethod
-    def parts(rank: int, n: int, of: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What a rank has of each."""
-        cut = {"w_up": 0, "b_up": 0, "w_down": 1}
-        return {name: one.chunk(n, cut[name])[rank] if name in cut else one for name, one in of.items()}
-
-    def trial(self, answer: Callable[..., Any], me: Rank) -> Any:
-        """``answer(me, *parts)`` on a rank."""
-        parts = self.parts(me.rank, me.world_size, self.whole())
-        leaves = {name: leaf(part, me) for name, part in parts.items()}
-        return both_ways(me, lambda: answer(me, *leaves.values()), leaves)
-
-    def right(self, rank: int, world_size: int) -> dict[str, Any]:
-        """The report that one process would give, and of its gradients this rank's parts."""
-        whole = {name: tensor.requires_grad_() for name, tensor in self.whole().items()}
-        output = self.forward(*whole.values())
-        (output * weights_of(output)).sum().backward()
-        gradients = {name: tensor.grad for name, tensor in whole.items() if tensor.grad is not None}
-        return reported(output.detach(), self.parts(rank, world_size, gradients), self.sent, self.sent)
+def seen_report(seen: Seen, num_ranks: int, num_summed: int) -> dict[str, Any]:
+    """The report of what was seen, where ``num_summed`` numbers are to be all-reduced; outputs become one tensor."""
+    if isinstance(seen.outputs, str):
+        return {OUTPUT: seen.outputs, CALLED: seen.ready_made}
+    outputs = (
+        seen.outputs[0] if len(seen.outputs) == 1 else torch.cat([one.flatten() for one in seen.outputs])
+    )
+    there, back = (_in_words(calls, num_ranks, num_summed) for calls in (seen.forward, seen.backward))
+    return reported(outputs, seen.gradients, there, back, manners_of(seen))
 
 
-def _in_words(calls: Sequence[Call]) -> str:
-    return ", ".join(f"{call.operation} of {call.size_bytes} bytes" for call in calls) or "nothing"
+def manners(unwaited: str = "", handed: str = AS_IT_WAS, alive: int = 0) -> dict[str, Any]:
+    """The end of a report: how all was left."""
+    return {UNWAITED: unwaited or NOTHING, HANDED: handed, ALIVE: alive}
+
+
+def manners_of(seen: Seen) -> dict[str, Any]:
+    """The end of a report, from what was seen."""
+    return {**manners(seen.unwaited, seen.handed, seen.kept_alive), CALLED: seen.ready_made}
+
+
+def _in_words(calls: Sequence[Call], num_ranks: int, num_summed: int) -> str:
+    """Each call with its size; but an all-reduce that is made of others, and sends no more than one, is named so."""
+    sent = [_SENT_IN_A_RING[call.operation](num_ranks) * call.size_bytes for call in calls if _is_part(call)]
+    if (
+        calls
+        and len(sent) == len(calls)
+        and sum(sent) <= 2 * (num_ranks - 1) * 8 * ceil(num_summed / num_ranks)
+    ):
+        return all_reduce_of(num_summed)
+    return ", ".join(f"{call.operation} of {call.size_bytes} bytes" for call in calls) or NOTHING
+
+
+_SENT_IN_A_RING: dict[str, Callable[[int], float]] = {  # of what a rank hands in
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+    "all_gather": lambda n: n - 1,
+    "send": lambda n: 1,
+    "recv": lambda n: 0,
+}
+
+
+def _is_part(call: Call) -> bool:
+    return call.operation in _SENT_IN_A_RING

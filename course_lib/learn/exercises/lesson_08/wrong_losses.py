@@ -13,11 +13,15 @@ from course_lib.cluster import Rank
 from course_lib.parallel.tensor import all_gather_split, all_reduce_identity
 
 __all__ = [
+    "between",
+    "by_remainder",
     "by_the_library",
     "gathers_logits",
+    "in_place_loss",
     "largest_of_all",
     "looks_outside",
     "no_largest",
+    "not_waited_largest",
     "own_largest",
     "own_target",
     "split_loss",
@@ -50,6 +54,12 @@ def own_largest(me: Rank, logits: Tensor) -> Tensor:
     return logits.detach().amax(dim=1)
 
 
+def not_waited_largest(me: Rank, logits: Tensor) -> Tensor:
+    top = logits.detach().amax(dim=1)
+    dist.all_reduce(top, op=dist.ReduceOp.MAX, async_op=True)
+    return top
+
+
 def no_largest(me: Rank, logits: Tensor) -> Tensor:
     return torch.zeros_like(logits[:, 0])
 
@@ -63,6 +73,22 @@ def own_target(
     is_here = (place >= 0) & (place < size)
     found = shifted.gather(1, place.clamp(0, size - 1)[:, None])[:, 0]
     return torch.where(is_here, found, 0.0) if masked else found
+
+
+def by_remainder(me: Rank, shifted: Tensor, targets: Tensor) -> Tensor:
+    return shifted.gather(1, (targets % shifted.size(1))[:, None])[:, 0]
+
+
+def between(first: int, last: int) -> Callable[[Rank, Tensor, Tensor], Tensor]:
+    """The target's logit for places that begin and end so many columns too late."""
+
+    def target(me: Rank, shifted: Tensor, targets: Tensor) -> Tensor:
+        size = shifted.size(1)
+        place = targets - me.rank * size
+        found = shifted.gather(1, place.clamp(0, size - 1)[:, None])[:, 0]
+        return torch.where((place >= first) & (place < size + last), found, 0.0)
+
+    return target
 
 
 def split_loss(
@@ -97,6 +123,11 @@ def looks_outside(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
     place = targets - me.rank * logits.size(1)
     found = split_loss(target=lambda me, shifted, targets: shifted[torch.arange(len(place)), place])
     return found(me, logits, targets)
+
+
+def in_place_loss(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
+    logits -= shared_largest(me, logits)[:, None]
+    return split_loss(largest=no_largest)(me, logits, targets)
 
 
 def gathers_logits(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:

@@ -1,28 +1,27 @@
-"""Makes the environment that ./course hands over to: the folder .venv, with everything in it.
+"""What a set-up does, and in which order.
 
-It runs before anything is installed, so it uses the standard library alone. `course-made` is written into
-.venv first: the folder is ours, and may be cleared. `course-ready` is written last. A set-up that was stopped
-or failed leaves none, and the next start begins again, with what pip had fetched in its cache.
+`course-made` is written into .venv first: the folder is ours, and may be cleared. `course-ready` is written last. A
+set-up that was stopped or failed leaves none, and the next start begins again, with what had been fetched in a cache.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import importlib.util
 import os
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
 
-from course_lib.environment_step import AGAIN, SetupError, disk_full, run_step, say
+from course_lib.environment.failures import AGAIN, SetupError, StepFailed, disk_full
+from course_lib.environment.install import install
+from course_lib.environment.lock import alone, signals_interrupt
+from course_lib.environment.step import Steps, say
 
-__all__ = ["SetupError", "Target", "set_up"]
+__all__ = ["Target", "set_up"]
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,9 @@ class Target:
 def set_up(target: Target) -> int:
     """Make `target` ready, alone; 0 when it is, 1 with a sentence on stderr when not, 130 when stopped."""
     try:
-        with _signals_interrupt(), _alone(Path(target.root, ".venv.lock")):
+        with signals_interrupt(), alone(Path(target.root, ".venv.lock")) as lock:
             if not target.ready():
-                _make(target)
+                _make(target, Steps(target.root, lock))
     except SetupError as error:
         say(f"course: {error}")
         return 1
@@ -64,31 +63,35 @@ def set_up(target: Target) -> int:
     return 0
 
 
-def _make(target: Target) -> None:
+def _make(target: Target, steps: Steps) -> None:
     """Install what changed where .venv stands for this place, and make it from the start otherwise."""
     for name in ("requirements.txt", "pyproject.toml"):
         if not Path(target.root, name).is_file():
             raise SetupError(
                 f"{name} is missing in {target.root}: this copy of the course is not whole. Clone it again."
             )
-    wanted = target.wanted()  # before, not after: the files may change while pip is at work
+    wanted = target.wanted()  # before, not after: the files may change while uv is at work
     if target.installed().startswith(target.place()):
         say("The list of packages has changed: bringing .venv up to date.")
         target.ready_file.unlink()
     else:
         _check_venv_modules()
         free_gb = shutil.disk_usage(target.root).free / 1e9
-        say(f"Setting up the course in {target.venv}: once, minutes, 2 to 8 GB ({free_gb:.0f} GB are free).")
+        say(
+            f"Setting up the course in {target.venv}, once: half a minute, and the time to fetch what is not yet "
+            f"on this machine. 2 to 8 GB ({free_gb:.0f} GB are free)."
+        )
         _say_small_torch()
         _clear(target)
         # Where an environment is active, take the Python below it: the active one may be the one made anew.
         base = getattr(sys, "_base_executable", None) or sys.executable
-        run_step([base, "-m", "venv", target.venv], "Making the environment", cwd=target.root)
-    pip = [target.python, "-m", "pip", "install"]
-    run_step([*pip, "-r", "requirements.txt"], "Installing the packages", cwd=target.root)
-    # setuptools has come with the packages, so building the project itself fetches nothing.
-    editable = [*pip, "--no-deps", "--no-build-isolation", "-e", target.root]
-    run_step(editable, "Installing the course", cwd=target.root)
+        steps.run([base, "-m", "venv", target.venv], "Making the environment")
+    install(target.python, target.root, steps)
+    try:
+        first = [target.python, "-P", "-m", "course_lib.environment.first_imports"]
+        steps.run(first, "Preparing a quick start")
+    except StepFailed as error:
+        say(f"{error.reason} The first lesson will start more slowly.")
     new = target.ready_file.with_suffix(".new")
     new.write_text(target.place() + wanted)
     new.replace(target.ready_file)
@@ -150,49 +153,3 @@ def _explain(error: OSError, target: Target) -> str:
             f"{target.venv}. Clone the course into a folder of your own."
         )
     return f"{where}: {error.strerror or error}. The environment is unfinished and will not be used. {AGAIN}"
-
-
-# --- One at a time, and stopping cleanly ----------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Hold the lock file, so that of two starts at once one sets up while the other waits for it."""
-    with open(lock, "a") as file:  # closing it lets go of the lock, as the end of the process does
-        if not _try_lock(file):
-            say("Another ./course is setting up .venv; waiting until it is done.")
-            while not _try_lock(file):
-                time.sleep(0.2)
-        yield
-
-
-def _try_lock(file: IO[str]) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        # Some network file systems know no locks (ENOLCK, ENOTSUP): there, nothing keeps two starts apart.
-        return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
-    return True
-
-
-@contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Let a request to end (a closed terminal, a manager's SIGTERM) stop the set-up as Ctrl-C does."""
-
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)

@@ -1,31 +1,23 @@
-"""Runs one step of the set-up, with its output kept back, and says what its failure means.
-
-Standard library alone, as in environment.py, which uses it.
-"""
+"""Runs one step of the set-up, with its output kept back, and says what its failure means."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, NoReturn
 
-__all__ = ["AGAIN", "SetupError", "disk_full", "run_step", "say"]
+from course_lib.environment.failures import AGAIN, StepFailed, meaning_of
 
-AGAIN = "Run the same command again to go on; what pip has fetched is kept in its cache."
+__all__ = ["Steps", "run_step", "say"]
+
 _LAST_LINES = 12
-
-
-class SetupError(Exception):
-    """The set-up cannot go on; the text says why and what to do, in sentences for the learner."""
 
 
 def say(text: str) -> None:
@@ -33,10 +25,30 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def run_step(command: Sequence[str], label: str, *, cwd: str) -> None:
-    """Run one step with its output kept back: a line with its time, and upon failure its last lines."""
-    # `user = true` is common in pip's settings on shared machines, and cannot work inside an environment.
-    env = {**os.environ, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
+@dataclass(frozen=True)
+class Steps:
+    """Where the steps of one set-up run, and the lock that each of them holds while it runs."""
+
+    cwd: str
+    lock: IO[str] | None = None
+
+    def run(self, command: Sequence[str], label: str, *, env: Mapping[str, str] | None = None) -> None:
+        run_step(command, label, cwd=self.cwd, env=env, lock=self.lock)
+
+
+def run_step(
+    command: Sequence[str],
+    label: str,
+    *,
+    cwd: str,
+    env: Mapping[str, str] | None = None,
+    lock: IO[str] | None = None,
+) -> None:
+    """Run one step with its output kept back: a line with its time, and upon failure its last lines.
+
+    Raises StepFailed where it ends with an error. The step inherits `lock`: it is held until the step is over,
+    even where this process is killed before.
+    """
     start_s = time.monotonic()
     # A group of its own on POSIX: pip starts builds, and stopping the step must stop those too.
     child = subprocess.Popen(
@@ -44,15 +56,17 @@ def run_step(command: Sequence[str], label: str, *, cwd: str) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=env,
+        env=step_environment() if env is None else dict(env),
         cwd=cwd,
         process_group=0 if os.name == "posix" else None,
+        pass_fds=[lock.fileno()] if lock is not None and os.name == "posix" else (),
     )
     lines: list[str] = []
     assert child.stdout is not None
     reader = threading.Thread(target=_collect, args=(child.stdout, lines), daemon=True)
     reader.start()
     try:
+        _note(child.pid, lock)
         _watch(child, label, lines)
     except BaseException:
         _stop(child)
@@ -61,6 +75,21 @@ def run_step(command: Sequence[str], label: str, *, cwd: str) -> None:
     if child.returncode != 0:
         _fail(label, child.returncode, lines)
     say(f"{label}: done in {time.monotonic() - start_s:.0f} s")
+
+
+def step_environment() -> dict[str, str]:
+    """The environment of a step of pip's."""
+    # `user = true` is common in pip's settings on shared machines, and cannot work inside an environment.
+    return {**os.environ, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def _note(pid: int, lock: IO[str] | None) -> None:
+    """Write into the lock file who is at work, for the one who waits."""
+    if lock is not None:
+        with contextlib.suppress(OSError):  # it is only news
+            lock.truncate(0)
+            lock.write(str(pid))
+            lock.flush()
 
 
 def _collect(pipe: IO[bytes], lines: list[str]) -> None:
@@ -102,27 +131,12 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 def _fail(label: str, code: int, lines: list[str]) -> NoReturn:
     """Raise with the last lines of a step, then what they mean where that is known."""
     shown = [line for line in lines if line.strip()][-_LAST_LINES:]
+    meaning = meaning_of(code, lines)
     text = "\n".join([f"{label}: failed. Its last lines:", *(f"    {line}" for line in shown), ""])
-    everything = "\n".join(lines)
-    if "No space left on device" in everything or "Disk quota exceeded" in everything:
-        raise SetupError(text + disk_full())
-    if code < 0:
-        text += f"It was ended by signal {-code}; 9 is often the system running out of memory. "
-    if "No matching distribution" in everything:
-        text += (
-            f"pip found no such package for Python {sys.version_info.major}.{sys.version_info.minor}: is the "
-            "network up, and does the index in your pip configuration (`pip config list`) have it? "
-        )
-    raise SetupError(f"{text}The environment is unfinished and will not be used. {AGAIN}")
-
-
-def disk_full() -> str:
-    folders = {str(Path(__file__).parent.parent), tempfile.gettempdir()}
-    free = ", ".join(
-        f"{shutil.disk_usage(folder).free / 1e9:.1f} GB in {folder}" for folder in sorted(folders)
-    )
-    return (
-        f"The disk is full, or your quota of it: free now {free}. The course takes 2 GB with torch for CPU "
-        "and 8 GB with CUDA, and pip needs room for temporary files (TMPDIR names their folder). "
-        "Free some space, then run the same command again."
+    ending = f"The environment is unfinished and will not be used. {AGAIN}"
+    reason = meaning.text or (shown[-1].strip() if shown else f"exit code {code}")
+    raise StepFailed(
+        text + (f"{meaning.text}\n{ending}" if meaning.text else ending),
+        reason=reason,
+        is_final=meaning.is_final,
     )

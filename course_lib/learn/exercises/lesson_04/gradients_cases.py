@@ -1,0 +1,93 @@
+"""04.gradients: the models on which an answer is tried, what is looked at afterwards, and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.cluster import Rank
+from course_lib.learn.exercises.lesson_04.tries import (
+    KEPT,
+    NOTHING,
+    gradients_by_name,
+    mixed_replica,
+    rank_gradients,
+    replica,
+    times_sent,
+)
+from course_lib.learn.kept import Kept
+
+__all__ = ["FROZEN", "KINDS", "MIXED", "PLAIN", "SENT", "UNUSED", "VALUES", "prepared", "right", "trial"]
+
+PLAIN, FROZEN, UNUSED = "three layers", "a frozen layer", "a layer that rank 1 did not use"
+MIXED = "BatchNorm, tied weights, and a layer that rank 0 alone used"
+KINDS = (PLAIN, FROZEN, UNUSED, MIXED)
+VALUES, SENT = "the gradients", "sent, in sizes of the gradients"
+
+
+def _has_none(kind: str, name: str, rank: int) -> bool:
+    """Whether this rank did not use the parameter."""
+    return (kind == UNUSED and rank == 1 and name.startswith("4.")) or (
+        kind == MIXED and rank != 0 and name.startswith("6.")
+    )
+
+
+def prepared(kind: str, rank: int, device: torch.device | str = "cpu") -> nn.Module:
+    """A replica after the backward pass of this rank."""
+    model: nn.Module = mixed_replica(device, dropout=0.3) if kind == MIXED else replica(device)
+    for name, gradient in rank_gradients(model, rank).items():
+        parameter = model.get_parameter(name)
+        if kind == FROZEN and name.startswith("0."):
+            parameter.requires_grad_(False)
+        if parameter.requires_grad and not _has_none(kind, name, rank):
+            parameter.grad = gradient.to(device)
+    return model
+
+
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+    from course_lib.meter.recorder import Recorder
+
+    model = prepared(kind, me.rank, me.device)
+    frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
+    size_bytes = sum(p.nbytes for p in model.parameters() if p.requires_grad)
+    kept, kept_frozen = Kept(model=model, ignore=("gradients",)), Kept(**_identifiers(frozen))
+    with Recorder(me.rank) as recorder:
+        answer(me, model)
+    return {
+        VALUES: gradients_by_name(model),
+        KEPT: kept.changes() or kept_frozen.changes() or _graph_of(model) or NOTHING,
+        SENT: times_sent(recorder.calls, size_bytes),
+    }
+
+
+def _identifiers(parameters: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+    return {f"frozen {name}": parameter for name, parameter in parameters.items()}
+
+
+def _graph_of(model: nn.Module) -> str:
+    """A gradient that autograd still follows keeps a graph alive."""
+    followed = [name for name, p in model.named_parameters() if p.grad is not None and p.grad.requires_grad]
+    return f"`{followed[0]}.grad` requires a gradient itself now" if followed else ""
+
+
+@lru_cache(maxsize=32)
+def _means(kind: str, world_size: int) -> dict[str, Tensor]:
+    models = [prepared(kind, each) for each in range(world_size)]
+    found = {}
+    for name, parameter in models[0].named_parameters():
+        if parameter.requires_grad:
+            gradients = [model.get_parameter(name).grad for model in models]
+            found[name] = sum(g for g in gradients if g is not None) / world_size
+    return found  # type: ignore[return-value]  # the sum of no tensors, 0, does not come up
+
+
+def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
+    def expected(rank: int, world_size: int) -> dict[str, Any]:
+        sent = round(2 * (world_size - 1) / world_size, 1)
+        return {VALUES: _means(kind, world_size), KEPT: NOTHING, SENT: sent}
+
+    return expected

@@ -1,0 +1,55 @@
+"""How many forward passes still hold their activations, and how many there were: what accumulating is to save."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+__all__ = ["Graphs"]
+
+
+class Graphs:
+    """Watches the forward passes of a model from now on. A pass lives as long as autograd keeps a tensor for it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.sizes: list[int] = []  # of the batches that went forward
+        self.modes: list[bool] = []  # whether the model was in train mode then
+        self.most_alive = 0
+        self._held: dict[int, int] = {}
+        plain_forward = model.forward
+
+        def forward(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+            number = len(self.sizes)
+            self.sizes.append(len(x))
+            self.modes.append(model.training)
+            with saved_tensors_hooks(lambda tensor: _Held(tensor, number, self), lambda held: held.tensor):
+                return plain_forward(x, *args, **kwargs)
+
+        model.forward = forward
+
+    @property
+    def num_alive(self) -> int:
+        """Passes that could still go backward."""
+        return len(self._held)
+
+    def hold(self, number: int) -> None:
+        self._held[number] = self._held.get(number, 0) + 1
+        self.most_alive = max(self.most_alive, len(self._held))
+
+    def let_go(self, number: int) -> None:
+        self._held[number] -= 1
+        if not self._held[number]:
+            del self._held[number]
+
+
+class _Held:
+    """A tensor that autograd keeps for the backward pass; it goes with the graph."""
+
+    def __init__(self, tensor: Tensor, number: int, graphs: Graphs) -> None:
+        self.tensor, self._number, self._graphs = tensor, number, graphs
+        graphs.hold(number)
+
+    def __del__(self) -> None:
+        self._graphs.let_go(self._number)

@@ -1,0 +1,227 @@
+"""04.overlap: a few steps of backward with the learner's hooks on, and what is seen of them."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.cluster import Rank
+from course_lib.learn.compare import short
+from course_lib.learn.exercises.lesson_04.tries import (
+    KEPT,
+    NOTHING,
+    fact_by_fact,
+    gradients_by_name,
+    mixed_replica,
+    replica,
+)
+from course_lib.learn.exercises.lesson_04.waits import watched_waits
+from course_lib.learn.exercises.lesson_04.wrong_overlaps import Buckets
+from course_lib.learn.kept import Kept
+
+__all__ = [
+    "AGAIN",
+    "CALLS",
+    "EACH",
+    "EARLY",
+    "FINISH",
+    "GROWTH",
+    "INSIDE",
+    "KINDS",
+    "ONE",
+    "WAITED",
+    "WAITS",
+    "compare",
+    "right",
+    "trial",
+]
+
+LAYERS, EACH, ONE = "a bucket for each layer", "a bucket for each gradient", "one bucket for everything"
+UNEVEN = "buckets of unequal length, tied and frozen parameters"
+KINDS = (LAYERS, EACH, UNEVEN, ONE)
+METERED, STEPS = 2, 5  # the last steps run without the meter, which keeps what it has seen,
+LONG = (UNEVEN,)  # and in these cases only
+_LOOKS = 20
+FINISH = "what `start_early` returns"
+EARLY, WAITS = "all-reduces begun when each gradient came", "waits inside backward"
+CALLS, WAITED = "all-reduces in a step", "waits for all of them"
+INSIDE = "all-reduces begun inside backward"  # this tells wrong answers apart; nobody is judged by it
+AGAIN = "waits once more for those of an earlier step"
+GROWTH = "numbers kept from one step to the next"
+
+
+def _model(kind: str, device: torch.device | str = "cpu") -> nn.Module:
+    return mixed_replica(device) if kind == UNEVEN else replica(device)
+
+
+def _batch(rank: int, step: int) -> Tensor:
+    draw = torch.Generator().manual_seed(10 * rank + step)
+    return torch.randn(5, 8, generator=draw, dtype=torch.float64)
+
+
+def _backward(model: nn.Module, rank: int, step: int, device: torch.device | str = "cpu") -> None:
+    model.zero_grad()
+    model(_batch(rank, step).to(device)).square().mean().backward()
+
+
+@lru_cache(maxsize=8)
+def _order(kind: str) -> tuple[str, ...]:
+    """The names of the parameters in the order in which their gradients come."""
+    model, order = _model(kind), []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(lambda _, name=name: order.append(name))
+    _backward(model, 0, 0)
+    return tuple(order)
+
+
+def _sizes(kind: str) -> list[int]:
+    count = len(_order(kind))
+    if kind == UNEVEN:
+        return [1, 3, count - 4]
+    return {LAYERS: [2] * (count // 2), EACH: [1] * count, ONE: [count]}[kind]
+
+
+def _buckets(model: nn.Module, kind: str) -> Buckets:
+    """Parameters in the order of their gradients, in lists."""
+    left = [model.get_parameter(name) for name in _order(kind)]
+    return [[left.pop(0) for _ in range(size)] for size in _sizes(kind)]
+
+
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+    model = _model(kind, me.device)
+    buckets = _buckets(model, kind)
+    lengths = [len(bucket) for bucket in buckets]
+    kept = Kept(model=model, ignore=("gradients", "buffers"))
+    facts, finish = _under_the_meter(answer, me, model, buckets)
+    if finish is None:
+        return facts
+    if kind in LONG:
+        facts[GROWTH] = _growth(model, me, finish)
+        facts[f"the gradients of step {STEPS}"] = gradients_by_name(model)
+    moved = [len(bucket) for bucket in buckets] != lengths
+    facts[KEPT] = "the lists of parameters in `buckets`" if moved else kept.changes() or NOTHING
+    return facts
+
+
+def _under_the_meter(
+    answer: Callable[..., Any], me: Rank, model: nn.Module, buckets: Buckets
+) -> tuple[dict[str, Any], Callable[[], Any] | None]:
+    """What the first steps show, and ``finish``; None where what came back is no function."""
+    from course_lib.meter.recorder import Recorder
+
+    facts: dict[str, Any] = {FINISH: "a function", EARLY: [], WAITS: [], INSIDE: []}
+    meters: list[Recorder] = []
+    begun: list[int] = []
+
+    def note(_: nn.Parameter) -> None:
+        begun.extend(len(meter.calls) for meter in meters)
+
+    for parameter in (parameter for bucket in buckets for parameter in bucket):
+        parameter.register_post_accumulate_grad_hook(
+            note
+        )  # before the learner's hooks, so that it runs first
+    with Recorder(me.rank) as recorder, watched_waits() as waits:
+        meters.append(recorder)
+        finish = answer(me, buckets)
+        if not callable(finish):
+            return {FINISH: f"no function, but {short(finish)}"}, None
+        for step in range(METERED):
+            begun.clear()
+            waits.begin(step)
+            before, waited = len(recorder.calls), waits.count
+            _backward(model, me.rank, step, me.device)
+            facts[EARLY].append([count - before for count in begun])
+            facts[WAITS].append(waits.count - waited)
+            facts[INSIDE].append(len(recorder.calls) - before)
+            finish()
+            facts[f"the gradients of step {step + 1}"] = gradients_by_name(model)
+    meters.clear()
+    num_calls = len(recorder.calls)
+    facts |= {CALLS: num_calls / METERED, WAITED: waits.num_waited >= num_calls, AGAIN: waits.is_again}
+    return facts, finish
+
+
+def _growth(model: nn.Module, me: Rank, finish: Callable[[], Any]) -> int:
+    """How many more numbers lie in tensors after the last step than two steps before.
+
+    A thread of gloo may let go of the last all-reduce a moment after the wait for it, so look again before it counts.
+    """
+    counts = []
+    for step in range(METERED, STEPS):
+        _backward(model, me.rank, step, me.device)
+        finish()
+        counts.append(_numbers_alive())
+    for _ in range(_LOOKS):
+        if counts[-1] <= counts[0]:
+            return 0
+        time.sleep(0.01)
+        counts[-1] = _numbers_alive()
+    return counts[-1] - counts[0]
+
+
+def _numbers_alive() -> int:
+    gc.collect()
+    return sum(thing.numel() for thing in gc.get_objects() if type(thing) in (Tensor, nn.Parameter))
+
+
+# -- what is right ----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _means(kind: str, world_size: int, step: int) -> dict[str, Tensor]:
+    models = [_model(kind) for _ in range(world_size)]
+    for rank, model in enumerate(models):
+        _backward(model, rank, step)
+    names = _order(kind)
+    return {
+        name: torch.stack([model.get_parameter(name).grad for model in models]).mean(dim=0)  # type: ignore[misc]
+        for name in names
+    }
+
+
+def _complete_before(kind: str) -> list[int]:
+    """How many buckets are complete before each gradient: they fill one after the other."""
+    return [number for number, size in enumerate(_sizes(kind)) for _ in range(size)]
+
+
+def compare(expected: dict[str, Any], got: Any) -> str:
+    """Fact by fact; what had begun when a gradient came is told in a sentence."""
+    found = fact_by_fact()(expected, got)
+    if not found.startswith(f"{EARLY}:"):
+        return found
+    for step, (wanted, came) in enumerate(zip(expected[EARLY], got[EARLY], strict=True), start=1):
+        if len(wanted) != len(came):
+            return f"in step {step}, {len(came)} gradients came and {len(wanted)} were expected"
+        for number, (want, have) in enumerate(zip(wanted, came, strict=True), start=1):
+            if want != have:
+                return (
+                    f"in step {step}, when gradient {number} of {len(wanted)} came, {want} of the buckets were "
+                    f"complete, and {have} all-reduces had begun"
+                )
+    return found
+
+
+def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
+    def expected(rank: int, world_size: int) -> dict[str, Any]:
+        steps = (*range(METERED), *([STEPS - 1] if kind in LONG else []))
+        means = {f"the gradients of step {step + 1}": _means(kind, world_size, step) for step in steps}
+        return {
+            FINISH: "a function",
+            **means,
+            EARLY: [_complete_before(kind)] * METERED,
+            WAITS: [0] * METERED,
+            CALLS: float(len(_sizes(kind))),
+            WAITED: True,
+            AGAIN: False,
+            KEPT: NOTHING,
+            **({GROWTH: 0} if kind in LONG else {}),
+        }
+
+    return expected

@@ -1,0 +1,122 @@
+"""The judge of lesson 08: a trial on each rank, and what its report says of what is ready-made or no tensor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from course_lib.learn.compare import close_to
+from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
+from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR
+from course_lib.learn.exercises.lesson_08.tries import ALIVE, CALLED, HANDED, UNWAITED
+from course_lib.learn.judge import RankJudge
+
+__all__ = ["CLOSE", "READY_MADE", "WORLD_SIZES", "by_steps"]
+
+WORLD_SIZES = (2, 3, 4, 5)
+
+# PyTorch's own split layers are a plan over distributed tensors. Ranks look for these calls themselves: to know the
+# names, the notebook would have to import distributed tensors, which takes seconds and is done on the ranks already.
+READY_MADE = (
+    "torch.distributed.tensor.DTensor.from_local",
+    "torch.distributed.tensor.distribute_tensor",
+    "torch.distributed.tensor.parallel.parallelize_module",
+)
+
+_ROOM = ("gates.py", "gates_cases.py", "loss_cases.py", "mlp_cases.py", "norm.py", "split_mlp.py", "step.py")
+CLOSE = close_to(1e-9, 1e-12)
+
+
+def by_steps(
+    cases: Sequence[Case],
+    trial: Callable[..., Any],
+    *,
+    check: Callable[[Any], None] = lambda answer: None,
+    timeout_s: float = 6.0,
+) -> _StepJudge:
+    """Judge an answer by what ``trial(answer, me, *args)`` reports on 2, 3, 4 and 5 ranks.
+
+    ``check(answer)`` may raise ``NotAnAnswer`` before anything is tried.
+    """
+    return _StepJudge(WORLD_SIZES, tuple(cases), _compare, timeout_s, trial, changes=True, check=check)
+
+
+@dataclass(frozen=True)
+class _StepJudge(RankJudge):
+    check: Callable[[Any], None] = lambda answer: None
+
+    def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
+        self.check(answer)
+        evidence = super().__call__(answer, forbidden)
+        called = {name for outcome in evidence.outcomes for name in _called(outcome)}
+        outcomes = tuple(
+            replace(one, got=_without_names(one.got), error=_without_our_lines(one.error))
+            for one in evidence.outcomes
+        )
+        return replace(evidence, outcomes=outcomes, called=tuple(sorted({*evidence.called, *called})))
+
+
+def _called(outcome: Outcome) -> tuple[str, ...]:
+    return outcome.got.get(CALLED, ()) if isinstance(outcome.got, dict) else ()
+
+
+def _without_names(got: Any) -> Any:
+    return {name: one for name, one in got.items() if name != CALLED} if isinstance(got, dict) else got
+
+
+@cache
+def _our_lines() -> frozenset[tuple[int, str]]:
+    """Lines from which an answer is called and gone back from: where no line of its own is known, they stand last."""
+    return frozenset(
+        (number, line.strip())
+        for name in _ROOM
+        for number, line in enumerate(
+            Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines(), 1
+        )
+    )
+
+
+def _without_our_lines(error: Raised | None) -> Raised | None:
+    """An exception of autograd, say, that no line of the learner raised by itself: it keeps its words."""
+    if error is None:
+        return None
+    lines = iter(error.story.splitlines())
+    kept = []
+    for text in lines:
+        if re.search(rf"\b({'|'.join(map(re.escape, _ROOM))}), line \d+", text):
+            if " failed: " in text:  # of another rank: what it met stays, where it stood is ours
+                kept.append(text.partition(" at ")[0])
+            else:
+                next(lines, None)  # the source line below it
+        else:
+            kept.append(text)
+    story = "\n".join(kept)
+    is_ours = error.line is not None and (error.line, error.source) in _our_lines()
+    return replace(error, story=story, line=None, source="") if is_ours else replace(error, story=story)
+
+
+def _compare(expected: Any, got: Any) -> str:
+    """The first difference between two reports, said of the answer and not of the report."""
+    got = _without_names(got)
+    first = next(iter(got.values()), "") if isinstance(got, dict) else ""
+    if isinstance(first, str) and first.startswith(NOT_A_TENSOR):
+        came = first.removeprefix(NOT_A_TENSOR)
+        if came == "None":
+            return "nothing came back (`None`); a function gives its result with `return`"
+        return f"a tensor is to come back, and what came is {came}"
+    found = CLOSE(expected, got)
+    for name, words in _IN_WORDS.items():
+        if found.startswith(f"under '{name}'"):
+            return words + str(got[name])
+    return found
+
+
+_IN_WORDS = {
+    UNWAITED: "the numbers are right, and this rank ",
+    HANDED: "the numbers are right, and your code did not leave all as it was: ",
+    ALIVE: "the numbers are right, and something holds on to tensors of every step that is over; of each, to ",
+}

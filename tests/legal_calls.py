@@ -1,0 +1,314 @@
+"""One legal call of every public function and class that needs no ranks: what the fuzz starts from.
+
+``LEGAL`` by "room.name"; the values are its arguments by name. ``ELSEWHERE`` says of every other public name why it is
+not called here; a name in neither is an error, so that a new one is not forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from course_lib import cost, schedules
+from course_lib.cost import Linear
+from course_lib.link import Link
+from course_lib.meter import Communication
+from course_lib.meter.curve import Curve
+from course_lib.meter.together import Together
+from course_lib.models import SmallCNN, Transformer, TransformerConfig
+from course_lib.parallel.tensor import Replicate, Shard
+from course_lib.schedules import StageTimes
+
+CONFIG = TransformerConfig(vocab_size=16, context_length=8, num_layers=2, width=8, num_heads=2)
+LINK = Link(1e-3, 1e8)
+NETWORK = cost.Network.uniform(4, LINK)
+LAYERS = (Linear("a", 4, 3, 2),)
+SCHEDULE = schedules.gpipe(2, 2)
+CURVE = Curve(((1000, 1e-4), (1_000_000, 1e-2)))
+TOGETHER = Together(2, 1e-4, *[CURVE] * 5)
+CALLS = cost.block_collectives(CONFIG, batch_size=2)
+DATASET = torch.utils.data.TensorDataset(torch.zeros(8, 2))
+MODEL = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+
+LEGAL: dict[str, dict[str, Any]] = {
+    "cost.Attention": {"name": "a", "batch": 2, "heads": 2, "query_len": 4, "key_len": 4, "head_dim": 2},
+    "cost.Conv2d": {
+        "name": "c",
+        "images": 2,
+        "in_channels": 1,
+        "out_channels": 2,
+        "kernel": (3, 3),
+        "out_size": (4, 4),
+        "input_grad": True,
+        "weight_grad": True,
+    },
+    "cost.Linear": {
+        "name": "l",
+        "rows": 4,
+        "in_features": 3,
+        "out_features": 2,
+        "input_grad": True,
+        "weight_grad": True,
+    },
+    "cost.Flops": {"forward": 4, "backward": 8},
+    "cost.GrowingLatency": {
+        "latency_per_doubling_s": 1e-5,
+        "bandwidth_bytes_per_s": 1e9,
+        "smallest_bytes": 8.0,
+    },
+    "cost.MachineSpec": {
+        "name": "m",
+        "num_devices": 2,
+        "memory_bytes": 100,
+        "memory_bandwidth_bytes_per_s": 1e9,
+        "intra": LINK,
+        "inter": LINK,
+        "ports_per_node": 1,
+        "matmul_flops_per_s": {"float32": 1e9},
+        "source": "here",
+    },
+    "cost.Network": {"num_ranks": 4, "intra": LINK, "inter": LINK, "ranks_per_node": 2, "ports_per_node": 1},
+    "cost.Saved": {"name": "x", "size_bytes": 4},
+    "cost.StateBytes": {"parameters": 4, "gradients": 4, "optimizer": 8, "master": 0},
+    "cost.activation_bytes": {"saved": [cost.Saved("x", 4)]},
+    "cost.algorithms_of": {"collective": "all_reduce"},
+    "cost.block_collectives": {"config": CONFIG, "batch_size": 2, "length": 8, "itemsize": 4},
+    "cost.break_even_bandwidth_bytes_per_s": {
+        "bucket_bytes": [1e6, 2e6],
+        "num_ranks": 4,
+        "backward_s": 0.1,
+        "latency_s": 0.0,
+    },
+    "cost.bus_factor": {"collective": "all_reduce", "num_ranks": 4},
+    "cost.cnn_layers": {"batch_size": 2, "image_size": (8, 8), "num_classes": 10, "channels": 1, "width": 4},
+    "cost.collective_cost": {
+        "collective": "all_reduce",
+        "size_bytes": 1e6,
+        "network": LINK,
+        "num_ranks": 4,
+        "algorithm": "ring",
+    },
+    "cost.collectives_sent_bytes": {"calls": CALLS, "num_ranks": 4},
+    "cost.collectives_time_s": {"calls": CALLS, "network": LINK, "num_ranks": 4},
+    "cost.conv_activations": {"layers": cost.cnn_layers(batch_size=2), "image_size": (8, 8), "pooled": False},
+    "cost.ddp_buckets": {"tensor_bytes": [100, 200], "bucket_cap_bytes": 150, "first_bucket_bytes": 100},
+    "cost.ddp_step": {
+        "bucket_bytes": [1e6],
+        "forward_s": 0.1,
+        "backward_s": 0.2,
+        "all_reduce_time_s": lambda size: 0.1,
+        "optimizer_s": 0.0,
+        "overlap": 1.0,
+        "ready_shares": [1.0],
+    },
+    "cost.explained_activations": {"config": CONFIG, "batch_size": 2, "length": 8, "num_ranks": 2},
+    "cost.fit_growing_latency": {"samples": [(1e4, 1e-3), (1e5, 2e-3), (1e6, 1e-2)]},
+    "cost.flops": {"layers": LAYERS},
+    "cost.gloo_time": {
+        "collective": "all_reduce",
+        "size_bytes": 1e6,
+        "num_ranks": 2,
+        "together": (TOGETHER,),
+    },
+    "cost.machine_spec": {"name": next(iter(cost.MACHINES))},
+    "cost.mfu": {"num_flops": 1e9, "step_time_s": 1.0, "peak_flops_per_s": 1e10},
+    "cost.model_state": {
+        "num_parameters": 10,
+        "optimizer": "adamw",
+        "dtype": "float32",
+        "gradient_dtype": "float32",
+        "num_trainable": 10,
+        "num_tensors": 2,
+    },
+    "cost.precision_state": {
+        "num_parameters": 10,
+        "precision": "float32",
+        "optimizer": "adamw",
+        "num_tensors": 2,
+    },
+    "cost.published_activation_bytes": {
+        "length": 8,
+        "batch_size": 2,
+        "width": 8,
+        "num_heads": 2,
+        "num_ranks": 2,
+    },
+    "cost.rounds_of": {"collective": "all_reduce", "algorithm": "ring", "num_ranks": 4, "size_bytes": 1e6},
+    "cost.scaling_curve": {
+        "ranks": [1, 2],
+        "bucket_bytes": [1e6],
+        "forward_s": 0.1,
+        "backward_s": 0.2,
+        "all_reduce_time_s": lambda num_ranks, size: 0.1,
+        "optimizer_s": 0.0,
+        "overlap": 1.0,
+        "kind": "strong",
+    },
+    "cost.simulate": {
+        "schedule": SCHEDULE,
+        "times": StageTimes(1.0, 1.0, 1.0),
+        "link": LINK,
+        "message_bytes": 8.0,
+    },
+    "cost.six_n_flops": {"num_parameters": 10, "num_tokens": 4},
+    "cost.split_transformer_collectives": {"config": CONFIG, "batch_size": 2, "length": 8, "itemsize": 4},
+    "cost.transformer_activations": {"config": CONFIG, "batch_size": 2, "length": 8},
+    "cost.transformer_layers": {"config": CONFIG, "batch_size": 2, "length": 8},
+    "cost.transformer_memory": {
+        "config": CONFIG,
+        "batch_size": 2,
+        "length": 8,
+        "optimizer": "adamw",
+        "precision": "float32",
+    },
+    "cost.transformer_parameters": {"config": CONFIG},
+    "data.TextWindows": {"tokens": torch.arange(40), "length": 4, "stride": 2},
+    "data.generated_images": {"num_images": 4, "size": 8, "num_classes": 2, "channels": 1, "seed": 0},
+    "data.loader": {"dataset": DATASET, "batch_size": 2, "seed": 0, "workers": 0, "timeout_s": 5.0},
+    "link.Link": {"latency_s": 1e-3, "bandwidth_bytes_per_s": 1e9},
+    "meter.bytes_text": {"size_bytes": 1e6},
+    "meter.time_text": {"time_s": 1.0},
+    "meter.expect": {
+        "communication": Communication(2, ()),
+        "sent_bytes": 0,
+        "num_messages": 0,
+        "only": [],
+        "tolerance": 0.1,
+    },
+    "models.SmallCNN": {"num_classes": 10, "channels": 1, "width": 4},
+    "models.TransformerConfig": {
+        "vocab_size": 16,
+        "context_length": 8,
+        "num_layers": 1,
+        "width": 8,
+        "num_heads": 2,
+        "num_kv_heads": 2,
+        "hidden": 16,
+        "dropout": 0.1,
+    },
+    "models.parameter_count": {"model": MODEL},
+    "models.pieces": {"model": SmallCNN(width=4)},
+    "parallel.collectives.split_sizes": {"num_rows": 10, "num_parts": 4},
+    "parallel.data.DistributedSampler": {
+        "num_items_or_dataset": 10,
+        "rank": 0,
+        "world_size": 2,
+        "seed": 0,
+        "epoch": 0,
+        "start": 0,
+    },
+    "parallel.data.GlobalBatches": {
+        "num_items_or_dataset": 10,
+        "rank": 0,
+        "world_size": 2,
+        "global_batch_size": 4,
+        "seed": 0,
+        "epoch": 0,
+        "start": 0,
+    },
+    "parallel.model.cut": {"model": SmallCNN(width=4), "ranges": [range(0, 2), range(2, 4)]},
+    "parallel.model.parameter_costs": {"model": SmallCNN(width=4)},
+    "parallel.model.pieces_of": {"model": Transformer(CONFIG)},
+    "parallel.model.split_evenly": {"costs": [1.0, 2.0, 3.0], "num_parts": 2},
+    "parallel.model.tied_parameters": {"parts": [MODEL, MODEL]},
+    "parallel.tensor.Shard": {"dim": 0},
+    "parallel.tensor.change": {"source": Shard(0), "target": Replicate()},
+    "parallel.tensor.gradient_placement": {"of": Replicate()},
+    "parallel.tensor.local_product": {"x": Replicate(), "a": Replicate()},
+    "parallel.tensor.matmul_plan": {"x": Replicate(), "a": Replicate(), "y": Replicate()},
+    "parallel.tensor.parse_placement": {"text": "R"},
+    "schedules.Schedule": {
+        "name": "s",
+        "num_micro_batches": 2,
+        "rank_of_stage": (0, 1),
+        "actions": SCHEDULE.actions,
+    },
+    "schedules.StageTimes": {"forward_s": 1.0, "input_s": 1.0, "weight_s": 1.0, "backward_s": 2.0},
+    "schedules.check": {"schedule": SCHEDULE, "max_in_flight": 2},
+    "schedules.from_csv": {"text": schedules.to_csv(SCHEDULE), "name": "s"},
+    "schedules.from_text": {
+        "text": str(SCHEDULE),
+        "name": "s",
+        "num_micro_batches": 2,
+        "rank_of_stage": [0, 1],
+    },
+    "schedules.get_schedule": {"kind": "gpipe", "num_ranks": 2, "num_micro_batches": 2},
+    "schedules.in_flight_counts": {"schedule": SCHEDULE},
+    "schedules.peak_in_flight": {"schedule": SCHEDULE},
+    "schedules.peak_in_flight_by_stage": {"schedule": SCHEDULE},
+    "schedules.placement": {"num_ranks": 2, "num_virtual_stages": 2, "style": "loop"},
+    "schedules.to_csv": {"schedule": SCHEDULE},
+    "schedules.validate": {"schedule": SCHEDULE, "max_in_flight": 2},
+    "schedules.virtual_stages_of": {"kind": "interleaved", "num_virtual_stages": 2},
+    **{
+        f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2}
+        for name in ("naive", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_v")
+    },
+    **{
+        f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2, "num_virtual_stages": 2}
+        for name in ("interleaved", "looped_bfs")
+    },
+}
+
+_RESULTS = "a result: the course makes it, and nobody else"
+_RANKS = "takes a Rank or a Cluster: it runs on ranks"
+_TENSORS = "takes tensors or modules alone, and PyTorch has its own words for those"
+_MACHINE = "reads this machine, or a disk"
+ELSEWHERE: dict[str, str] = {
+    **dict.fromkeys(
+        ["cost.ActivationTerm", "cost.Bucket", "cost.CollectiveCost", "cost.GlooTime", "cost.Round",
+         "cost.ScalingPoint",
+         "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Calibration", "meter.Call",
+         "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
+         "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
+         "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.model.PartFailed",
+         "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
+         "schedules.Action", "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
+         "schedules.Problem", "schedules.Result", "schedules.ScheduleKind", "schedules.ScheduleTrace",
+         "schedules.Transfer", "data.ByteTokenizer"], _RESULTS),
+    **dict.fromkeys(
+        ["meter.metered", "meter.profiled", "meter.measure", "meter.compare", "meter.ledger", "meter.MemoryLedger",
+         "meter.Timeline", "parallel.data.DistributedDataParallel", "parallel.data.DriftDetector",
+         "parallel.data.PacedLayers", "parallel.data.SyncBatchNorm", "parallel.data.all_reduce_buckets",
+         "parallel.data.all_reduce_gradients", "parallel.data.broadcast_parameters", "parallel.data.find_drift",
+         "parallel.data.global_mean", "parallel.data.load_on_all", "parallel.data.paced_step_s",
+         "parallel.data.save_by_one", "parallel.data.threads_or_processes", "parallel.model.ModelParallel",
+         "parallel.model.Passing", "parallel.model.RecvFromPrevious", "parallel.model.SendToNext",
+         "parallel.model.TiedParameters", "parallel.tensor.ColumnParallelLinear",
+         "parallel.tensor.HeadParallelAttention", "parallel.tensor.OwnDropout", "parallel.tensor.Region",
+         "parallel.tensor.RowParallelLinear", "parallel.tensor.SequenceParallelNorm",
+         "parallel.tensor.VocabParallelEmbedding", "parallel.tensor.all_gather_reduce_scatter",
+         "parallel.tensor.all_gather_split", "parallel.tensor.all_reduce_identity", "parallel.tensor.gather_logits",
+         "parallel.tensor.gather_state", "parallel.tensor.identity_all_reduce", "parallel.tensor.load_unsplit",
+         "parallel.tensor.local_part", "parallel.tensor.own_random_numbers", "parallel.tensor.redistribute",
+         "parallel.tensor.reduce_scatter_all_gather", "parallel.tensor.run_matmul", "parallel.tensor.split_all_gather",
+         "parallel.tensor.split_block", "parallel.tensor.split_transformer",
+         "parallel.tensor.vocab_parallel_cross_entropy",
+         *(f"parallel.collectives.{name}" for name in
+           ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "record", "reduce", "reduce_scatter",
+            "scatter"))], _RANKS),
+    **dict.fromkeys(
+        ["models.Attention", "models.BasicBlock", "models.Bottleneck", "models.Mlp", "models.ResNet",
+         "models.Transformer", "models.TransformerBlock", "models.accuracy", "models.next_token_loss",
+         "parallel.data.DataParallel", "parallel.data.assign_buckets", "parallel.data.fingerprints",
+         "parallel.data.gather", "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
+         "parallel.model.OnDevices", "parallel.model.Part", "parallel.model.memory_costs", "parallel.model.time_costs",
+         "parallel.tensor.join_states", "parallel.tensor.parameter_placements"], _TENSORS),
+    **dict.fromkeys(
+        ["meter.calibrate", "data.digits", "data.documentation_text", "data.documentation_windows", "data.image_folder",
+         "parallel.data.interpreter_lock", "parallel.data.load_checkpoint", "parallel.data.save_checkpoint"], _MACHINE),
+}  # fmt: skip
+ROOMS = (
+    "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.model",
+    "parallel.tensor",
+)  # fmt: skip
+
+
+def function_of(label: str) -> Callable[..., Any]:
+    import importlib
+
+    room, _, name = label.rpartition(".")
+    return getattr(importlib.import_module(f"course_lib.{room}"), name)
