@@ -100,11 +100,13 @@ def choose(argv: Sequence[str]) -> tuple[list[str], list[str]]:
         ValueError: A word that is neither a part, an option nor a path.
     """
     names = [part.name for part in PARTS]
-    known = [*names, *GROUPS]
+    known = [*names, *GROUPS, "quick"]
     words = list(argv)
     chosen: list[str] = []
     while words and words[0] in known:
         word = words.pop(0)
+        if word == "quick":
+            raise ValueError("`quick` stands alone: course test quick [--since COMMIT]")
         chosen.extend(GROUPS.get(word, (word,)))
     if words and not words[0].startswith("-") and not Path(words[0].split("::")[0]).exists():
         near = difflib.get_close_matches(words[0], known, n=1)

@@ -34,8 +34,16 @@ class PartRun:
     ``commands`` may raise ValueError: the part then fails with that sentence.
     """
 
-    def __init__(self, name: str, commands: Commands, *, root: Path, env: Mapping[str, str]) -> None:
-        self.name, self.output = name, ""
+    def __init__(
+        self,
+        name: str,
+        commands: Commands,
+        *,
+        root: Path,
+        env: Mapping[str, str],
+        well: Sequence[int] = (0,),
+    ) -> None:
+        self.name, self.output, self._well = name, "", well
         self.code: int | None = None  # of the part, once it is over
         self.began_s = time.monotonic()
         self._root, self._env = root, env
@@ -83,7 +91,7 @@ class PartRun:
             file.seek(0)
             self.output += file.read().decode("utf-8", "replace")
         self._child = None
-        if child.returncode != 0:
+        if child.returncode not in self._well:
             self.code = child.returncode
             self.output += (
                 f"\n(exit code {child.returncode} from: {subprocess.list2cmdline(self._command)})\n"
@@ -124,10 +132,12 @@ def run_lanes(
     root: Path,
     env: Mapping[str, str],
     end_s: float | None = None,
+    well: Mapping[str, Sequence[int]] | None = None,
 ) -> list[PartRun]:
     """Run parts, all of them whatever fails, and print each when it is over; those that are, in the order of ``names``.
 
     ``end_s``, on the monotonic clock: what is not over then is stopped, and missing in what is returned.
+    ``well``: for a part, the exit codes of a success, where there are others than 0.
     """
     lanes = [deque(name for name in names if (name in _SINGLE) == single) for single in (True, False)]
     now: list[PartRun | None] = [None, None]
@@ -139,7 +149,13 @@ def run_lanes(
             for lane, names_ahead in enumerate(lanes):
                 run = now[lane]
                 if run is None and names_ahead:
-                    run = now[lane] = PartRun(names_ahead.popleft(), commands, root=root, env=env)
+                    run = now[lane] = PartRun(
+                        name := names_ahead.popleft(),
+                        commands,
+                        root=root,
+                        env=env,
+                        well=(well or {}).get(name, (0,)),
+                    )
                     _show_what_runs(now)
                 if run is not None and run.is_over():
                     print(run.line(), flush=True)
