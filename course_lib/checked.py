@@ -84,6 +84,8 @@ def fits(value: Any, hint: Any) -> bool:
         return _is_plain(value, hint)
     if hint is None or hint is type(None):
         return value is None
+    if hint is Any or hint is object:
+        return True
     if origin in (Union, types.UnionType):
         return any(fits(value, arg) for arg in args)
     if origin is Literal:

@@ -6,7 +6,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pytest
@@ -107,3 +107,12 @@ def test_a_table_that_nobody_could_wait_for_is_refused():
         ValueError, match=r"would make a table of 2,000,000,000 cells; 1,000,000 at most work here"
     ):
         schedules.gpipe(2, 10**9)
+
+
+def test_a_hint_that_allows_everything_refuses_nothing():
+    @checked
+    def place(device: Any = None, thing: object = None) -> Any:
+        return device
+
+    assert place(device="cpu", thing=3) == "cpu"
+    assert place(None) is None
