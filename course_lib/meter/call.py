@@ -37,6 +37,7 @@ class Call:
         None  # how many calls the rank had begun when it waited for this one; None: never
     )
     dtype: str = ""  # of the input, as "float32"
+    only_on_gloo: bool = False  # begun at a place where another back end would not have it
 
     @property
     def time_s(self) -> float | None:

@@ -19,6 +19,9 @@ first call     The first call of a group is made by all its ranks; with ``lazy_g
                made without ``device_id`` (``Cluster`` gives one).
 =============  =====================================================================================================
 
+A run with messages that the course orders otherwise on gloo (its pipelines: ``cluster.gloo_only``) says nothing of
+the order on NCCL, and is not asked; give ``me.backend`` as "nccl" to see that order.
+
 Not seen here: reduce operations that NCCL lacks (BAND, BOR, BXOR), a result that is used on the device before anybody
 waited (``Run.left`` tells of those), and tensors on the wrong device. Sources: the docstrings of
 ``torch.distributed`` (``batch_isend_irecv``, ``isend``, ``new_group``), ``ProcessGroupNCCL``, and NCCL's user guide
@@ -61,7 +64,8 @@ def nccl_breaches(calls: Sequence[Call], *, lazy_groups: bool = False) -> tuple[
     ``lazy_groups``: the groups were made without ``device_id``, so that their first call forms the communicator.
     """
     found = [_unsupported(calls), _any_source(calls), _tags(calls), _groups(calls)]
-    if not any(found):  # a queue cannot be carried out by other rules than its own
+    # A queue cannot be carried out by other rules than its own, nor in an order that is meant for gloo.
+    if not any(found) and not any(call.only_on_gloo for call in calls):
         found.append(_order(calls))
     if lazy_groups:
         found.append(_first_call(calls))

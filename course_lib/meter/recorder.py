@@ -14,6 +14,7 @@ from torch._C._distributed_c10d import Work
 
 from course_lib.cluster import operators, taps
 from course_lib.cluster.failure import Frame, is_user_code
+from course_lib.cluster.gloo_only import is_only_on_gloo
 from course_lib.cluster.operators import Asked, tensors_in
 from course_lib.cluster.pacing import paced_s
 from course_lib.meter.batches import BatchCounter
@@ -101,6 +102,7 @@ class Recorder:
             tag=asked.tag,
             batch=self._batches.number(sys._getframe()) if asked.operation in ("send", "recv") else None,
             dtype=asked.dtype,
+            only_on_gloo=is_only_on_gloo(),
         )
 
 
