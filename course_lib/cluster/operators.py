@@ -40,6 +40,7 @@ _OPERATIONS = {
 class Asked:
     """One call on this rank. *Places* are rank numbers within the group."""
 
+    operator: str  # its name in c10d: "allreduce_"
     operation: str
     group: Any  # the ProcessGroup
     ranks: tuple[int, ...]  # of the group, as numbers in the whole job, by place
@@ -50,6 +51,7 @@ class Asked:
     peer: int | None  # the place at the other end of a message; None for "whoever sends"
     tag: int
     split_bytes: tuple[int, ...] | None  # the unequal parts of an all_to_all, by receiver
+    dtype: str  # of the first tensor, as "float32"; "" where there is none
 
     @property
     def backend(self) -> str:
@@ -63,7 +65,9 @@ def read(name: str, arguments: dict[str, Any]) -> Asked | None:
     operation, input_name = _OPERATIONS[name]
     group = ProcessGroup.unbox(arguments["process_group"])
     split_bytes = _split_bytes(arguments) if operation == "all_to_all" else None
+    tensors = tensors_in(arguments.get(input_name))
     return Asked(
+        operator=name,
         operation=operation,
         group=group,
         ranks=tuple(dist.get_process_group_ranks(group)),
@@ -74,6 +78,7 @@ def read(name: str, arguments: dict[str, Any]) -> Asked | None:
         peer=arguments.get("dst", arguments.get("src")),
         tag=arguments.get("tag", 0),
         split_bytes=split_bytes,
+        dtype=str(tensors[0].dtype).removeprefix("torch.") if tensors else "",
     )
 
 

@@ -105,7 +105,8 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
         if used:
             return "forbidden", _forbidden(used), {}
         if evidence.passed:
-            return ("not yet", _LEFT.format(left[0]), {}) if left else ("passed", exercise.passed, {})
+            warned = {"warning": f"{evidence.on_nccl[0]}."} if evidence.on_nccl else {}
+            return ("not yet", _LEFT.format(left[0]), {}) if left else ("passed", exercise.passed, warned)
         mistake = _recognised(exercise, evidence)
     first = evidence.wrong[0]
     if mistake is not None:

@@ -107,6 +107,7 @@ class Evidence:
     answer: Any = None
     called: tuple[str, ...] = ()  # forbidden functions that the answer was seen calling
     facts: Mapping[str, Any] = field(default_factory=dict)
+    on_nccl: tuple[str, ...] = ()  # what works here and would fail on NCCL, by ``meter.nccl_rules``
 
     @property
     def passed(self) -> bool:

@@ -171,19 +171,28 @@ class RankJudge:
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         _need_callable(answer)
         called: set[str] = set()
+        breaches: dict[str, str] = {}  # of NCCL's rules: the first of each
         outcomes: list[Outcome] = []
         for world_size, case in itertools.product(self.world_sizes, self.cases):
-            new, left = self._try(answer, world_size, case, forbidden, called)
+            new, left = self._try(answer, world_size, case, forbidden, called, breaches)
             outcomes += new
             if left or new[-1].error is not None:
                 break  # what failed once, or left ranks that had to be replaced, does so again, and each takes its time
-        return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
+        seen, on_nccl = tuple(sorted(called)), tuple(breaches.values())
+        return Evidence(tuple(outcomes), answer=answer, called=seen, on_nccl=on_nccl)
 
     def _try(
-        self, answer: Any, world_size: int, case: Case, forbidden: tuple[str, ...], called: set[str]
+        self,
+        answer: Any,
+        world_size: int,
+        case: Case,
+        forbidden: tuple[str, ...],
+        called: set[str],
+        breaches: dict[str, str],
     ) -> tuple[list[Outcome], str]:
         """The outcome of each rank, and what the answer has left behind."""
         from course_lib.cluster import RankError, shared_cluster
+        from course_lib.meter import nccl_breaches
 
         ranks = range(world_size)
         args = [case.args(rank, world_size) if callable(case.args) else case.args for rank in ranks]
@@ -198,7 +207,9 @@ class RankJudge:
             return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
         outcomes = []
         left = _left_behind(run.left)
-        for rank, (got, seen, note) in zip(ranks, run, strict=True):
+        for breach in nccl_breaches([call for *_, calls in run for call in calls]):
+            breaches.setdefault(breach.rule, str(breach))
+        for rank, (got, seen, note, _) in zip(ranks, run, strict=True):
             called.update(seen)
             right = case.expected(rank, world_size) if callable(case.expected) else case.expected
             label = f"{case.label}, rank {rank} of {world_size}"
@@ -213,19 +224,20 @@ def _left_behind(lines: Sequence[str]) -> str:
 
 def _on_rank(
     me: Any, answer: Any, args: list[tuple[Any, ...]], forbidden: tuple[str, ...], changes: bool
-) -> tuple[Any, tuple[str, ...], str]:
-    """Runs on each rank: the answer with this rank's arguments, which forbidden functions it called, and what is wrong
-    about how it did so.
+) -> tuple[Any, tuple[str, ...], str, tuple[Any, ...]]:
+    """Runs on each rank: the answer with this rank's arguments, which forbidden functions it called, what is wrong
+    about how it did so, and its collectives and messages.
     """
     from course_lib.cluster.left_over import never_waited_here
+    from course_lib.meter.recorder import Recorder
 
     mine = tuple(_on_device(value, me.device) for value in args[me.rank])
     kept = Kept() if changes else _remembered(answer, mine)
-    with watch(forbidden) as called:
+    with Recorder(me.rank) as recorder, watch(forbidden) as called:
         got = _settled(answer(me, *mine))
     begun = never_waited_here()
     note = f"rank {me.rank} {begun[0]}" if begun else _in_words(kept.changes())
-    return got, tuple(sorted(called)), note
+    return got, tuple(sorted(called)), note, recorder.calls
 
 
 def _on_device(value: Any, device: Any) -> Any:

@@ -26,6 +26,7 @@ class Verdict(Shown):
     ``status`` is "passed", "not attempted", "not yet" (wrong; ``mistake`` names a known one), "forbidden",
     "raised", "too slow" or "blocked" (no such exercise, or the ranks could not start). ``evidence`` is the
     first difference, ``details`` a longer story, and ``printed`` what the answer printed while it was tried.
+    ``warning`` is said of an answer that passed: what would go wrong on GPUs.
     """
 
     exercise: str
@@ -35,6 +36,7 @@ class Verdict(Shown):
     evidence: str = ""
     details: str = ""
     printed: str = ""
+    warning: str = ""
 
     @property
     def passed(self) -> bool:
@@ -48,6 +50,8 @@ class Verdict(Shown):
         sentence = f"{sign} {self.exercise}: {words}. {self.message}"
         if self.evidence:
             sentence += f"\n  Seen: {self.evidence}"
+        if self.warning:
+            sentence += f"\n  Beware: {self.warning}"
         if self.details:
             sentence += "\n" + "\n".join(f"  | {line}" for line in self.details.splitlines())
         return sentence
@@ -57,6 +61,8 @@ class Verdict(Shown):
         body = paragraph(self.message)
         if self.evidence:
             body += paragraph(f"Seen: {self.evidence}")
+        if self.warning:
+            body += paragraph(f"Beware: {self.warning}")
         body += _folded("The whole report", self.details) + _folded("What your code printed", self.printed)
         return panel(kind, f"{sign} {self.exercise}: {words}", body)
 

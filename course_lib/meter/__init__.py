@@ -27,6 +27,8 @@ _HOME_OF = {
     "Call": "call",
     "Communication": "communication",
     "metered": "communication",
+    "Breach": "nccl_rules",
+    "nccl_breaches": "nccl_rules",
     "expect": "expectations",
     "DeepTrace": "deep_view",
     "profiled": "deep_view",

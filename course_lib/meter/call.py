@@ -28,6 +28,16 @@ class Call:
     hidden_s: float | None  # of its time, how long its thread computed meanwhile
     line: Frame | None  # of the user's code
     thread: str = "MainThread"
+    operator: str = ""  # of c10d, where two of them are one operation: "recv_any_source_"
+    group_name: str = ""  # tells groups of the same ranks apart
+    peer: int | None = None  # of a message: the global rank at the other end; None for "whoever sends"
+    tag: int = 0
+    batch: int | None = None  # equal for the messages of one batch_isend_irecv
+    waited_after: int | None = (
+        None  # how many calls the rank had begun when it waited for this one; None: never
+    )
+    dtype: str = ""  # of the input, as "float32"
+    only_on_gloo: bool = False  # begun at a place where another back end would not have it
 
     @property
     def time_s(self) -> float | None:

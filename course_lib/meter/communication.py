@@ -22,6 +22,7 @@ from typing import Any
 
 from course_lib.cluster import Cluster, Rank, Run
 from course_lib.meter.call import Call
+from course_lib.meter.nccl_rules import Breach, nccl_breaches
 from course_lib.meter.timeline import Span, Timeline
 from course_lib.meter.units import bytes_text, time_text
 
@@ -101,6 +102,10 @@ class Communication:
                 timeline.add(Span(call.rank, call.operation, kind, call.start_s, call.end_s))
         return timeline
 
+    def nccl_breaches(self, *, lazy_groups: bool = False) -> tuple[Breach, ...]:
+        """What of these calls works here and would fail on NCCL; see ``nccl_rules``."""
+        return nccl_breaches(self.calls, lazy_groups=lazy_groups)
+
     def table(self) -> str:
         """A line for each operation: calls, bytes of the busiest rank, hidden and exposed time of the slowest."""
         heads = ("calls a rank", "messages", "sent by the busiest", "hidden", "exposed")
@@ -127,7 +132,8 @@ class Communication:
         if not self.calls:
             return "no communication"
         total, busiest = bytes_text(self.total_bytes), bytes_text(self.busiest_bytes)
-        return f"{self.table()}\nin all {total}; the busiest rank {busiest}"
+        warnings = "".join(f"\n{breach}." for breach in self.nccl_breaches())
+        return f"{self.table()}\nin all {total}; the busiest rank {busiest}{warnings}"
 
 
 def metered(cluster: Cluster, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Run:

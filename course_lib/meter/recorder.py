@@ -14,8 +14,10 @@ from torch._C._distributed_c10d import Work
 
 from course_lib.cluster import operators, taps
 from course_lib.cluster.failure import Frame, is_user_code
+from course_lib.cluster.gloo_only import is_only_on_gloo
 from course_lib.cluster.operators import Asked, tensors_in
 from course_lib.cluster.pacing import paced_s
+from course_lib.meter.batches import BatchCounter
 from course_lib.meter.call import Call
 from course_lib.meter.wire_bytes import traffic
 
@@ -31,6 +33,7 @@ class Recorder:
         self._rank = rank
         self._lock = threading.Lock()
         self._open: list[_Pending] = []
+        self._batches = BatchCounter()
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -51,13 +54,16 @@ class Recorder:
                 pending.done.wait(max(0.0, deadline - time.monotonic()))
 
     def _wait_of(self, plain_wait: Any) -> Any:
-        """``Work.wait`` that also notes when a message was there: gloo's messages tell only the one who waits."""
+        """``Work.wait`` that also notes when a message was there: gloo's messages tell only the one who waits.
+
+        What began after a wait comes after what was waited for, on NCCL's streams as well: so that is kept, too.
+        """
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             result = plain_wait(work, *args, **kwargs)
             for pending in self._open:
-                if pending.work is work and not pending.is_watched:
-                    pending.end()
+                if pending.work is work:
+                    pending.waited_for(len(self._open))
             return result
 
         return wait
@@ -90,6 +96,13 @@ class Recorder:
             hidden_s=None,
             line=_line_of(sys._getframe()),
             thread=threading.current_thread().name,
+            operator=asked.operator,
+            group_name=asked.group.group_name,
+            peer=None if asked.peer is None else asked.ranks[asked.peer],
+            tag=asked.tag,
+            batch=self._batches.number(sys._getframe()) if asked.operation in ("send", "recv") else None,
+            dtype=asked.dtype,
+            only_on_gloo=is_only_on_gloo(),
         )
 
 
@@ -144,6 +157,12 @@ class _Pending:
         except RuntimeError:
             pass  # a message of gloo: ``Work.wait`` will tell
         return None
+
+    def waited_for(self, num_begun: int) -> None:
+        if self.call.waited_after is None:
+            self.call = replace(self.call, waited_after=num_begun)
+        if not self.is_watched:
+            self.end()
 
     def end(self) -> None:
         if not self.done.is_set():

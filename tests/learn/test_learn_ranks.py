@@ -226,3 +226,47 @@ def test_what_a_right_answer_leaves_on_its_rank_is_told():
     verdict = judged(PLAIN, leaves)
     assert "your code left something behind" in verdict.message
     assert "left gradients switched off" in verdict.message
+
+
+# -- NCCL ----------------------------------------------------------------------------------------------------------
+
+
+def shifted(rank, world_size):
+    return torch.full((2,), float((rank - 1) % world_size + 1))
+
+
+def one_by_one(me, x):
+    """Right on gloo; on NCCL both ranks would wait in their send."""
+    got = torch.empty_like(x)
+    works = [dist.isend(x, (me.rank + 1) % me.world_size), dist.irecv(got, (me.rank - 1) % me.world_size)]
+    for work in works:
+        work.wait()
+    return got
+
+
+def in_a_batch(me, x):
+    got = torch.empty_like(x)
+    ahead, behind = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size
+    for work in dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, x, ahead), dist.P2POp(dist.irecv, got, behind)]
+    ):
+        work.wait()
+    return got
+
+
+def test_a_right_answer_that_would_hang_on_nccl_passes_with_a_warning():
+    shift = Exercise(
+        name="99.shift",
+        title="Pass on",
+        judge=by_ranks([2], [Case("two numbers", tensor_of, shifted)], timeout_s=5.0),
+        mistakes=(),
+        hints=("a", "b", "c"),
+    )
+    verdict = judged(shift, one_by_one)
+    assert verdict.passed
+    assert "On NCCL this may hang: rank 0 waits in its send to 1" in verdict.warning
+    assert verdict.warning in repr(verdict)
+    assert "Beware: On NCCL" in verdict._html()
+    good = judged(shift, in_a_batch)
+    assert (good.passed, good.warning) == (True, "")
+    assert "Beware" not in repr(good) + good._html()

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from course_lib.cluster import Rank
+from course_lib.cluster.gloo_only import only_on_gloo
 from course_lib.cluster.point_to_point import Message, recv, send, start
 from course_lib.parallel.model.passing import Told
 from course_lib.parallel.pipeline.messages import Transfer
@@ -73,7 +74,8 @@ class BatchRun:
             if room is not None:
                 messages[transfer] = recv(room.detach(), self.ranks[transfer.sender])
         if messages:
-            started = start([*messages.values()])
+            with only_on_gloo(self.me.backend == "gloo"):  # recvs are early there: see moves.py
+                started = start([*messages.values()])
             for place, transfer in enumerate(messages):
                 self._under_way[transfer] = partial(started.wait_for, place)
 

@@ -138,7 +138,7 @@ def _own_places(tokens: Tensor, vocab_size: int, members: Members) -> tuple[Tens
     A token beyond the vocabulary would belong to nobody and pass for zeros: on a CPU that is a ``ValueError``. On a
     GPU the check would make the host wait, and is left out.
     """
-    if not tokens.is_cuda and tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
+    if tokens.is_cpu and tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
         wrong = int(tokens.min()) if int(tokens.min()) < 0 else int(tokens.max())
         raise ValueError(
             f"token {wrong} is not in the vocabulary, whose tokens are 0 to {vocab_size - 1}. The nearest is "

@@ -16,6 +16,7 @@ from course_lib.learn.judge import RankJudge
 
 __all__ = ["RING"]
 
+_NEW_NAMES = ("all_gather_single", "reduce_scatter_single")  # of PyTorch 2.13 and later
 _FEWER, _FRACTIONS = "3 numbers, fewer than some rings have ranks", "10 numbers that are not whole"
 
 
@@ -70,6 +71,7 @@ RING = Exercise(
         "torch.distributed.all_to_all",
         "torch.distributed.all_to_all_single",
         "torch.distributed.broadcast",
+        *(f"torch.distributed.{name}" for name in _NEW_NAMES if hasattr(dist, name)),
         "torch.distributed.nn.functional.all_reduce",
         "course_lib.parallel.collectives.all_reduce",
         "course_lib.parallel.collectives.reduce_scatter",

@@ -1,0 +1,111 @@
+"""Every strategy on a device that is not the CPU, and by NCCL's rules, on a machine without a GPU.
+
+A tensor made on the wrong device is an error there (``far_tensor``); what makes the host wait for the device is counted
+by line, and each line that may do so is listed here with its reason. The values are those of the CPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from far_device import HAS_FAR, far, waits_on
+from strategy_runs import NUM_STEPS, STRATEGIES
+
+from course_lib.meter import metered, nccl_breaches
+
+pytestmark = [pytest.mark.xdist_group("device_discipline"), pytest.mark.limit_s(300)]
+
+needs_far = pytest.mark.skipif(not HAS_FAR, reason="this torch has no Python back end for foreign devices")
+named = pytest.mark.parametrize("name", STRATEGIES)
+
+# By file: why the host has to know.
+MAY_WAIT = {
+    "course_lib/parallel/model/passing.py": "shapes are told once, before the first batch",
+    "course_lib/parallel/pipeline/shapes.py": "shapes are told once, before the first batch",
+    "course_lib/parallel/data/distributed_data_parallel.py": "find_unused_parameters: who used what, once a backward",
+    "course_lib/parallel/data/drift.py": "fingerprints are compared by the host, where somebody asks",
+}
+
+
+def numbers_in(value) -> list:
+    """The numbers of nested lists, in their order; anything else as it is."""
+    return [number for part in value for number in numbers_in(part)] if isinstance(value, list) else [value]
+
+
+def as_on_nccl(me, function, *args):
+    """On gloo, in the order that the library keeps on NCCL."""
+    return function(dataclasses.replace(me, backend="nccl"), *args)
+
+
+@needs_far
+@named
+def test_values_on_another_device_are_those_of_the_cpu(clusters, name):
+    function, args = STRATEGIES[name]
+    cluster = clusters(2)
+    for there, here in zip(cluster.call(far(function), args), cluster.call(function, args), strict=True):
+        assert numbers_in(there) == pytest.approx(numbers_in(here), rel=1e-9, abs=1e-12)
+
+
+@needs_far
+@named
+def test_the_host_waits_for_the_device_nowhere_but_where_it_must(clusters, name):
+    function, args = STRATEGIES[name]
+    for seen in clusters(2).call(waits_on(function), args):
+        surprising = {place: count for place, count in seen.items() if place[1].split(":")[0] not in MAY_WAIT}
+        assert not surprising
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+@named
+def test_nccl_would_take_every_strategy(clusters, name, world_size):
+    if world_size == 3 and "tensor" in name:
+        pytest.skip("4 heads cannot be cut in three")
+    function, args = STRATEGIES[name]
+    run = metered(clusters(world_size), as_on_nccl, function, *args)
+    assert run.communication.calls
+    assert run.communication.nccl_breaches() == ()
+
+
+def test_a_pipelines_order_on_gloo_is_not_taken_for_that_on_nccl(clusters):
+    function, args = STRATEGIES["pipeline, 1f1b"]
+    calls = metered(clusters(2), function, *args).communication.calls
+    assert nccl_breaches(calls) == ()
+    unmarked = [dataclasses.replace(call, only_on_gloo=False) for call in calls]
+    assert [breach.rule for breach in nccl_breaches(unmarked)] == ["order"], "its recvs are early on gloo"
+
+
+@needs_far
+def test_what_makes_the_host_wait_is_counted(clusters):
+    """Else the test above could not fail."""
+    function, args = STRATEGIES["DDP, unused layer"]
+    for seen in clusters(2).call(waits_on(function), args):
+        ((what, place),) = seen
+        assert what == "tolist"
+        assert place.startswith("course_lib/parallel/data/distributed_data_parallel.py:")
+        assert seen[what, place] == NUM_STEPS
+
+
+# -- the device itself ---------------------------------------------------------------------------------------------
+
+
+def mixes(me):
+    import torch
+
+    there, here, found = torch.ones(3, device=me.device), torch.ones(3, device="cpu"), []
+    for mix in (lambda: there + here, lambda: there.numpy(), lambda: there.copy_(here)):
+        try:
+            mix()
+            found.append("")
+        except (RuntimeError, TypeError) as error:
+            found.append(str(error))
+    return found, (there + torch.ones((), device="cpu")).tolist()
+
+
+@needs_far
+def test_a_cpu_tensor_beside_one_of_the_device_is_an_error(clusters):
+    (((added, as_array, copied), sums),) = clusters(1).call(far(mixes))
+    assert copied == "", "copies are what brings tensors to the device"
+    assert "at least two devices, far:0 and cpu" in added
+    assert "can't convert" in as_array
+    assert sums == [2.0] * 3, "a CPU tensor without dims may be mixed in, as on CUDA"

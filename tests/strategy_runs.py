@@ -1,0 +1,157 @@
+"""A short run of every strategy, on whatever device ``me`` has: for tests that ask how it behaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.cluster import Rank
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel import collectives
+from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_drift
+from course_lib.parallel.model import ModelParallel, cut, parameter_costs, split_evenly
+from course_lib.parallel.pipeline import Pipeline, average_gradients
+from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
+from course_lib.schedules import SCHEDULES, get_schedule
+
+NUM_STEPS = 2
+CONFIG = TransformerConfig(vocab_size=13, context_length=8, num_layers=2, width=16, num_heads=4, hidden=22)
+
+
+def layers(num: int) -> list[nn.Module]:
+    torch.manual_seed(0)
+    return [nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(num)]
+
+
+def batch(me: Rank) -> tuple[torch.Tensor, torch.Tensor]:
+    x, y = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(me.rank)).to(me.device)
+    return x, y
+
+
+def tokens(me: Rank) -> torch.Tensor:
+    return torch.randint(13, (2, 9), generator=torch.Generator().manual_seed(1)).to(me.device)
+
+
+def all_collectives(me: Rank) -> list[Any]:
+    n = me.world_size
+    x = torch.arange(2.0 * n * n, device=me.device).reshape(n * n, 2) + me.rank
+    out = torch.empty(n, 2, device=me.device)
+    sums = [
+        collectives.all_reduce(me, x, algorithm=name).tolist() for name in collectives.ALL_REDUCE_ALGORITHMS
+    ]
+    moved = [
+        collectives.broadcast(me, x, root=0),
+        collectives.reduce(me, x, root=0),
+        collectives.gather(me, x, root=0),
+        collectives.scatter(me, x if me.rank == 0 else None, out=out, root=0),
+        collectives.all_gather(me, x),
+        collectives.reduce_scatter(me, x),
+        collectives.all_to_all(me, x),
+    ]
+    return [sums, *(None if one is None else one.tolist() for one in moved)]
+
+
+def ddp(me: Rank) -> Any:
+    model = DistributedDataParallel(me, nn.Sequential(*layers(2)).to(me.device))
+    return trained(me, model)
+
+
+def ddp_with_an_unused_layer(me: Rank) -> Any:
+    class Skips(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = layers(2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.used(x)
+
+    return trained(me, DistributedDataParallel(me, Skips().to(me.device), find_unused_parameters=True))
+
+
+def sync_batch_norm(me: Rank) -> Any:
+    model = nn.Sequential(layers(1)[0], SyncBatchNorm(me, 6)).to(me.device)
+    return trained(me, DistributedDataParallel(me, model))
+
+
+def trained(me: Rank, model: nn.Module) -> Any:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    x, y = batch(me)
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    return values_of(model)
+
+
+def drift(me: Rank) -> Any:
+    model = nn.Linear(3, 2).to(me.device)
+    with torch.no_grad():
+        model.bias += me.rank
+    return str(find_drift(me, model))
+
+
+def model_parallel(me: Rank) -> Any:
+    model = nn.Sequential(*layers(4))
+    parts = ModelParallel(me, cut(model, split_evenly(parameter_costs(model), me.world_size)))
+    x, y = batch(me)
+    for by_hand in (True, False):
+        given, wanted = x if parts.is_first else None, y if parts.is_last else None
+        if by_hand:
+            parts.forward_backward(given, wanted, F.mse_loss)
+        else:
+            parts.loss(F.mse_loss, parts(given), wanted).backward()
+    return values_of(parts.part)
+
+
+def pipeline(me: Rank, kind: str) -> Any:
+    schedule = get_schedule(kind, me.world_size, 4)
+    line = Pipeline(me, layers(schedule.num_stages), schedule, F.mse_loss)
+    for _ in range(NUM_STEPS):
+        line.step(*batch(me))
+    average_gradients(line)
+    return [p.grad.tolist() for p in line.parameters()]
+
+
+def tensor_parallel(me: Rank, sequence_parallel: bool) -> Any:
+    torch.manual_seed(0)
+    model = split_transformer(
+        me, Transformer(CONFIG).double().to(me.device), sequence_parallel=sequence_parallel
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    given = tokens(me)
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        vocab_parallel_cross_entropy(me, model(given[:, :-1]), given[:, 1:], vocab_size=13).backward()
+        optimizer.step()
+    return values_of(model)
+
+
+def ddp_of_a_transformer(me: Rank) -> Any:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(me, Transformer(CONFIG).double().to(me.device))
+    given = tokens(me)
+    for _ in range(NUM_STEPS):
+        next_token_loss(model(given[:, :-1]), given[:, 1:]).backward()
+    return values_of(model)
+
+
+def values_of(model: nn.Module) -> list[Any]:
+    return [p.tolist() for p in model.parameters()]
+
+
+STRATEGIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "collectives": (all_collectives, ()),
+    "DDP": (ddp, ()),
+    "DDP, unused layer": (ddp_with_an_unused_layer, ()),
+    "DDP, transformer": (ddp_of_a_transformer, ()),
+    "SyncBatchNorm": (sync_batch_norm, ()),
+    "drift": (drift, ()),
+    "model parallel": (model_parallel, ()),
+    **{f"pipeline, {kind}": (pipeline, (kind,)) for kind in SCHEDULES},
+    "tensor parallel": (tensor_parallel, (False,)),
+    "tensor and sequence parallel": (tensor_parallel, (True,)),
+}
