@@ -50,9 +50,7 @@ def hooks(
                 if reset:
                     arrived[number] = 0
 
-        for number, bucket in enumerate(buckets):
-            for parameter in bucket:
-                parameter.register_post_accumulate_grad_hook(partial(hook, number))
+        _register(hook, buckets)
 
         def finish() -> None:
             for bucket in buckets if not early else ():
@@ -69,6 +67,12 @@ def hooks(
         return finish
 
     return start_early
+
+
+def _register(hook: Callable[[int, nn.Parameter], None], buckets: Buckets) -> None:
+    for number, bucket in enumerate(buckets):
+        for parameter in bucket:
+            parameter.register_post_accumulate_grad_hook(partial(hook, number))
 
 
 def _sent(parameters: Sequence[nn.Parameter], *, wait: bool, asynchronous: bool) -> tuple[Any, Tensor, Any]:
