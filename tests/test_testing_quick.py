@@ -193,7 +193,8 @@ def test_what_the_time_is_too_short_for_is_named(
     (project / "tests" / "beside.py").write_text("raised = 1\n")
     monkeypatch.setattr(quick, "_START_SHARE", 0.0)  # the time is up before the first test
     code, out = quickly("--most-s", "600")
-    assert code == 0, out
+    assert code == 1, "no test ran, which must not pass for success"
+    assert out.splitlines()[-1].endswith(": unit")
     assert "left out   1 test, for the time was up: tests/test_text.py" in out
 
 
