@@ -25,6 +25,7 @@ from course_lib.learn.exercises.lesson_04.wrong_overlaps import (
     by_the_library,
     holds_back,
     hooks,
+    never_lets_go,
     never_sends,
 )
 from course_lib.learn.judge import by_trial
@@ -160,7 +161,7 @@ OVERLAP = Exercise(
             "never-lets-go",
             "The means are right, and after each step more numbers lie in memory than after the one before: what you "
             "keep of a bucket is kept for good. What `finish` has dealt with it must forget.",
-            hooks(clear=False, marks_done=True),
+            never_lets_go,
             lambda evidence: only_wrong_in(evidence, GROWTH),
         ),
         Mistake(

@@ -96,7 +96,8 @@ def right(num_items: int, world_size: int, epoch: int, seed: int) -> dict[str, A
 def compare(expected: dict[str, Any], got: dict[str, Any]) -> str:
     """The first difference in the words of the exercise: of the indices first, then of the manners."""
     ranks = [name for name in expected if name.startswith("rank")]
-    num_items = 1 + max(index for name in ranks for index in expected[name])
+    shares = [expected[name] for name in ranks if isinstance(expected[name], list)]
+    num_items = 1 + max((index for share in shares for index in share), default=-1)
     for name in ranks:
         if found := _of_rank(name, expected[name], got[name], num_items):
             return found
@@ -109,8 +110,10 @@ def compare(expected: dict[str, Any], got: dict[str, Any]) -> str:
     return ""
 
 
-def _of_rank(name: str, want: list[int], have: Any, num_items: int) -> str:
-    if isinstance(have, str):
+def _of_rank(name: str, want: Any, have: Any, num_items: int) -> str:
+    if want == have:
+        return ""
+    if isinstance(want, str) or isinstance(have, str):
         return f"{name}: expected the indices {short(want)} in order, got {have}"
     if len(want) != len(have):
         return f"{name}: expected {len(want)} indices, {short(want)}, got {len(have)}, {short(have)}"

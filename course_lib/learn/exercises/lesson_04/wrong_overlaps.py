@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster import Rank
 
-__all__ = ["Buckets", "by_the_library", "holds_back", "hooks", "never_sends"]
+__all__ = ["Buckets", "by_the_library", "holds_back", "hooks", "never_lets_go", "never_sends"]
 
 Buckets = list[list[nn.Parameter]]
 
@@ -27,7 +27,6 @@ def hooks(
     reset: bool = True,
     flat: bool = True,
     clear: bool = True,
-    marks_done: bool = False,
     asynchronous: bool = True,
     starts_at: Callable[[int], int] = lambda size: size,
 ) -> Callable[[Rank, Buckets], Callable[[], None]]:
@@ -35,7 +34,6 @@ def hooks(
 
     def start_early(me: Rank, buckets: Buckets) -> Callable[[], None]:
         under_way: list[tuple[Any, Tensor, Sequence[nn.Parameter]]] = []
-        done: list[Any] = []
         arrived = [0] * len(buckets)
 
         def begin(parameters: Sequence[nn.Parameter]) -> None:
@@ -55,12 +53,10 @@ def hooks(
         def finish() -> None:
             for bucket in buckets if not early else ():
                 begin(bucket)
-            begun = under_way[len(done) :] if marks_done else under_way
-            for work, flat_gradients, parameters in begun:
+            for work, flat_gradients, parameters in under_way:
                 if wait_at_end:
                     work.wait()
                 _put_back(flat_gradients / me.world_size if divide else flat_gradients, parameters, copy_back)
-            done.extend(begun if marks_done else ())
             if clear:
                 under_way.clear()
 
@@ -113,6 +109,17 @@ def holds_back(me: Rank, buckets: Buckets) -> Callable[[], None]:
             work.wait()
             _put_back(flat / me.world_size, parameters, True)
         under_way.clear()
+
+    return finish
+
+
+def never_lets_go(me: Rank, buckets: Buckets) -> Callable[[], None]:
+    """Right, and a list of what came of each step grows for good."""
+    finish_step, kept = hooks()(me, buckets), list[Tensor]()
+
+    def finish() -> None:
+        finish_step()
+        kept.extend(_grad(parameter).clone() for bucket in buckets for parameter in bucket)
 
     return finish
 
