@@ -103,6 +103,12 @@ def test_a_stub_is_not_attempted(answer):
     assert not verdict.passed
 
 
+def test_a_lambda_that_does_nothing_is_somebodys_answer():
+    verdict = judged(SPLIT, lambda items, num_parts: None)
+    assert verdict.status == "not yet"
+    assert "nothing came back (`None`)" in verdict.message
+
+
 def test_a_class_with_a_stub_method_is_not_attempted():
     class Split:
         def __init__(self):
