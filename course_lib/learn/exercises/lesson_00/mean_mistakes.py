@@ -170,8 +170,8 @@ MISTAKES = (
     ),
     Mistake(
         "only-rank-0",
-        "Rank 0 has the right mean and the others have not. A reduce tells one rank alone; after an all-reduce every "
-        "rank holds the sum.",
+        "Rank 0 gives the right mean and the others do not. A reduce tells one rank alone; after an all-reduce every "
+        "rank holds the sum, and every rank is to give the mean.",
         _only_rank_0,
         _right_on_rank_0_alone,
     ),
@@ -198,8 +198,9 @@ MISTAKES = (
     ),
     Mistake(
         "not-everybody-comes",
-        "Some rank never calls the collective, and the others wait for it. Every rank must come: no `if` that is "
-        "true on some ranks only may stand around the call.",
+        "The ranks do not call the collective equally often, and some wait for one that never calls it again. Every "
+        "rank must make the same calls: no `if` that is true on some ranks only may stand around the call, and no "
+        "loop over values, of which each rank holds another number.",
         _one_rank_alone,
         _never_came(FEW),
     ),

@@ -136,7 +136,8 @@ ACCUMULATE: Exercise = Exercise(
         Mistake(
             "step-without-gradients",
             "`optimizer.step()` was called, and the weights are as they were: the model had no gradients then. "
-            "Either they were cleared before the step, or the backward passes went through another model.",
+            "One of these is so: they were cleared before the step, the step came before the backward passes, there "
+            "was no backward pass, or it went through another model.",
             _clears_before_the_step,
             recognise=_steps_on_nothing,
         ),
@@ -171,8 +172,9 @@ ACCUMULATE: Exercise = Exercise(
         ),
         Mistake(
             "all-at-once",
-            "The values are right and the memory is not: all pieces were kept until one backward pass at the end, as "
-            "much as for the whole batch. Call `backward()` inside the loop: it frees what its piece kept.",
+            "The values are right and the memory is not: as much was kept at one time as for the whole batch. One "
+            "piece at a time: its forward pass, its loss, its `backward()`, which frees what the piece kept unless it "
+            "is told to retain it; then the next piece.",
             _stepper(at_once=True),
         ),
     ),

@@ -166,7 +166,7 @@ MISTAKES = (
     ),
     Mistake(
         "assumes-that-n-divides",
-        "With a tensor that the ranks divide it went well; 11 numbers, which they do not, end in an error. "
+        "With a tensor that the ranks divide it went well; with 11 numbers, which they do not, it did not. "
         "`tensor.tensor_split(n)` cuts any tensor; its parts differ by one number at most, so a buffer for one part is "
         "not always right for the next.",
         ring(cut=lambda tensor, n: tensor.view(n, -1)),

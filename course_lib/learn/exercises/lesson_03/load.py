@@ -82,7 +82,7 @@ def _told_by(wrong: tuple[str, ...], right: tuple[str, ...], word: str = "") -> 
 def _takes_anything(seen: Evidence) -> bool:
     """All that fits is loaded, and so is what does not."""
     taken = [got.get(LOADS) == WENT_THROUGH for got in (seen.got(_OTHER), seen.got(_OTHER_BARE))]
-    return all(taken) and _told_by((_OTHER, _OTHER_BARE), (_PLAIN, _BARE, _NAMES, _PART))(seen)
+    return all(taken) and _told_by((_OTHER, _OTHER_BARE), (_PLAIN, _BARE, _NAMES, _PART, _ONLY_PART))(seen)
 
 
 LOAD = Exercise(
@@ -108,6 +108,9 @@ LOAD = Exercise(
                 _OTHER_BARE: ("plain", False, "a name"),
                 "weights of a model of the same sizes, with the prefix": ("names", True, "all names"),
                 "weights of a model of the same sizes, without it": ("names", False, "all names"),
+                "a model with a weight and a part called module, with the prefix": ("both", True, ""),
+                "the same model with a part called module, without the prefix": ("both", False, ""),
+                "weights of which one has another shape, with the prefix": ("names", True, "a shape"),
                 "weights of which one is missing, with the prefix": ("names", True, "missing"),
                 "weights of which one is too many, without it": ("plain", False, "one more"),
             }.items()
@@ -131,8 +134,8 @@ LOAD = Exercise(
         ),
         Mistake(
             "mended-and-not-strict",
-            "The names are mended. But weights of another model are taken without a word: what does not fit has to be "
-            "an error. `load_state_dict` makes one, if `strict` is left as it is.",
+            "The names are mended. But weights of another model go through: what does not fit has to be an error that "
+            "reaches whoever called. `load_state_dict` raises one when it is strict and nobody catches it.",
             _loading(lambda name: name.removeprefix("module."), strict=False),
             recognise=_takes_anything,
         ),

@@ -33,6 +33,15 @@ class _Encoder(nn.Module):
         self.module = nn.Linear(2, 2)
 
 
+class _Both(nn.Module):
+    """A ``weight`` of its own, and one in a part called ``module``: a name with the prefix is a name of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = nn.Linear(2, 2)
+        self.weight = nn.Parameter(torch.ones(2, 2))
+
+
 def _plain() -> nn.Module:
     return nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
 
@@ -61,6 +70,7 @@ _MODELS: dict[str, Callable[[], nn.Module]] = {
     "names": _with_names_like_it,
     "part": _with_a_part_called_so,
     "only part": _Encoder,
+    "both": _Both,
     "everything": _with_everything,
 }
 
@@ -71,6 +81,12 @@ def _renamed(state: State) -> None:
 
 def _one_missing(state: State) -> None:
     del state[list(state)[-1]]
+
+
+def _another_shape(state: State) -> None:
+    """One that would be spread over the model's by broadcasting."""
+    name = list(state)[-1]
+    state[name] = state[name][:1]
 
 
 def _one_more(state: State) -> None:
@@ -87,17 +103,14 @@ _DAMAGES: dict[str, Callable[[State], None]] = {
     "": lambda state: None,
     "a name": _renamed,
     "missing": _one_missing,
+    "a shape": _another_shape,
     "one more": _one_more,
     "all names": _two_exchanged,
 }
 
 
 def _saved(kind: str, wrapped: bool, damage: str) -> State:
-    """A state of this kind of model, as saved from the wrapper, or from the model.
-
-    What is not damaged stands from the last name to the first, since order means nothing; what is damaged stands in
-    the model's order.
-    """
+    """A state of this kind of model, as saved from the wrapper or from the model, in the model's order."""
     model = _MODELS[kind]()
     places = {
         id(tensor): 1.0 + place for place, tensor in enumerate(model.state_dict(keep_vars=True).values())
@@ -108,8 +121,7 @@ def _saved(kind: str, wrapped: bool, damage: str) -> State:
     }
     _DAMAGES[damage](state)
     prefix = "module." if wrapped else ""
-    items = list(state.items()) if damage else list(state.items())[::-1]
-    return OrderedDict((prefix + name, tensor) for name, tensor in items)
+    return OrderedDict((prefix + name, tensor) for name, tensor in state.items())
 
 
 def facts_of(answer: Callable[..., Any], kind: str, wrapped: bool, damage: str) -> dict[str, Any]:

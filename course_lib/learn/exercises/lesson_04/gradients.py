@@ -90,16 +90,17 @@ GRADIENTS = Exercise(
         ),
         Mistake(
             "loses-gradients",
-            "A parameter that learns has no gradient afterwards: its `.grad` is None. `dist.all_reduce` works in "
-            "place and returns None, so do not assign what it returns; and zeros that stand in for None have to "
-            "become `parameter.grad`, or the mean is lost.",
+            "In at least one case a parameter that learns has no gradient afterwards: its `.grad` is None. That is "
+            "so when what `dist.all_reduce` returns is assigned (it works in place and returns None), when zeros that "
+            "stand in for None never become `parameter.grad`, or when a parameter was left out or cleared.",
             wrong.keeps_what_is_returned,
             wrong.loses_gradients,
         ),
         Mistake(
             "sends-frozen",
-            "The values are right, and you sent too much: a frozen parameter has no gradient on any rank, and you "
-            "sent zeros for it. Ask for `requires_grad` first.",
+            "The values are right, and more was sent than the gradients of what learns. There are two usual reasons: "
+            "zeros for a frozen parameter, which has a gradient on no rank (ask for `requires_grad` first), or a "
+            "parameter that two layers share and that was sent twice.",
             wrong.sends_frozen,
             wrong.sends_for_frozen,
         ),
@@ -113,8 +114,9 @@ GRADIENTS = Exercise(
         ),
         Mistake(
             "gathers-everything",
-            "The values are right, and on four ranks you sent twice what is needed, or more: that is what it takes "
-            "when every gradient goes to every rank and is added up there. `dist.all_reduce` adds on the way.",
+            "The values are right, and on four ranks you sent twice what is needed, or more. So much goes out when "
+            "every gradient goes to every rank to be added up there, or when something is all-reduced twice. "
+            "`dist.all_reduce` adds on the way, and once is enough.",
             wrong.gathers,
             wrong.everything_to_everybody,
         ),

@@ -144,8 +144,8 @@ OVERLAP = Exercise(
         ),
         Mistake(
             "reads-before-it-is-there",
-            "No all-reduce was waited for, so `finish` reads whatever is there by then. Call `work.wait()` first, for "
-            "every bucket.",
+            "No all-reduce was waited for, so nobody knows what is there when `finish` is over. Call `work.wait()` "
+            "first, for every bucket.",
             hooks(wait_at_end=False),
             lambda evidence: same_on_all(evidence, WAITED, False),
         ),

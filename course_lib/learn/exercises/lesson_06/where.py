@@ -29,6 +29,7 @@ _ROWS = (  # a label, what the pieces cost, and how many parts
     ("a long light start, 2 parts", [1, 1, 1, 1, 1, 1, 1, 1, 9], 2),
     ("bytes, 5 parts", [1792, 147456, 131072, 73728, 524288, 1180160, 262144, 2359808, 20490, 4096, 999], 5),
     ("a heavy middle, 5 parts", [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], 5),
+    ("thirty pieces, 7 parts", [(7 * i * i + 3 * i) % 23 + 1 for i in range(30)], 7),
     ("all costs nothing, 2 parts", [0, 0, 0], 2),
 )
 Costs = Sequence[float]
@@ -164,7 +165,8 @@ CUT = Exercise(
         ),
         Mistake(
             "loses-pieces",
-            "The numbers do not add up to the number of pieces: some layer belongs to no part, or to two.",
+            "The numbers do not add up to the number of pieces: each number says how many pieces a part has, and "
+            "each piece belongs to one part.",
             lambda costs, num_parts: [len(costs) // num_parts] * num_parts,
             _loses_pieces,
         ),

@@ -120,7 +120,7 @@ MISTAKES = (
     ),
     Mistake(
         "looks-outside",
-        "You look for a target among columns that this rank does not have. The place of a target is its token "
+        "A lookup asked for a column that is not there. The place of a target is its token "
         "number less `me.rank * logits.size(1)`, and only 0 to `logits.size(1) - 1` are here: clamp the others, "
         "look up, and put zeros in their stead.",
         looks_outside,
@@ -183,8 +183,8 @@ MISTAKES = (
     ),
     Mistake(
         "overwrites-the-logits",
-        "The loss is right, and the logits are not what they were: something worked on them in place (`sub_`, `-=`, "
-        "`exp_`). They belong to whoever called; make a new tensor.",
+        "The loss is right, and what was handed in is not what it was: something worked on it in place (`sub_`, `-=`, "
+        "`exp_`). It belongs to whoever called; make a new tensor.",
         in_place_loss,
         lambda evidence: all(differs_in(outcome, HANDED) for outcome in evidence.wrong),
     ),
