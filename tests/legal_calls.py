@@ -261,7 +261,8 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
         ["cost.ActivationTerm", "cost.Bucket", "cost.CollectiveCost", "cost.GlooTime", "cost.Round",
          "cost.ScalingPoint",
-         "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Calibration", "meter.Call",
+         "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Breach",
+         "meter.Calibration", "meter.Call",
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
          "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
          "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.model.PartFailed",
@@ -270,7 +271,7 @@ ELSEWHERE: dict[str, str] = {
          "schedules.Problem", "schedules.Result", "schedules.ScheduleKind", "schedules.ScheduleTrace",
          "schedules.Transfer", "data.ByteTokenizer"], _RESULTS),
     **dict.fromkeys(
-        ["meter.metered", "meter.profiled", "meter.measure", "meter.compare", "meter.ledger", "meter.MemoryLedger",
+        ["meter.metered", "meter.nccl_breaches", "meter.profiled", "meter.measure", "meter.compare", "meter.ledger", "meter.MemoryLedger",
          "meter.Timeline", "parallel.data.DistributedDataParallel", "parallel.data.DriftDetector",
          "parallel.data.PacedLayers", "parallel.data.SyncBatchNorm", "parallel.data.all_reduce_buckets",
          "parallel.data.all_reduce_gradients", "parallel.data.broadcast_parameters", "parallel.data.find_drift",

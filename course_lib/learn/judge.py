@@ -9,6 +9,7 @@ answer has begun and not waited for, and what it has left behind, is a differenc
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import itertools
@@ -199,7 +200,9 @@ class RankJudge:
         function = answer if self.call is None else partial(self.call, answer)
         try:
             run = shared_cluster(world_size).call(
-                _on_rank, (function, args, forbidden, self.changes), timeout_s=self.timeout_s
+                _on_rank,
+                (function, args, forbidden, self.changes, self.call is None),
+                timeout_s=self.timeout_s,
             )
         except RankError as error:
             raised = _of_ranks(error, world_size)
@@ -223,21 +226,27 @@ def _left_behind(lines: Sequence[str]) -> str:
 
 
 def _on_rank(
-    me: Any, answer: Any, args: list[tuple[Any, ...]], forbidden: tuple[str, ...], changes: bool
+    me: Any,
+    answer: Any,
+    args: list[tuple[Any, ...]],
+    forbidden: tuple[str, ...],
+    changes: bool,
+    records: bool,
 ) -> tuple[Any, tuple[str, ...], str, tuple[Any, ...]]:
-    """Runs on each rank: the answer with this rank's arguments, which forbidden functions it called, what is wrong
-    about how it did so, and its collectives and messages.
+    """On each rank: the answer, which forbidden functions it called, what is wrong about how it did so, and its calls
+    where it ``records`` them: not in a trial, which may look at what is kept, since a recorder keeps.
     """
     from course_lib.cluster.left_over import never_waited_here
     from course_lib.meter.recorder import Recorder
 
     mine = tuple(_on_device(value, me.device) for value in args[me.rank])
     kept = Kept() if changes else _remembered(answer, mine)
-    with Recorder(me.rank) as recorder, watch(forbidden) as called:
+    recorder = Recorder(me.rank) if records else None
+    with recorder or contextlib.nullcontext(), watch(forbidden) as called:
         got = _settled(answer(me, *mine))
     begun = never_waited_here()
     note = f"rank {me.rank} {begun[0]}" if begun else _in_words(kept.changes())
-    return got, tuple(sorted(called)), note, recorder.calls
+    return got, tuple(sorted(called)), note, recorder.calls if recorder else ()
 
 
 def _on_device(value: Any, device: Any) -> Any:
@@ -273,7 +282,7 @@ def _of_ranks(error: Any, world_size: int) -> Raised:
 
 
 def _without_us(story: str) -> str:
-    """A report without the line of this module that calls every answer, and without what only its author can do."""
+    """A report without the line of this module that calls every answer, and what only its author can do."""
     kept, lines = [], iter(story.splitlines())
     for text in lines:
         if f"in {_on_rank.__name__}" in text:

@@ -162,7 +162,9 @@ def test_the_folder_above_train_and_val_is_told_where_to_look(tmp_path: Path) ->
 def test_settings_that_cannot_work_are_told(root: Path) -> None:
     with pytest.raises(ValueError, match="size=0 does not work"):
         image_folder(root, 0)
-    with pytest.raises(ValueError, match="on_damaged='ignore' is not known: it is 'raise' or 'skip'"):
+    with pytest.raises(
+        ValueError, match="on_damaged='ignore' does not work: on_damaged is 'raise' or 'skip'"
+    ):
         image_folder(root, on_damaged="ignore")
 
 

@@ -12,6 +12,7 @@ import pytest
 from far_device import HAS_FAR, far, waits_on
 from strategy_runs import NUM_STEPS, STRATEGIES
 
+from course_lib.cluster import Cluster
 from course_lib.meter import metered, nccl_breaches
 
 pytestmark = [pytest.mark.xdist_group("device_discipline"), pytest.mark.limit_s(300)]
@@ -26,6 +27,23 @@ MAY_WAIT = {
     "course_lib/parallel/data/distributed_data_parallel.py": "find_unused_parameters: who used what, once a backward",
     "course_lib/parallel/data/drift.py": "fingerprints are compared by the host, where somebody asks",
 }
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """Ranks of this file's own: PyTorch must hear of the device before the first backward pass of a process."""
+    made: dict[int, Cluster] = {}
+
+    def of(world_size: int) -> Cluster:
+        if world_size not in made:
+            made[world_size] = Cluster(world_size, backend="gloo")
+            if HAS_FAR:
+                made[world_size].call(far(lambda me: None))
+        return made[world_size]
+
+    yield of
+    for cluster in made.values():
+        cluster.close()
 
 
 def numbers_in(value) -> list:

@@ -48,15 +48,13 @@ class CostJudge:
         inner = replace(self.ranks, compare=lambda expected, got: "", call=metered, changes=True)
         outcomes: list[Outcome] = []
         called: set[str] = set()
-        on_nccl: dict[str, None] = {}  # in order, each once
         for world_size in self.world_sizes:
             seen = replace(inner, world_sizes=(world_size,))(answer, forbidden)
             called.update(seen.called)
-            on_nccl |= dict.fromkeys(seen.on_nccl)
             outcomes += self._weighed(seen.outcomes)
             if any(outcome.error or _NEVER_WAITED in outcome.difference for outcome in seen.outcomes):
                 break  # each such case is a long one: a limit runs out, or ranks are replaced
-        return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)), on_nccl=tuple(on_nccl))
+        return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
 
     def _weighed(self, seen: Sequence[Outcome]) -> list[Outcome]:
         """What was seen on the ranks, and after each case its cost."""

@@ -28,6 +28,7 @@ _PLAIN, _BARE, _NAMES = (
 )
 _PART = "a model with an encoder.module, with the prefix"
 _OTHER, _OTHER_BARE = "weights of another model, with the prefix", "weights of another model, without it"
+_BOTH_BARE = "the same model with a part called module, without the prefix"
 _ONLY_PART = "a model whose one part is called module, without the prefix"
 
 
@@ -109,7 +110,7 @@ LOAD = Exercise(
                 "weights of a model of the same sizes, with the prefix": ("names", True, "all names"),
                 "weights of a model of the same sizes, without it": ("names", False, "all names"),
                 "a model with a weight and a part called module, with the prefix": ("both", True, ""),
-                "the same model with a part called module, without the prefix": ("both", False, ""),
+                _BOTH_BARE: ("both", False, ""),
                 "weights of which one has another shape, with the prefix": ("names", True, "a shape"),
                 "weights of which one is missing, with the prefix": ("names", True, "missing"),
                 "weights of which one is too many, without it": ("plain", False, "one more"),
@@ -169,7 +170,7 @@ LOAD = Exercise(
             "One model has a part called `module` and was saved bare; you took its own name away. When the names fit "
             "as they are, load them as they are: compare `saved.keys()` with `model.state_dict().keys()` first.",
             _loading(lambda name: name.removeprefix("module."), only_if_needed=False),
-            recognise=lambda seen: [outcome.case for outcome in seen.wrong] == [_ONLY_PART],
+            recognise=lambda seen: {outcome.case for outcome in seen.wrong} == {_ONLY_PART, _BOTH_BARE},
         ),
     ),
     hints=(

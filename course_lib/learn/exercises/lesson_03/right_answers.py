@@ -169,6 +169,8 @@ def load_by_hand(model: nn.Module, saved: State) -> None:
     prefix = "" if set(saved) == set(mine) else "module."
     if {prefix + name for name in mine} != set(saved):
         raise KeyError(f"not this model's names: {sorted({prefix + name for name in mine} ^ set(saved))}")
+    if any(saved[prefix + name].shape != tensor.shape for name, tensor in mine.items()):
+        raise ValueError("not this model's shapes")  # copy_ would broadcast
     with torch.no_grad():
         for name, tensor in mine.items():
             tensor.copy_(saved[prefix + name])
