@@ -271,7 +271,8 @@ ELSEWHERE: dict[str, str] = {
          "schedules.Problem", "schedules.Result", "schedules.ScheduleKind", "schedules.ScheduleTrace",
          "schedules.Transfer", "data.ByteTokenizer"], _RESULTS),
     **dict.fromkeys(
-        ["meter.metered", "meter.nccl_breaches", "meter.profiled", "meter.measure", "meter.compare", "meter.ledger", "meter.MemoryLedger",
+        ["meter.nccl_breaches",
+         "meter.metered", "meter.profiled", "meter.measure", "meter.compare", "meter.ledger", "meter.MemoryLedger",
          "meter.Timeline", "parallel.data.DistributedDataParallel", "parallel.data.DriftDetector",
          "parallel.data.PacedLayers", "parallel.data.SyncBatchNorm", "parallel.data.all_reduce_buckets",
          "parallel.data.all_reduce_gradients", "parallel.data.broadcast_parameters", "parallel.data.find_drift",

@@ -226,12 +226,7 @@ def _left_behind(lines: Sequence[str]) -> str:
 
 
 def _on_rank(
-    me: Any,
-    answer: Any,
-    args: list[tuple[Any, ...]],
-    forbidden: tuple[str, ...],
-    changes: bool,
-    records: bool,
+    me: Any, answer: Any, args: list[tuple[Any, ...]], forbidden: Sequence[str], changes: bool, records: bool
 ) -> tuple[Any, tuple[str, ...], str, tuple[Any, ...]]:
     """On each rank: the answer, which forbidden functions it called, what is wrong about how it did so, and its calls
     where it ``records`` them: not in a trial, which may look at what is kept, since a recorder keeps.
