@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -75,7 +76,9 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     from course_lib.meter.recorder import Recorder
 
     model = _model(kind, me.device)
-    ddp = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
+    with warnings.catch_warnings():  # newer PyTorch has another name for it, which older ones do not know
+        warnings.simplefilter("ignore", FutureWarning)
+        ddp = nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=_LEARNING_RATE)
     graphs, flags = Graphs(model), _Flags(ddp)
     num_steps: list[None] = []
