@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -50,7 +48,7 @@ def _answers(name: str, only: str) -> Iterator[tuple[str, str, Callable[[], Any]
         "the solution",
         partial(run_solution, solution.tree, solution.answer, filename="<solution>"),
     )
-    for place, answer in enumerate(_of_other_styles(name), start=1):
+    for place, answer in enumerate(exercises.right_answers(name), start=1):
         yield "right", getattr(answer, "__name__", f"number {place}"), partial(_itself, answer)
     on_ranks = bool(
         exercises.exercise(name).world_sizes
@@ -67,10 +65,3 @@ def _answers(name: str, only: str) -> Iterator[tuple[str, str, Callable[[], Any]
 
 def _itself(answer: Any) -> Any:
     return answer
-
-
-def _of_other_styles(name: str) -> tuple[Any, ...]:
-    module = f"course_lib.learn.exercises.lesson_{name[:2]}.right_answers"
-    if importlib.util.find_spec(module) is None:
-        return ()
-    return tuple(importlib.import_module(module).RIGHT_ANSWERS.get(name, ()))

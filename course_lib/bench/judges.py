@@ -7,8 +7,6 @@ says why. A process of its own tries the answers of an exercise, since a mutant 
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import multiprocessing
 import time
@@ -17,14 +15,13 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from course_lib.bench.hand_in import hand_in
 from course_lib.bench.options import bench_parser, count
 from course_lib.devices import machine
 from course_lib.learn import exercises
 
-__all__ = ["Report", "main", "same_function", "try_exercise"]
+__all__ = ["Report", "main", "try_exercise"]
 
 _SILENCE_S = 180.0  # of the process that tries the answers, until it is taken for hung
 _TARGET = 0.97
@@ -61,20 +58,10 @@ class Report:
         )
 
 
-def same_function(lesson: str) -> Mapping[str, Mapping[str, str]]:
-    """By exercise and mutant, why no caller can tell it from the solution."""
-    return dict(getattr(_right_answers(lesson), "SAME_FUNCTION", {}))
-
-
-def _right_answers(lesson: str) -> Any:
-    name = f"course_lib.learn.exercises.lesson_{lesson}.right_answers"
-    return importlib.import_module(name) if importlib.util.find_spec(name) else None
-
-
 def try_exercise(name: str, *, only: str = "") -> Report:
     """Hand in every mutant of the solution, and every right answer, and tell what became of them."""
     report, began_s = Report(name), time.monotonic()
-    same = same_function(name[:2]).get(name, {})
+    same = exercises.same_function(name)
     start: int | None = 0
     while start is not None:
         start = _from(start, report, same, only)

@@ -113,9 +113,7 @@ class Line:
 
 
 def test_answers_are_handed_in_from_a_number_on_and_told_before_and_after(monkeypatch):
-    from course_lib.bench import hand_in as module
-
-    monkeypatch.setattr(module, "_of_other_styles", lambda name: (lambda n, w, r: None,))
+    monkeypatch.setattr(exercises, "right_answers", lambda name: (lambda n, w, r: None,))
     line = Line()
     hand_in("00.share", 1, "-> nothing", line)
     *told, end, closed = line.sent
@@ -148,7 +146,7 @@ def leaves_and_hangs(name: str, start: int, only: str, line) -> None:
 def test_an_answer_that_ends_or_hangs_its_process_is_one_answer_refused(monkeypatch):
     monkeypatch.setattr(judges, "hand_in", leaves_and_hangs)
     monkeypatch.setattr(judges, "_SILENCE_S", 8.0)
-    monkeypatch.setattr(judges, "same_function", lambda lesson: {"00.share": {"answer 5": "it is the same"}})
+    monkeypatch.setattr(exercises, "same_function", lambda name: {"answer 5": "it is the same"})
     report = judges.try_exercise("00.share")
     assert (report.num_right, report.refused_right) == (1, [])
     assert report.statuses == {"ended its process": 1, "not yet": 1, "hung": 1, "passed": 2}
@@ -183,9 +181,11 @@ def test_an_unknown_name_gets_the_nearest(capsys):
     assert 'Did you mean "00.share"?' in capsys.readouterr().err
 
 
-def test_a_room_says_why_two_functions_are_the_same(monkeypatch):
+def test_a_room_says_which_answers_are_right_and_why_two_functions_are_the_same(monkeypatch):
     room = types.ModuleType("course_lib.learn.exercises.lesson_00.right_answers")
-    room.SAME_FUNCTION = {"00.share": {"1": "why"}}
+    room.RIGHT_ANSWERS, room.SAME_FUNCTION = {"00.share": (range,)}, {"00.share": {"1": "why"}}
     monkeypatch.setitem(sys.modules, room.__name__, room)
-    monkeypatch.setattr(judges.importlib.util, "find_spec", lambda name: room)
-    assert judges.same_function("00") == {"00.share": {"1": "why"}}
+    monkeypatch.setattr(exercises.importlib.util, "find_spec", lambda name: room)
+    assert exercises.same_function("00.share") == {"1": "why"}
+    assert exercises.right_answers("00.share") == (range,)
+    assert (exercises.same_function("00.mean"), exercises.right_answers("00.mean")) == ({}, ())

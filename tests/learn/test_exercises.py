@@ -19,6 +19,11 @@ MISTAKES = [
     for one in EXERCISES
     for mistake in one.mistakes
 ]
+RIGHT_ANSWERS = [
+    pytest.param(one, answer, id=f"{one.name}:{getattr(answer, '__name__', place)}")
+    for one in EXERCISES
+    for place, answer in enumerate(exercises.right_answers(one.name))
+]
 by_name = pytest.mark.parametrize("exercise", [pytest.param(one, id=one.name) for one in EXERCISES])
 by_question = pytest.mark.parametrize(
     ("lesson", "question"), [pytest.param(lesson, q, id=f"{lesson}.{q.name}") for lesson, q in QUESTIONS]
@@ -46,6 +51,17 @@ def test_the_reference_solution_passes(exercise):
     assert verdict.passed, verdict
     assert verdict.message == exercise.passed
     assert not verdict.warning, "it would fail on NCCL"
+
+
+@pytest.mark.parametrize(("exercise", "answer"), RIGHT_ANSWERS)
+def test_a_right_answer_of_another_style_passes(exercise, answer):
+    verdict = judged(exercise, answer)
+    assert verdict.passed, verdict
+
+
+@by_name
+def test_there_are_right_answers_of_three_other_styles(exercise):
+    assert len(exercises.right_answers(exercise.name)) >= 3
 
 
 @by_name

@@ -15,28 +15,11 @@ from course_lib.learn.exercises.lesson_00.right_answers import RIGHT_ANSWERS
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
-RIGHT = [
-    pytest.param(name, answer, id=f"{name}:{getattr(answer, '__name__', type(answer).__name__)}")
-    for name, answers in RIGHT_ANSWERS.items()
-    for answer in answers
-]
-
 
 def verdict(name, answer, **how):
     """``how``: in place of what the judge tries, such as ``world_sizes=(2,)``: ranks that are thrown away take time."""
     exercise = exercises.exercise(name)
     return judged(replace(exercise, judge=replace(exercise.judge, **how)) if how else exercise, answer)
-
-
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_a_right_answer_of_another_style_passes(name, answer):
-    seen = verdict(name, answer)
-    assert seen.passed, seen
-
-
-def test_every_exercise_has_three_right_answers_of_other_styles():
-    names = {one.name for one in exercises.exercises_of("00")}
-    assert names == {name for name, answers in RIGHT_ANSWERS.items() if len(answers) >= 3}
 
 
 # -- 00.share ----------------------------------------------------------------------------------------------------------

@@ -10,15 +10,9 @@ import torch.nn.functional as F
 
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
-from course_lib.learn.exercises.lesson_01.right_answers import RIGHT_ANSWERS
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
-RIGHT = [
-    pytest.param(name, answer, id=f"{name}:{getattr(answer, '__name__', type(answer).__name__)}")
-    for name, answers in RIGHT_ANSWERS.items()
-    for answer in answers
-]
 HELD = []  # what a careless answer keeps for good
 
 
@@ -36,17 +30,6 @@ def refused(name, answer, words, mistake=None):
     seen = verdict(name, answer)
     assert (seen.status, seen.mistake) == ("not yet", mistake), seen
     assert words in seen.message, seen
-
-
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_a_right_answer_of_another_style_passes(name, answer):
-    seen = verdict(name, answer)
-    assert seen.passed, seen
-
-
-def test_every_exercise_has_three_right_answers_of_other_styles():
-    names = {one.name for one in exercises.exercises_of("01")}
-    assert names == {name for name, answers in RIGHT_ANSWERS.items() if len(answers) >= 3}
 
 
 # -- 01.ledger ---------------------------------------------------------------------------------------------------------

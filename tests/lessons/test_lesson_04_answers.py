@@ -13,6 +13,8 @@ import torch.nn.functional as F
 
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
+from course_lib.learn.exercises.lesson_04.right_accumulate import flag_in_time
+from course_lib.learn.exercises.lesson_04.right_gradients import one_flat_message
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
@@ -22,15 +24,6 @@ def verdict(name, answer):
 
 
 # -- right in another way ---------------------------------------------------------------------------------------
-
-
-def all_gradients_in_one_message(me, model):
-    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
-    flat = torch.cat([grad.flatten() for grad in grads])
-    dist.all_reduce(flat, op=dist.ReduceOp.AVG)
-    for parameter, part in zip(learning, flat.split([p.numel() for p in learning]), strict=True):
-        parameter.grad = part.view_as(parameter)
 
 
 def divides_before_it_sends(me, buckets):
@@ -68,14 +61,6 @@ def deals_one_by_one(num_items, rank, world_size, epoch, seed):
         yield int(order[(rank + turn * world_size) % num_items])
 
 
-def flag_in_time(ddp, optimizer, pieces):
-    optimizer.zero_grad()
-    for index, (x, y) in enumerate(pieces):
-        ddp.require_backward_grad_sync = index == len(pieces) - 1
-        (F.cross_entropy(ddp(x), y) / len(pieces)).backward()
-    optimizer.step()
-
-
 def clears_at_the_end(ddp, optimizer, pieces):
     flag_in_time(ddp, optimizer, pieces)
     optimizer.zero_grad()
@@ -101,10 +86,8 @@ def every_bit_by_objects(me, model):
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("04.gradients", all_gradients_in_one_message),
         ("04.overlap", divides_before_it_sends),
         ("04.sampler", deals_one_by_one),
-        ("04.accumulate", flag_in_time),
         ("04.accumulate", clears_at_the_end),
         ("04.drift", smallest_and_largest_hash),
         ("04.drift", every_bit_by_objects),
@@ -121,11 +104,11 @@ def test_another_right_answer_passes(name, answer):
 def rank_1_skips(me, model):
     """A rank that leaves out its calls: the others wait, and the judge does not wait for ever."""
     if me.rank != 1:
-        all_gradients_in_one_message(me, model)
+        one_flat_message(me, model)
 
 
 def takes_the_step_too(me, model):
-    all_gradients_in_one_message(me, model)
+    one_flat_message(me, model)
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data -= 0.1 * parameter.grad

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from course_lib import schedules
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
+from course_lib.learn.exercises.lesson_07.right_answers import as_room_allows
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
@@ -41,19 +42,6 @@ def by_columns(p, m):
     return tuple(table)
 
 
-def by_turns(stage, p, m):
-    """Right: a backward as soon as as many forwards are out as there are stages from here on."""
-    order, out, back = [], 0, 0
-    while back < m:
-        if out < m and out - back < p - stage:
-            order.append(f"F{out}")
-            out += 1
-        else:
-            order.append(f"B{back}")
-            back += 1
-    return tuple(order)
-
-
 def by_einsum(x, gradient, weight):
     def add(left, right):
         weight.grad.add_(torch.einsum("so,si->oi", left, right))
@@ -65,13 +53,6 @@ def clears_first(x, gradient, weight):
     """Right in one batch, and loses what an earlier one has left."""
     weight.grad.zero_()
     return gradient @ weight, lambda: weight.grad.add_(gradient.T @ x)
-
-
-def sums_and_halves(model, group, step):
-    step()
-    for parameter in model.parameters():
-        dist.all_reduce(parameter.grad, group=group)
-        parameter.grad /= dist.get_world_size(group)
 
 
 def by_share(output, target, num_samples):
@@ -86,14 +67,12 @@ def by_logarithms(output, target, num_samples):
     ("name", "answer"),
     [
         ("07.gpipe", by_columns),
-        ("07.1f1b", by_turns),
         ("07.halves", by_einsum),
         ("07.halves", lambda x, g, w: [g @ w, lambda: w.grad.add_(g.T @ x)]),
         ("07.design", schedules.from_text(DESIGN)),
         ("07.design", str(schedules.from_text(DESIGN).aligned())),
         ("07.design", DESIGN.lower()),
         ("07.design", DESIGN.replace("F2 I2 W0 W1 W2 F3 I3", "F2 I2 W0 W1 F3 I3 W2")),
-        ("07.sync", sums_and_halves),
         ("07.loss", by_share),
         ("07.loss", by_logarithms),
     ],
@@ -123,7 +102,7 @@ def newest_backward_first(p, m):
 
 def all_warm_up(stage, p, m):
     """One forward more than the stage before needs, on the first stage alone."""
-    return by_turns(stage - (stage == 0), p, m)
+    return as_room_allows(stage - (stage == 0), p, m)
 
 
 def average(parameter, group):
@@ -195,8 +174,8 @@ def both_products_now(x, gradient, weight):
         ("07.gpipe", dots_one_short, "waits-for-nothing", "9 columns; 8 are enough"),
         ("07.1f1b", turns_of_one_number, "same-number-in-a-turn", "counts from 0"),
         ("07.1f1b", all_warm_up, "holds-another-number", "at a time"),
-        ("07.1f1b", lambda s, p, m: " ".join(by_turns(s, p, m)), None, "expected a list"),
-        ("07.1f1b", lambda s, p, m: by_turns(s, p, m)[:-1], None, ""),
+        ("07.1f1b", lambda s, p, m: " ".join(as_room_allows(s, p, m)), None, "expected a list"),
+        ("07.1f1b", lambda s, p, m: as_room_allows(s, p, m)[:-1], None, ""),
         ("07.halves", both_products_now, "computed-too-early", "later"),
         ("07.halves", lambda x, g, w: g @ w, "no-function", "a tensor and a function"),
         ("07.halves", clears_first, None, "before anybody called"),

@@ -2,16 +2,19 @@
 
 A room offers ``EXERCISES: tuple[Exercise, ...]``, and may offer ``PREDICTIONS: tuple[Asked, ...]`` (what is asked
 before a run, and told after it) and ``QUIZ: tuple[Question, ...]``; it is loaded when it is first asked for. What
-several exercises of a lesson try is in its ``tries.py``.
+several exercises of a lesson try is in its ``tries.py``. Its ``right_answers.py`` is for tests and ``course bench
+judges``: ``RIGHT_ANSWERS``, by exercise answers of other styles than the solution's, and ``SAME_FUNCTION``, by exercise
+and mutant why nobody could tell the mutant from the solution.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +22,16 @@ from course_lib.learn.asked import Asked
 from course_lib.learn.exercise import Exercise
 from course_lib.learn.questions import Question
 
-__all__ = ["exercise", "exercises_of", "lesson_numbers", "prediction", "predictions_of", "quiz_of"]
+__all__ = [
+    "exercise",
+    "exercises_of",
+    "lesson_numbers",
+    "prediction",
+    "predictions_of",
+    "quiz_of",
+    "right_answers",
+    "same_function",
+]
 
 
 def lesson_numbers() -> tuple[str, ...]:
@@ -41,6 +53,23 @@ def quiz_of(lesson: str) -> tuple[Question, ...]:
 def predictions_of(lesson: str) -> tuple[Asked, ...]:
     """The predictions of a lesson ("07"), in order; empty when it has none."""
     return tuple(getattr(_module(lesson), "PREDICTIONS", ()))
+
+
+def right_answers(name: str) -> tuple[Any, ...]:
+    """Right answers to the exercise of this name, of other styles than its solution's; empty when there are none."""
+    return tuple(_of_right_answers(name, "RIGHT_ANSWERS", ()))
+
+
+def same_function(name: str) -> Mapping[str, str]:
+    """By mutant of this exercise's solution, as ``course bench judges`` calls it: why nobody could tell it apart."""
+    return dict(_of_right_answers(name, "SAME_FUNCTION", {}))
+
+
+def _of_right_answers(name: str, table: str, nothing: Any) -> Any:
+    room = _module(name[:2]).__name__
+    if importlib.util.find_spec(f"{room}.right_answers") is None:
+        return nothing
+    return getattr(importlib.import_module(f"{room}.right_answers"), table, {}).get(name, nothing)
 
 
 def exercise(name: str) -> Exercise:
