@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -54,13 +55,14 @@ def close(listener: Listener) -> None:
             _library = None
 
 
-def _operator_names() -> list[str]:
+@lru_cache(maxsize=1)  # it goes through every operator of PyTorch, for milliseconds
+def _operator_names() -> tuple[str, ...]:
     names = (
         name.removeprefix("c10d::")
         for name in torch._C._dispatch_get_all_op_names()
         if name.startswith("c10d::")
     )
-    return sorted(name for name in names if name != "check_for_nan" and "." not in name)
+    return tuple(sorted(name for name in names if name != "check_for_nan" and "." not in name))
 
 
 def _kernel(name: str) -> Callable[..., Any]:
