@@ -32,6 +32,9 @@ MODULES = (
     "cloudpickle",
     "course_lib.cluster.rank_process",
     "course_lib.cluster.shaping",
+    "course_lib.meter.recorder",  # from here on, what the trial of an answer needs in each rank
+    "course_lib.learn.judge",
+    "course_lib.learn.rooms",
 )
 
 

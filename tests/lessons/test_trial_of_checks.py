@@ -31,9 +31,9 @@ def loads_by_copy(model, saved):
 
 
 def cuts_by_chance(costs, num_parts):
-    best = None
+    best, luck = None, random.Random(len(costs))
     for _ in range(200):
-        ends = [0, *sorted(random.sample(range(1, len(costs)), num_parts - 1)), len(costs)]
+        ends = [0, *sorted(luck.sample(range(1, len(costs)), num_parts - 1)), len(costs)]
         sizes = [b - a for a, b in itertools.pairwise(ends)]
         largest = max(sum(costs[a:b]) for a, b in itertools.pairwise(ends))
         if best is None or largest < best[0]:

@@ -29,7 +29,8 @@ _ROWS = (  # a label, what the pieces cost, and how many parts
     ("a long light start, 2 parts", [1, 1, 1, 1, 1, 1, 1, 1, 9], 2),
     ("bytes, 5 parts", [1792, 147456, 131072, 73728, 524288, 1180160, 262144, 2359808, 20490, 4096, 999], 5),
     ("a heavy middle, 5 parts", [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], 5),
-    ("thirty pieces, 7 parts", [(7 * i * i + 3 * i) % 23 + 1 for i in range(30)], 7),
+    # One best cut among 23,751: a search by chance misses it, a look at all of them finds it in a tenth of a second.
+    ("thirty pieces, 5 parts", [(7 * i * i + 3 * i) % 23 + 1 for i in range(30)], 5),
     ("all costs nothing, 2 parts", [0, 0, 0], 2),
 )
 Costs = Sequence[float]
