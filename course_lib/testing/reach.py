@@ -97,19 +97,25 @@ def _conftests(path: str) -> list[str]:
 
 def _imports(root: Path, path: str) -> set[str]:
     """The files of the project that a Python file imports, anywhere in it, or names as modules."""
-    tree = _tree(root / path)
-    found: set[str] = set()
-    if tree is None or (path.endswith("/__init__.py") and path.startswith("course_lib/")):
-        return found  # what is taken from a package leads on to where it lives, not here
-    for node in ast.walk(tree):
+    if path.endswith("/__init__.py") and path.startswith("course_lib/"):
+        return set()  # what is taken from a package leads on to where it lives, not here
+    file = root / path
+    return {home for name in _imported(file, file.stat().st_mtime_ns) for home in _home(root, *name)}
+
+
+@lru_cache(maxsize=4096)
+def _imported(path: Path, _mtime_ns: int) -> frozenset[tuple[str, ...]]:
+    """What a file that was last changed then imports: a module, or a module and a name in it."""
+    found: set[tuple[str, ...]] = set()
+    tree = _tree(path)
+    for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Import):
-            found |= {file for alias in node.names for file in _home(root, alias.name)}
+            found |= {(alias.name,) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found |= {file for alias in node.names for file in _home(root, node.module, alias.name)}
+            found |= {(node.module, alias.name) for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "course_lib." in node.value:
-            for name in re.findall(r"\bcourse_lib(?:\.\w+)+", node.value):
-                found |= _home(root, name)
-    return found
+            found |= {(name,) for name in re.findall(r"\bcourse_lib(?:\.\w+)+", node.value)}
+    return frozenset(found)
 
 
 def _home(root: Path, module: str, name: str = "") -> set[str]:
@@ -148,7 +154,6 @@ def _text(node: ast.expr | None) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-@lru_cache(maxsize=4096)
 def _tree(path: Path) -> ast.Module | None:
     try:
         return ast.parse(path.read_text(encoding="utf-8"))
