@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from course_lib.cost.pipeline import simulate
 from course_lib.learn.questions import Question
 from course_lib.link import Link
@@ -19,8 +21,9 @@ def _idle(kind: str, p: int, m: int, times: object = _F, latency_s: float = 0.0)
 
 
 def _enough(p: int, share: float) -> int:
-    """The smallest number of micro-batches with which GPipe is idle for at most this share."""
-    return next(m for m in range(1, 1000) if simulate(gpipe(p, m), _F).idle_share <= share + 1e-9)
+    """The smallest number of micro-batches with which GPipe is idle for at most this share; more make it less."""
+    tried = range(1, 129)
+    return tried[bisect_left(tried, True, key=lambda m: simulate(gpipe(p, m), _F).idle_share <= share + 1e-9)]
 
 
 def _step_ms(p: int, m: int) -> int:
