@@ -19,7 +19,7 @@ __all__ = ["Wait", "differing", "hopeless", "wait_of"]
 _SAME_EVERYWHERE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all")
 _GONE = ("returned", "absent")
 _LINE_BLOCKED_S = (
-    2.0  # a message let go before it had come blocks its line for ever; after it had, not at all
+    1.0  # a message let go before it had come blocks its line for ever; after it had, not at all
 )
 
 
