@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import os
 import re
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +15,11 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from small_projects import no_network, project  # noqa: F401 - fixtures of the tests of set-up
 
-os.environ.setdefault("COURSE_HOME", tempfile.mkdtemp(prefix="course-home-"))  # never the learner's own
+if (
+    "COURSE_HOME" not in os.environ
+):  # never the learner's own; workers of pytest-xdist share that of their controller
+    os.environ["COURSE_HOME"] = tempfile.mkdtemp(prefix="course-home-")
+    atexit.register(shutil.rmtree, os.environ["COURSE_HOME"], ignore_errors=True)
 os.environ.setdefault("COURSE_PROGRESS", "off")
 # Tests run side by side, each with ranks of its own: threads of one waiting for threads of another cost tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -15,6 +15,7 @@ import pytest
 
 from course_lib import paths, testing
 from course_lib.testing import parts, run
+from course_lib.testing.run import own_environment
 
 HANG_LIMIT_S = 300
 NAMES = [part.name for part in testing.PARTS]
@@ -162,6 +163,12 @@ def test_tests_do_not_touch_what_is_the_learners(project: Path, monkeypatch: pyt
     assert all("course-test-" in folder for folder in folders)
     assert not any(Path(folder).exists() for folder in folders)
     assert os.environ["COURSE_HOME"] == "/home/learner/course"
+
+
+def test_python_keeps_what_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    with own_environment() as env:
+        assert "PYTHONDONTWRITEBYTECODE" not in env
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal as POSIX does")

@@ -174,7 +174,10 @@ def _show_what_runs(runs: Iterable[PartRun | None]) -> None:
 
 @contextlib.contextmanager
 def own_environment() -> Iterator[dict[str, str]]:
-    """Variables with folders of their own: tests touch neither the learner's progress nor their Jupyter settings."""
+    """Variables with folders of their own: tests touch neither the learner's progress nor their Jupyter settings.
+
+    Python keeps what it compiles, whatever the caller says: some hundred processes would each compile the library again.
+    """
     with tempfile.TemporaryDirectory(prefix="course-test-") as home:
         own = {"COURSE_HOME": "course", "IPYTHONDIR": "ipython"}
         own |= {"JUPYTER_CONFIG_DIR": "jupyter/config", "JUPYTER_DATA_DIR": "jupyter/data"}
@@ -182,6 +185,7 @@ def own_environment() -> Iterator[dict[str, str]]:
         env["PYTHONWARNINGS"] = (
             "ignore:More ranks than cores"  # as in the build: outputs then fit every machine
         )
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         yield env
 
 
