@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from course_lib.notebooks.info import lessons as lesson_infos
+from course_lib.notebooks.info import source_files
 from course_lib.paths import project_root
 from course_lib.pictures import gallery, main
 from course_lib.pictures.gallery import LessonPicture, NoSuchPicture, lessons, pictures_of, the_one
@@ -29,7 +31,8 @@ def shown_by(path: Path) -> set[str]:
 
 def shown() -> dict[str, set[str]]:
     """What the source of each lesson shows, by the lesson's number."""
-    return {path.name[:2]: shown_by(path) for path in (ROOT / "notebooks" / "src").glob("[0-9][0-9]_*.py")}
+    by_lesson = {info.number: source_files(ROOT, info.number) for info in lesson_infos(ROOT)}
+    return {number: set().union(*map(shown_by, paths)) for number, paths in by_lesson.items()}
 
 
 def pixels(path: Path) -> np.ndarray:

@@ -98,7 +98,11 @@ def _titles() -> dict[str, tuple[str, int | None]]:
     try:
         from course_lib.notebooks import lessons
 
-        return {info.number: (info.title, info.minutes) for info in lessons()}
+        found = lessons()
+        minutes = {info.number: 0 for info in found}
+        for info in found:
+            minutes[info.number] += info.minutes  # of all its parts
+        return {info.number: (info.lesson_title, minutes[info.number]) for info in found}
     except (ImportError, ValueError, OSError):  # a map without titles is better than none
         return {}
 

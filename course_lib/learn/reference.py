@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.notebooks.info import source_files
 from course_lib.paths import project_root
 
 __all__ = [
     "Place",
     "Solution",
     "answer_names",
-    "lesson_source",
     "place_of",
     "reference_answer",
     "run_solution",
     "solution_of",
+    "source_with",
 ]
 
 
@@ -39,15 +40,17 @@ class Place:
     cell: int
 
 
-def lesson_source(lesson: str) -> Path:
-    """The source of a lesson ("07"). Raises ``ValueError`` when this copy of the course has none."""
-    folder = project_root() / "notebooks" / "src"
-    found = sorted(folder.glob(f"{lesson}_*.py"))
+def source_with(name: str) -> Path:
+    """The source that holds the exercise of this name ("07.sync"): of its lesson, or of one of the lesson's parts.
+
+    Raises ``ValueError`` when this copy of the course has none.
+    """
+    found = source_files(project_root(), name[:2])
     if not found:
         raise ValueError(
-            f"There is no source of lesson {lesson} in notebooks/src of this copy of the course."
+            f"There is no source of lesson {name[:2]} in notebooks/src of this copy of the course."
         )
-    return found[0]
+    return next((path for path in found if name in answer_names(_code_of(path))), found[0])
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Solution:
 
 def reference_answer(name: str, source: Path | None = None) -> Any:
     """The reference solution of the exercise ``name``, as a learner would pass it to ``check``."""
-    path = source or lesson_source(name[:2])
+    path = source or source_with(name)
     tree, answer = _needed_for(name, path)
     return run_solution(tree, answer, filename=f"<solution of {name}>")
 
@@ -82,7 +85,7 @@ def run_solution(tree: ast.Module, answer: str, *, filename: str) -> Any:
 
 def solution_of(name: str, source: Path | None = None) -> Solution:
     """The reference solution of ``name`` as code. Raises ``ValueError`` where the lesson marks none."""
-    path = source or lesson_source(name[:2])
+    path = source or source_with(name)
     tree, answer = _needed_for(name, path)
     bound = [one for one in tree.body if _bound_in(one) & _read_in(ast.parse(answer))]
     regions = [
@@ -121,7 +124,7 @@ def _code_of(path: Path) -> str:
 
 def place_of(name: str, source: Path | None = None) -> Place:
     """Where the solution of an exercise stands."""
-    path = source or lesson_source(name[:2])
+    path = source or source_with(name)
     cells = _cells(path)
     answer = answer_names(_code_of(path)).get(name, "")
     heading = ""

@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 
 from course_lib.notebooks.convert import learner_notebook, solution_shell, to_text, without_outputs
 from course_lib.notebooks.execute import CellFailedError, execute
-from course_lib.notebooks.info import LessonError
+from course_lib.notebooks.info import LessonError, source_files
 from course_lib.notebooks.source import Source, read_source
 
 __all__ = ["BuildError", "Paths", "build", "find_sources", "stale", "strays"]
@@ -45,19 +45,19 @@ class Paths:
 
 
 def find_sources(root: Path, wanted: list[str]) -> list[Path]:
-    """The sources below ``root``, or those whose number or name is ``wanted``.
+    """The sources below ``root``, or those whose number ("04", "04b") or name is ``wanted``.
 
     Raises LessonError naming what there is.
     """
-    folder = root / "notebooks" / "src"
-    found = sorted(folder.glob("[0-9][0-9]_*.py"))
+    found = source_files(root)
     if not found:
-        raise LessonError(f"there is no lesson in {folder}; a source is named NN_name.py")
+        raise LessonError(f"there is no lesson in {root / 'notebooks' / 'src'}; a source is named NN_name.py")
     if not wanted:
         return found
-    chosen = [path for path in found if {path.stem, path.stem[:2], path.name} & set(wanted)]
+    names = {path: {path.name, path.stem, path.stem[:2], path.stem.partition("_")[0]} for path in found}
+    chosen = [path for path in found if names[path] & set(wanted)]
     for name in wanted:
-        if not any(name in (path.stem, path.stem[:2], path.name) for path in found):
+        if not any(name in known for known in names.values()):
             raise LessonError(
                 f"there is no lesson {name!r}; there are {', '.join(path.stem for path in found)}"
             )

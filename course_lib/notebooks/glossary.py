@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.notebooks.info import LessonError
+from course_lib.notebooks.info import LessonError, source_files
 from course_lib.notebooks.source import Source, read_source
 
 __all__ = ["Word", "glossary", "glossary_is_fresh", "renew_glossary", "without_marks", "words_of"]
@@ -102,9 +102,7 @@ def glossary_is_fresh(root: Path) -> bool:
 
 
 def _made(root: Path) -> str:
-    return glossary(
-        [read_source(path) for path in sorted((root / "notebooks" / "src").glob("[0-9][0-9]_*.py"))]
-    )
+    return glossary([read_source(path) for path in source_files(root)])
 
 
 def _word(source: Source, mark: str, below: Sequence[str], where: str) -> Word:
@@ -125,7 +123,7 @@ def _word(source: Source, mark: str, below: Sequence[str], where: str) -> Word:
         )
     text = " ".join(sentences[first : first + int(match["sentences"] or 1)])
     info = source.info
-    return Word(name, text, also, f"{info.number} · {info.title}", f"{info.stem}.ipynb")
+    return Word(name, text, also, f"{info.label} · {info.title}", f"{info.stem}.ipynb")
 
 
 def _next_paragraph(lines: Sequence[str]) -> str:

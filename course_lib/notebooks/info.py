@@ -8,6 +8,9 @@ The first markdown cell of every lesson reads::
     #
     # **50 minutes · difficulty 1 of 5 · needs: cpu**
 
+A lesson that is longer than a sitting comes in parts, a notebook each: files ``04a_name`` and ``04b_name``, titles
+``# 04a · Lesson: part``. A part begins from its own first cell, and its exercises keep the lesson's number.
+
 This module reads text alone (no Jupyter package), so the map of lessons costs nothing to draw.
 """
 
@@ -20,12 +23,12 @@ from pathlib import Path
 
 from course_lib.paths import project_root
 
-__all__ = ["NEEDS", "LessonError", "LessonInfo", "lesson_info", "lessons", "parse_first_cell"]
+__all__ = ["NEEDS", "LessonError", "LessonInfo", "lesson_info", "lessons", "parse_first_cell", "source_files"]
 
 NEEDS = ("cpu", "one gpu", "many gpus")
 
-_FILE = re.compile(r"^(?P<number>\d\d)_(?P<name>[a-z0-9_]+)$")
-_TITLE = re.compile(r"^# (?P<number>\d\d) · (?P<title>\S.*)$", re.MULTILINE)
+_FILE = re.compile(r"^(?P<number>\d\d)(?P<part>[a-z]?)_(?P<name>[a-z0-9_]+)$")
+_TITLE = re.compile(r"^# (?P<label>\d\d[a-z]?) · (?P<title>\S.*)$", re.MULTILINE)
 _FACTS = re.compile(
     r"^\*\*(?P<minutes>\d+) minutes · difficulty (?P<difficulty>\d) of 5 · needs: (?P<needs>[a-z ]+)\*\*$",
     re.MULTILINE,
@@ -39,7 +42,7 @@ class LessonError(ValueError):
 
 @dataclass(frozen=True)
 class LessonInfo:
-    """The label on a lesson. ``needs`` is one of "cpu", "one gpu", "many gpus"."""
+    """The label on a lesson, or on a part of one. ``needs`` is one of "cpu", "one gpu", "many gpus"."""
 
     number: str
     name: str
@@ -48,17 +51,36 @@ class LessonInfo:
     minutes: int
     difficulty: int
     needs: str
+    part: str = ""  # "a", "b", ...; empty where the lesson is one notebook
+
+    @property
+    def label(self) -> str:
+        """The number, and the letter of the part: "00", "04b"."""
+        return self.number + self.part
+
+    @property
+    def lesson_title(self) -> str:
+        """The title of the whole lesson: that of a part says it before the colon."""
+        return self.title.partition(": ")[0] if self.part else self.title
 
     @property
     def stem(self) -> str:
         """The file name without its suffix: ``00_start_here``."""
-        return f"{self.number}_{self.name}"
+        return f"{self.label}_{self.name}"
 
 
 def lessons(root: Path | None = None) -> list[LessonInfo]:
-    """Every lesson in order, read from ``notebooks/src`` below ``root`` (by default this checkout)."""
-    folder = (root or project_root()) / "notebooks" / "src"
-    return [lesson_info(path) for path in sorted(folder.glob("[0-9][0-9]_*.py"))]
+    """Every lesson in order, part by part, read from ``notebooks/src`` below ``root`` (by default this checkout)."""
+    return [lesson_info(path) for path in source_files(root or project_root())]
+
+
+def source_files(root: Path, lesson: str = "") -> list[Path]:
+    """The sources in ``notebooks/src`` below ``root``, in order; those of one lesson ("07") where it is given."""
+    return [
+        path
+        for path in sorted((root / "notebooks" / "src").glob("[0-9][0-9]*_*.py"))
+        if (file := _FILE.match(path.stem)) and lesson in ("", file["number"])
+    ]
 
 
 def lesson_info(path: str | Path) -> LessonInfo:
@@ -78,16 +100,17 @@ def parse_first_cell(path: Path, first: str) -> LessonInfo:
     if file is None:
         raise LessonError(
             f"{path.name}: a lesson's file is named NN_name (two digits, small letters), "
-            "for example 03_data_parallel.py"
+            "for example 03_data_parallel.py; a part of a lesson has a letter, as 04b_name has"
         )
     title, facts = _TITLE.search(first), _FACTS.search(first)
+    label = file["number"] + file["part"]
     if title is None:
+        raise LessonError(f"{path.name}: the first cell needs a title line of the form '# {label} · Title'")
+    if title["label"] != label:
+        raise LessonError(f"{path.name}: the title says lesson {title['label']}, the file name {label}")
+    if file["part"] and ": " not in title["title"]:
         raise LessonError(
-            f"{path.name}: the first cell needs a title line of the form '# {file['number']} · Title'"
-        )
-    if title["number"] != file["number"]:
-        raise LessonError(
-            f"{path.name}: the title says lesson {title['number']}, the file name {file['number']}"
+            f"{path.name}: the title of a part has the form '# {label} · Lesson: what this part is'"
         )
     if facts is None:
         raise LessonError(
@@ -106,8 +129,9 @@ def parse_first_cell(path: Path, first: str) -> LessonInfo:
         raise LessonError(
             f"{path.name}: the first cell needs a promise, one paragraph between the title and the minutes"
         )
+    title_text = title["title"].strip()
     return LessonInfo(
-        file["number"], file["name"], title["title"].strip(), promise, minutes, difficulty, needs
+        file["number"], file["name"], title_text, promise, minutes, difficulty, needs, file["part"]
     )
 
 

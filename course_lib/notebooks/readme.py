@@ -19,7 +19,7 @@ def lesson_table(infos: Iterable[LessonInfo]) -> str:
     for info in infos:
         notebook = f"{info.stem}.ipynb"
         links = (
-            f"[{info.number} · {info.title}](notebooks/{notebook}) ([solved](notebooks/solutions/{notebook}))"
+            f"[{info.label} · {info.title}](notebooks/{notebook}) ([solved](notebooks/solutions/{notebook}))"
         )
         promise = " ".join(info.promise.split())
         rows.append(f"| {links} | {promise} | {info.minutes} | {info.difficulty} of 5 | {info.needs} |")

@@ -20,7 +20,7 @@ EXERCISES = (
     "tests/learn/test_exercises.py"  # of every lesson; its tests have the lesson's number in their names
 )
 _OF_ITS_PART = 2  # the distance of tests that have the name of the part, and no import that leads there
-_LESSON = re.compile(r"(?:lesson_|predictions_|notebooks/(?:src/|solutions/)?)(\d\d)(?:[_./]|$)")
+_LESSON = re.compile(r"(?:lesson_|predictions_|notebooks/(?:src/|solutions/)?)(\d\d)[a-z]?(?:[_./]|$)")
 
 
 def touched_tests(root: Path, files: Iterable[str]) -> list[tuple[str, int]]:

@@ -176,7 +176,7 @@ def _show_what_runs(runs: Iterable[PartRun | None]) -> None:
 def own_environment() -> Iterator[dict[str, str]]:
     """Variables with folders of their own: tests touch neither the learner's progress nor their Jupyter settings.
 
-    Python keeps what it compiles, whatever the caller says: some hundred processes would each compile the library again.
+    Python keeps what it compiles, whatever the caller says: else some hundred processes compile the library anew.
     """
     with tempfile.TemporaryDirectory(prefix="course-test-") as home:
         own = {"COURSE_HOME": "course", "IPYTHONDIR": "ipython"}

@@ -8,7 +8,7 @@ import pytest
 
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
-from course_lib.learn.reference import lesson_source, place_of, reference_answer
+from course_lib.learn.reference import place_of, reference_answer, source_with
 from course_lib.notebooks.regions import learner_text
 
 EXERCISES = [one for lesson in exercises.lesson_numbers() for one in exercises.exercises_of(lesson)]
@@ -66,7 +66,7 @@ def test_there_are_right_answers_of_three_other_styles(exercise):
 
 @by_name
 def test_the_learners_stub_is_not_attempted(exercise, tmp_path):
-    source = lesson_source(exercise.lesson)
+    source = source_with(exercise.name)
     copy = tmp_path / source.name
     copy.write_text(learner_text(source.read_text(encoding="utf-8"), lambda line: f"{source.name}:{line}"))
     verdict = judged(exercise, reference_answer(exercise.name, copy))

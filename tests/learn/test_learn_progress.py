@@ -16,6 +16,7 @@ from course_lib.learn.exercise import Exercise
 from course_lib.learn.judge import by_value
 from course_lib.learn.store import Store, parse
 from course_lib.learn.summary import summary
+from course_lib.notebooks import LessonInfo
 
 store_module = sys.modules["course_lib.learn.store"]
 progress_module = sys.modules["course_lib.learn.progress_map"]
@@ -210,6 +211,16 @@ def test_a_summary_counts_tries_and_named_mistakes():
     assert found["01"].quiz_right == set()
     assert found["01"].quiz_tries["01.q"] == 1
     assert found["01"].mistakes == {"01.a off-by-one": 2}
+
+
+def test_the_minutes_of_a_lesson_are_those_of_its_parts(monkeypatch):
+    parts = [("98", "Split: one", 45, "a"), ("98", "Split: two", 30, "b"), ("99", "Whole: a colon", 20, "")]
+    infos = [
+        LessonInfo(number, "name", title, "A promise.", minutes, 1, "cpu", part)
+        for number, title, minutes, part in parts
+    ]
+    monkeypatch.setattr("course_lib.notebooks.lessons", lambda: infos)
+    assert progress_module._titles() == {"98": ("Split", 75), "99": ("Whole: a colon", 20)}
 
 
 @pytest.fixture

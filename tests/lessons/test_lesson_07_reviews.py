@@ -13,7 +13,7 @@ from course_lib import schedules
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
 from course_lib.learn.exercises.lesson_07.right_answers import as_room_allows, one_stage_less
-from course_lib.learn.reference import lesson_source
+from course_lib.learn.reference import source_with
 from course_lib.parallel import pipeline
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -40,7 +40,7 @@ def test_weight_grad_is_there_as_the_text_says():
         return gradient @ weight, later
 
     assert verdict("07.halves", adds).passed
-    assert "`weight.grad` already" in lesson_source("07").read_text(encoding="utf-8")
+    assert "`weight.grad` already" in source_with("07.halves").read_text(encoding="utf-8")
 
 
 # -- wrong answers that were accepted -----------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_a_wrong_answer_that_was_accepted_is_refused(name, answer, status, words
 
 
 def test_the_page_does_not_print_the_solution_of_sync():
-    before = lesson_source("07").read_text(encoding="utf-8").split('check("07.sync"')[0]
+    before = source_with("07.sync").read_text(encoding="utf-8").split('check("07.sync"')[0]
     assert "average_gradients" not in before
 
 

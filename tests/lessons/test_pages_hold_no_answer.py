@@ -13,11 +13,12 @@ import pytest
 
 from course_lib.learn import exercises
 from course_lib.learn.exercises import predictions_of, quiz_of
+from course_lib.notebooks.info import lessons, source_files
 from course_lib.notebooks.source import read_source
 from course_lib.paths import project_root
 
 ROOT = project_root()
-SOURCES = {path.stem[:2]: path for path in sorted((ROOT / "notebooks" / "src").glob("[0-9][0-9]_*.py"))}
+SOURCES = {info.number: source_files(ROOT, info.number) for info in lessons()}
 A_PHRASE = 6  # words in a row that give something away
 MOST_LINES_OF_PLUMBING = 150
 
@@ -34,8 +35,8 @@ def phrases(text: str) -> set[tuple[str, ...]]:
 @cache
 def page(lesson: str) -> str:
     """All that a learner can read in the notebook, code and text; where a new cell begins no phrase goes on."""
-    path = ROOT / "notebooks" / f"{SOURCES[lesson].stem}.ipynb"
-    return "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
+    paths = [ROOT / "notebooks" / f"{source.stem}.ipynb" for source in SOURCES[lesson]]
+    return "\n".join(cell.source for path in paths for cell in nbformat.read(path, as_version=4).cells)
 
 
 def told_sentences(lesson: str) -> Iterator[str]:
@@ -65,10 +66,9 @@ def test_no_page_holds_what_a_reveal_tells(lesson):
 @pytest.mark.parametrize("lesson", SOURCES)
 def test_no_page_holds_a_solution(lesson):
     """Lines that only the solved copy has are on the learner's page nowhere else."""
-    source = read_source(SOURCES[lesson])
     learner = {line.strip() for line in page(lesson).splitlines()}
     leaked = []
-    for cell in source.cells:
+    for cell in (cell for path in SOURCES[lesson] for cell in read_source(path).cells):
         if cell.is_code and "### BEGIN SOLUTION" in cell.text:
             inside = re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", cell.text, re.DOTALL)
             lines = [line.strip() for block in inside for line in block.splitlines() if "###" not in line]

@@ -9,12 +9,12 @@ import pytest
 
 from course_lib.notebooks.convert import learner_notebook, solution_shell
 from course_lib.notebooks.glossary import glossary, glossary_is_fresh, renew_glossary, words_of
-from course_lib.notebooks.info import LessonError
+from course_lib.notebooks.info import LessonError, source_files
 from course_lib.notebooks.source import Source, parse_source, read_source
 from course_lib.paths import project_root
 
 ROOT = project_root()
-SOURCES = [read_source(path) for path in sorted((ROOT / "notebooks" / "src").glob("[0-9][0-9]_*.py"))]
+SOURCES = [read_source(path) for path in source_files(ROOT)]
 HEAD = """\
 # %% [markdown]
 # # {number} · A title

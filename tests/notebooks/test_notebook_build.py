@@ -17,9 +17,10 @@ import pytest
 
 from course_lib.notebooks import LessonError, LessonInfo, lesson_info, lessons
 from course_lib.notebooks import build as build_module
-from course_lib.notebooks.build import build, stale
+from course_lib.notebooks.build import build, find_sources, stale
 from course_lib.notebooks.cli import main
 from course_lib.notebooks.convert import learner_notebook, rebase_links, solution_shell, to_text
+from course_lib.notebooks.info import source_files
 from course_lib.notebooks.regions import learner_text, solution_text
 from course_lib.notebooks.source import parse_source
 
@@ -139,6 +140,21 @@ class TestLabel:
         with pytest.raises(LessonError, match=re.escape(phrase)) as caught:
             lesson_info(source)
         assert "05_tiny.py" in str(caught.value)
+
+    def test_a_part_has_a_letter_and_says_of_which_lesson_it_is(self, tmp_path: Path):
+        text = TINY.replace("# # 05 · A tiny lesson", "# # 05b · A tiny lesson: the rest")
+        source = write_lesson(tmp_path, text, stem="05b_the_rest")
+        write_lesson(tmp_path, TINY.replace("# # 05 ·", "# # 06 ·"), stem="06_next")
+        info = lesson_info(source)
+        assert (info.number, info.part, info.label, info.stem) == ("05", "b", "05b", "05b_the_rest")
+        assert (info.title, info.lesson_title) == ("A tiny lesson: the rest", "A tiny lesson")
+        assert source_files(tmp_path, "05") == find_sources(tmp_path, ["05"]) == [source]
+        assert find_sources(tmp_path, ["05b"]) == [source]
+        with pytest.raises(LessonError, match="no lesson '05a'"):
+            find_sources(tmp_path, ["05a"])
+        source.write_text(TINY.replace("# # 05 ·", "# # 05b ·"), encoding="utf-8")
+        with pytest.raises(LessonError, match="Lesson: what this part is"):
+            lesson_info(source)
 
     def test_a_file_needs_number_and_name(self, tmp_path: Path):
         with pytest.raises(LessonError, match="NN_name"):

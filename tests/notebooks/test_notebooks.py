@@ -14,6 +14,7 @@ from course_lib.notebooks.build import Paths, stale, strays
 from course_lib.notebooks.convert import learner_notebook, solution_shell
 from course_lib.notebooks.execute import without_folders
 from course_lib.notebooks.rules import RULES, Lesson, Rule, load_lesson
+from course_lib.notebooks.rules.prose import parts_lead_to_each_other
 from course_lib.notebooks.source import parse_source
 from course_lib.paths import project_root
 
@@ -282,8 +283,18 @@ def test_outputs_name_no_folder_of_a_machine(planted: Planted, text: str):
     assert rule(planted.lesson(outputs="cell.py, line 3; a/b; and/or")) == []
 
 
+def test_parts_of_a_lesson_lead_to_each_other(planted: Planted):
+    (planted.path.parent / "05b_more.py").touch()
+    (planted.path.parent / "06_next.py").touch()
+    (said,) = parts_lead_to_each_other(planted.lesson())
+    assert "05_tiny.py:2" in said or "05_tiny.py:1" in said
+    assert "05b_more.ipynb is missing" in said
+    linked = GOOD.replace("# You learn to double.", "# You learn to double, and [more](05b_more.ipynb).")
+    assert parts_lead_to_each_other(planted.lesson(linked)) == []
+
+
 def test_every_rule_is_seen_to_catch_something():
-    own_tests = {"timings_are_tagged", "outputs_hold_no_private_paths"}
+    own_tests = {"parts_lead_to_each_other", "timings_are_tagged", "outputs_hold_no_private_paths"}
     planted_for = {name for name, *_ in BAD_SOURCES} | {name for name, *_ in BAD_NOTEBOOKS} | own_tests
     assert planted_for == {rule.__name__ for rule in RULES}
 

@@ -20,6 +20,7 @@ from course_lib.notebooks.rules.outputs import (
 from course_lib.notebooks.rules.prose import (
     images_have_alt_text,
     links_resolve,
+    parts_lead_to_each_other,
     widgets_have_pictures,
     words_are_plain,
 )
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     images_have_alt_text,
     words_are_plain,
     links_resolve,
+    parts_lead_to_each_other,
     widgets_have_pictures,
     learner_copy_is_clean,
     solution_is_executed,

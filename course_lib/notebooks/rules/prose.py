@@ -10,11 +10,18 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from course_lib.notebooks.info import source_files
 from course_lib.notebooks.rules.code import parse
 from course_lib.notebooks.rules.lesson import Lesson
 from course_lib.notebooks.source import Cell
 
-__all__ = ["images_have_alt_text", "links_resolve", "widgets_have_pictures", "words_are_plain"]
+__all__ = [
+    "images_have_alt_text",
+    "links_resolve",
+    "parts_lead_to_each_other",
+    "widgets_have_pictures",
+    "words_are_plain",
+]
 
 MIN_ALT_WORDS = 3
 
@@ -62,6 +69,19 @@ def links_resolve(lesson: Lesson) -> list[str]:
                 if sentence:
                     found.append(f"{lesson.at(cell)}: in {path.parent.name}/{path.name}, {sentence}")
     return found
+
+
+def parts_lead_to_each_other(lesson: Lesson) -> list[str]:
+    """The first cell of a lesson's part links the other parts, so that a learner sees where they stand."""
+    source = lesson.paths.source
+    others = [path for path in source_files(source.parents[2], lesson.source.info.number) if path != source]
+    first = lesson.source.cells[0]
+    linked = {match["target"].partition("#")[0] for match in _LINK.finditer(first.text)}
+    return [
+        f"{lesson.at(first)}: the first cell of a part links the other parts, and {path.stem}.ipynb is missing"
+        for path in others
+        if f"{path.stem}.ipynb" not in linked
+    ]
 
 
 def widgets_have_pictures(lesson: Lesson) -> list[str]:
