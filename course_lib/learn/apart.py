@@ -186,7 +186,7 @@ def _never_ended(error: RankError, limit_s: float) -> Raised:
     clock = held_up[0].replace("ranks", "code") if held_up else ""
     at = f"; it stood at {stood[1]}" if stood else ""
     message = f"Your code had not finished after {limit_s:g} s{clock} and was ended with its process{at}"
-    return Raised("RankTimeout", message, story="Does a loop never end?")
+    return Raised("RankTimeout", message, is_late=True, advice="Does a loop never end?")
 
 
 def _ended(failure: Any) -> Raised:

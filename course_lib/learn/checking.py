@@ -67,19 +67,15 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
         status, message = "not attempted", _STUB
     except NotAnAnswer as error:
         status, message = "not yet", str(error)
-    except TimeIsUp:
-        status = "too slow"
-        message = (
-            f"Your code ran for {exercise.time_limit_s:g} seconds, waiting for a busy machine not counted, and was "
-            "stopped. Does a loop never end?"
-        )
+    except TimeIsUp as error:
+        status, message = "too slow", _ran_on(exercise, error, answer)
     except KeyboardInterrupt:
         status, message = "blocked", "The check was interrupted. Run it again when you are ready."
     except BaseException as error:
         if says_your_turn(error):
             status, message = "not attempted", _STUB
         else:
-            message = f"Your code raised {_named(describe(error))}."
+            message = f"Your code raised {_named(describe(error, answer))}."
     message = f"{message} {running_on(threads)}".rstrip()
     return Verdict(exercise.name, status, message, printed=text.text, **more)
 
@@ -113,7 +109,8 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
         seen = {"mistake": mistake.name, "evidence": _seen(first), "details": _story(first)}
         return "not yet", mistake.message, seen
     if first.error is not None:
-        return "raised", _stopped(exercise, first.error, first.case), {"details": _story(first)}
+        status = "too slow" if first.error.is_late else "raised"
+        return status, _stopped(first.error, first.case), {"details": _story(first)}
     return "not yet", _general(evidence, first), {}
 
 
@@ -154,11 +151,21 @@ def _words(error: Raised) -> tuple[str, str]:
     return error.kind, re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\d+", "_", error.message)
 
 
-def _stopped(exercise: Exercise, error: Raised, case: str) -> str:
+def _stopped(error: Raised, case: str) -> str:
+    advice = f" {error.advice}" if error.advice else ""
     if error.kind in _RANKS:
-        return f"{_named(error.message)} (with {case})."
-    where = "" if exercise.world_sizes else f", with {case}"
-    return f"Your code raised {_named(error)}{where}."
+        return f"{_named(error.message)} (with {case}).{advice}"
+    return f"Your code raised {_named(error)}, with {case}.{advice}"
+
+
+def _ran_on(exercise: Exercise, error: TimeIsUp, answer: Any) -> str:
+    at = describe(error, answer)
+    line = f", on line {at.line}" + (f" (`{at.source}`)" if at.source else "") if at.line is not None else ""
+    case = f", with {error.case}" if error.case else ""
+    return (
+        f"Your code ran on for {exercise.time_limit_s:g} seconds, waiting for a busy machine not counted, and was "
+        f"stopped{line}{case}. Does a loop never end?"
+    )
 
 
 def _forbidden(used: list[str]) -> str:

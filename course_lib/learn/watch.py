@@ -23,6 +23,7 @@ from typing import Any
 __all__ = ["from_library", "mentions", "resolve", "watch"]
 
 _COURSE = str(Path(__file__).resolve().parent.parent)
+_JUDGES = str(Path(__file__).resolve().parent)
 _EXERCISES = str(Path(__file__).resolve().parent / "exercises")
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -37,6 +38,11 @@ def from_library(filename: str) -> bool:
 def is_of_course(filename: str) -> bool:
     """Whether code of this file is the course's own, exercises and their examples among it."""
     return filename.startswith(_COURSE)
+
+
+def is_of_judges(filename: str) -> bool:
+    """Whether code of this file is what tries answers, exercises and their examples among it."""
+    return filename.startswith(_JUDGES)
 
 
 def resolve(name: str) -> Any:

@@ -262,6 +262,10 @@ def test_an_answer_that_never_ends_is_stopped(answer):
     started_s = time.monotonic()
     verdict = judged(SPLIT, answer)
     assert verdict.status == "too slow"
+    assert verdict.message.startswith("Your code ran on for 1 seconds, ")
+    assert "was stopped, on line " in verdict.message
+    assert "(`time.sleep(" in verdict.message
+    assert "`), with 4 items for 2 ranks. Does a loop never end?" in verdict.message
     assert time.monotonic() - started_s < 20  # a hang limit
 
 
