@@ -22,10 +22,10 @@ from course_lib.learn.guard import (
     time_limit,
 )
 from course_lib.learn.left_behind import put_back
+from course_lib.learn.mentions import mentions
 from course_lib.learn.show import show
 from course_lib.learn.store import record
 from course_lib.learn.verdict import Verdict
-from course_lib.learn.watch import mentions
 
 __all__ = ["check", "judged"]
 

@@ -10,6 +10,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from course_lib.learn.exercise import Raised
+from course_lib.learn.mentions import functions_of
 from course_lib.learn.watch import from_library, is_of_course, is_of_judges
 
 __all__ = [
@@ -115,8 +116,7 @@ def is_stub(answer: Any) -> bool:
     if isinstance(answer, list | tuple):
         return any(value is ... for value in answer)
     if isinstance(answer, type):
-        own = [member for member in vars(answer).values() if isinstance(member, FunctionType)]
-        return any(_raises_only(member.__code__) for member in own)
+        return any(_raises_only(method.__code__) for method in functions_of(answer))
     return isinstance(answer, FunctionType) and _is_empty(answer.__code__)
 
 

@@ -120,6 +120,21 @@ def test_a_class_with_a_stub_method_is_not_attempted():
     assert judged(SPLIT, Split).status == "not attempted"
 
 
+def test_a_stub_of_any_kind_of_method_is_not_attempted():
+    class ByStatic:
+        @staticmethod
+        def split(items, num_parts):
+            raise NotImplementedError("Your turn")
+
+    class ByClass:
+        @classmethod
+        def split(cls, items, num_parts):
+            raise NotImplementedError("Your turn")
+
+    assert judged(SPLIT, ByStatic).status == "not attempted"
+    assert judged(SPLIT, ByClass).status == "not attempted"
+
+
 def test_a_torch_not_implemented_error_is_an_error_and_no_stub():
     def answer(items, num_parts):
         return torch.empty(2, device="meta").tolist()

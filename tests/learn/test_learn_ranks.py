@@ -201,6 +201,32 @@ def test_a_work_that_nobody_waited_for_is_told_even_when_it_was_quick(kept):
     assert judged(PLAIN, of_a_clone).passed
 
 
+def polled(me, x):
+    """The right answer: it looks until the work is done."""
+    x = x.clone()
+    work = dist.all_reduce(x, async_op=True)
+    while not work.is_completed():
+        time.sleep(0.001)
+    return x
+
+
+def looked_at_once(me, x):
+    """Wrong: it looks while the other rank has not even begun, and goes on."""
+    dist.barrier()
+    if me.rank == 1:
+        time.sleep(0.2)
+    x = x.clone()
+    work = dist.all_reduce(x, async_op=True)
+    if not work.is_completed():
+        time.sleep(0.4)
+    return x
+
+
+def test_a_work_that_was_looked_at_until_it_was_done_is_waited_for():
+    assert judged(PLAIN, polled).passed
+    assert "rank 0 started all_reduce #2 on line " in judged(PLAIN, looked_at_once).message
+
+
 def test_a_message_that_nobody_waited_for_is_told_though_it_has_come():
     def ring(me, x):
         got = torch.empty_like(x)
