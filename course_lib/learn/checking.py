@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -13,6 +12,7 @@ from course_lib.learn import exercises
 from course_lib.learn.compare import difference
 from course_lib.learn.exercise import Evidence, Exercise, Mistake, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_stub, says_your_turn
+from course_lib.learn.folded import folded
 from course_lib.learn.guard import (
     CappedText,
     TimeIsUp,
@@ -23,6 +23,7 @@ from course_lib.learn.guard import (
 )
 from course_lib.learn.left_behind import put_back
 from course_lib.learn.mentions import mentions
+from course_lib.learn.own_text import own_warnings
 from course_lib.learn.show import show
 from course_lib.learn.store import record
 from course_lib.learn.verdict import Verdict
@@ -77,14 +78,14 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
         else:
             message = f"Your code raised {_named(describe(error, answer))}."
     message = f"{message} {running_on(threads)}".rstrip()
-    return Verdict(exercise.name, status, message, printed=text.text, **more)
+    more |= {part: folded(more[part]) for part in ("evidence", "details") if part in more}
+    return Verdict(exercise.name, status, folded(message), printed=text.text, **more)
 
 
 @contextlib.contextmanager
 def _quiet(text: CappedText) -> Iterator[None]:
-    """Keep what is printed; leave out warnings, which speak of the check's own set-up as often as of the answer."""
-    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """Keep what the answer prints, and the warnings that its own code gives."""
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), own_warnings():
         yield
 
 

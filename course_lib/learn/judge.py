@@ -23,6 +23,7 @@ from course_lib.learn.exercise import Case, Evidence, Judge, Outcome
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
 from course_lib.learn.guard import TimeIsUp
 from course_lib.learn.kept import Kept
+from course_lib.learn.own_text import own_warnings, text_of_ranks
 from course_lib.learn.ranks_told import of_ranks
 from course_lib.learn.watch import watch
 
@@ -208,11 +209,14 @@ class RankJudge:
                 _on_rank,
                 (function, args, forbidden, self.changes, self.call is None),
                 timeout_s=self.timeout_s,
+                show=False,
             )
         except RankError as error:
+            print(text_of_ranks(error.run.text) if error.run else "", end="")
             raised = of_ranks(error, world_size, self.timeout_s, answer)
             ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
             return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
+        print(text_of_ranks(run.text), end="")
         outcomes = []
         left = _left_behind(run.left)
         for breach in nccl_breaches([call for *_, calls in run for call in calls]):
@@ -242,7 +246,7 @@ def _on_rank(
     mine = tuple(_on_device(value, me.device) for value in args[me.rank])
     kept = Kept() if changes else _remembered(answer, mine)
     recorder = Recorder(me.rank) if records else None
-    with recorder or contextlib.nullcontext(), watch(forbidden) as called:
+    with own_warnings(), recorder or contextlib.nullcontext(), watch(forbidden) as called:
         got = _settled(answer(me, *mine))
     begun = never_waited_here()
     note = f"rank {me.rank} {begun[0]}" if begun else _in_words(kept.changes())

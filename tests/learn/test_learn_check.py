@@ -239,6 +239,17 @@ def test_nothing_an_answer_does_is_raised(known, answer, status, words):
     assert words in repr(verdict)
 
 
+def test_no_message_shows_an_address_or_a_long_list():
+    def raises(items, num_parts):
+        raise ValueError(f"{raises} of {list(range(500))}")
+
+    message = judged(SPLIT, raises).message
+    assert "ValueError: the function raises of [0, 1, 2," in message
+    assert " ... " in message
+    assert len(message) < 500
+    assert " at 0x" not in repr(judged(SPLIT, lambda items, num_parts: [raises, Hostile]))
+
+
 def test_an_interrupt_is_told():
     def answer(items, num_parts):
         raise KeyboardInterrupt
