@@ -93,18 +93,15 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     if is_stub(answer):
         raise NotAttempted
     named = mentions(answer, exercise.forbidden)
-    # Ranks have a time limit of their own, case by case.
-    in_process = not (exercise.world_sizes or getattr(exercise.judge, "has_own_limit", False))
-    with time_limit(exercise.time_limit_s) if in_process else contextlib.nullcontext():
-        with put_back() as left:
-            evidence = exercise.judge(answer, exercise.forbidden)
-        used = sorted(named | set(evidence.called))
-        if used:
-            return "forbidden", _forbidden(used), {}
-        if evidence.passed:
-            warned = {"warning": f"{evidence.on_nccl[0]}."} if evidence.on_nccl else {}
-            return ("not yet", _LEFT.format(left[0]), {}) if left else ("passed", exercise.passed, warned)
-        mistake = _recognised(exercise, evidence)
+    with _limit(exercise), put_back() as left:
+        evidence = exercise.judge(answer, exercise.forbidden)
+    used = sorted(named | set(evidence.called))
+    if used:
+        return "forbidden", _forbidden(used), {}
+    if evidence.passed:
+        warned = {"warning": f"{evidence.on_nccl[0]}."} if evidence.on_nccl else {}
+        return ("not yet", _LEFT.format(left[0]), {}) if left else ("passed", exercise.passed, warned)
+    mistake = _recognised(exercise, evidence)
     first = evidence.wrong[0]
     if mistake is not None:
         seen = {"mistake": mistake.name, "evidence": _seen(first), "details": _story(first)}
@@ -115,18 +112,28 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     return "not yet", _general(evidence, first), {}
 
 
+def _limit(exercise: Exercise) -> contextlib.AbstractContextManager[None]:
+    """Of what runs in this process. Ranks have a time limit of their own, case by case."""
+    in_process = not (exercise.world_sizes or getattr(exercise.judge, "has_own_limit", False))
+    return time_limit(exercise.time_limit_s) if in_process else contextlib.nullcontext()
+
+
 def _recognised(exercise: Exercise, evidence: Evidence) -> Mistake | None:
     """The first mistake of the catalogue that explains the evidence. A broken recogniser recognises
-    nothing.
+    nothing, and so does one that takes too long: its time is not the answer's.
     """
-    for mistake in exercise.mistakes:
-        with contextlib.suppress(Exception):
-            if mistake.recognise is not None:
-                if mistake.recognise(evidence):
+    with contextlib.suppress(TimeIsUp), _limit(exercise):
+        for mistake in exercise.mistakes:
+            with contextlib.suppress(Exception):
+                if _explains(mistake, evidence, exercise):
                     return mistake
-            elif _alike(_evidence_of(exercise, mistake), evidence, exercise):
-                return mistake
     return None
+
+
+def _explains(mistake: Mistake, evidence: Evidence, exercise: Exercise) -> bool:
+    if mistake.recognise is not None:
+        return mistake.recognise(evidence)
+    return _alike(_evidence_of(exercise, mistake), evidence, exercise)
 
 
 @lru_cache(maxsize=256)

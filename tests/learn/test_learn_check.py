@@ -295,6 +295,16 @@ def test_an_answer_that_never_ends_is_stopped(answer):
     assert time.monotonic() - started_s < 20  # a hang limit
 
 
+def test_an_example_that_takes_long_is_not_held_against_the_answer():
+    def slow(items, num_parts):
+        time.sleep(60)
+
+    exercise = dataclasses.replace(SPLIT, mistakes=(Mistake("slow", "You sleep.", slow),))
+    verdict = judged(exercise, lambda items, num_parts: [])
+    assert (verdict.status, verdict.mistake) == ("not yet", None)
+    assert verdict.message.startswith("With 4 items for 2 ranks: expected 2 items")
+
+
 def test_an_endless_answer_is_stopped_outside_the_main_thread():
     import threading
 
