@@ -10,9 +10,46 @@ from typing import Any
 
 from course_lib.cluster.failure import Frame, is_user_code
 
-__all__ = ["Begun", "Channel", "Entry", "Page", "groups_here", "ranks_of", "user_frame"]
+__all__ = [
+    "COLLECTIVES",
+    "MESSAGES",
+    "Begun",
+    "Channel",
+    "Entry",
+    "Page",
+    "groups_here",
+    "need_peer",
+    "ranks_of",
+    "user_frame",
+]
 
 Channel = tuple[str, int, int, int]  # group, sender, receiver (ranks of the whole job), tag
+
+# Methods of ``ProcessGroup``, and what the operation is called.
+MESSAGES = {"send": "isend", "recv": "irecv", "recv_anysource": "irecv"}
+COLLECTIVES = {
+    "all_gather_single": "all_gather",
+    "all_gather_single_coalesced": "all_gather",
+    "all_to_all_single": "all_to_all",
+    "allgather": "all_gather",
+    "_allgather_base": "all_gather",
+    "allgather_coalesced": "all_gather",
+    "allgather_into_tensor_coalesced": "all_gather",
+    "allreduce": "all_reduce",
+    "allreduce_coalesced": "all_reduce",
+    "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all",
+    "barrier": "barrier",
+    "broadcast": "broadcast",
+    "gather": "gather",
+    "reduce": "reduce",
+    "reduce_scatter": "reduce_scatter",
+    "_reduce_scatter_base": "reduce_scatter",
+    "reduce_scatter_single": "reduce_scatter",
+    "reduce_scatter_single_coalesced": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "scatter": "scatter",
+}
 
 _is_user_code = functools.lru_cache(maxsize=1024)(is_user_code)
 
@@ -58,7 +95,12 @@ class Entry:
     def is_done(self) -> bool | None:
         """None where nobody can say: the caller has let the ``Work`` go."""
         work = self.work()
-        return None if work is None else bool(work.is_completed())
+        if work is None:
+            return None
+        look = type(work).is_completed
+        while hasattr(look, "__wrapped__"):  # not as a learner looks, which is heard
+            look = look.__wrapped__
+        return bool(look(work))
 
     def told(self) -> Begun:
         filename, line_number, function = self.frame
@@ -95,6 +137,26 @@ def ranks_of(group: Any) -> tuple[int, ...]:
     import torch.distributed as dist
 
     return () if group is None else tuple(dist.get_process_group_ranks(group))
+
+
+def need_peer(method: str, group: Any, args: tuple[Any, ...]) -> None:
+    """Refuse a message to or from a rank that is not there: gloo would wait for it for ever.
+
+    ``args`` are those of ``ProcessGroup.send`` or ``recv``: the tensors, the place in the group, the tag. Raises
+    ``ValueError``.
+    """
+    if method not in ("send", "recv") or not isinstance(args[1], int) or 0 <= args[1] < group.size():
+        return
+    verb, last = "sends to" if method == "send" else "receives from", group.size() - 1
+    ranks = ranks_of(group)
+    me = ranks[group.rank()]
+    if ranks == tuple(range(len(ranks))):
+        raise ValueError(
+            f"rank {me} {verb} rank {args[1]}, which does not exist: there are ranks 0 to {last}"
+        )
+    raise ValueError(
+        f"rank {me} {verb} place {args[1]} of a group, which does not exist: there are places 0 to {last}"
+    )
 
 
 def user_frame() -> tuple[str, int, str]:

@@ -267,7 +267,7 @@ class Cluster:
         story = team.story(outcome, timeout_s=timeout_s)
         story += self._settle(team)
         kind = RankTimeout if first is None else RankFailed
-        return kind(story, failures=outcome.failures, run=run)
+        return kind(story, failures=outcome.failures, run=run, **outcome.ended())
 
     def _settle(self, team: Team, *, keep: bool = True) -> str:
         """After a failure: keep the ranks where their cells have variables and they can be freed, else end them."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from course_lib.cluster.evidence import Standing
     from course_lib.cluster.failure import Failure
+    from course_lib.cluster.patience import HeldUp
     from course_lib.cluster.run import Run
 
 __all__ = ["RankError", "RankFailed", "RankInterrupted", "RankTimeout"]
@@ -19,14 +21,27 @@ class _Told:
 
 
 class RankError(_Told, RuntimeError):
-    """Ranks did not finish. ``failures`` by rank, ``failure`` is the cause, ``run`` holds what was finished."""
+    """Ranks did not finish. ``failures`` by rank, ``failure`` is the cause, ``run`` holds what was finished.
+
+    ``standings`` by rank: where those stood that did not fail, when the call was ended. ``is_hopeless``: it ended
+    because nobody could have finished, and not at the deadline. ``held_up``: what of the time was not counted.
+    """
 
     def __init__(
-        self, story: str, *, failures: dict[int, Failure] | None = None, run: Run | None = None
+        self,
+        story: str,
+        *,
+        failures: dict[int, Failure] | None = None,
+        run: Run | None = None,
+        standings: dict[int, Standing] | None = None,
+        is_hopeless: bool = False,
+        held_up: HeldUp | None = None,
     ) -> None:
         super().__init__(story)
         self.failures = failures or {}
         self.run = run
+        self.standings = standings or {}
+        self.is_hopeless, self.held_up = is_hopeless, held_up
 
     @property
     def failure(self) -> Failure | None:

@@ -17,34 +17,20 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from course_lib.cluster.begun import Begun, Entry, Page, groups_here, ranks_of, user_frame
+from course_lib.cluster.begun import (
+    COLLECTIVES,
+    MESSAGES,
+    Begun,
+    Entry,
+    Page,
+    groups_here,
+    need_peer,
+    ranks_of,
+    user_frame,
+)
 
 __all__ = ["Ledger", "mark_done", "unwaited_here"]
 
-_MESSAGES = {"send": "isend", "recv": "irecv", "recv_anysource": "irecv"}
-_COLLECTIVES = {
-    "all_gather_single": "all_gather",
-    "all_gather_single_coalesced": "all_gather",
-    "all_to_all_single": "all_to_all",
-    "allgather": "all_gather",
-    "_allgather_base": "all_gather",
-    "allgather_coalesced": "all_gather",
-    "allgather_into_tensor_coalesced": "all_gather",
-    "allreduce": "all_reduce",
-    "allreduce_coalesced": "all_reduce",
-    "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all",
-    "barrier": "barrier",
-    "broadcast": "broadcast",
-    "gather": "gather",
-    "reduce": "reduce",
-    "reduce_scatter": "reduce_scatter",
-    "_reduce_scatter_base": "reduce_scatter",
-    "reduce_scatter_single": "reduce_scatter",
-    "reduce_scatter_single_coalesced": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter",
-    "scatter": "scatter",
-}
 _SWEEP_AT = 256  # open entries; more than anybody has under way, so most of them are done
 
 
@@ -69,20 +55,22 @@ class Ledger:
         from torch._C._distributed_c10d import ProcessGroup, Work
 
         global _mark, _here
-        for method in (*_MESSAGES, *_COLLECTIVES):
+        for method in (*MESSAGES, *COLLECTIVES):
             plain = getattr(ProcessGroup, method, None)  # a torch of another age lacks some
             if plain is not None:
                 setattr(ProcessGroup, method, self._heard(method, plain))
         c10d._process_group_name = self._heard_name(c10d._process_group_name)
         Work.wait = self._heard_wait(Work.wait)  # type: ignore[method-assign]
+        Work.is_completed = self._heard_look(Work.is_completed)  # type: ignore[method-assign]
         Work.get_future = self._heard_future(Work.get_future)  # type: ignore[method-assign]
         _mark, _here = self._mark_done, self
 
     def _heard(self, method: str, plain: Callable[..., Any]) -> Callable[..., Any]:
-        begin = self._begin_message if method in _MESSAGES else self._begin_collective
+        begin = self._begin_message if method in MESSAGES else self._begin_collective
 
         @functools.wraps(plain)
         def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+            need_peer(method, group, args)
             work = plain(group, *args, **kwargs)
             if work is not None and self._hears(group):
                 begin(method, group, args, work)
@@ -125,6 +113,18 @@ class Ledger:
 
         return wait
 
+    def _heard_look(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Whoever has seen that a ``Work`` is done need not wait for it."""
+
+        @functools.wraps(plain)
+        def is_completed(work: Any) -> bool:
+            is_done = bool(plain(work))
+            if is_done:
+                self._mark_done(work)
+            return is_done
+
+        return is_completed
+
     def _heard_future(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Whoever takes the future of a ``Work`` waits by that, which nobody hears."""
 
@@ -146,7 +146,7 @@ class Ledger:
         return known
 
     def _begin_message(self, method: str, group: Any, args: tuple[Any, ...], work: Any) -> None:
-        page, name, group_name = self.page, _MESSAGES[method], group.group_name
+        page, name, group_name = self.page, MESSAGES[method], group.group_name
         page.is_used = True
         page.numbers[name] += 1
         self._messages[group] = self._messages.get(group, 0) + 1
@@ -171,7 +171,7 @@ class Ledger:
     def _begin_collective(self, method: str, group: Any, args: tuple[Any, ...], work: Any) -> None:
         self.page.is_used = True
         self.page.started[group.group_name] += 1
-        self._entry(_COLLECTIVES[method], self._count(group), group, work)
+        self._entry(COLLECTIVES[method], self._count(group), group, work)
 
     def _entry(self, name: str, number: int, group: Any, work: Any) -> Entry:
         entry = Entry(name, number, weakref.ref(group), group.group_name, user_frame())

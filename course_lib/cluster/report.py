@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from course_lib.cluster.begun import Begun
 from course_lib.cluster.evidence import Accounts, Operation, Standing
 from course_lib.cluster.failure import Failure, Frame, file_of
+from course_lib.cluster.hope import hopeless
 from course_lib.cluster.patience import HeldUp
 from course_lib.cluster.reasons import numbered, rank_list, reasons
 
@@ -50,11 +51,14 @@ def stuck_story(
 
     ``held_up``: what of the time on the clock was not counted.
     """
-    names = rank_list(
-        [s.rank for s in standings.values() if s.state not in ("returned", "absent")]
-    ).capitalize()
+    unfinished = [s.rank for s in standings.values() if s.state not in ("returned", "absent")]
+    names = rank_list(unfinished).capitalize()
     if timeout_s is None:
-        head = f"{names} of {world_size} can never finish: the call they wait in will not be answered."
+        lost = list(hopeless(standings)) or unfinished  # others may still have run
+        calls = "the call that it waits in" if len(lost) == 1 else "the calls that they wait in"
+        head = (
+            f"{rank_list(lost).capitalize()} of {world_size} can never finish: {calls} will not be answered."
+        )
     else:
         more = f" ({held_up.in_words()})" if held_up.in_words() else ""
         head = f"{names} of {world_size} had not finished after timeout_s = {timeout_s:g} s{more}."

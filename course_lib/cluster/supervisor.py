@@ -60,6 +60,10 @@ class Outcome:
     def answered(self) -> set[int]:
         return self.parcels.keys() | self.failures.keys()
 
+    def ended(self) -> dict[str, Any]:
+        """How it ended, as a ``RankError`` is told."""
+        return {"standings": self.standings, "is_hopeless": self.hopeless, "held_up": self.held_up}
+
 
 class Supervisor:
     """Collects one answer from each rank. ``processes`` by rank; ``folder`` is where their private files lie."""

@@ -103,7 +103,8 @@ class Team:
         if first is None:
             limit_s = None if outcome.hopeless else timeout_s
             return stuck_story(outcome.standings, num_ranks, timeout_s=limit_s, held_up=outcome.held_up)
-        others: dict[int, Any] = {**self.look(outcome.parcels), **outcome.standings, **outcome.failures}
+        outcome.standings = self.look(outcome.parcels) | outcome.standings
+        others: dict[int, Any] = {**outcome.standings, **outcome.failures}
         del others[first.rank]
         return failed_story(first, others, num_ranks)
 

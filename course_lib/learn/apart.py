@@ -23,6 +23,7 @@ from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted
 from course_lib.learn.guard import running_on, threads_of_a_person
 from course_lib.learn.judge import by_cases
+from course_lib.learn.own_text import own_lines, own_warnings
 
 if TYPE_CHECKING:
     from course_lib.cluster import Cluster, RankError, Run
@@ -142,7 +143,7 @@ def _on_the_rank(
     outcomes: list[Outcome] = []
     called: set[str] = set()
     threads = threads_of_a_person()
-    with open(begun, "ab", buffering=0) as file:
+    with open(begun, "ab", buffering=0) as file, own_warnings():
         for case in cases:
             file.write(b".")
             evidence = by_cases([case], **options)(answer, forbidden)
@@ -186,7 +187,7 @@ def _never_ended(error: RankError, limit_s: float) -> Raised:
     clock = held_up[0].replace("ranks", "code") if held_up else ""
     at = f"; it stood at {stood[1]}" if stood else ""
     message = f"Your code had not finished after {limit_s:g} s{clock} and was ended with its process{at}"
-    return Raised("RankTimeout", message, story="Does a loop never end?")
+    return Raised("RankTimeout", message, is_late=True, advice="Does a loop never end?")
 
 
 def _ended(failure: Any) -> Raised:
@@ -201,4 +202,4 @@ def _ended(failure: Any) -> Raised:
 
 def _pass_on_text(run: Run | None) -> None:
     if run is not None and run.text:
-        sys.stdout.write("".join(run.text.values()))
+        sys.stdout.write(own_lines("".join(run.text.values())))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -13,6 +12,7 @@ from course_lib.learn import exercises
 from course_lib.learn.compare import difference
 from course_lib.learn.exercise import Evidence, Exercise, Mistake, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_stub, says_your_turn
+from course_lib.learn.folded import folded
 from course_lib.learn.guard import (
     CappedText,
     TimeIsUp,
@@ -22,10 +22,11 @@ from course_lib.learn.guard import (
     time_limit,
 )
 from course_lib.learn.left_behind import put_back
+from course_lib.learn.mentions import mentions
+from course_lib.learn.own_text import own_warnings
 from course_lib.learn.show import show
 from course_lib.learn.store import record
 from course_lib.learn.verdict import Verdict
-from course_lib.learn.watch import mentions
 
 __all__ = ["check", "judged"]
 
@@ -67,28 +68,24 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
         status, message = "not attempted", _STUB
     except NotAnAnswer as error:
         status, message = "not yet", str(error)
-    except TimeIsUp:
-        status = "too slow"
-        message = (
-            f"Your code ran for {exercise.time_limit_s:g} seconds, waiting for a busy machine not counted, and was "
-            "stopped. Does a loop never end?"
-        )
+    except TimeIsUp as error:
+        status, message = "too slow", _ran_on(exercise, error, answer)
     except KeyboardInterrupt:
         status, message = "blocked", "The check was interrupted. Run it again when you are ready."
     except BaseException as error:
         if says_your_turn(error):
             status, message = "not attempted", _STUB
         else:
-            message = f"Your code raised {_named(describe(error))}."
+            message = f"Your code raised {_named(describe(error, answer))}."
     message = f"{message} {running_on(threads)}".rstrip()
-    return Verdict(exercise.name, status, message, printed=text.text, **more)
+    more |= {part: folded(more[part]) for part in ("evidence", "details") if part in more}
+    return Verdict(exercise.name, status, folded(message), printed=text.text, **more)
 
 
 @contextlib.contextmanager
 def _quiet(text: CappedText) -> Iterator[None]:
-    """Keep what is printed; leave out warnings, which speak of the check's own set-up as often as of the answer."""
-    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """Keep what the answer prints, and the warnings that its own code gives."""
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), own_warnings():
         yield
 
 
@@ -96,39 +93,47 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     if is_stub(answer):
         raise NotAttempted
     named = mentions(answer, exercise.forbidden)
-    # Ranks have a time limit of their own, case by case.
-    in_process = not (exercise.world_sizes or getattr(exercise.judge, "has_own_limit", False))
-    with time_limit(exercise.time_limit_s) if in_process else contextlib.nullcontext():
-        with put_back() as left:
-            evidence = exercise.judge(answer, exercise.forbidden)
-        used = sorted(named | set(evidence.called))
-        if used:
-            return "forbidden", _forbidden(used), {}
-        if evidence.passed:
-            warned = {"warning": f"{evidence.on_nccl[0]}."} if evidence.on_nccl else {}
-            return ("not yet", _LEFT.format(left[0]), {}) if left else ("passed", exercise.passed, warned)
-        mistake = _recognised(exercise, evidence)
+    with _limit(exercise), put_back() as left:
+        evidence = exercise.judge(answer, exercise.forbidden)
+    used = sorted(named | set(evidence.called))
+    if used:
+        return "forbidden", _forbidden(used), {}
+    if evidence.passed:
+        warned = {"warning": f"{evidence.on_nccl[0]}."} if evidence.on_nccl else {}
+        return ("not yet", _LEFT.format(left[0]), {}) if left else ("passed", exercise.passed, warned)
+    mistake = _recognised(exercise, evidence)
     first = evidence.wrong[0]
     if mistake is not None:
         seen = {"mistake": mistake.name, "evidence": _seen(first), "details": _story(first)}
         return "not yet", mistake.message, seen
     if first.error is not None:
-        return "raised", _stopped(exercise, first.error, first.case), {"details": _story(first)}
+        status = "too slow" if first.error.is_late else "raised"
+        return status, _stopped(first.error, first.case), {"details": _story(first)}
     return "not yet", _general(evidence, first), {}
+
+
+def _limit(exercise: Exercise) -> contextlib.AbstractContextManager[None]:
+    """Of what runs in this process. Ranks have a time limit of their own, case by case."""
+    in_process = not (exercise.world_sizes or getattr(exercise.judge, "has_own_limit", False))
+    return time_limit(exercise.time_limit_s) if in_process else contextlib.nullcontext()
 
 
 def _recognised(exercise: Exercise, evidence: Evidence) -> Mistake | None:
     """The first mistake of the catalogue that explains the evidence. A broken recogniser recognises
-    nothing.
+    nothing, and so does one that takes too long: its time is not the answer's.
     """
-    for mistake in exercise.mistakes:
-        with contextlib.suppress(Exception):
-            if mistake.recognise is not None:
-                if mistake.recognise(evidence):
+    with contextlib.suppress(TimeIsUp), _limit(exercise):
+        for mistake in exercise.mistakes:
+            with contextlib.suppress(Exception):
+                if _explains(mistake, evidence, exercise):
                     return mistake
-            elif _alike(_evidence_of(exercise, mistake), evidence, exercise):
-                return mistake
     return None
+
+
+def _explains(mistake: Mistake, evidence: Evidence, exercise: Exercise) -> bool:
+    if mistake.recognise is not None:
+        return mistake.recognise(evidence)
+    return _alike(_evidence_of(exercise, mistake), evidence, exercise)
 
 
 @lru_cache(maxsize=256)
@@ -154,11 +159,21 @@ def _words(error: Raised) -> tuple[str, str]:
     return error.kind, re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\d+", "_", error.message)
 
 
-def _stopped(exercise: Exercise, error: Raised, case: str) -> str:
+def _stopped(error: Raised, case: str) -> str:
+    advice = f" {error.advice}" if error.advice else ""
     if error.kind in _RANKS:
-        return f"{_named(error.message)} (with {case})."
-    where = "" if exercise.world_sizes else f", with {case}"
-    return f"Your code raised {_named(error)}{where}."
+        return f"{_named(error.message)} (with {case}).{advice}"
+    return f"Your code raised {_named(error)}, with {case}.{advice}"
+
+
+def _ran_on(exercise: Exercise, error: TimeIsUp, answer: Any) -> str:
+    at = describe(error, answer)
+    line = f", on line {at.line}" + (f" (`{at.source}`)" if at.source else "") if at.line is not None else ""
+    case = f", with {error.case}" if error.case else ""
+    return (
+        f"Your code ran on for {exercise.time_limit_s:g} seconds, waiting for a busy machine not counted, and was "
+        f"stopped{line}{case}. Does a loop never end?"
+    )
 
 
 def _forbidden(used: list[str]) -> str:

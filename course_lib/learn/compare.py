@@ -10,6 +10,8 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
+from course_lib.learn.folded import folded
+
 __all__ = ["Compare", "close_to", "difference", "short"]
 
 Compare = Callable[[Any, Any], str]
@@ -29,7 +31,7 @@ def short(value: Any) -> str:
                 return _short.repr(value.tolist())
             name = "tensor" if hasattr(value, "numel") else "array"
             return f"{name} of shape {tuple(value.shape)}, {_short.repr(value.reshape(-1)[:8].tolist())}"
-        text = " ".join(_short.repr(value).split())
+        text = folded(" ".join(_short.repr(value).split()))
     except Exception:
         return f"a {type(value).__name__}"
     return text if len(text) <= 160 else text[:157] + "..."

@@ -73,6 +73,8 @@ class Raised:
     source: str = ""
     story: str = ""
     file: str = ""  # of the line
+    is_late: bool = False  # nothing was raised: it had not ended when its time was over
+    advice: str = ""  # said last
 
     def __str__(self) -> str:
         what = f"{self.kind}: {self.message}" if self.message else self.kind

@@ -10,9 +10,21 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from course_lib.learn.exercise import Raised
-from course_lib.learn.watch import from_library, is_of_course
+from course_lib.learn.mentions import functions_of
+from course_lib.learn.watch import from_library, is_of_course, is_of_judges
 
-__all__ = ["NotAnAnswer", "NotAttempted", "describe", "is_stub", "is_wrong_call", "says_your_turn"]
+__all__ = [
+    "NotAnAnswer",
+    "NotAttempted",
+    "describe",
+    "is_of_us",
+    "is_stub",
+    "is_wrong_call",
+    "says_your_turn",
+    "shortened",
+]
+
+_LONGEST_MESSAGE = 300  # characters, of an exception
 
 _WRONG_CALL = re.compile(
     r"\(\) (takes .* but \d+ (was|were) given|missing \d+ required|got an unexpected keyword)"
@@ -29,13 +41,17 @@ class NotAnAnswer(Exception):
     """What was given cannot be tried at all; the text says what is asked for."""
 
 
-def describe(error: BaseException) -> Raised:
-    """The exception with its text on one line and the innermost line that a person wrote."""
+def describe(error: BaseException, answer: Any = None) -> Raised:
+    """The exception with its text on one line and the innermost line that a person wrote.
+
+    A line of a judge is nobody's, but where ``answer`` is an example of ours, which stands for a learner's.
+    """
+    with_ours = is_of_us(answer)
     message = " ".join(_message(error).split())
     line, source, file = None, "", ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         filename = frame.f_code.co_filename
-        if not from_library(filename):
+        if not from_library(filename) and (with_ours or not is_of_judges(filename)):
             line, source, file = number, linecache.getline(filename, number).strip(), filename
     if isinstance(error, SystemExit):
         return Raised("SystemExit", "it asked Python to exit", line, source, file=file)
@@ -44,7 +60,20 @@ def describe(error: BaseException) -> Raised:
         last = last.tb_next
     if last is not None and is_wrong_call(type(error).__name__, message, last.tb_frame.f_code.co_filename):
         line, source = None, ""  # the line is the judge's, and right
-    return Raised(type(error).__name__, message[:300], line, source[:120], file=file)
+    return Raised(type(error).__name__, shortened(message), line, source[:120], file=file)
+
+
+def shortened(message: str) -> str:
+    """A message of at most 300 characters; what is left out is marked, and its end is kept."""
+    if len(message) <= _LONGEST_MESSAGE:
+        return message
+    return f"{message[: _LONGEST_MESSAGE - 105]} ... {message[-100:]}"
+
+
+def is_of_us(answer: Any) -> bool:
+    """Whether an answer is an example of an exercise, a wrong one or a right one."""
+    answer = getattr(answer, "func", answer)  # functools.partial
+    return str(getattr(answer, "__module__", "")).startswith(f"{__package__}.exercises.")
 
 
 def _message(error: BaseException) -> str:
@@ -87,8 +116,7 @@ def is_stub(answer: Any) -> bool:
     if isinstance(answer, list | tuple):
         return any(value is ... for value in answer)
     if isinstance(answer, type):
-        own = [member for member in vars(answer).values() if isinstance(member, FunctionType)]
-        return any(_raises_only(member.__code__) for member in own)
+        return any(_raises_only(method.__code__) for method in functions_of(answer))
     return isinstance(answer, FunctionType) and _is_empty(answer.__code__)
 
 

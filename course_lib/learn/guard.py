@@ -27,7 +27,9 @@ _AGAIN_S = 0.5  # code that swallows the first interruption meets the next one
 
 
 class TimeIsUp(BaseException):
-    """Raised inside code that runs past its limit; no ``except Exception`` catches it."""
+    """Raised inside code that runs past its limit; no ``except Exception`` catches it. ``case``: what was tried."""
+
+    case = ""
 
 
 class CappedText(io.TextIOBase):

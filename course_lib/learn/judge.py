@@ -19,9 +19,12 @@ from functools import partial
 from typing import Any
 
 from course_lib.learn.compare import Compare, close_to, difference, short
-from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
-from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, is_wrong_call, says_your_turn
+from course_lib.learn.exercise import Case, Evidence, Judge, Outcome
+from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
+from course_lib.learn.guard import TimeIsUp
 from course_lib.learn.kept import Kept
+from course_lib.learn.own_text import own_warnings, text_of_ranks
+from course_lib.learn.ranks_told import of_ranks
 from course_lib.learn.watch import watch
 
 __all__ = ["RankJudge", "by_cases", "by_ranks", "by_trial", "by_value"]
@@ -117,10 +120,13 @@ def _try(
     try:
         with watch(forbidden) as seen:
             got = _settled(call(answer, *args))
+    except TimeIsUp as error:
+        error.case = case.label
+        raise
     except (Exception, SystemExit) as error:
         if says_your_turn(error):
             raise NotAttempted from None
-        return Outcome(case.label, right, error=describe(error))
+        return Outcome(case.label, right, error=describe(error, answer))
     finally:
         called.update(seen)
     note = ""
@@ -206,11 +212,14 @@ class RankJudge:
                 _on_rank,
                 (function, args, forbidden, self.changes, self.call is None),
                 timeout_s=self.timeout_s,
+                show=False,
             )
         except RankError as error:
-            raised = _of_ranks(error, world_size)
+            print(text_of_ranks(error.run.text) if error.run else "", end="")
+            raised = of_ranks(error, world_size, self.timeout_s, answer)
             ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
             return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
+        print(text_of_ranks(run.text), end="")
         outcomes = []
         left = _left_behind(run.left)
         for breach in nccl_breaches([call for *_, calls in run for call in calls]):
@@ -240,7 +249,7 @@ def _on_rank(
     mine = tuple(_on_device(value, me.device) for value in args[me.rank])
     kept = Kept() if changes else _remembered(answer, mine)
     recorder = Recorder(me.rank) if records else None
-    with recorder or contextlib.nullcontext(), watch(forbidden) as called:
+    with own_warnings(), recorder or contextlib.nullcontext(), watch(forbidden) as called:
         got = _settled(answer(me, *mine))
     begun = never_waited_here()
     note = f"rank {me.rank} {begun[0]}" if begun else _in_words(kept.changes())
@@ -250,44 +259,6 @@ def _on_rank(
 def _on_device(value: Any, device: Any) -> Any:
     """A tensor where the rank's back end can reach it; anything else as it is."""
     return value.to(device) if hasattr(value, "to") and hasattr(value, "untyped_storage") else value
-
-
-def _of_ranks(error: Any, world_size: int) -> Raised:
-    """What ranks tell of their failure: whose it was, its line, and the whole report.
-
-    When every rank raised the same at the same line, which one came first is chance, and nobody is named.
-    """
-    failure = error.failure
-    if failure is None or failure.kind != "raised":
-        head, _, rest = _without_us(str(error)).partition("\n")
-        return Raised(type(error).__name__, head[:1].upper() + head[1:], story=rest.strip("\n"))
-    where = failure.where
-    if failure.type_name == "NotImplementedError" and where is not None:
-        raise NotAttempted from None
-    same = [
-        one for one in error.failures.values() if (one.type_name, one.where) == (failure.type_name, where)
-    ]
-    on_all = len(same) == world_size
-    whose = "on every rank" if on_all else f"rank {failure.rank}"
-    in_answer = (  # else before the answer's first line
-        where is not None
-        and where.function != _on_rank.__name__
-        and not is_wrong_call(failure.type_name, failure.message, where.filename)
-    )
-    line, source = (where.line_number, where.line) if in_answer else (None, "")
-    message = " ".join(f"{failure.message} ({whose})".split())
-    return Raised(failure.type_name, message, line, source, "" if on_all else _without_us(str(error)))
-
-
-def _without_us(story: str) -> str:
-    """A report without the line of this module that calls every answer, and what only its author can do."""
-    kept, lines = [], iter(story.splitlines())
-    for text in lines:
-        if f"in {_on_rank.__name__}" in text:
-            next(lines, None)  # the source line below it
-        elif "pass a larger timeout_s" not in text:
-            kept.append(text)
-    return "\n".join(kept)
 
 
 def _need_callable(answer: Any) -> None:

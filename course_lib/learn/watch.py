@@ -1,28 +1,27 @@
-"""Did the learner's code call what it was to write itself? Watched while it runs, and read from its byte
-code.
+"""Did the learner's code call what it was to write itself? Watched while it runs.
 
-While it runs, ``sys.setprofile`` reports every call in this thread, whatever name or alias it went by; a call
-counts when the code that made it is not a library's own. Reading the byte code also finds calls that no case
-reached.
+``sys.setprofile`` reports every call in this thread and in those that the code starts, whatever name or alias it went
+by; a call counts when the code that made it is not a library's own. Calls that no case reached are found in the byte
+code, by ``mentions.py``.
 """
 
 from __future__ import annotations
 
-import builtins
-import dis
 import importlib
 import inspect
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-__all__ = ["from_library", "mentions", "resolve", "watch"]
+__all__ = ["from_library", "is_of_course", "is_of_judges", "resolve", "watch"]
 
 _COURSE = str(Path(__file__).resolve().parent.parent)
+_JUDGES = str(Path(__file__).resolve().parent)
 _EXERCISES = str(Path(__file__).resolve().parent / "exercises")
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -37,6 +36,11 @@ def from_library(filename: str) -> bool:
 def is_of_course(filename: str) -> bool:
     """Whether code of this file is the course's own, exercises and their examples among it."""
     return filename.startswith(_COURSE)
+
+
+def is_of_judges(filename: str) -> bool:
+    """Whether code of this file is what tries answers, exercises and their examples among it."""
+    return filename.startswith(_JUDGES)
 
 
 def resolve(name: str) -> Any:
@@ -64,19 +68,22 @@ def watch(forbidden: Sequence[str]) -> Iterator[set[str]]:
         yield called
         return
     profile = _Profile({name: resolve(name) for name in forbidden}, called)
-    before = sys.getprofile()
+    before, before_in_threads = sys.getprofile(), threading.getprofile()
+    threading.setprofile(profile)  # for threads that begin from now on
     sys.setprofile(profile)
     try:
         yield called
     finally:
         sys.setprofile(before)
+        threading.setprofile(before_in_threads)
+        profile.is_over = True  # a thread may run on
 
 
 class _Profile:
     """The function that ``sys.setprofile`` calls for each call."""
 
     def __init__(self, targets: dict[str, Any], called: set[str]) -> None:
-        self.called = called
+        self.called, self.is_over = called, False
         self.by_code: dict[CodeType, str] = {}
         self.wrappers: set[CodeType] = set()
         self.built_in: list[tuple[str, Any]] = []
@@ -89,6 +96,8 @@ class _Profile:
                 self.built_in.append((name, target))
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self.is_over:
+            return
         if event == "call" and frame.f_code in self.by_code:
             caller = frame.f_back
             while caller is not None and caller.f_code in self.wrappers:
@@ -123,61 +132,3 @@ def _is_call_of(built_in: Any, target: Any) -> bool:
         and getattr(built_in, "__name__", "") == target.__name__
         and isinstance(getattr(built_in, "__self__", None), owner)
     )
-
-
-def mentions(answer: Any, forbidden: Sequence[str]) -> set[str]:
-    """Which of these functions the code of ``answer``, or of a helper of the same file, names
-    (``module.name``).
-    """
-    targets = [(name, resolve(name)) for name in forbidden]
-    answer = getattr(answer, "func", answer)  # functools.partial
-    answer = getattr(answer, "__func__", answer)  # a bound method
-    found = {name for name, target in targets if answer is target}
-    seen: set[CodeType] = set()
-    for function in [] if found else _functions(answer):
-        _read(function.__code__, _visible(function), targets, found, seen)
-    return found
-
-
-def _functions(answer: Any) -> list[FunctionType]:
-    if isinstance(answer, FunctionType):
-        return [answer]
-    members = vars(answer if inspect.isclass(answer) else type(answer)).values()
-    return [member for member in members if isinstance(member, FunctionType)]
-
-
-def _visible(function: FunctionType) -> dict[str, Any]:
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
-    held = {}
-    for name, cell in cells.items():
-        try:
-            held[name] = cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-    return {**vars(builtins), **function.__globals__, **held}
-
-
-def _read(
-    code: CodeType,
-    names: dict[str, Any],
-    targets: list[tuple[str, Any]],
-    found: set[str],
-    seen: set[CodeType],
-) -> None:
-    if code in seen:
-        return
-    seen.add(code)
-    current: Any = None
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
-            current = names.get(step.argval)
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and (isinstance(current, ModuleType | type)):
-            current = getattr(current, step.argval, None)
-        elif step.opname != "CACHE":
-            current = None
-        found.update(name for name, target in targets if current is not None and current is target)
-        if isinstance(current, FunctionType) and not from_library(current.__code__.co_filename):
-            _read(current.__code__, _visible(current), targets, found, seen)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            _read(constant, names, targets, found, seen)

@@ -188,6 +188,46 @@ def test_a_call_that_nobody_can_end_ends_at_once(ranks, function, sentences):
         assert sentence in story, story
 
 
+def sends_past_the_end(me):
+    dist.isend(torch.ones(2), me.world_size) if me.rank == 1 else None
+
+
+def receives_from_nowhere(me):
+    if me.rank == 0:
+        dist.recv(torch.ones(2), -1)
+
+
+def sends_past_the_end_in_a_batch(me):
+    if me.rank == 0:
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.ones(2), 9)]):
+            work.wait()
+
+
+def sends_past_the_end_of_a_group(me):
+    group = dist.new_group([0, 2])
+    if me.rank == 2:
+        dist.send(torch.ones(2), group=group, group_dst=2)
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (sends_past_the_end, "rank 1 sends to rank 3, which does not exist: there are ranks 0 to 2"),
+        (receives_from_nowhere, "rank 0 receives from rank -1, which does not exist: there are ranks 0 to 2"),
+        (sends_past_the_end_in_a_batch, "rank 0 sends to rank 9, which does not exist"),
+        (
+            sends_past_the_end_of_a_group,
+            "rank 2 sends to place 2 of a group, which does not exist: there are places 0 to 1",
+        ),
+    ],
+)
+def test_a_message_to_a_rank_that_is_not_there_is_refused_at_once(ranks, function, sentence):
+    story = story_of(ranks, function, RankFailed)
+    assert sentence in story
+    assert f"in {function.__name__}" in story
+    assert "ledger.py" not in story
+
+
 def test_another_dtype_is_a_failure_or_found_out(ranks):
     with pytest.raises(RankError) as caught:
         ranks.run(hands_in_another_dtype)

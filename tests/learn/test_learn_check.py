@@ -120,6 +120,21 @@ def test_a_class_with_a_stub_method_is_not_attempted():
     assert judged(SPLIT, Split).status == "not attempted"
 
 
+def test_a_stub_of_any_kind_of_method_is_not_attempted():
+    class ByStatic:
+        @staticmethod
+        def split(items, num_parts):
+            raise NotImplementedError("Your turn")
+
+    class ByClass:
+        @classmethod
+        def split(cls, items, num_parts):
+            raise NotImplementedError("Your turn")
+
+    assert judged(SPLIT, ByStatic).status == "not attempted"
+    assert judged(SPLIT, ByClass).status == "not attempted"
+
+
 def test_a_torch_not_implemented_error_is_an_error_and_no_stub():
     def answer(items, num_parts):
         return torch.empty(2, device="meta").tolist()
@@ -224,6 +239,17 @@ def test_nothing_an_answer_does_is_raised(known, answer, status, words):
     assert words in repr(verdict)
 
 
+def test_no_message_shows_an_address_or_a_long_list():
+    def raises(items, num_parts):
+        raise ValueError(f"{raises} of {list(range(500))}")
+
+    message = judged(SPLIT, raises).message
+    assert "ValueError: the function raises of [0, 1, 2," in message
+    assert " ... " in message
+    assert len(message) < 500
+    assert " at 0x" not in repr(judged(SPLIT, lambda items, num_parts: [raises, Hostile]))
+
+
 def test_an_interrupt_is_told():
     def answer(items, num_parts):
         raise KeyboardInterrupt
@@ -262,7 +288,21 @@ def test_an_answer_that_never_ends_is_stopped(answer):
     started_s = time.monotonic()
     verdict = judged(SPLIT, answer)
     assert verdict.status == "too slow"
+    assert verdict.message.startswith("Your code ran on for 1 seconds, ")
+    assert "was stopped, on line " in verdict.message
+    assert "(`time.sleep(" in verdict.message
+    assert "`), with 4 items for 2 ranks. Does a loop never end?" in verdict.message
     assert time.monotonic() - started_s < 20  # a hang limit
+
+
+def test_an_example_that_takes_long_is_not_held_against_the_answer():
+    def slow(items, num_parts):
+        time.sleep(60)
+
+    exercise = dataclasses.replace(SPLIT, mistakes=(Mistake("slow", "You sleep.", slow),))
+    verdict = judged(exercise, lambda items, num_parts: [])
+    assert (verdict.status, verdict.mistake) == ("not yet", None)
+    assert verdict.message.startswith("With 4 items for 2 ranks: expected 2 items")
 
 
 def test_an_endless_answer_is_stopped_outside_the_main_thread():

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from course_lib.learn.compare import close_to, difference, short
+from course_lib.learn.folded import folded
 
 SAME = [
     (3, 3),
@@ -79,3 +80,44 @@ def test_values_are_shortened():
     assert short(torch.tensor(2.5)) == "2.5"
     assert short(np.arange(2)) == "array of shape (2,), [0, 1]"
     assert len(short("x" * 1000)) < 100
+
+
+class Thing:
+    def method(self): ...
+
+
+def a_function(): ...
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (a_function, "the function a_function"),
+        (lambda: 3, "a lambda"),
+        (Thing(), "a Thing object"),
+        (Thing, "the class Thing"),
+        (Thing().method, "the method method"),
+        ([1, Thing()], "[1, a Thing object]"),
+        (print, "the function print"),
+        ((n for n in range(3)), "a generator"),
+    ],
+)
+def test_objects_are_named_without_an_address(value, said):
+    assert short(value) == said
+    assert folded(f"got {value!r}, which") == f"got {said}, which"
+
+
+@pytest.mark.parametrize("text", ["a < b and c > d", "[1, 2, 3]", "rank 0 of <2> at 0x1f", "{" + "1" * 300])
+def test_other_text_stays_as_it_is(text):
+    assert folded(text) == text
+
+
+def test_a_long_list_in_a_message_is_cut_short():
+    numbers = list(range(200))
+    said = folded(f"cut as {numbers} gives {[[1, 2]]}")
+    assert said.startswith("cut as [0, 1, 2, 3,")
+    assert said.endswith(", ... ] gives [[1, 2]]")
+    assert len(said) < 200
+    nested = folded(f"{[[n, n] for n in range(100)]}")
+    assert nested.endswith(", ... ]")
+    assert len(nested) < 200

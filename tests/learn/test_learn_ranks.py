@@ -86,6 +86,7 @@ def test_an_exception_on_a_rank_names_rank_and_line():
     verdict = judged(SUM, answer)
     assert verdict.status == "raised"
     assert "KeyError: 'lost' (rank 1), on line" in verdict.message
+    assert verdict.message.endswith(", with two numbers a rank on 2 ranks.")
     assert "rank 0" in verdict.details
 
 
@@ -116,7 +117,9 @@ def test_ranks_that_never_end_are_stopped_at_the_deadline():
     judge = by_ranks([2], [Case("a nap", (), None)], timeout_s=0.3)
     exercise = Exercise(name="99.nap", title="", judge=judge, mistakes=(), hints=("a", "b", "c"))
     verdict = judged(exercise, lambda me: time.sleep(45))
-    assert "had not finished after timeout_s = 0.3 s" in verdict.message
+    assert verdict.status == "too slow"
+    assert verdict.message.startswith("Ranks 0, 1 of 2 ran on for 0.3 seconds")
+    assert "timeout_s" not in repr(verdict)
 
 
 def test_what_every_rank_raises_is_laid_at_nobodys_door():
@@ -196,6 +199,32 @@ def test_a_work_that_nobody_waited_for_is_told_even_when_it_was_quick(kept):
     assert "started all_reduce #1 on line " in verdict.message
     assert verdict.message.split(". ")[0].endswith("in hasty) and never waited for it")
     assert judged(PLAIN, of_a_clone).passed
+
+
+def polled(me, x):
+    """The right answer: it looks until the work is done."""
+    x = x.clone()
+    work = dist.all_reduce(x, async_op=True)
+    while not work.is_completed():
+        time.sleep(0.001)
+    return x
+
+
+def looked_at_once(me, x):
+    """Wrong: it looks while the other rank has not even begun, and goes on."""
+    dist.barrier()
+    if me.rank == 1:
+        time.sleep(0.2)
+    x = x.clone()
+    work = dist.all_reduce(x, async_op=True)
+    if not work.is_completed():
+        time.sleep(0.4)
+    return x
+
+
+def test_a_work_that_was_looked_at_until_it_was_done_is_waited_for():
+    assert judged(PLAIN, polled).passed
+    assert "rank 0 started all_reduce #2 on line " in judged(PLAIN, looked_at_once).message
 
 
 def test_a_message_that_nobody_waited_for_is_told_though_it_has_come():

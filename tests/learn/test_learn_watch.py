@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed import all_reduce as renamed
 
-from course_lib.learn.watch import mentions, resolve, watch
+from course_lib.learn.mentions import mentions
+from course_lib.learn.watch import resolve, watch
 
 NAMES = ("torch.cumsum", "torch.Tensor.cumsum", "torch.distributed.all_reduce", "torch.nn.Linear")
 
@@ -50,6 +53,40 @@ def all_reduce_without_a_group(function):
 )
 def test_a_call_is_seen_while_it_runs(function, name):
     assert called_by(function) == {name}
+
+
+def in_a_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
+def in_a_pool(function):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(function).result()
+
+
+@pytest.mark.parametrize("start", [in_a_thread, in_a_pool])
+def test_a_call_in_a_thread_of_the_answer_is_seen(start):
+    assert called_by(lambda: start(helper)) == {"torch.cumsum"}
+    assert called_by(lambda: start(lambda: None)) == set()
+
+
+def test_a_thread_that_runs_on_is_watched_no_longer():
+    goes_on, has_called = threading.Event(), threading.Event()
+
+    def later():
+        goes_on.wait()
+        helper()
+        has_called.set()
+
+    with watch(NAMES) as called:
+        threading.Thread(target=later).start()
+    before = threading.getprofile()
+    goes_on.set()
+    assert has_called.wait(20)  # a hang limit
+    assert called == set()
+    assert before is None
 
 
 def test_what_a_library_calls_by_itself_does_not_count():
@@ -100,9 +137,78 @@ class Layer(torch.nn.Module):
         return torch.cumsum(x, 0)
 
 
+def imports_inside(x, flag=False):
+    if flag:
+        from torch.distributed import all_reduce as plus
+
+        plus(x)
+    return x
+
+
+def imports_the_module_inside(x, flag=False):
+    import torch.distributed as d
+
+    return d.all_reduce(x) if flag else x
+
+
+def imports_the_package_inside(x, flag=False):
+    import torch.distributed
+
+    return torch.distributed.all_reduce(x) if flag else x
+
+
+def asks_by_getattr(x, flag=False):
+    return getattr(dist, "all_reduce")(x) if flag else x  # noqa: B009
+
+
+def keeps_it_in_a_variable(x, flag=False):
+    module = dist
+    return [module.all_reduce(x) for _ in range(3)] if flag else x
+
+
+def imports_for_an_inner_one(x, flag=False):
+    from torch import cumsum as running
+
+    def inner():
+        return running(x, 0)
+
+    return inner() if flag else x
+
+
+def imports_another(x, flag=False):
+    from torch import cumprod as cumsum
+
+    all_reduce = cumsum
+    return all_reduce(x, 0) if flag else getattr(dist, "barrier", None)
+
+
+class Kinds:
+    @staticmethod
+    def one(x, flag=False):
+        return torch.cumsum(x, 0) if flag else x
+
+    @classmethod
+    def other(cls, x, flag=False):
+        return dist.all_reduce(x) if flag else x
+
+    @property
+    def total(self):
+        return torch.nn.Linear(1, 1)
+
+
 @pytest.mark.parametrize(
     ("answer", "names"),
     [
+        (imports_inside, {"torch.distributed.all_reduce"}),
+        (imports_the_module_inside, {"torch.distributed.all_reduce"}),
+        (imports_the_package_inside, {"torch.distributed.all_reduce"}),
+        (asks_by_getattr, {"torch.distributed.all_reduce"}),
+        (keeps_it_in_a_variable, {"torch.distributed.all_reduce"}),
+        (imports_for_an_inner_one, {"torch.cumsum"}),
+        (imports_another, set()),
+        (Kinds, {"torch.cumsum", "torch.distributed.all_reduce", "torch.nn.Linear"}),
+        (Kinds.one, {"torch.cumsum"}),
+        (Kinds.other, {"torch.distributed.all_reduce"}),
         (never_reached, {"torch.distributed.all_reduce"}),
         (through_a_helper, {"torch.cumsum"}),
         (made_inside, {"torch.distributed.all_reduce"}),

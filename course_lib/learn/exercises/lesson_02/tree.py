@@ -152,7 +152,7 @@ def _only_the_root_sent(evidence: Evidence) -> bool:
 
 
 def _goes_past(evidence: Evidence) -> bool:
-    """A message to a rank that is not there; the sentence is that of ``on_rank.py``."""
+    """A message to a rank that is not there; the sentence is that of ``cluster``."""
     error = evidence.error
     return (
         error is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.sampler_cases import (
     AGAIN,
@@ -18,7 +19,6 @@ from course_lib.learn.exercises.lesson_04.sampler_cases import (
     right,
     tried,
 )
-from course_lib.learn.judge import by_cases
 
 __all__ = ["SAMPLER"]
 
@@ -84,7 +84,7 @@ def _by_the_library(num_items: int, rank: int, world_size: int, epoch: int, seed
 SAMPLER = Exercise(
     name="04.sampler",
     title="Who reads which examples",
-    judge=by_cases(
+    judge=by_cases_apart(
         [Case(label_of(*row), row, right) for row in ROWS],
         call=tried,
         compare=compare,

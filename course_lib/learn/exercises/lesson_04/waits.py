@@ -1,7 +1,8 @@
-"""Who waited for what: ``work.wait()``, or the future of a work, one by one or many at once."""
+"""Who waited for what: ``work.wait()``, its future, one by one or many at once, or a look that found it done."""
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,10 @@ class Waits:
 
     def waited_for(self, numbers: frozenset[int]) -> None:
         self.count += bool(numbers)
+        self.seen_done(numbers)
+
+    def seen_done(self, numbers: frozenset[int]) -> None:
+        """Not waited for, and need not be: somebody has looked, and it was done."""
         for number in numbers:
             self.is_again |= self._waited_in.setdefault(number, self._step) != self._step
 
@@ -63,6 +68,7 @@ def watched_waits() -> Iterator[Waits]:
         setattr(owner, name, make(plain))
 
     replace(Work, "wait", lambda plain: _noting(plain, waits, waits.of_work))
+    replace(Work, "is_completed", lambda plain: _noting_the_end(plain, waits))
     replace(Work, "get_future", lambda plain: _passing_on(plain, waits, waits.of_work))
     for name in ("wait", "value"):
         replace(torch._C.Future, name, lambda plain: _noting(plain, waits, waits.of_future))
@@ -86,6 +92,18 @@ def _noting(plain: Any, waits: Waits, numbers_of: Callable[[Any], frozenset[int]
         return plain(of, *args, **kwargs)
 
     return wait
+
+
+def _noting_the_end(plain: Any, waits: Waits) -> Any:
+    """Whoever has seen that a work is done need not wait for it."""
+
+    @functools.wraps(plain)
+    def is_completed(work: Any) -> bool:
+        if is_done := bool(plain(work)):
+            waits.seen_done(waits.of_work(work))
+        return is_done
+
+    return is_completed
 
 
 def _passing_on(plain: Any, waits: Waits, numbers_of: Callable[[Any], frozenset[int]]) -> Any:

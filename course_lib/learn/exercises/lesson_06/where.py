@@ -7,9 +7,9 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.compare import difference, short
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.judge import by_cases
 from course_lib.parallel.model import split_evenly
 
 __all__ = ["CUT"]
@@ -153,7 +153,7 @@ def _loses_pieces(evidence: Evidence) -> bool:
 CUT = Exercise(
     name="06.cut",
     title="Where to cut",
-    judge=by_cases(
+    judge=by_cases_apart(
         [Case(label, (costs, num_parts), _right) for label, costs, num_parts in _ROWS], compare=_compare
     ),
     mistakes=(

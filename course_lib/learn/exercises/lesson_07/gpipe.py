@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import GPIPES
 from course_lib.learn.exercises.lesson_07.told import Told, counted
-from course_lib.learn.judge import by_cases
 from course_lib.schedules import Action, Schedule, from_text, gpipe, validate
 
 __all__ = ["GPIPE"]
@@ -149,7 +149,7 @@ GPIPE = Exercise(
     name="07.gpipe",
     title="GPipe as a table",
     judge=Told(
-        by_cases(
+        by_cases_apart(
             [
                 Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right)
                 for p, m in _SIZES

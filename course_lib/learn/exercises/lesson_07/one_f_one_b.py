@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from course_lib.cost.pipeline import simulate
+from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import ONE_F_ONE_BS
 from course_lib.learn.exercises.lesson_07.told import Told, counted
-from course_lib.learn.judge import by_cases
 from course_lib.schedules import Schedule, from_text, one_f_one_b, peak_in_flight, validate
 from course_lib.schedules.stage_times import StageTimes
 
@@ -160,7 +160,7 @@ ONE_F_ONE_B = Exercise(
     name="07.1f1b",
     title="One stage of 1F1B",
     judge=Told(
-        by_cases(
+        by_cases_apart(
             [
                 Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right)
                 for p, m in _SIZES

@@ -31,6 +31,10 @@ class Told:
     def world_sizes(self) -> tuple[int, ...]:
         return tuple(getattr(self.judge, "world_sizes", ()))
 
+    @property
+    def has_own_limit(self) -> bool:
+        return bool(getattr(self.judge, "has_own_limit", False))
+
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         more = tuple(name for name in self.ready_made if _is_loaded(name)) if forbidden else ()
         evidence = self.judge(answer, (*forbidden, *more))
