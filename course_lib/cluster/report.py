@@ -24,12 +24,13 @@ __all__ = [
 ]
 
 _NOT_HELD_UP = HeldUp()
+_NO_ROOM = "came for a receive"
 _LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
 
 
 def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world_size: int) -> str:
     """The story of a rank that failed, with the state of each other rank (a ``Failure`` or a ``Standing``)."""
-    head = f"rank {first.rank} of {world_size} {_deed(first)}"
+    head = f"rank {first.rank} of {world_size} {_unlike_tensors(first, others) or _deed(first)}"
     lines = [head, *_trace(first)]
     advice = _advice(first)
     if advice:
@@ -135,8 +136,9 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Fai
     size = re.search(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)", text)
     if size:
         message = (
-            f"a message of {int(size[1]):,} bytes came for a receive of {int(size[2]):,} bytes, which ends a process "
-            "under gloo (do shape and dtype agree at both ends?)"
+            f"a message of {int(size[1]):,} bytes {_NO_ROOM} of {int(size[2]):,} bytes (in a collective: a piece of "
+            "the tensors), which ends a process under gloo; usually the ranks that take part handed in tensors of "
+            "different shape or dtype"
         )
     elif exit_code is not None and exit_code < 0:
         name = _signal_name(-exit_code)
@@ -145,6 +147,25 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Fai
     else:
         message = f"its process ended with exit code {exit_code}, without a word"
     return Failure(rank, "died", (Cause("died", message, ()),), time_s)
+
+
+def _unlike_tensors(first: Failure, others: Mapping[int, Failure | Standing]) -> str:
+    """What is said of a process that ended since more came than it had room for, where nobody had sent a message.
+
+    Then the message was a piece of a collective, and its size one of gloo's own. Empty where that is not so.
+    """
+    standings = [other for other in others.values() if isinstance(other, Standing)]
+    calls = {numbered(s.operation, _members(s, s.operation)) + _payload(s.operation): s.rank
+             for s in standings if s.operation is not None and not s.operation.is_message}  # fmt: skip
+    messages = any(s.message or (s.accounts and (s.accounts.sent or s.accounts.posted)) for s in standings)
+    if first.kind != "died" or _NO_ROOM not in first.message or messages or not calls:
+        return ""
+    call, rank = next(iter(calls.items()))
+    return (
+        "is gone: in a collective it was sent more than its tensor has room for, which ends a process under gloo. "
+        f"The last that rank {rank} called was {call}: do all ranks make the same call, with tensors of the same shape "
+        "and dtype?"
+    )
 
 
 def _signal_name(number: int) -> str:

@@ -125,6 +125,8 @@ def _array_difference(expected: Any, got: Any, relative: float, absolute: float)
     want = torch.as_tensor(expected).detach().cpu()
     if not _is_array(got) and not isinstance(got, numbers.Real | list | tuple):
         return f"expected a tensor of shape {tuple(want.shape)}, got {short(got)}"
+    if isinstance(got, list | tuple) and any(_is_array(part) and len(part.shape) for part in got):
+        return f"expected one tensor of shape {tuple(want.shape)}, got a {type(got).__name__} of {len(got)}"
     is_tensor = _is_array(got)
     have = torch.as_tensor(got).detach().cpu()
     if want.shape != have.shape:

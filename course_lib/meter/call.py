@@ -38,6 +38,9 @@ class Call:
     )
     dtype: str = ""  # of the input, as "float32"
     only_on_gloo: bool = False  # begun at a place where another back end would not have it
+    root: int | None = (
+        None  # of a broadcast, reduce, gather or scatter: the global rank it starts from or ends at
+    )
 
     @property
     def time_s(self) -> float | None:

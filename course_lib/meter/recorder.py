@@ -23,6 +23,7 @@ from course_lib.meter.wire_bytes import traffic
 
 __all__ = ["Recorder"]
 
+_ROOTED = ("broadcast", "reduce", "gather", "scatter")
 _SETTLE_S = 2.0  # for calls that nobody has waited for to finish, when the recording ends
 
 
@@ -103,6 +104,7 @@ class Recorder:
             batch=self._batches.number(sys._getframe()) if asked.operation in ("send", "recv") else None,
             dtype=asked.dtype,
             only_on_gloo=is_only_on_gloo(),
+            root=asked.ranks[asked.root] if asked.operation in _ROOTED else None,
         )
 
 

@@ -423,7 +423,8 @@ reveal("04.order", order, forward)
 #
 # You get the parameters in buckets, in the order in which their gradients come. When the last gradient of a bucket has
 # come, its all-reduce starts and backward goes on. `finish` is called after `backward()`: it waits for all buckets and
-# leaves the means in `.grad`. It has to work for step after step. The hooks are registered for you.
+# leaves the means in `.grad`. It has to work for step after step, with no other calls than one all-reduce for each
+# bucket. The hooks are registered for you.
 #
 # `dist.all_reduce(flat, async_op=True)` returns at once; what it returns has a method `wait()`.
 

@@ -873,8 +873,9 @@ reveal("07.sync")
 # ### Mend it
 #
 # Write it anew: other lines before and after `step()` than that team's, so that the bytes stay what they are with one
-# micro-batch. On its own rank a gradient adds up over micro-batches without a message. (`group` has as many ranks as
-# there are pipelines, which need not be two.)
+# micro-batch: each rank hands its gradients in once for a batch, be it to an all-reduce or an all-gather. On its own
+# rank a gradient adds up over micro-batches without a message. (`group` has as many ranks as there are pipelines, which
+# need not be two.)
 
 
 # %%

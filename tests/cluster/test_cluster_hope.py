@@ -14,7 +14,7 @@ from course_lib.cluster.begun import Begun
 from course_lib.cluster.evidence import Accounts, Operation, Standing
 from course_lib.cluster.failure import Frame
 from course_lib.cluster.hope import hopeless
-from course_lib.cluster.report import standing_line
+from course_lib.cluster.report import died, failed_story, standing_line
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
@@ -287,6 +287,27 @@ def test_a_message_of_another_size_is_named(ranks):
 
     story = story_of(ranks, mismatch, kind=RankFailed)
     assert "rank 1 of 3 is gone: a message of 16 bytes came for a receive of 8 bytes" in story
+
+
+NO_ROOM = "op.preamble.length <= op.nbytes. 8 vs 4"
+
+
+def test_a_piece_of_a_collective_is_not_told_as_a_message():
+    last = Operation("all_gather", 1, "0", False, True, ((2,),), ("float64",))
+    stood = Standing(1, last, (), state="returned", accounts=Accounts())
+    story = failed_story(died(0, -6, 0.0, NO_ROOM), {1: stood}, 2)
+    assert "8 bytes" not in story
+    assert "in a collective it was sent more than its tensor has room for" in story
+    assert (
+        "The last that rank 1 called was all_gather #1 (float64, 2): do all ranks make the same call" in story
+    )
+
+
+def test_a_message_stays_one_where_ranks_have_sent_some():
+    last = Operation("all_gather", 1, "0", False, True, ((2,),), ("float64",))
+    stood = Standing(1, last, (), state="returned", accounts=Accounts(sent={("0", 1, 0, 0): 1}))
+    story = failed_story(died(0, -6, 0.0, NO_ROOM), {1: stood}, 2)
+    assert "a message of 8 bytes came for a receive of 4 bytes" in story
 
 
 # -- what is shown of an error ----------------------------------------------------------------------------------

@@ -231,7 +231,7 @@ def names_in_a_set(me, model):
     ("name", "answer", "mistake", "words"),
     [
         ("04.gradients", rank_1_skips, None, "rank 1"),
-        ("04.gradients", takes_the_step_too, None, "changed that was to stay"),
+        ("04.gradients", takes_the_step_too, None, "changed what was to stay"),
         ("04.gradients", mean_in_a_new_tensor, "averages-the-weights", "in that tensor"),
         ("04.gradients", mean_over_users, "mean-over-users", "not every rank used"),
         ("04.gradients", star, None, "sent, in sizes of the gradients"),

@@ -118,7 +118,7 @@ def leaves_out_the_last_rank_beyond_three(me, model):
         ("04.gradients", leaves_out_the_last_rank_beyond_three, "not yet", "of 5"),
         ("04.overlap", two_or_four(counts_down_and_divides_first), "not yet", "gradients"),
         ("04.overlap", holds_a_list_of_flats, "not yet", "more numbers lie in memory"),
-        ("04.overlap", forgets_finish, "not yet", "what `start_early` returns"),
+        ("04.overlap", forgets_finish, "not yet", "`start_early` is to return a function"),
         ("04.sampler", sampler_of_the_course, "forbidden", "DistributedSampler"),
         ("04.drift", detector_of_the_course, "forbidden", "DriftDetector"),
         ("04.drift", hashes_in_float32, "not yet", "float32"),

@@ -103,7 +103,7 @@ def bisects_whole_numbers(costs, num_parts):
     ("name", "answer", "words"),
     [
         ("06.backward", two_or_four(by_a_product), "(rank"),
-        ("06.backward", zeroes_its_inputs, "changed that was to stay"),
+        ("06.backward", zeroes_its_inputs, "changed what was to stay"),
         ("06.tied", sums_on_two_or_four, "of 3"),
         ("06.tied", a_group_that_only_two_make, "new_group"),
         ("06.tied", freezes_the_weight, "requires_grad=False"),

@@ -109,12 +109,6 @@ def largest(x):
     return total
 
 
-def by_a_gather(x):
-    every = [torch.empty_like(x) for _ in range(dist.get_world_size())]
-    dist.all_gather(every, x.contiguous())
-    return torch.stack(every).sum(dim=0)
-
-
 def in_place(x):
     dist.all_reduce(x)
     return x
@@ -140,7 +134,6 @@ class FlagSavedAsATensor(GateByFlags):
         (gate((same, summed), (in_place, same)), "overwrites-the-gradient", "overwritten"),
         (gate((same, no_return), (summed, same)), "all-reduce-gives-nothing", "nothing"),
         (FlagSavedAsATensor, "flag-not-kept", "ctx"),
-        (gate((same, by_a_gather), (by_a_gather, same)), None, "sent"),  # right, and dear
         (gate((same, lambda x: x.detach()), (summed, same)), "nothing-summed-at-the-exit", "the output"),
         (lambda x, is_entrance: x, None, "apply"),
         (gate, None, "apply"),

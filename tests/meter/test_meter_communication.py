@@ -224,6 +224,23 @@ def test_messages_are_seen_with_their_global_peer(cluster4):
     assert seen.busiest_bytes == seen.received_bytes(3) or seen.busiest_bytes == seen.sent_bytes(1)
 
 
+def rooted(me):
+    """Collectives of a group that is not all ranks, from rank 3 and to rank 1."""
+    pair = dist.new_group([1, 3])
+    x = torch.ones(N)
+    if me.rank in (1, 3):
+        dist.broadcast(x, src=3, group=pair)
+        dist.reduce(x, dst=1, group=pair)
+        dist.all_reduce(x, group=pair)
+    dist.gather(x, [torch.empty(N) for _ in range(4)] if me.rank == 2 else None, 2)
+
+
+def test_a_root_is_told_as_a_rank_of_the_whole_job(cluster4):
+    seen = metered(cluster4, rooted).communication
+    roots = {call.operation: call.root for call in seen.calls}
+    assert roots == {"broadcast": 3, "reduce": 1, "all_reduce": None, "gather": 2}
+
+
 def autograd_collective(me):
     from torch.distributed.nn.functional import all_reduce
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import torch.distributed as dist
 from course_lib.learn.compare import Compare, difference
 from course_lib.learn.exercise import Evidence, Outcome
 from course_lib.learn.kept import Kept
+from course_lib.meter import Call
 
 __all__ = ["Tried", "place_of", "told_by", "trial", "value_of", "with_label"]
 
@@ -53,12 +54,38 @@ def _tried(
         remark = "a process group that your code made is left behind"
     elif changed := kept.changes():
         remark = f"your code changed what it was given: {changed}"
+    elif value is not None and (elsewhere := _result_elsewhere(recorder.calls)):
+        remark = elsewhere
     elif most_bytes is not None and given_bytes > most_bytes:
         remark = (
             f"for it this rank gave {given_bytes:,} bytes to its collectives; a few numbers are enough, whatever a "
             "rank holds"
         )
     return Tried(value, len(recorder.calls), given_bytes, remark)
+
+
+def _result_elsewhere(calls: Sequence[Call]) -> str:
+    """A reduce to another rank after which nothing more came to this one; empty where there is none.
+
+    What such a reduce leaves in this rank's tensor is not defined; gloo sometimes leaves the very sum there.
+    """
+    for call in reversed(calls):
+        if call.operation == "reduce" and call.root != call.rank:
+            return (
+                f"it rests on chance: with dst={call.root}, `dist.reduce` gives the sum to rank {call.root} alone, and "
+                f"what it leaves in the tensor of rank {call.rank} is not defined"
+            )
+        if call.operation not in ("send", "barrier") and not _gives_only(call):
+            return ""
+    return ""
+
+
+def _gives_only(call: Call) -> bool:
+    """Whether this rank hands something over in the call, and nothing comes to it."""
+    is_root = call.root == call.rank
+    return (
+        is_root if call.operation in ("broadcast", "scatter") else call.operation == "gather" and not is_root
+    )
 
 
 def told_by(compare: Compare = difference) -> Compare:

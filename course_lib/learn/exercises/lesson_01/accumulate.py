@@ -12,6 +12,7 @@ from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_01.step_try import (
     CHANGE,
     GRADIENT,
+    alike,
     step_difference,
     step_over,
     step_result,
@@ -83,7 +84,7 @@ def _steps_on_nothing(seen: Evidence) -> bool:
 
 
 def _accumulates_like(*variants: Callable[..., None]) -> Callable[[Evidence], bool]:
-    return lambda seen: behaves_like(ACCUMULATE, seen, *variants)
+    return lambda seen: behaves_like(ACCUMULATE, seen, *variants, compare=alike)
 
 
 ACCUMULATE: Exercise = Exercise(
@@ -96,6 +97,11 @@ ACCUMULATE: Exercise = Exercise(
             Case("one piece of 6 examples", ((6,), "SGD", False), step_result),
             Case("gradients left over from before", ((3, 3, 3), "SGD", True), step_result),
             Case("pieces of 1, 7 and 4 examples under AdamW", ((1, 7, 4), "AdamW", True), step_result),
+            Case(
+                "a model in float32, pieces of 4, 4 and 1 examples",
+                ((4, 4, 1), "SGD", False, torch.float32),
+                step_result,
+            ),
         ],
         call=step_over,
         compare=step_difference,

@@ -15,19 +15,27 @@ from course_lib.learn.exercises.lesson_01.small_models import Watched, batches, 
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
 from course_lib.learn.kept import Kept
 
-__all__ = ["CHANGE", "GRADIENT", "KEPT", "NO_STEP", "step_difference", "step_over", "step_result"]
+__all__ = ["CHANGE", "GRADIENT", "KEPT", "NO_STEP", "alike", "step_difference", "step_over", "step_result"]
 
 CHANGE, KEPT = "the change of the weights", "kept for backward"
 GRADIENT = "the gradient at the step"
 NO_STEP = "no step"
 _LEARNING_RATE = 0.1
-_close_to = close_to(1e-6, 1e-9)
+_TOLERANCE = {torch.float64: (1e-6, 1e-9), torch.float32: (1e-3, 1e-5)}  # relative, and absolute
+_ALIKE = {dtype: close_to(*tolerance) for dtype, tolerance in _TOLERANCE.items()}
+_NEARLY = 0.02  # of the gradient's length
 
 
-def step_over(answer: Callable[..., Any], sizes: Sequence[int], kind: str, stale: bool) -> dict[str, Any]:
+def step_over(
+    answer: Callable[..., Any],
+    sizes: Sequence[int],
+    kind: str,
+    stale: bool,
+    dtype: torch.dtype = torch.float64,
+) -> dict[str, Any]:
     """Let ``answer(model, optimizer, pieces)`` take a step; what it did to the weights, and what it kept meanwhile."""
-    model, optimizer = _prepared(kind, stale)
-    pieces = batches(sizes)
+    model, optimizer = _prepared(kind, stale, dtype)
+    pieces = _pieces(sizes, dtype)
     before, modes = _weights(model), model.modes_now()
     settings = _settings(optimizer)
     handed = Kept(ignore=("weights", "gradients"), model=model)
@@ -58,11 +66,13 @@ def step_over(answer: Callable[..., Any], sizes: Sequence[int], kind: str, stale
     }
 
 
-def step_result(sizes: Sequence[int], kind: str, stale: bool) -> dict[str, Any]:
+def step_result(
+    sizes: Sequence[int], kind: str, stale: bool, dtype: torch.dtype = torch.float64
+) -> dict[str, Any]:
     """What is right: the step that the whole batch takes at once."""
-    model, optimizer = _prepared(kind, stale=False)
+    model, optimizer = _prepared(kind, False, dtype)
     before = _weights(model)
-    x, y = (torch.cat(parts) for parts in zip(*batches(sizes), strict=True))
+    x, y = (torch.cat(parts) for parts in zip(*_pieces(sizes, dtype), strict=True))
     F.cross_entropy(model(x), y).backward()
     gradient = _gradient(model)
     optimizer.step()
@@ -81,7 +91,13 @@ def step_difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str:
     right, came = expected[GRADIENT], got[GRADIENT]
     if not isinstance(came, Tensor) or not bool(_close(right, came)):
         return _of_gradients(right, came)
-    return _close_to(expected, got)
+    return _ALIKE[right.dtype](expected, got)
+
+
+def alike(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str:
+    """The first difference of two reports, to the digits of their type; "" when there is none."""
+    gradient = expected[GRADIENT]
+    return _ALIKE[gradient.dtype if isinstance(gradient, Tensor) else torch.float64](expected, got)
 
 
 def _of_gradients(right: Tensor, came: Any) -> str:
@@ -92,6 +108,12 @@ def _of_gradients(right: Tensor, came: Any) -> str:
     times = float(came @ right / (right @ right))
     if _close(right * times, came):
         return f"at the step the gradient is {times:.4g} times that of the mean over all examples"
+    off = float((came - right).norm() / right.norm())
+    if off < _NEARLY:
+        return (
+            f"at the step the gradient is nearly right: it is off by {off:.2g} of its length, and {right.dtype} rounds "
+            "by far less. Was something computed in a shorter type?"
+        )
     cosine = float(came @ right / (came.norm() * right.norm()))
     return (
         f"at the step the gradient is {float(came.norm() / right.norm()):.3g} times as long as that of the mean over "
@@ -100,7 +122,8 @@ def _of_gradients(right: Tensor, came: Any) -> str:
 
 
 def _close(one: Tensor, other: Tensor) -> bool:
-    return bool(torch.allclose(one, other, rtol=1e-6, atol=1e-9))
+    relative, absolute = _TOLERANCE[one.dtype]
+    return one.dtype == other.dtype and bool(torch.allclose(one, other, rtol=relative, atol=absolute))
 
 
 def _gradient(model: nn.Module) -> Tensor:
@@ -110,10 +133,16 @@ def _gradient(model: nn.Module) -> Tensor:
     )
 
 
-def _prepared(kind: str, stale: bool) -> tuple[Watched, torch.optim.Optimizer]:
+def _pieces(sizes: Sequence[int], dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
+    return [(x.to(dtype), y) for x, y in batches(sizes)]
+
+
+def _prepared(kind: str, stale: bool, dtype: torch.dtype) -> tuple[Watched, torch.optim.Optimizer]:
     """A model whose BatchNorm is not to follow this training, and an optimizer that has taken a step before."""
-    model = small_model()
+    model = small_model().to(dtype)
     model.norm.eval()
+    if dtype != torch.float64:
+        model.dropout.eval()  # it drops by the number, and a rounded number may be another one
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer: torch.optim.Optimizer
     if kind == "AdamW":

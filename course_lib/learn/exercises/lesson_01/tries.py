@@ -11,6 +11,7 @@ from course_lib.learn.exercise import Evidence, Exercise
 
 __all__ = ["BESIDES", "behaves_like", "first_of", "told"]
 
+_NEARLY = close_to(1e-5)
 BESIDES = "what it did besides"  # the entry of a report that is a sentence, or empty
 
 
@@ -33,9 +34,10 @@ def _given(exercise: Exercise, variant: Callable[..., Any]) -> Evidence:
     return exercise.judge(variant, ())
 
 
-def behaves_like(exercise: Exercise, seen: Evidence, *variants: Callable[..., Any]) -> bool:
+def behaves_like(
+    exercise: Exercise, seen: Evidence, *variants: Callable[..., Any], compare: Compare = _NEARLY
+) -> bool:
     """Whether an answer gave what one of these would have given, in every case."""
-    compare = close_to(1e-5)
     for variant in variants:
         other = _given(exercise, variant)
         pairs = list(zip(seen.outcomes, other.outcomes, strict=True))

@@ -18,6 +18,7 @@ from course_lib.meter import Call, Communication
 
 __all__ = ["CostJudge", "by_messages_alone", "cost_label", "forest_rounds", "sent", "values_are_right"]
 
+_COUNTED = ", where what is sent is counted"
 _NEVER_WAITED = "never waited for it"  # of the judge of ranks
 
 Weigh = Callable[[Communication], tuple[Mapping[str, Any], Mapping[str, Any], str]]
@@ -101,8 +102,9 @@ class CostJudge:
 
     def _cost(self, label: str, communication: Communication) -> Outcome:
         expected, got, wrong = self.weigh[label](communication)
-        name = cost_label(communication.world_size, "" if label == next(iter(self.weigh)) else label)
-        return Outcome(name, expected, got, difference=wrong.rstrip("."))
+        return Outcome(
+            cost_label(communication.world_size, label), expected, got, difference=wrong.rstrip(".")
+        )
 
 
 def _for_a_learner(error: Raised) -> Raised:
@@ -121,20 +123,20 @@ def by_messages_alone(communication: Communication) -> str:
     return ""
 
 
-def cost_label(world_size: int, label: str = "") -> str:
-    """The case in which the cost on so many ranks is looked at; ``label`` where more than one case is weighed."""
-    return f"the cost on {world_size} ranks" + (f", {label}" if label else "")
+def cost_label(world_size: int, label: str) -> str:
+    """The case in which it is counted what ``world_size`` ranks send, with the input of this label."""
+    return f"{label} on {world_size} ranks{_COUNTED}"
 
 
 def values_are_right(evidence: Evidence) -> bool:
     """Whether every value came out right, whatever it cost."""
-    values = [outcome for outcome in evidence.outcomes if not outcome.case.startswith("the cost")]
+    values = [outcome for outcome in evidence.outcomes if not outcome.case.endswith(_COUNTED)]
     return bool(values) and all(outcome.right for outcome in values)
 
 
 def sent(evidence: Evidence, what: str, world_size: int = 4) -> Any:
-    """A part of the cost that came on so many ranks: ``sent(evidence, "bytes by rank")``."""
-    return evidence.got(cost_label(world_size))[what]
+    """A part of the cost of the first input on so many ranks: ``sent(evidence, "bytes by rank")``."""
+    return next(one.got[what] for one in evidence.outcomes if one.case.endswith(cost_label(world_size, "")))
 
 
 def forest_rounds(communication: Communication) -> int | None:

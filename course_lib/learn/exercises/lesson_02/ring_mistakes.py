@@ -60,7 +60,7 @@ def _backwards(evidence: Evidence) -> bool:
         o for o in evidence.outcomes if o.case.startswith(f"{EVEN}, rank ") and o.case.endswith("of 3")
     ]
     mixed = [isinstance(o.got, torch.Tensor) and ranks_within(o.expected, o.got) is None for o in on_three]
-    cost = [outcome.right for outcome in evidence.outcomes if outcome.case == cost_label(3)]
+    cost = [outcome.right for outcome in evidence.outcomes if outcome.case == cost_label(3, EVEN)]
     return all(on_two) and all(mixed) and all(cost) and sent(evidence, "receivers", 3) == [[2], [0], [1]]
 
 

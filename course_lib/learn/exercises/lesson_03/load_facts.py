@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +23,7 @@ _NAMES, _SAVED, _REST = (
     "the saved dictionary afterwards",
     "modes, flags and gradients",
 )
-_AS_IT_WAS = "as it was"
+_AS_IT_WAS, _LONGEST = "as it was", 200  # characters of an error that are shown
 
 
 class _Encoder(nn.Module):
@@ -133,8 +134,8 @@ def facts_of(answer: Callable[..., Any], kind: str, wrapped: bool, damage: str) 
     try:
         answer(model, saved)
     except (RuntimeError, LookupError, ValueError, AssertionError) as error:
-        words = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        ended = _ENDS if damage else f"ended in {words[:160]}"
+        words = textwrap.shorten(f"{type(error).__name__}: {error}", _LONGEST, placeholder=" ...")
+        ended = _ENDS if damage else f"ended in {words}"
     facts = {LOADS: ended, _NAMES: list(model.state_dict())}
     changed = kept.changes() or ("" if order == list(saved) else "its names stand in another order")
     facts |= {_SAVED: changed or _AS_IT_WAS, _REST: parts.changes() or _AS_IT_WAS}

@@ -14,6 +14,7 @@ from course_lib.learn.exercises.lesson_04.overlap_trial import (
     INSIDE,
     KINDS,
     ONE,
+    OTHERS,
     WAITED,
     WAITS,
     compare,
@@ -118,7 +119,7 @@ OVERLAP = Exercise(
             "No all-reduce was made, so every rank keeps its own gradients. Does `on_gradient` count each gradient "
             "that comes? It starts the call when the count is the length of its bucket.",
             never_sends,
-            lambda evidence: same_on_all(evidence, CALLS, 0),
+            lambda evidence: same_on_all(evidence, CALLS, 0) and same_on_all(evidence, OTHERS, []),
         ),
         Mistake(
             "after-backward",
@@ -155,7 +156,7 @@ OVERLAP = Exercise(
             "`finish` has dealt with it must forget, or each step takes longer than the one before and no flat tensor "
             "is ever given back: `under_way.clear()`.",
             hooks(clear=False),
-            lambda evidence: same_on_all(evidence, AGAIN, True),
+            lambda evidence: same_on_all(evidence, AGAIN, True) and only_wrong_in(evidence, AGAIN, GROWTH),
         ),
         Mistake(
             "never-lets-go",

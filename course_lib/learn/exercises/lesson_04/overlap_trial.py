@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +25,7 @@ from course_lib.learn.exercises.lesson_04.tries import (
 from course_lib.learn.exercises.lesson_04.waits import watched_waits
 from course_lib.learn.exercises.lesson_04.wrong_overlaps import Buckets
 from course_lib.learn.kept import Kept
+from course_lib.meter import Call
 
 __all__ = [
     "AGAIN",
@@ -35,6 +37,7 @@ __all__ = [
     "INSIDE",
     "KINDS",
     "ONE",
+    "OTHERS",
     "WAITED",
     "WAITS",
     "compare",
@@ -48,10 +51,12 @@ KINDS = (LAYERS, EACH, UNEVEN, ONE)
 METERED, STEPS = 2, 5  # the last steps run without the meter, which keeps what it has seen,
 LONG = (UNEVEN,)  # and in these cases only
 _LOOKS = 20
+_ALL_REDUCE, _FUNCTION = "all_reduce", "a function"
 FINISH = "what `start_early` returns"
 EARLY, WAITS = "all-reduces begun when each gradient came", "waits inside backward"
 CALLS, WAITED = "all-reduces in a step", "waits for all of them"
 INSIDE = "all-reduces begun inside backward"  # this tells wrong answers apart; nobody is judged by it
+OTHERS = "other calls than all-reduces"
 AGAIN = "waits once more for those of an earlier step"
 GROWTH = "numbers kept from one step to the next"
 
@@ -116,12 +121,12 @@ def _under_the_meter(
     """What the first steps show, and ``finish``; None where what came back is no function."""
     from course_lib.meter.recorder import Recorder
 
-    facts: dict[str, Any] = {FINISH: "a function", EARLY: [], WAITS: [], INSIDE: []}
+    facts: dict[str, Any] = {FINISH: _FUNCTION, EARLY: [], WAITS: [], INSIDE: []}
     meters: list[Recorder] = []
     begun: list[int] = []
 
     def note(_: nn.Parameter) -> None:
-        begun.extend(len(meter.calls) for meter in meters)
+        begun.extend(len(_all_reduces(meter.calls)) for meter in meters)
 
     for parameter in (parameter for bucket in buckets for parameter in bucket):
         parameter.register_post_accumulate_grad_hook(
@@ -131,21 +136,26 @@ def _under_the_meter(
         meters.append(recorder)
         finish = answer(me, buckets)
         if not callable(finish):
-            return {FINISH: f"no function, but {short(finish)}"}, None
+            return {FINISH: short(finish)}, None
         for step in range(METERED):
             begun.clear()
             waits.begin(step)
-            before, waited = len(recorder.calls), waits.count
+            before, waited = recorder.calls, waits.count
             _backward(model, me.rank, step, me.device)
-            facts[EARLY].append([count - before for count in begun])
+            facts[EARLY].append([count - len(_all_reduces(before)) for count in begun])
             facts[WAITS].append(waits.count - waited)
-            facts[INSIDE].append(len(recorder.calls) - before)
+            facts[INSIDE].append(len(recorder.calls) - len(before))
             finish()
             facts[f"the gradients of step {step + 1}"] = gradients_by_name(model)
     meters.clear()
-    num_calls = len(recorder.calls)
-    facts |= {CALLS: num_calls / METERED, WAITED: waits.num_waited >= num_calls, AGAIN: waits.is_again}
-    return facts, finish
+    is_waited = waits.num_waited >= len(recorder.calls)
+    others = [call.operation for call in recorder.calls if call.operation != _ALL_REDUCE]
+    facts |= {CALLS: len(_all_reduces(recorder.calls)) / METERED, OTHERS: others}
+    return facts | {WAITED: is_waited, AGAIN: waits.is_again}, finish
+
+
+def _all_reduces(calls: Sequence[Call]) -> list[Call]:
+    return [call for call in calls if call.operation == _ALL_REDUCE]
 
 
 def _growth(model: nn.Module, me: Rank, finish: Callable[[], Any]) -> int:
@@ -192,10 +202,21 @@ def _complete_before(kind: str) -> list[int]:
 
 
 def compare(expected: dict[str, Any], got: Any) -> str:
-    """Fact by fact; what had begun when a gradient came is told in a sentence."""
+    """Fact by fact; most are told in a sentence."""
     found = fact_by_fact()(expected, got)
-    if not found.startswith(f"{EARLY}:"):
-        return found
+    name = found.partition(":")[0]
+    if name in _SENTENCES and isinstance(got, dict):
+        return _SENTENCES[name](expected, got)
+    return found
+
+
+def _counted(operations: Sequence[str]) -> str:
+    """Operations of all steps, as what each of them had on average: "1 barrier"."""
+    return ", ".join(f"{count / METERED:g} {name}" for name, count in Counter(operations).items())
+
+
+def _early(expected: dict[str, Any], got: dict[str, Any]) -> str:
+    """The first gradient at which other all-reduces had begun than should have."""
     for step, (wanted, came) in enumerate(zip(expected[EARLY], got[EARLY], strict=True), start=1):
         if len(wanted) != len(came):
             return f"in step {step}, {len(came)} gradients came and {len(wanted)} were expected"
@@ -205,7 +226,20 @@ def compare(expected: dict[str, Any], got: Any) -> str:
                     f"in step {step}, when gradient {number} of {len(wanted)} came, {want} of the buckets were "
                     f"complete, and {have} all-reduces had begun"
                 )
-    return found
+    return ""
+
+
+_SENTENCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], str]] = {
+    FINISH: lambda expected, got: (
+        f"`start_early` is to return a function, `finish`, and what came is {got[FINISH]}"
+    ),
+    EARLY: _early,
+    OTHERS: lambda expected, got: (
+        f"besides the all-reduces of the buckets, each step made calls that nothing needs: {_counted(got[OTHERS])}"
+    ),
+    WAITED: lambda expected, got: "some of the calls were never waited for",
+    AGAIN: lambda expected, got: "in step 2, calls of step 1 were waited for once more",
+}
 
 
 def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
@@ -213,11 +247,12 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
         steps = (*range(METERED), *([STEPS - 1] if kind in LONG else []))
         means = {f"the gradients of step {step + 1}": _means(kind, world_size, step) for step in steps}
         return {
-            FINISH: "a function",
+            FINISH: _FUNCTION,
             **means,
             EARLY: [_complete_before(kind)] * METERED,
             WAITS: [0] * METERED,
             CALLS: float(len(_sizes(kind))),
+            OTHERS: [],
             WAITED: True,
             AGAIN: False,
             KEPT: NOTHING,

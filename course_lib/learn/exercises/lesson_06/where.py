@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.compare import difference, short
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercise import Case, Evidence, Exercise, Judge, Mistake
 from course_lib.parallel.model import split_evenly
 
 __all__ = ["CUT"]
@@ -34,6 +36,7 @@ _ROWS = (  # a label, what the pieces cost, and how many parts
     ("all costs nothing, 2 parts", [0, 0, 0], 2),
 )
 Costs = Sequence[float]
+_GENERATOR = "a generator, which can be gone through once"  # in a text, since it comes from another process
 
 
 def _loads(costs: Costs, sizes: Sequence[int]) -> list[float]:
@@ -47,11 +50,11 @@ def _right(costs: Costs, num_parts: int) -> dict[str, Any]:
 
 
 def _sizes(got: Any) -> list[int] | None:
-    """A list of whole numbers, whatever holds them; None where they are none."""
-    if isinstance(got, str | bytes | Mapping | Set) or not isinstance(got, Iterable):
-        return None
+    """The whole numbers of a list, of any other sequence or of an array; None where there are none."""
     try:
-        sizes = list(got)
+        sizes = got.tolist() if hasattr(got, "tolist") else got
+        if isinstance(sizes, str | bytes) or not isinstance(sizes, Sequence):
+            return None
         return None if any(isinstance(size, bool) for size in sizes) else [operator.index(s) for s in sizes]
     except TypeError:
         return None
@@ -63,15 +66,32 @@ def _compare(expected: Any, got: Any) -> str:
         return difference(_sizes(expected) or expected, _sizes(got) or got)
     costs, num_parts, sizes = expected["costs"], expected["parts"], _sizes(got)
     if sizes is None:
-        return (
-            f"expected a list of {num_parts} whole numbers, how many pieces each part gets; got {short(got)}"
-        )
+        came = got if got == _GENERATOR else short(got)
+        return f"expected a list of {num_parts} whole numbers, how many pieces each part gets; got {came}"
     if len(sizes) != num_parts or sum(sizes) != len(costs) or min(sizes) < 1:
         return f"{sizes} does not share {len(costs)} pieces out to {num_parts} parts of at least one"
     loads = _loads(costs, sizes)
     if max(loads) <= expected["largest"] * (1 + 1e-9):
         return ""
     return f"costs {costs} cut as {sizes} give parts of {_in_short(loads)}; the largest can be {expected['largest']:g}"
+
+
+def _as_it_came(judge: Judge) -> Judge:
+    """The judge, told of an answer that gives a generator: it would take its items for a list."""
+
+    def judged(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
+        if not callable(answer):
+            return judge(answer, forbidden)
+
+        @functools.wraps(answer, updated=())
+        def held(*args: Any) -> Any:
+            got = answer(*args)
+            return _GENERATOR if isinstance(got, Iterator) else got
+
+        return dataclasses.replace(judge(held, forbidden), answer=answer)
+
+    vars(judged).update(vars(judge))
+    return judged
 
 
 def _in_short(loads: Sequence[float]) -> str:
@@ -153,8 +173,10 @@ def _loses_pieces(evidence: Evidence) -> bool:
 CUT = Exercise(
     name="06.cut",
     title="Where to cut",
-    judge=by_cases_apart(
-        [Case(label, (costs, num_parts), _right) for label, costs, num_parts in _ROWS], compare=_compare
+    judge=_as_it_came(
+        by_cases_apart(
+            [Case(label, (costs, num_parts), _right) for label, costs, num_parts in _ROWS], compare=_compare
+        )
     ),
     mistakes=(
         Mistake(

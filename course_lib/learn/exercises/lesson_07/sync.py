@@ -53,7 +53,7 @@ def _too_much(right: Right, got: Seen) -> str:
         return ""
     return (
         f"the gradients are right, and this rank sent {sent:.1f} times their size in a step; one all-reduce of them "
-        f"sends {_all_reduce(right):.1f}"
+        f"sends {_all_reduce(right):.1f}, one all-gather {right.layout.num_pipelines - 1}"
     )
 
 

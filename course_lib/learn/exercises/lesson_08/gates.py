@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.cluster import Rank
 from course_lib.learn.compare import short
@@ -25,7 +26,7 @@ from course_lib.learn.exercises.lesson_08.gates_cases import (
 )
 from course_lib.learn.exercises.lesson_08.gates_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_08.judging import by_steps
-from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen, Several, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import leaf, seen_report, weighted_sum
 from course_lib.learn.exercises.lesson_08.wrong_gates import ByTheLibrary
 from course_lib.learn.failure import NotAnAnswer
@@ -43,7 +44,8 @@ class _NoTensor(Exception):
 def _trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
     overwritten: list[str] = []
     seen = seen_again(partial(_step, answer, me, kind, overwritten), me.world_size)
-    report = seen_report(seen, me.world_size, torch.Size(SHAPES[kind]).numel())
+    num_summed = torch.Size(SHAPES[kind]).numel()
+    report = seen_report(seen, me.world_size, num_summed, by_gather=True)
     return {**report, KEPT_BACK: overwritten[0] if overwritten else AS_IT_WAS}
 
 
@@ -79,15 +81,48 @@ def _use(kind: str, through: Callable[[Tensor, bool], Tensor], rank: int, **give
     if kind == BOTH:
         return through(own(through(given["x"], True), rank), False)
     entered = own(through(given["x"], True), rank)
-    return [entered, through(given["partial"], False)]  # gone back through in this order
+    return Several([entered, through(given["partial"], False)])  # gone back through in this order
 
 
 def _need_gate(answer: Any) -> None:
-    if not (isinstance(answer, type) and callable(getattr(answer, "apply", None))):
+    if not isinstance(answer, type):
         raise NotAnAnswer(
             "Give the class itself, `Gate`, without brackets behind it: a `torch.autograd.Function`, of which `apply` "
-            f"is used. What came is {short(answer)}."
+            f"is used. What came is {_what_it_is(answer)}."
         )
+    if issubclass(answer, nn.Module):
+        raise NotAnAnswer(
+            f"`{answer.__name__}` is an `nn.Module`, whose backward autograd makes by itself. Give the class itself of "
+            f"a gate whose backward you write: `class {answer.__name__}(torch.autograd.Function)`."
+        )
+    apply = getattr(answer, "apply", None)
+    if not callable(apply):
+        raise NotAnAnswer(
+            f"`{answer.__name__}` has no `apply`, by which a gate is used. Give the class itself of a "
+            f"`torch.autograd.Function`, which has one: `class {answer.__name__}(torch.autograd.Function)`."
+        )
+    if not _takes_two(apply):
+        raise NotAnAnswer(
+            f"A gate is used as `{answer.__name__}.apply(x, is_entrance)`, and the `apply` of yours takes other "
+            "arguments. Is a `@staticmethod` missing above it?"
+        )
+
+
+def _takes_two(apply: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(apply).bind(None, True)
+    except TypeError:
+        return False
+    except ValueError:  # nobody knows its signature
+        return True
+    return True
+
+
+def _what_it_is(answer: Any) -> str:
+    if inspect.isroutine(answer):
+        return f"the function `{answer.__name__}`"
+    is_gate = isinstance(answer, torch.autograd.Function) or hasattr(answer, "forward")
+    return f"an object of the class `{type(answer).__name__}`" if is_gate else short(answer)
 
 
 GATES = Exercise(
@@ -112,5 +147,5 @@ GATES = Exercise(
     ),
     forbidden_example=ByTheLibrary,
     passed="At the entrance nothing goes forward and a sum comes back; at the exit a sum goes forward and nothing "
-    "comes back. One all-reduce each way.",
+    "comes back.",
 )

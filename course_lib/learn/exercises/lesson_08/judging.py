@@ -12,7 +12,7 @@ from typing import Any
 from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
 from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR
-from course_lib.learn.exercises.lesson_08.tries import ALIVE, CALLED, HANDED, UNWAITED
+from course_lib.learn.exercises.lesson_08.tries import ALIVE, CALLED, HANDED, HANDED_IN, SENT_BACK, UNWAITED
 from course_lib.learn.judge import RankJudge
 
 __all__ = ["CLOSE", "READY_MADE", "WORLD_SIZES", "by_steps"]
@@ -118,5 +118,7 @@ def _compare(expected: Any, got: Any) -> str:
 _IN_WORDS = {
     UNWAITED: "the numbers are right, and this rank ",
     HANDED: "the numbers are right, and your code did not leave all as it was: ",
+    HANDED_IN: "the loss and its gradient are right, and for them this rank handed in ",
+    SENT_BACK: "the loss and its gradient are right, and going back this rank sent ",
     ALIVE: "the numbers are right, and something holds on to tensors of every step that is over; of each, to ",
 }

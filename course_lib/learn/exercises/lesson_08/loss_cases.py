@@ -15,19 +15,26 @@ from course_lib.cluster import Rank
 from course_lib.learn.exercise import Outcome
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
 from course_lib.learn.exercises.lesson_08.step import Seen, seen_again, take_step
-from course_lib.learn.exercises.lesson_08.tries import CALLED, leaf, made, manners, manners_of
+from course_lib.learn.exercises.lesson_08.tries import (
+    CALLED,
+    HANDED_IN,
+    SENT_BACK,
+    leaf,
+    made,
+    manners,
+    manners_of,
+)
 from course_lib.meter import Call
 
 __all__ = [
     "FAR_BELOW",
-    "FORWARD_BEYOND",
     "GRADIENT",
     "KINDS",
     "LARGE",
     "LIBRARY",
     "LOSS_ITSELF",
     "PLAIN",
-    "beyond_by_all_logits",
+    "hands_in_logits",
     "logits_of",
     "right",
     "targets_of",
@@ -38,10 +45,11 @@ __all__ = [
 PLAIN, LARGE, FAR_BELOW = "logits near 0", "logits in the thousands", "logits thousands below 0"
 KINDS = (PLAIN, LARGE, FAR_BELOW)
 LOSS_ITSELF, GRADIENT = "the loss", "the gradient of this rank's logits"
-FORWARD_BEYOND, BACKWARD = "numbers a position sent forward beyond need", "numbers a position sent backward"
+_A_FEW, _NOTHING = "a few numbers a position", "nothing"
+_MOST = 4  # numbers a position that a rank may hand in, fewer than its logits
 LIBRARY = "course_lib.parallel.tensor.vocabulary.vocab_parallel_cross_entropy"
 
-_TOKENS_A_RANK = {PLAIN: 7, LARGE: 5, FAR_BELOW: 4}
+_TOKENS_A_RANK = {PLAIN: 7, LARGE: 8, FAR_BELOW: 6}
 
 
 def logits_of(kind: str, world_size: int, number: int = 1) -> Tensor:
@@ -71,14 +79,12 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     seen = seen_again(partial(_step, answer, me, kind), me.world_size)
     if isinstance(seen.outputs, str):
         return {LOSS_ITSELF: seen.outputs, CALLED: seen.ready_made}
-    num_positions = len(targets_of(kind, me.world_size))
-    forward, backward = (_sent(calls) / num_positions for calls in (seen.forward, seen.backward))
     loss = seen.outputs[0]
     return {
         LOSS_ITSELF: loss.reshape(()) if loss.numel() == 1 else loss,
         GRADIENT: seen.gradients["logits"],
-        FORWARD_BEYOND: max(0.0, forward - _needed(me.world_size)),
-        BACKWARD: backward,
+        HANDED_IN: _handed_in(seen.forward, kind, me.world_size),
+        SENT_BACK: _sent_back(seen.backward, kind, me.world_size),
         **manners_of(seen),
     }
 
@@ -92,20 +98,40 @@ def _step(answer: Callable[..., Any], me: Rank, kind: str, number: int) -> Seen:
     return take_step(me, run, leaves, handed, torch.sum, (LIBRARY, *READY_MADE))
 
 
-def _sent(calls: Sequence[Call]) -> float:
-    """In numbers of float64."""
-    return sum(sum(call.sent_bytes.values()) for call in calls) / 8
+def _handed_in(calls: Sequence[Call], kind: str, world_size: int) -> str:
+    """How much a rank handed to its collectives and messages, unless it sent no more than three all-reduced numbers.
+
+    Of the latter kind is a ring of messages, which hands in a number part by part.
+    """
+    handed = sum(call.size_bytes for call in calls if _hands_in(call)) / _row_bytes(kind, world_size)
+    sent = sum(sum(call.sent_bytes.values()) for call in calls) / _row_bytes(kind, world_size)
+    needed = max(
+        3 * 2 * (world_size - 1) / world_size, 2.0 * (world_size - 1)
+    )  # or two numbers that are gathered
+    return _A_FEW if handed <= _MOST or sent <= needed else f"{handed:.3g} numbers a position; three will do"
 
 
-def _needed(num_ranks: int) -> float:
-    """Three all-reduced numbers; or two that are gathered, a rank's own log-sum and the target's logit."""
-    return max(3 * 2 * (num_ranks - 1) / num_ranks, 2.0 * (num_ranks - 1))
+def _hands_in(call: Call) -> bool:
+    if call.operation in ("broadcast", "scatter"):
+        return call.root == call.rank
+    return call.operation != "recv"
 
 
-def beyond_by_all_logits(outcome: Outcome) -> float:
-    """What is reported as sent beyond need by who sends all of its logits to every other rank."""
-    kind, _, n = whose(outcome)
-    return _TOKENS_A_RANK[kind] * (n - 1) - _needed(n)
+def _sent_back(calls: Sequence[Call], kind: str, world_size: int) -> str:
+    sent = sum(sum(call.sent_bytes.values()) for call in calls) / _row_bytes(kind, world_size)
+    return f"{sent:.3g} numbers a position; none need travel" if sent else _NOTHING
+
+
+def _row_bytes(kind: str, world_size: int) -> int:
+    """One number of float64 for each position."""
+    return 8 * len(targets_of(kind, world_size))
+
+
+def hands_in_logits(outcome: Outcome) -> bool:
+    """Whether a rank handed in as many numbers a position as it has logits, or more."""
+    kind, _, _ = whose(outcome)
+    said = outcome.got[HANDED_IN]
+    return said != _A_FEW and float(said.split()[0]) >= _TOKENS_A_RANK[kind]
 
 
 def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
@@ -116,6 +142,12 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
         loss = F.cross_entropy(logits, targets_of(kind, world_size))
         (gradient,) = torch.autograd.grad(loss, logits)
         own = gradient.chunk(world_size, dim=1)[rank]
-        return {LOSS_ITSELF: loss.detach(), GRADIENT: own, FORWARD_BEYOND: 0.0, BACKWARD: 0.0, **manners()}
+        return {
+            LOSS_ITSELF: loss.detach(),
+            GRADIENT: own,
+            HANDED_IN: _A_FEW,
+            SENT_BACK: _NOTHING,
+            **manners(),
+        }
 
     return expected

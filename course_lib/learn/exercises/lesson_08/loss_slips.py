@@ -12,17 +12,17 @@ from torch import Tensor
 from course_lib.learn.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_08.judging import CLOSE
 from course_lib.learn.exercises.lesson_08.loss_cases import (
-    FORWARD_BEYOND,
     GRADIENT,
     LARGE,
     LOSS_ITSELF,
     PLAIN,
-    beyond_by_all_logits,
+    hands_in_logits,
     logits_of,
     targets_of,
     whose,
 )
 from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR
+from course_lib.learn.exercises.lesson_08.tries import HANDED_IN
 from course_lib.learn.exercises.lesson_08.usual import differs_in
 
 __all__ = [
@@ -178,11 +178,8 @@ def is_out_of_bounds(evidence: Evidence) -> bool:
 
 
 def sends_logits(evidence: Evidence) -> bool:
-    """All is right but for the numbers that were sent forward, and those are as many as there are logits."""
-    return all(
-        differs_in(outcome, FORWARD_BEYOND) and outcome.got[FORWARD_BEYOND] >= beyond_by_all_logits(outcome)
-        for outcome in evidence.wrong
-    )
+    """All is right but for the numbers that were handed in, and those are as many as there are logits."""
+    return all(differs_in(outcome, HANDED_IN) and hands_in_logits(outcome) for outcome in evidence.wrong)
 
 
 def comes_as_a_number(evidence: Evidence) -> bool:

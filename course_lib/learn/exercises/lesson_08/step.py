@@ -19,12 +19,25 @@ from course_lib.learn.kept import Kept
 from course_lib.learn.watch import watch
 from course_lib.meter import Call
 
-__all__ = ["AS_IT_WAS", "NOT_A_TENSOR", "NO_GRADIENT", "UNWRITTEN", "Seen", "seen_again", "take_step"]
+__all__ = [
+    "AS_IT_WAS",
+    "NOT_A_TENSOR",
+    "NO_GRADIENT",
+    "UNWRITTEN",
+    "Seen",
+    "Several",
+    "seen_again",
+    "take_step",
+]
 
 NO_GRADIENT, UNWRITTEN = "none came", "`backward` still raises its `NotImplementedError`"
 _LOOKS_FOR_MORE = 2  # ranks
 _SETTLE_S = 0.5
 NOT_A_TENSOR, AS_IT_WAS = "no tensor: ", "as it was"
+
+
+class Several(list[Any]):
+    """What came of a trial that uses an answer more than once. A list that an answer gives by itself is no tensor."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +106,16 @@ def seen_again(step: Callable[[int], Seen], world_size: int) -> Seen:
 
 
 def _tensors(given: Any) -> list[Tensor] | str:
-    several = given if isinstance(given, list) else [given]
+    several = given if isinstance(given, Several) else [given]
     strange = [one for one in several if not isinstance(one, Tensor)]
-    return several if not strange else NOT_A_TENSOR + ("None" if strange[0] is None else short(strange[0]))
+    return several if not strange else NOT_A_TENSOR + _in_words(strange[0])
+
+
+def _in_words(given: Any) -> str:
+    """What came in place of a tensor."""
+    if isinstance(given, list | tuple) and given and all(isinstance(one, Tensor) for one in given):
+        return f"a {type(given).__name__} of {len(given)} tensor{'s' * (len(given) > 1)}"
+    return short(given)
 
 
 def _switched_off() -> str:

@@ -23,8 +23,10 @@ __all__ = [
     "CALLED",
     "FORWARD",
     "HANDED",
+    "HANDED_IN",
     "NOTHING",
     "OUTPUT",
+    "SENT_BACK",
     "UNWAITED",
     "SumBothWays",
     "all_reduce_of",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 OUTPUT, FORWARD, BACKWARD = "the output", "sent forward", "sent backward"
+HANDED_IN, SENT_BACK = "numbers a position handed in", "numbers a position sent back"
 UNWAITED, HANDED = "never waited for", "what it was given, afterwards"
 ALIVE, CALLED = "tensors that each step keeps alive", "ready-made functions called"
 NOTHING = "nothing"
@@ -100,14 +103,20 @@ def reported(
     return {OUTPUT: output, **named, FORWARD: forward, BACKWARD: backward, **(more or manners())}
 
 
-def seen_report(seen: Seen, num_ranks: int, num_summed: int) -> dict[str, Any]:
-    """The report of what was seen, where ``num_summed`` numbers are to be all-reduced; outputs become one tensor."""
+def seen_report(seen: Seen, num_ranks: int, num_summed: int, *, by_gather: bool = False) -> dict[str, Any]:
+    """The report of what was seen, where ``num_summed`` numbers are to be all-reduced; outputs become one tensor.
+
+    ``by_gather``: a sum may also be made of what each rank hands to every other, once.
+    """
     if isinstance(seen.outputs, str):
         return {OUTPUT: seen.outputs, CALLED: seen.ready_made}
     outputs = (
         seen.outputs[0] if len(seen.outputs) == 1 else torch.cat([one.flatten() for one in seen.outputs])
     )
-    there, back = (_in_words(calls, num_ranks, num_summed) for calls in (seen.forward, seen.backward))
+    most_bytes = 2 * (num_ranks - 1) * 8 * ceil(num_summed / num_ranks)
+    if by_gather:
+        most_bytes = max(most_bytes, (num_ranks - 1) * 8 * num_summed)
+    there, back = (_in_words(calls, num_summed, most_bytes) for calls in (seen.forward, seen.backward))
     return reported(outputs, seen.gradients, there, back, manners_of(seen))
 
 
@@ -121,26 +130,20 @@ def manners_of(seen: Seen) -> dict[str, Any]:
     return {**manners(seen.unwaited, seen.handed, seen.kept_alive), CALLED: seen.ready_made}
 
 
-def _in_words(calls: Sequence[Call], num_ranks: int, num_summed: int) -> str:
-    """Each call with its size; but an all-reduce that is made of others, and sends no more than one, is named so."""
-    sent = [_SENT_IN_A_RING[call.operation](num_ranks) * call.size_bytes for call in calls if _is_part(call)]
-    if (
-        calls
-        and len(sent) == len(calls)
-        and sum(sent) <= 2 * (num_ranks - 1) * 8 * ceil(num_summed / num_ranks)
-    ):
+def _in_words(calls: Sequence[Call], num_summed: int, most_bytes: int) -> str:
+    """Each call with its size; but an all-reduce that is made of others, and sends no more than that, is named so."""
+    are_parts = bool(calls) and all(call.operation in _SENT_IN_A_RING for call in calls)
+    if are_parts and sum(_SENT_IN_A_RING[c.operation](c) * c.size_bytes for c in calls) <= most_bytes:
         return all_reduce_of(num_summed)
     return ", ".join(f"{call.operation} of {call.size_bytes} bytes" for call in calls) or NOTHING
 
 
-_SENT_IN_A_RING: dict[str, Callable[[int], float]] = {  # of what a rank hands in
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "all_to_all": lambda n: (n - 1) / n,
-    "all_gather": lambda n: n - 1,
-    "send": lambda n: 1,
-    "recv": lambda n: 0,
+_SENT_IN_A_RING: dict[str, Callable[[Call], float]] = {  # of what a rank hands in
+    "reduce_scatter": lambda call: 1 - 1 / len(call.group),
+    "all_to_all": lambda call: 1 - 1 / len(call.group),
+    "all_gather": lambda call: len(call.group) - 1,
+    "reduce": lambda call: call.root != call.rank,
+    "broadcast": lambda call: call.root == call.rank,
+    "send": lambda call: 1,
+    "recv": lambda call: 0,
 }
-
-
-def _is_part(call: Call) -> bool:
-    return call.operation in _SENT_IN_A_RING
