@@ -61,9 +61,21 @@ def test_stand_in_controls_hold_values_and_tell_of_changes():
         _ = widgets.no_such
 
 
+def test_the_stand_in_bar_counts_and_shows_nothing(capsys):
+    tqdm = stand_in("tqdm").tqdm
+    with tqdm([1, 2, 3], desc="epoch", total=3) as bar:
+        assert list(bar) == [1, 2, 3]
+        bar.set_postfix(loss=1.0)
+        bar.set_postfix_str("loss 1")
+    assert bar.n == 3
+    assert capsys.readouterr() == ("", "")
+    tqdm.write("a line")
+    assert capsys.readouterr().out == "a line\n"
+
+
 def test_only_what_is_missing_gets_a_stand_in():
     assert stand_ins.missing() == (), "the course's own environment has them all"
-    (folder,) = stand_ins.folders(("jupytext", "tqdm"))
+    (folder,) = stand_ins.folders(("jupytext", "nbval"))
     assert Path(folder).name == "jupytext"
 
 
@@ -111,6 +123,7 @@ def test_what_lessons_use_loads_with_stand_ins(bare):
         "import sys; from course_lib.bench.gpu import stand_ins\n"
         "sys.path[:0] = stand_ins.folders(stand_ins.missing())\n"
         "import course_lib, course_lib.widgets, course_lib.plot, course_lib.learn.quiz_form\n"
+        "import course_lib.examples.train_ddp\n"
         "from course_lib.widgets import BucketExplorer\n"
         "[getattr(course_lib, name) for name in course_lib.__all__]\n"
         "BucketExplorer()\n"

@@ -10,7 +10,7 @@ from course_lib.cluster import Cluster, Rank
 __all__ = ["NCCL", "backends_for"]
 
 NCCL = ("nccl", "nccl-shared")
-_PROBE_LIMIT_S = 60.0
+_PROBE_LIMIT_S = 30.0
 
 
 def backends_for(task: Task, num_ranks: int) -> list[str]:

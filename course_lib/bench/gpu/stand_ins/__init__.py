@@ -29,7 +29,7 @@ COURSE_PACKAGES = {
     "tqdm": "tqdm",
     "platformdirs": "platformdirs",
 }
-STAND_INS = ("ipywidgets", "jupytext")
+STAND_INS = ("ipywidgets", "jupytext", "tqdm")
 
 
 def missing() -> tuple[str, ...]:
