@@ -131,6 +131,12 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path, text, sentence, capsys):
     assert path.read_text() == text
 
 
+def test_a_place_that_cannot_be_written_is_told_before_anything_runs(tmp_path, capsys):
+    (tmp_path / "a_file").write_text("")
+    assert bench.main(["gpu", "--cpu", "--json", str(tmp_path / "a_file" / "it.json")]) == 2
+    assert "cannot be" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("what", ["machine", "versions", "on"])
 def test_a_file_of_another_machine_is_left_alone(tmp_path, what):
     path = tmp_path / "it.json"

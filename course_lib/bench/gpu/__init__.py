@@ -3,8 +3,8 @@
 It runs the tests marked for GPUs, all lessons, and the measurements that only a GPU can make, in steps (``--list``)
 that can be run one by one (``--steps``). Each has a process of its own and a share of the time. What they find goes
 into one file with machine and versions, as they come, and beside it a page says what failed. No network, git or
-notebook package is needed: where ipywidgets, jupytext or tqdm are missing, lessons run with stand-ins, and the file names
-what was missing. ``--cpu`` tries the command on a machine without a GPU: small sizes, gloo, and no promise judged.
+notebook package is needed: where ipywidgets, jupytext or tqdm are missing, lessons run with stand-ins, and the file
+names what was missing. ``--cpu`` tries the command on a machine without a GPU: small sizes, gloo, no promise judged.
 """
 
 from __future__ import annotations

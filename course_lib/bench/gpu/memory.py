@@ -32,6 +32,7 @@ def run(task: Task) -> None:
             ledger, num_parameters, num_tensors = _watched(build(task))
             _add_state(task, name, ledger, num_parameters, num_tensors)
             _add_peak(task, name, ledger)
+            del ledger  # it holds the model, which the next one's allocator would count
 
 
 def _cnn(task: Task) -> Training:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -73,6 +74,7 @@ class Record:
         self.content["machine"] |= _gpus()
         if path.exists():
             self._take_over(_read(path))
+        _check_place(path.parent)
 
     def _take_over(self, old: Mapping[str, Any]) -> None:
         if old.get("command") != COMMAND or "steps" not in old:
@@ -91,7 +93,6 @@ class Record:
         order = [step.name for step in STEPS]
         place = {key: order.index(key) if key in order else len(order) for key in steps}
         self.content["steps"] = dict(sorted(steps.items(), key=lambda item: place[item[0]]))
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         written(self.path, self.content)
 
 
@@ -105,6 +106,16 @@ def _read(path: Path) -> Any:
     if not isinstance(found, dict):
         raise ValueError(f"{path} was not written by `{COMMAND}`; name another file: --json FILE.")
     return found
+
+
+def _check_place(folder: Path) -> None:
+    """Nothing is measured that could not be kept."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be made ({error}); name a file elsewhere: --json FILE.") from None
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{folder} cannot be written to; name a file elsewhere: --json FILE.")
 
 
 def _versions(lacking: Iterable[str]) -> dict[str, str]:
