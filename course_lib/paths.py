@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import platformdirs
-
 __all__ = ["cache_dir", "data_dir", "project_root"]
 
 _NAME = "one-model-many-gpus"
@@ -18,14 +16,20 @@ _NAME = "one-model-many-gpus"
 
 def cache_dir() -> Path:
     """The folder for measurements that can be made again. It may not exist yet."""
-    home = os.environ.get("COURSE_HOME")
-    return Path(home).expanduser() / "cache" if home else platformdirs.user_cache_path(_NAME, appauthor=False)
+    if home := os.environ.get("COURSE_HOME"):
+        return Path(home).expanduser() / "cache"
+    import platformdirs  # here, since a bare machine that sets COURSE_HOME may lack it
+
+    return platformdirs.user_cache_path(_NAME, appauthor=False)
 
 
 def data_dir() -> Path:
     """The folder for what belongs to the learner: progress. It may not exist yet."""
-    home = os.environ.get("COURSE_HOME")
-    return Path(home).expanduser() / "data" if home else platformdirs.user_data_path(_NAME, appauthor=False)
+    if home := os.environ.get("COURSE_HOME"):
+        return Path(home).expanduser() / "data"
+    import platformdirs
+
+    return platformdirs.user_data_path(_NAME, appauthor=False)
 
 
 def project_root() -> Path:

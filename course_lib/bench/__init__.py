@@ -19,6 +19,7 @@ BENCHES = {
     "pipeline": "a pipeline of the course beside torch's, and paced ones beside the simulator",
     "tensor": "a transformer block cut in two by the course and by DTensor, in turns",
     "judges": "how many wrong answers the checks refuse, and how many right ones they accept",
+    "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
     "links": "what shaped links let through, beside what was asked of them",
 }
 

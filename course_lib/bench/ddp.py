@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
     from course_lib.meter import Call
 
-__all__ = ["main", "overlap", "paired_steps"]
+__all__ = ["MODELS", "WIDE", "main", "overlap", "paired_steps", "training"]
 
 _PROMISED_RATIO = 1.05
 _PROMISED_EXPOSED = 0.40
-_MODELS = ("CNN on digits", "transformer on text")
+MODELS = ("CNN on digits", "transformer on text")
+WIDE = "wide transformer on text"  # enough work for a GPU; 25 million parameters
 _STEPS = 4  # in a turn
 
 _NUM_LAYERS = 24  # of the paced model; one bucket each
@@ -51,7 +52,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     with open_table(options) as table:
         with Cluster(2, backend="gloo", timeout_s=600) as cluster:
-            for name in _MODELS:
+            for name in MODELS:
                 both = cluster.call(paired_steps, (name, options.rounds), show=False)[0]
                 table.add_pair(f"step, {name}", both, target=_PROMISED_RATIO)
         with Cluster(2, backend="gloo", links=Links(_LINK), timeout_s=600) as cluster:
@@ -77,35 +78,50 @@ def paired_steps(me: Rank, name: str, rounds: int) -> Comparison:
     for wrapper in wrap:
         torch.manual_seed(0)
         turns.append(_steps(me, name, wrapper))
-    return compare_on_ranks(*turns, names=("torch", "the course"), rounds=rounds, steps=_STEPS)
+    return compare_on_ranks(
+        *turns, names=("torch", "the course"), rounds=rounds, steps=_STEPS, device=me.device
+    )
 
 
 def _steps(me: Rank, name: str, wrap: Callable[[nn.Module], nn.Module]) -> Callable[[], None]:
     """A turn: some training steps on this rank's part of the data."""
+    step = training(me, name, wrap)
+
+    def turn() -> None:
+        for _ in range(_STEPS):
+            step()
+
+    return turn
+
+
+def training(me: Rank, name: str, wrap: Callable[[nn.Module], nn.Module]) -> Callable[[], None]:
+    """A training step of the model called ``name``, wrapped, on this rank's device and its part of the data."""
     import torch
     import torch.nn.functional as F
 
     from course_lib.data import digits, documentation_windows
-    from course_lib.models import SmallCNN, Transformer, next_token_loss
+    from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss
 
     task: tuple[nn.Module, Any, int, Callable[..., Any]]
-    if name == _MODELS[0]:
+    if name == MODELS[0]:
         task = SmallCNN(), digits().train, 64, F.cross_entropy
     else:
-        task = Transformer(), documentation_windows(64).train, 8, next_token_loss
+        wide = TransformerConfig(num_layers=8, width=512, num_heads=8, context_length=256)
+        config, length = (wide, 256) if name == WIDE else (TransformerConfig(), 64)
+        task = Transformer(config), documentation_windows(length).train, 8, next_token_loss
     model, data, size, loss_of = task
     mine = [data[me.rank * size + place] for place in range(size)]
-    x, y = (torch.stack(list(parts)) for parts in zip(*mine, strict=True))
+    x, y = (torch.stack(list(parts)).to(me.device) for parts in zip(*mine, strict=True))
+    model = model.to(me.device)
     wrapped = wrap(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-    def turn() -> None:
-        for _ in range(_STEPS):
-            optimizer.zero_grad()
-            loss_of(wrapped(x), y).backward()
-            optimizer.step()
+    def step() -> None:
+        optimizer.zero_grad()
+        loss_of(wrapped(x), y).backward()
+        optimizer.step()
 
-    return turn
+    return step
 
 
 # -- what overlap hides, paced layers and a shaped link -------------------------------------------------------

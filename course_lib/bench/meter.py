@@ -24,16 +24,17 @@ def step_times(me: Rank, rounds: int) -> list[tuple[float, float]]:
 
     torch.manual_seed(0)
     layers = [torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 704), torch.nn.ReLU()]
-    model = DistributedDataParallel(
-        torch.nn.Sequential(*layers, torch.nn.Linear(704, 10))
-    )  # 1.0 million parameters
+    whole = torch.nn.Sequential(*layers, torch.nn.Linear(704, 10))  # 1.0 million parameters
+    model = DistributedDataParallel(whole.to(me.device))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    x = torch.randn(128, 256)
+    x = torch.randn(128, 256, device=me.device)
 
     def block() -> float:
         began_s = time.perf_counter()
         for _ in range(_STEPS):
             _train(model, optimizer, x)
+        if me.device.type == "cuda":
+            torch.cuda.synchronize(me.device)
         return (time.perf_counter() - began_s) / _STEPS
 
     def watched() -> float:

@@ -66,7 +66,7 @@ def paired_steps(me: Rank, kind: str, rounds: int, *, steps_in_a_turn: int = 4) 
 
     num_virtual_stages = 2 if kind == "interleaved" else 1
     both = [way(me, kind, num_virtual_stages) for way in (_torch_step, _course_step)]
-    tokens = torch.randint(256, (_NUM_MICRO_BATCHES * _MICRO_BATCH_SIZE, _LENGTH + 1))
+    tokens = torch.randint(256, (_NUM_MICRO_BATCHES * _MICRO_BATCH_SIZE, _LENGTH + 1), device=me.device)
     x = tokens[:, :-1] if me.rank == 0 else None
     y = tokens[:, 1:] if me.rank == me.world_size - 1 else None
 
@@ -78,7 +78,8 @@ def paired_steps(me: Rank, kind: str, rounds: int, *, steps_in_a_turn: int = 4) 
         return several
 
     turns = [turn(step) for step in both]
-    return compare_on_ranks(*turns, names=("torch", "the course"), rounds=rounds, steps=steps_in_a_turn)
+    names = ("torch", "the course")
+    return compare_on_ranks(*turns, names=names, rounds=rounds, steps=steps_in_a_turn, device=me.device)
 
 
 def _parts(num_stages: int) -> list[nn.Module]:
@@ -106,7 +107,7 @@ def _torch_step(
     from course_lib.models import next_token_loss
 
     num_stages = num_virtual_stages * me.world_size
-    parts = _parts(num_stages)
+    parts = [part.to(me.device) for part in _parts(num_stages)]
     numbers = range(me.rank, num_stages, me.world_size)
     stages = [PipelineStage(parts[number], number, num_stages, me.device) for number in numbers]
     kinds: dict[str, Any] = {
@@ -133,7 +134,8 @@ def _course_step(
     from course_lib.parallel.pipeline import Pipeline
 
     schedule = get_schedule(kind, me.world_size, _NUM_MICRO_BATCHES, num_virtual_stages=num_virtual_stages)
-    pipeline = Pipeline(me, _parts(schedule.num_stages), schedule, next_token_loss)
+    parts = [part.to(me.device) for part in _parts(schedule.num_stages)]
+    pipeline = Pipeline(me, parts, schedule, next_token_loss)
 
     def step(x: Tensor | None, y: Tensor | None) -> None:
         pipeline.stages.zero_grad()

@@ -15,17 +15,20 @@ from typing import Any
 from course_lib.devices import machine
 from course_lib.meter.stopwatch import Comparison
 
-__all__ = ["Row", "Table"]
+__all__ = ["Row", "Table", "origin"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """Samples of one quantity. ``target`` is the most that the project promises, in the same unit."""
+    """Samples of one quantity. ``target`` is the most that the project promises, in the same unit; the least with
+    ``at_least``.
+    """
 
     what: str
     samples: tuple[float, ...]
     unit: str  # "s", "ms", "MB"
     target: float | None = None
+    at_least: bool = False
 
     @property
     def median(self) -> float:
@@ -33,7 +36,14 @@ class Row:
 
     @property
     def meets_target(self) -> bool | None:
-        return None if self.target is None else self.median <= self.target
+        if self.target is None:
+            return None
+        return self.median >= self.target if self.at_least else self.median <= self.target
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as it is kept."""
+        kept = {"what": self.what, "unit": self.unit, "median": self.median, "samples": self.samples}
+        return {**kept, "target": self.target} | ({"at_least": True} if self.at_least else {})
 
 
 @dataclass
@@ -43,8 +53,16 @@ class Table:
     command: str
     rows: list[Row] = field(default_factory=list)
 
-    def add(self, what: str, samples: Sequence[float], unit: str, *, target: float | None = None) -> None:
-        self.rows.append(Row(what, tuple(samples), unit, target))
+    def add(
+        self,
+        what: str,
+        samples: Sequence[float],
+        unit: str,
+        *,
+        target: float | None = None,
+        at_least: bool = False,
+    ) -> None:
+        self.rows.append(Row(what, tuple(samples), unit, target, at_least))
         print(self._line(self.rows[-1]), flush=True)
 
     def add_pair(
@@ -76,36 +94,30 @@ class Table:
 
     def save(self, path: Path) -> None:
         """Write the table as JSON: machine, versions, command, date, and every sample."""
-        here = machine()
-        record: dict[str, Any] = {
-            "command": self.command,
-            "date": datetime.now(UTC).date().isoformat(),
-            "machine": {
-                "cores": here.cores,
-                "cpu": here.cpu_name,
-                "memory_bytes": here.memory_bytes,
-                "gpus": [device.name for device in here.devices],
-            },
-            "versions": {"python": platform.python_version(), "torch": here.torch_version},
-            "rows": [
-                {
-                    "what": row.what,
-                    "unit": row.unit,
-                    "median": row.median,
-                    "samples": row.samples,
-                    "target": row.target,
-                }
-                for row in self.rows
-            ],
-        }
+        record = {**origin(self.command), "rows": [row.as_dict() for row in self.rows]}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(record, indent=1) + "\n")
         print(f"kept in {path}", file=sys.stderr)
 
     @staticmethod
     def _line(row: Row) -> str:
-        verdict = (
-            "" if row.target is None else f"{'<=' if row.meets_target else '> '} {row.target:g} {row.unit}"
-        )
+        signs = (">=", "< ") if row.at_least else ("<=", "> ")
+        verdict = "" if row.target is None else f"{signs[not row.meets_target]} {row.target:g} {row.unit}"
         numbers = "".join(f"{value:>10.3g} " for value in (row.median, min(row.samples), max(row.samples)))
         return f"{f'{row.what} [{row.unit}]':62}{numbers} {verdict}".rstrip()
+
+
+def origin(command: str) -> dict[str, Any]:
+    """Where numbers come from, as it is kept with them: command, date, machine, versions."""
+    here = machine()
+    return {
+        "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {
+            "cores": here.cores,
+            "cpu": here.cpu_name,
+            "memory_bytes": here.memory_bytes,
+            "gpus": [device.name for device in here.devices],
+        },
+        "versions": {"python": platform.python_version(), "torch": here.torch_version},
+    }

@@ -32,7 +32,8 @@ def own_random_numbers(region: Region) -> Iterator[None]:
     """In this block, random numbers differ from rank to rank; after it, they are the same everywhere as before it."""
     device = region.me.device
     common_seed = int(torch.randint(2**62, (), device="cpu").item())  # drawn on the host: equal on all ranks
-    with torch.random.fork_rng([device] if device.type == "cuda" else [], device_type="cuda"):
+    own_generators = [] if device.type == "cpu" else [device]  # beside the host's, which is always forked
+    with torch.random.fork_rng(own_generators, device_type=device.type):
         torch.manual_seed(common_seed + region.members.place)
         yield
 
