@@ -75,7 +75,7 @@ class DistributedDataParallel(nn.Module):
     ``overlap=False`` starts them all at the end of backward, to see what overlap is worth. ``find_unused_parameters``
     allows backwards that miss parameters. ``average_in_float32`` sends gradients of 16 bits in 32.
     ``broadcast_buffers`` gives all ranks the buffers of rank 0 (BatchNorm's statistics) before each forward in training
-    mode. ``state_dict()`` is that of the bare model.
+    mode. ``state_dict()`` is that of the bare model. A copy of the wrapper averages the gradients of its own model.
 
     Call the wrapper, then backward once: a backward without such a forward is a ``RuntimeError``. So is one with
     ``create_graph=True``. A model that differs between ranks, has a wrapper within, or has nothing to train, is a
@@ -102,16 +102,18 @@ class DistributedDataParallel(nn.Module):
         self.me, self.module = me, module
         self.overlap, self.broadcast_buffers = overlap, broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
-        self.buckets = assign_buckets(
-            module.parameters(),
-            bucket_size_bytes=bucket_size_bytes,
-            first_bucket_size_bytes=first_bucket_size_bytes,
-            average_in_float32=average_in_float32,
-        )
+        self._bucket_options: dict[str, Any] = {
+            "bucket_size_bytes": bucket_size_bytes,
+            "first_bucket_size_bytes": first_bucket_size_bytes,
+            "average_in_float32": average_in_float32,
+        }
         check_model(me, module, (DistributedDataParallel, nn.parallel.DistributedDataParallel))
-        if not self.buckets:
-            raise ValueError("no parameter of this model requires a gradient: there is nothing to average")
         broadcast_parameters(me, module)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Fill ``buckets``, and have every parameter call when its gradient is complete."""
+        self.buckets = assign_buckets(self.module.parameters(), **self._bucket_options)
         self._synchronise = True  # False within no_sync
         self._expects: str | None = None  # from the next backward: "average", "local", or None at all
         self._backward: int | None = None  # autograd's number of the backward that fills the buckets
@@ -220,6 +222,17 @@ class DistributedDataParallel(nn.Module):
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         return self.module.load_state_dict(*args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied, or pickled: not the buckets, which belong to the parameters of this wrapper."""
+        return {name: value for name, value in self.__dict__.items() if name not in _OF_CONNECT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._connect()  # copies of parameters come without hooks
+
+
+_OF_CONNECT = ("buckets", "_synchronise", "_expects", "_backward", "_on_their_way")
 
 
 def _hook(

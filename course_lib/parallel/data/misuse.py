@@ -49,6 +49,8 @@ def check_model(me: Rank, module: nn.Module, wrappers: tuple[type[nn.Module], ..
 
 def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
     """Why this rank's model cannot be wrapped; "" if it can."""
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        return "no parameter of this model requires a gradient: there is nothing to average"
     for name, part in module.named_modules():
         if isinstance(part, wrappers):
             which = f"{name!r} of this model" if name else "this model"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import pickle
+
 import pytest
-from ddp_cases import Branches, message_of
+import torch
+from ddp_cases import Branches, gradients, message_of, wrapped_twice, x_of
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
@@ -35,3 +40,37 @@ def test_a_wrapper_within_a_wrapper_is_refused_on_every_rank(two):
         assert "this model is a DistributedDataParallel already" in itself
         assert "'0' of this model is a DistributedDataParallel already" in of_torch
         assert on_one.startswith("rank 1: '0' of this model is a DistributedDataParallel")
+
+
+def copied(me) -> dict:
+    """Copies of a wrapper that has trained, and of a model that holds one: their gradients, and the first one's own."""
+    ours, theirs = wrapped_twice(me, Branches(c=torch.float32), find_unused_parameters=True)
+    for ddp in (ours, theirs):
+        ddp(x_of(me), "abc").sum().backward()
+    before, found = gradients(ours), {}
+    for way, twin in {
+        "deepcopy": copy.deepcopy(ours),
+        "pickle": pickle.loads(pickle.dumps(ours)),
+        "within": copy.deepcopy(nn.Sequential(ours))[0],
+    }.items():
+        twin(x_of(me, 1), "ab").square().sum().backward()
+        found[way] = gradients(twin)
+    theirs.zero_grad()
+    theirs(x_of(me, 1), "ab").square().sum().backward()
+    found["theirs"], found["first untouched"] = gradients(theirs), gradients(ours) == before
+    del ours, theirs
+    gc.collect()
+    twin.zero_grad()
+    twin(x_of(me, 1), "ab").square().sum().backward()
+    found["alone"] = gradients(twin)
+    return found
+
+
+def test_a_copy_of_a_wrapper_averages_by_itself(two):
+    for found in two.call(copied):
+        assert found.pop("first untouched")
+        theirs = found.pop("theirs")
+        assert theirs[2] is None
+        for way, ours in found.items():
+            assert ours[2] is None, way
+            assert torch.allclose(torch.tensor(ours[:2]), torch.tensor(theirs[:2]), atol=1e-12), way
