@@ -223,6 +223,12 @@ class DistributedDataParallel(nn.Module):
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         return self.module.load_state_dict(*args, **kwargs)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Where a parent loads its parts: the names lead to ``module``, as PyTorch looks for them."""
+        for name in [name for name in state_dict if name.startswith(prefix)]:
+            state_dict[f"{prefix}module.{name.removeprefix(prefix)}"] = state_dict.pop(name)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def __getstate__(self) -> dict[str, Any]:
         """What is copied, or pickled: not the buckets, which belong to the parameters of this wrapper."""
         return {name: value for name, value in self.__dict__.items() if name not in _OF_CONNECT}

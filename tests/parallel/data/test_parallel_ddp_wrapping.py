@@ -74,3 +74,38 @@ def test_a_copy_of_a_wrapper_averages_by_itself(two):
         for way, ours in found.items():
             assert ours[2] is None, way
             assert torch.allclose(torch.tensor(ours[:2]), torch.tensor(theirs[:2]), atol=1e-12), way
+
+
+class Within(nn.Module):
+    """A wrapper as a part: its parent saves and loads with the names of the bare parts."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part, self.head = part, nn.Linear(3, 3)
+
+
+def saved_within(me) -> dict:
+    def bare(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+
+    parent, plain = Within(DistributedDataParallel(me, bare(1))), Within(bare(2))
+    said = {"itself": message_of(lambda: parent.load_state_dict(parent.state_dict()))}
+    said["keys"] = list(parent.state_dict()) == list(plain.state_dict())
+    said["bare"] = message_of(lambda: parent.load_state_dict(plain.state_dict()))
+    said["loaded"] = torch.equal(parent.part.module[0].weight, plain.part[0].weight)
+    state = plain.state_dict()
+    del state["part.0.bias"]
+    said["missing"] = message_of(lambda: parent.load_state_dict(state))
+    said["unchanged"] = list(state) == [name for name in plain.state_dict() if name != "part.0.bias"]
+    return said
+
+
+def test_a_wrapper_as_a_part_is_saved_and_loaded_by_its_parent(two):
+    for said in two.call(saved_within):
+        assert said["itself"] == said["bare"] == "nothing was raised"
+        assert said["keys"]
+        assert said["loaded"]
+        assert said["unchanged"], "the state of the caller"
+        assert "Missing key(s) in state_dict" in said["missing"]
+        assert "0.bias" in said["missing"]
