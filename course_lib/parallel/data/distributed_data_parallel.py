@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -33,6 +32,7 @@ from course_lib.parallel.data.buckets import (
     Bucket,
     assign_buckets,
 )
+from course_lib.parallel.data.misuse import UNEXPECTED, UNUSED, check_model
 
 __all__ = ["DistributedDataParallel", "all_reduce_gradients", "broadcast_parameters", "global_mean"]
 
@@ -75,11 +75,12 @@ class DistributedDataParallel(nn.Module):
     ``overlap=False`` starts them all at the end of backward, to see what overlap is worth. ``find_unused_parameters``
     allows backwards that miss parameters. ``average_in_float32`` sends gradients of 16 bits in 32.
     ``broadcast_buffers`` gives all ranks the buffers of rank 0 (BatchNorm's statistics) before each forward in training
-    mode. ``state_dict()`` is that of the bare model.
+    mode. ``state_dict()`` is that of the bare model. A copy of the wrapper averages the gradients of its own model.
 
     Call the wrapper, then backward once: a backward without such a forward is a ``RuntimeError``. So is one with
-    ``create_graph=True``. A model that differs between ranks, or has nothing to train, is a ``ValueError``. What
-    requires a gradient is read when the model is wrapped. Checkpointing needs ``use_reentrant=False``.
+    ``create_graph=True``. A model that differs between ranks, has a wrapper within, or has nothing to train, is a
+    ``ValueError``. What requires a gradient is read when the model is wrapped. Checkpointing needs
+    ``use_reentrant=False``.
     """
 
     def __init__(
@@ -101,16 +102,18 @@ class DistributedDataParallel(nn.Module):
         self.me, self.module = me, module
         self.overlap, self.broadcast_buffers = overlap, broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
-        self.buckets = assign_buckets(
-            module.parameters(),
-            bucket_size_bytes=bucket_size_bytes,
-            first_bucket_size_bytes=first_bucket_size_bytes,
-            average_in_float32=average_in_float32,
-        )
-        _check_same_model(me, module)
-        if not self.buckets:
-            raise ValueError("no parameter of this model requires a gradient: there is nothing to average")
+        self._bucket_options: dict[str, Any] = {
+            "bucket_size_bytes": bucket_size_bytes,
+            "first_bucket_size_bytes": first_bucket_size_bytes,
+            "average_in_float32": average_in_float32,
+        }
+        check_model(me, module, (DistributedDataParallel, nn.parallel.DistributedDataParallel))
         broadcast_parameters(me, module)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Fill ``buckets``, and have every parameter call when its gradient is complete."""
+        self.buckets = assign_buckets(self.module.parameters(), **self._bucket_options)
         self._synchronise = True  # False within no_sync
         self._expects: str | None = None  # from the next backward: "average", "local", or None at all
         self._backward: int | None = None  # autograd's number of the backward that fills the buckets
@@ -144,7 +147,7 @@ class DistributedDataParallel(nn.Module):
             return
         parameter, backward = bucket.parameters[index], torch._C._current_graph_task_id()
         if self._expects is None or self._backward not in (None, backward):
-            raise RuntimeError(_UNEXPECTED.format(names=self._names([parameter])))
+            raise RuntimeError(UNEXPECTED.format(names=self._names([parameter])))
         if parameter.grad is not None and parameter.grad.requires_grad:
             raise RuntimeError("backward(create_graph=True) does not work: a mean over ranks has no graph")
         if self._backward is None:  # the first gradient
@@ -173,7 +176,7 @@ class DistributedDataParallel(nn.Module):
         self._on_their_way, self._expects = [], None
         self._start_anew()
         if missing and not self.find_unused_parameters:  # only now, so that no other rank hangs
-            raise RuntimeError(_UNUSED.format(names=self._names(missing), rank=self.me.rank))
+            raise RuntimeError(UNUSED.format(names=self._names(missing), rank=self.me.rank))
 
     # -- (d) the hard cases -----------------------------------------------------------------------------------
 
@@ -220,18 +223,22 @@ class DistributedDataParallel(nn.Module):
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         return self.module.load_state_dict(*args, **kwargs)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Where a parent loads its parts: the names lead to ``module``, as PyTorch looks for them."""
+        for name in [name for name in state_dict if name.startswith(prefix)]:
+            state_dict[f"{prefix}module.{name.removeprefix(prefix)}"] = state_dict.pop(name)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
-_UNEXPECTED = (
-    "a gradient of {names} came without a forward of this wrapper before it, so it would be this rank's alone. "
-    "Call the wrapper, not its .module, and backward once after it; add up the losses of several forwards; wrap a "
-    "model once. "
-    "Gradients that are meant to stay on this rank are computed within no_sync()."
-)
-_UNUSED = (
-    "on rank {rank} this backward gave no gradient to {names}; the mean counts it as zero. If the loss is not meant "
-    "to depend on every parameter in every step, wrap the model with find_unused_parameters=True; what is never "
-    "trained, freeze by requires_grad_(False) before wrapping."
-)
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied, or pickled: not the buckets, which belong to the parameters of this wrapper."""
+        return {name: value for name, value in self.__dict__.items() if name not in _OF_CONNECT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._connect()  # copies of parameters come without hooks
+
+
+_OF_CONNECT = ("buckets", "_synchronise", "_expects", "_backward", "_on_their_way")
 
 
 def _hook(
@@ -261,21 +268,6 @@ def _broadcast_buffers(me: Rank, module: nn.Module) -> None:
             for buffer, part in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
                 # .data: an earlier forward that still waits for its backward need not fear this change
                 buffer.data.copy_(part.view(buffer.shape))
-
-
-def _check_same_model(me: Rank, module: nn.Module) -> None:
-    """Compare names, shapes and dtypes between ranks: all-reduces of different sizes hang, or mix up values."""
-    named = [*module.named_parameters(), *module.named_buffers()]
-    mine = [f"{n} {tuple(t.shape)} {t.dtype}, {'trained' if t.requires_grad else 'fixed'}" for n, t in named]
-    models: list[Any] = [None] * me.world_size
-    dist.all_gather_object(models, mine)
-    for rank, model in enumerate(models):
-        for first, other in zip_longest(models[0], model, fillvalue="nothing"):
-            if first != other:
-                sentence = (
-                    f"rank 0 has {first} where rank {rank} has {other}; wrap the same model on all ranks"
-                )
-                raise ValueError(sentence)
 
 
 def global_mean(me: Rank, loss_sum: Tensor, num_items: int | Tensor) -> Tensor:

@@ -33,9 +33,19 @@ def enter_and_multiply(
 
     One collective serves all the weights. Forward: nothing is sent; with sequence parallelism an all-gather. Backward:
     an all-reduce of the input's gradient; with sequence parallelism a reduce-scatter, and before it an all-gather of
-    the input where ``region.regather``.
+    the input where ``region.regather``. Under autocast all of it has autocast's dtype, the messages too.
     """
-    return _EnterAndMultiply.apply(region, len(weights), x, *weights, *biases)
+    return _EnterAndMultiply.apply(region, len(weights), *map(_as_autocast, (x, *weights, *biases)))
+
+
+def _as_autocast(tensor: Tensor | None) -> Tensor | None:
+    """What autocast makes of a factor, made before it: a cast within the product the backward pass would not see."""
+    if tensor is None or tensor.dtype == torch.float64:
+        return tensor
+    kind = tensor.device.type
+    if not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):
+        return tensor
+    return tensor.to(torch.get_autocast_dtype(kind))
 
 
 class _EnterAndMultiply(Function):

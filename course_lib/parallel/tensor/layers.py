@@ -105,7 +105,9 @@ class RowParallelLinear(nn.Module):
         if self.splits_input:
             x = split_all_gather(self.region.me, x, dim=-1, group=self.region.group)
         y = self.region.leave(F.linear(x, self.weight))
-        return y if self.bias is None else y + used_by_parts(self.region, self.bias)
+        if self.bias is None:
+            return y
+        return y + used_by_parts(self.region, self.bias).to(y.dtype)  # which is another one under autocast
 
     def extra_repr(self) -> str:
         return f"{self.weight.size(1)} of {self.in_features} -> {self.out_features}"

@@ -1,0 +1,67 @@
+"""What goes wrong with a wrapper of data parallelism, and the sentence for each.
+
+A rank that raises alone leaves the others waiting for its messages. So what can be known when a model is wrapped is
+asked of all ranks first, and then all of them say it.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+
+from course_lib.cluster import Rank
+
+__all__ = ["UNEXPECTED", "UNUSED", "check_model"]
+
+UNEXPECTED = (
+    "a gradient of {names} came without a forward of this wrapper before it, so it would be this rank's alone. "
+    "Call the wrapper, not its .module, and backward once after it; add up the losses of several forwards; wrap a "
+    "model once. "
+    "Gradients that are meant to stay on this rank are computed within no_sync()."
+)
+UNUSED = (
+    "on rank {rank} this backward gave no gradient to {names}; the mean counts it as zero. If the loss is not meant "
+    "to depend on every parameter in every step, wrap the model with find_unused_parameters=True; what is never "
+    "trained, freeze by requires_grad_(False) before wrapping."
+)
+
+
+def check_model(me: Rank, module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> None:
+    """Raise ``ValueError`` on every rank where one of them has a model that cannot be wrapped, or another model.
+
+    ``wrappers`` are the classes that average gradients themselves.
+    """
+    models: list[Any] = [None] * me.world_size
+    dist.all_gather_object(models, (_complaint(module, wrappers), _description(module)))
+    for rank, (complaint, _) in enumerate(models):
+        if complaint:
+            raise ValueError(f"rank {rank}: {complaint}")
+    for rank, (_, model) in enumerate(models):
+        for first, other in zip_longest(models[0][1], model, fillvalue="nothing"):
+            if first != other:
+                raise ValueError(
+                    f"rank 0 has {first} where rank {rank} has {other}; wrap the same model on all ranks"
+                )
+
+
+def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
+    """Why this rank's model cannot be wrapped; "" if it can."""
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        return "no parameter of this model requires a gradient: there is nothing to average"
+    for name, part in module.named_modules():
+        if isinstance(part, wrappers):
+            which = f"{name!r} of this model" if name else "this model"
+            return (
+                f"{which} is a DistributedDataParallel already. Two wrappers would average the same gradients in "
+                "turns, each while the other fills them: wrap the outer model alone"
+            )
+    return ""
+
+
+def _description(module: nn.Module) -> list[str]:
+    """What must be the same on all ranks: all-reduces of different sizes hang, or mix up values."""
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return [f"{n} {tuple(t.shape)} {t.dtype}, {'trained' if t.requires_grad else 'fixed'}" for n, t in named]
