@@ -245,7 +245,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "schedules.virtual_stages_of": {"kind": "interleaved", "num_virtual_stages": 2},
     **{
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2}
-        for name in ("naive", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_v")
+        for name in ("naive", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_h2", "zero_bubble_v")
     },
     **{
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2, "num_virtual_stages": 2}

@@ -26,8 +26,8 @@ def pipeline_idle_share(
     time of the work alone, (p - 1) / m for 1F1B.
 
     ``times`` are those of all that a rank holds; only the zero bubble schedules depend on them. Raises ValueError
-    where the formula does not hold: ZB-H1 needs ``m >= p`` and a W that is no longer than F and I, ZB-V needs
-    ``m >= 2p - 1`` and F, I and W of equal time.
+    where the formula does not hold: ZB-H1 needs ``m >= p`` and a W that is no longer than F and I, ZB-H2 the same and
+    ``m >= 2p - 1``, ZB-V needs ``m >= 2p - 1`` and F, I and W of equal time.
     """
     p, m, v = (
         num_ranks,
@@ -41,6 +41,9 @@ def pipeline_idle_share(
     elif kind == "zb_h1":
         _holds("ZB-H1", m >= p and w <= min(f, i), "m >= p and a W no longer than F and I")
         wait_s = (p - 1) * (f + i - w)
+    elif kind == "zb_h2":  # the first term is that later ranks start later, the second the paper's
+        _holds("ZB-H2", m >= 2 * p - 1 and w <= min(f, i), "m >= 2p - 1 and a W no longer than F and I")
+        wait_s = (p - 1) * max(f, f + i - 2 * w)
     elif kind == "zb_v":
         _holds("ZB-V", m >= 2 * p - 1 and f == i == w, "m >= 2p - 1 and F, I and W of equal time")
         wait_s = (p - 1) * f / 2  # only because later ranks start later
@@ -69,6 +72,7 @@ def pipeline_peak_in_flight(
         "interleaved": lambda rank: (v - 1) * group + (2 if v > 1 else 1) * (p - 1 - rank) + 1,
         "looped_bfs": lambda rank: v * m,
         "zb_h1": lambda rank: p,
+        "zb_h2": lambda rank: 2 * p - 1,
         "zb_v": lambda rank: min(2 * p, m + 1 + rank),
     }
     return tuple(min(peaks[kind](rank), v * m) for rank in range(p))

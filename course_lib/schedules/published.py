@@ -3,7 +3,7 @@
 Start with ``gpipe`` and ``one_f_one_b``. Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al.,
 "PipeDream", arXiv 1806.03377, with a flush at the end of the batch as in arXiv 2006.09503 (PipeDream-Flush);
 interleaved 1F1B, Narayanan et al., arXiv 2104.04473; looped breadth-first, Lamy-Poirier, arXiv 2211.05953. Zero bubble
-schedules have a file of their own. ``SCHEDULES`` lists them all, and ``get_schedule`` makes one by its name.
+schedules have files of their own. ``SCHEDULES`` lists them all, and ``get_schedule`` makes one by its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.schedules.action import Action
 from course_lib.schedules.table import Schedule, check_counts, placement
-from course_lib.schedules.zero_bubble import zero_bubble_h1, zero_bubble_v
+from course_lib.schedules.zb_v import zero_bubble_v
+from course_lib.schedules.zero_bubble import zero_bubble_h1, zero_bubble_h2
 
 __all__ = [
     "SCHEDULES",
@@ -134,6 +135,7 @@ SCHEDULES = {
     "interleaved": ScheduleKind("interleaved 1F1B", interleaved, virtual_stages="any"),
     "looped_bfs": ScheduleKind("looped BFS", looped_bfs, virtual_stages="any"),
     "zb_h1": ScheduleKind("ZB-H1", lambda p, m, v: zero_bubble_h1(p, m)),
+    "zb_h2": ScheduleKind("ZB-H2", lambda p, m, v: zero_bubble_h2(p, m)),
     "zb_v": ScheduleKind("ZB-V", lambda p, m, v: zero_bubble_v(p, m), virtual_stages="two"),
 }
 

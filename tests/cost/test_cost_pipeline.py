@@ -23,6 +23,7 @@ from course_lib.schedules import (
     one_f_one_b,
     virtual_stages_of,
     zero_bubble_h1,
+    zero_bubble_h2,
     zero_bubble_v,
 )
 from course_lib.schedules.stage_times import StageTimes
@@ -60,6 +61,15 @@ def test_a_published_table_comes_out(p, m, f, i, w, message, layers, r_1f1b, r_h
     optimistic = by_hand(interleaved(p, m, v), [times.divided(v)] * p * v, message, wraps_wait=False)
     cost = max(optimistic.values())
     assert (cost - m * (f + i + w)) / cost == pytest.approx(r_inter, abs=5.1e-5)
+
+
+@pytest.mark.parametrize(("p", "m", "f", "i", "w"), [row[:5] for row in PUBLISHED])
+def test_zb_h2_waits_as_long_as_the_papers_formula_says(p, m, f, i, w):
+    """Section 2 of the same paper, its B being our I: (p - 1) (T_F + T_B - 2 T_W); with equal times nothing at all."""
+    plan, left = simulate(zero_bubble_h2(p, m), StageTimes(f, i, w)), (p - 1) * (f + i - 2 * w)
+    assert plan.bubble_rate == pytest.approx(left / (m * (f + i + w) + left))
+    assert simulate(zero_bubble_h2(p, m), ONE).bubble_rate == pytest.approx(0)
+    assert set(plan.peak_in_flight) == {2 * p - 1}
 
 
 def by_hand(
@@ -135,7 +145,11 @@ def test_formulas_agree_with_the_simulation(kind):
                 for times in (ONE, StageTimes(1, 1, 0.5), StageTimes(2, 1.5, 1)):
                     result = simulate(schedule, times.divided(virtual_stages_of(kind, v)))
                     assert result.peak_in_flight == pipeline_peak_in_flight(kind, p, m, num_virtual_stages=v)
-                    holds = {"zb_h1": m >= p, "zb_v": m >= 2 * p - 1 and times == ONE}.get(kind, True)
+                    holds = {
+                        "zb_h1": m >= p,
+                        "zb_h2": m >= 2 * p - 1,
+                        "zb_v": m >= 2 * p - 1 and times == ONE,
+                    }.get(kind, True)
                     if holds:
                         share = pipeline_idle_share(kind, p, m, num_virtual_stages=v, times=times)
                         assert result.idle_share == pytest.approx(share)
@@ -259,6 +273,7 @@ def test_64_stages_and_1024_micro_batches():
             lambda: pipeline_idle_share("zb_h1", 4, 3),
             "ZB-H1 holds for m >= p and a W no longer than F and I only",
         ),
+        (lambda: pipeline_idle_share("zb_h2", 4, 6), "ZB-H2 holds for m >= 2p - 1"),
         (lambda: pipeline_idle_share("zb_v", 4, 6), "ZB-V holds for m >= 2p - 1"),
         (lambda: pipeline_peak_in_flight("1f1b", 0, 3), "num_ranks=0 does not work"),
         (

@@ -102,8 +102,14 @@ def all_cases(me, kind, optimizer):
     return found
 
 
-@pytest.mark.parametrize("kind", SCHEDULES)
-@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
+ON_RANKS = {
+    "zb_h2": [3]
+}  # the others on 1 to 4; for what the runtime has met in another schedule, one number will do
+
+
+@pytest.mark.parametrize(
+    ("kind", "num_ranks"), [(kind, n) for kind in SCHEDULES for n in ON_RANKS.get(kind, [1, 2, 3, 4])]
+)
 def test_loss_gradients_and_weights_are_those_of_one_process(clusters, kind, num_ranks):
     """Each optimizer with half of the schedules and numbers of ranks, and both with each schedule."""
     optimizer = sorted(OPTIMIZERS)[(num_ranks + list(SCHEDULES).index(kind)) % 2]
