@@ -66,7 +66,7 @@ def _compare(expected: Any, got: Any) -> str:
         return difference(_sizes(expected) or expected, _sizes(got) or got)
     costs, num_parts, sizes = expected["costs"], expected["parts"], _sizes(got)
     if sizes is None:
-        came = got if got == _GENERATOR else short(got)
+        came = got if isinstance(got, str) and got == _GENERATOR else short(got)
         return f"expected a list of {num_parts} whole numbers, how many pieces each part gets; got {came}"
     if len(sizes) != num_parts or sum(sizes) != len(costs) or min(sizes) < 1:
         return f"{sizes} does not share {len(costs)} pieces out to {num_parts} parts of at least one"
