@@ -137,8 +137,7 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Fai
     if size:
         message = (
             f"a message of {int(size[1]):,} bytes {_NO_ROOM} of {int(size[2]):,} bytes (in a collective: a piece of "
-            "the tensors), which ends a process under gloo; usually the ranks that take part handed in tensors of "
-            "different shape or dtype"
+            "the tensors), which ends a process under gloo (do shape and dtype agree on all ranks that take part?)"
         )
     elif exit_code is not None and exit_code < 0:
         name = _signal_name(-exit_code)

@@ -57,6 +57,13 @@ def steps_in_bfloat16(model, optimizer, pieces):
     optimizer.step()
 
 
+def evaluates_in_bfloat16(model, batches):
+    model.eval()
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        total = sum(F.cross_entropy(model(x), y, reduction="sum").item() for x, y in batches)
+    return total / sum(len(x) for x, _ in batches)
+
+
 def cut_by(form):
     """The best cut, as another kind of thing."""
     return lambda costs, num_parts: form([len(part) for part in split_evenly(costs, num_parts)])
@@ -108,6 +115,11 @@ def test_what_a_cut_changes_and_that_it_is_a_stub_is_still_seen(cut_that_may_be_
 @pytest.mark.parametrize(
     ("name", "answer", "told"),
     [
+        (
+            "01.evaluate",
+            evaluates_in_bfloat16,
+            "the model ran under autocast, which makes another mean",
+        ),
         (
             "01.accumulate",
             steps_in_bfloat16,

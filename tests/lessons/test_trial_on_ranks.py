@@ -12,6 +12,7 @@ from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
 from course_lib.learn.exercises.lesson_02.right_answers import ring_the_other_way
+from course_lib.learn.exercises.lesson_04.right_accumulate import flag_in_time
 from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules
 from course_lib.learn.exercises.lesson_04.wrong_overlaps import hooks
 from course_lib.learn.exercises.lesson_08.wrong_gates import gate, same, summed
@@ -107,6 +108,11 @@ def sums_twice(tensor):
     return summed(tensor)
 
 
+def steps_in_bfloat16(ddp, optimizer, pieces):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        flag_in_time(ddp, optimizer, pieces)
+
+
 def reduces_to(rank):
     def report(me, loss):
         dist.reduce(loss, dst=rank)
@@ -123,6 +129,7 @@ def reduces_to(rank):
         ("08.mlp", lambda *given: (split_mlp()(*given),) * 2, "what came is a tuple of 2 tensors"),
         ("08.loss", loss_by(largest_by_gather, more=4), "this rank handed in 7 numbers a position"),
         ("08.gates", gate(leave=(sums_twice, same)), "all_reduce of 80 bytes, all_reduce of 80 bytes"),
+        ("04.accumulate", steps_in_bfloat16, "a forward pass ran under autocast"),
         ("00.report", reduces_to(1), "with dst=1, `dist.reduce` gives the sum to rank 1 alone"),
     ],
 )
@@ -214,7 +221,7 @@ class GateOfAnObject:
         ("04.overlap", hooks(clear=False, divide=False), "the gradients of step 1", "once more"),
         ("04.overlap", hooks(clear=False), "in step 2, calls of step 1 were waited for once more", "False"),
         ("04.gradients", steps_too, "your code changed what was to stay: '0.weight' of `model`", "'nothing'"),
-        ("00.mean", gathers_unlike_sizes, "tensors of different shape or dtype", "both ends"),
+        ("00.mean", gathers_unlike_sizes, "shape and dtype", "both ends"),
         ("02.ring", in_parts, "expected one tensor of shape (20,), got a tuple of 2", "cannot be compared"),
         (
             "02.ring",

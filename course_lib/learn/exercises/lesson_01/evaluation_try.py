@@ -38,6 +38,9 @@ def try_evaluation(answer: Callable[..., Any], sizes: Sequence[int], training: b
         else "gradients are left switched off, for whatever runs next; a `with` block puts that back",
         _other_runs(model.runs, sizes),
         _held(model),
+        "the model ran under autocast, which makes another mean of a model in float32"
+        if model.autocast
+        else "",
     )
     return {KEPT: _amount(model, sizes), MEAN: _number(mean), BESIDES: besides}
 

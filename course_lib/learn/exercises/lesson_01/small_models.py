@@ -68,6 +68,7 @@ class Watched(nn.Module):
         self.runs: list[int] = []
         self.modes: list[dict[str, bool]] = []
         self.recorded = False  # in any run
+        self.autocast = False  # in any run
         self.outputs, self.activations = Held(), Held()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -79,6 +80,7 @@ class Watched(nn.Module):
         last = (self.mix(self.frozen(inner)).tanh() + self.tied(inner)).tanh()
         out = self.leave(last)
         self.recorded |= out.requires_grad
+        self.autocast |= torch.is_autocast_enabled(x.device.type)
         self.activations.follow(last)
         self.outputs.follow(out)
         return out

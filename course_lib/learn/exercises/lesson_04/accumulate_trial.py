@@ -135,6 +135,8 @@ def _rates(optimizer: torch.optim.Optimizer) -> str:
 
 
 def _modes(graphs: Graphs) -> str:
+    if graphs.autocast:
+        return "the type that the model computes in: a forward pass ran under autocast"
     return "" if all(graphs.modes) else "the model's mode: a forward pass ran in eval mode"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -16,6 +17,7 @@ class Graphs:
     def __init__(self, model: nn.Module) -> None:
         self.sizes: list[int] = []  # of the batches that went forward
         self.modes: list[bool] = []  # whether the model was in train mode then
+        self.autocast = False  # in any of them
         self.most_alive = 0
         self._held: dict[int, int] = {}
         plain_forward = model.forward
@@ -24,6 +26,7 @@ class Graphs:
             number = len(self.sizes)
             self.sizes.append(len(x))
             self.modes.append(model.training)
+            self.autocast |= torch.is_autocast_enabled(x.device.type)
             with saved_tensors_hooks(lambda tensor: _Held(tensor, number, self), lambda held: held.tensor):
                 return plain_forward(x, *args, **kwargs)
 
