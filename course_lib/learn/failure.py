@@ -106,8 +106,8 @@ def says_your_turn(error: BaseException) -> bool:
 
 
 def is_stub(answer: Any) -> bool:
-    """Whether an answer is untouched: ``None``, ``...``, a container that still holds ``...``, or an empty
-    function.
+    """Whether an answer is untouched: ``None``, ``...``, a container that still holds ``...``, an empty function, or a
+    class with an empty method. Of static and class methods all must be empty: who has written ``forward`` has begun.
     """
     if answer is None or answer is ...:
         return True
@@ -116,7 +116,13 @@ def is_stub(answer: Any) -> bool:
     if isinstance(answer, list | tuple):
         return any(value is ... for value in answer)
     if isinstance(answer, type):
-        return any(_raises_only(method.__code__) for method in functions_of(answer))
+        own = [member for member in vars(answer).values() if isinstance(member, FunctionType)]
+        others = [
+            method for method in functions_of(answer) if method not in own
+        ]  # of an autograd function, say
+        return any(_raises_only(method.__code__) for method in own) or (
+            bool(others) and all(_raises_only(method.__code__) for method in others)
+        )
     return isinstance(answer, FunctionType) and _is_empty(answer.__code__)
 
 

@@ -45,7 +45,7 @@ def _raised(first: Failure, failures: Mapping[int, Failure], world_size: int, st
     from course_lib.cluster.reasons import rank_list
 
     where, kind = first.where, first.type_name
-    same = [rank for rank, one in failures.items() if (one.type_name, one.where) == (kind, where)]
+    same = [rank for rank, one in failures.items() if _what(one) == _what(first)]
     on_all = len(same) == world_size
     whose = "on every rank" if on_all else rank_list(same)
     line, source = None, ""
@@ -53,6 +53,12 @@ def _raised(first: Failure, failures: Mapping[int, Failure], world_size: int, st
         line, source = where.line_number, _source(where)
     message = f"{shortened(' '.join(first.message.split()))} ({whose})".lstrip()
     return Raised(kind, message, line, source, "" if on_all else story)
+
+
+def _what(failure: Failure) -> tuple[Any, ...]:
+    """What tells two failures apart: kind and line, and the words where there is no line. Words may name the rank."""
+    where = failure.where
+    return failure.type_name, where, failure.message if where is None else ""
 
 
 def _is_the_answers(where: Frame, kind: str, message: str) -> bool:

@@ -131,6 +131,16 @@ def test_a_stub_of_any_kind_of_method_is_not_attempted():
         def split(cls, items, num_parts):
             raise NotImplementedError("Your turn")
 
+    class HalfWritten(ByStatic):
+        @staticmethod
+        def split(items, num_parts):
+            raise NotImplementedError("Your turn")
+
+        @staticmethod
+        def join(parts):
+            return parts[0]
+
+    assert judged(SPLIT, HalfWritten).status == "raised"
     assert judged(SPLIT, ByStatic).status == "not attempted"
     assert judged(SPLIT, ByClass).status == "not attempted"
 

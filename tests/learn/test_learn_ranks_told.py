@@ -130,6 +130,18 @@ def test_lines_of_the_judges_are_left_out_of_a_report_of_ranks():
     assert "rank 2  runs on, at cell, line 3" in told.story
 
 
+def test_what_is_raised_outside_of_the_answer_is_the_same_only_in_the_same_words():
+    def told_of(*messages):
+        failures = {
+            rank: Failure(rank, "raised", (Cause("TypeError", message, (of_the_judges(4),)),), float(rank))
+            for rank, message in enumerate(messages)
+        }
+        return str(of_ranks(RankFailed("", failures=failures), 2, 5.0, lambda me: 1))
+
+    assert told_of("no len()", "no item 3") == "TypeError: no len() (rank 0)"
+    assert told_of("no len()", "no len()") == "TypeError: no len() (on every rank)"
+
+
 def test_a_line_of_an_example_stands_for_a_learners():
     from course_lib.learn.exercises.lesson_08.step import take_step
 
