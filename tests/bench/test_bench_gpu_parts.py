@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from course_lib.bench.gpu import backends, lessons, tests
+from course_lib.bench.gpu.child import run_child
 from course_lib.bench.gpu.lesson_script import run_cell
 from course_lib.bench.gpu.nccl_log import asked_of_nccl, seen_by_meter
 from course_lib.bench.gpu.peak import machine_of
@@ -15,7 +19,7 @@ from course_lib.bench.gpu.task import Task
 from course_lib.meter.call import Call
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-HANG_LIMIT_S = 300.0
+HANG_LIMIT_S = 120.0
 
 
 @pytest.fixture
@@ -27,6 +31,34 @@ def task(tmp_path):
 
 def outcomes(task: Task) -> dict[str, str]:
     return {part["name"]: part["outcome"] for part in task.parts}
+
+
+# -- processes with a limit -------------------------------------------------------------------------------------------
+
+PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])
+print(child.pid, flush=True)
+time.sleep({time_s})
+"""
+
+
+@pytest.mark.parametrize(("time_s", "code"), [(0, 0), (900, None)])
+def test_a_command_is_ended_with_all_that_it_started(tmp_path, time_s, code):
+    began = time.monotonic()
+    program = [sys.executable, "-c", PARENT.format(time_s=time_s)]
+    ended = run_child(program, limit_s=10.0 if code is None else HANG_LIMIT_S, folder=tmp_path)
+    assert ended.code == code
+    while runs(int(ended.output)):
+        assert time.monotonic() - began < HANG_LIMIT_S, "what it started runs on"
+        time.sleep(0.05)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there, and no zombie that waits for its parent."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 # -- tests, each file in a process of its own ------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -13,7 +15,10 @@ from typing import Any
 
 import psutil
 
-__all__ = ["Ended", "kill_tree", "run_child"]
+__all__ = ["OWN_SESSION", "Ended", "kill_tree", "run_child"]
+
+OWN_SESSION: dict[str, Any] = {} if os.name == "nt" else {"start_new_session": True}
+"""How a process is started whose children are to be found when it is gone."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,13 @@ def run_child(
     began_s = time.monotonic()
     with tempfile.TemporaryFile() as file:  # not a pipe, which what it leaves behind would hold open
         child = subprocess.Popen(
-            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+            command,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            **OWN_SESSION,
         )
         code: int | None = None
         try:
@@ -46,10 +57,13 @@ def run_child(
 
 
 def kill_tree(child: subprocess.Popen[Any]) -> None:
-    """End a process and all that it has started and that still runs."""
+    """End a process and all that it has started and that still runs; the child was started by ``OWN_SESSION``."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(child.pid)
         for one in [*process.children(recursive=True), process]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()
+    if os.name != "nt":  # what lost its parent is no child of anybody's here, but still of the session
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
     child.wait()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from course_lib.bench.gpu.sizes import BATCH_SIZE, middle
-from course_lib.bench.gpu.task import Task
+from course_lib.bench.gpu.task import FAILED, Task
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -99,7 +99,8 @@ def _add_peak(task: Task, name: str, ledger: MemoryLedger) -> None:
     peak = ledger.peak()
     task.table.add(f"peak by the ledger, {name}", [peak.total_bytes / 1e6], "MB")
     if peak.allocator_bytes is None or peak.unseen_bytes is None:
-        task.has_gpus(f"peak by the allocator, {name}", 1)
+        if task.has_gpus(f"peak by the allocator, {name}", 1):
+            task.tell(f"peak by the allocator, {name}", FAILED, "the ledger saw no tensor on the GPU")
         return
     task.table.add(f"peak by the allocator, {name}", [peak.allocator_bytes / 1e6], "MB")
     task.table.add(f"not seen by the ledger, {name}", [peak.unseen_bytes / 1e6], "MB")

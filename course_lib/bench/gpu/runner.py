@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from course_lib.bench.gpu.child import kill_tree
+from course_lib.bench.gpu.child import OWN_SESSION, kill_tree
 from course_lib.bench.gpu.record import Record, outcome_of
 from course_lib.bench.gpu.stand_ins import folders
 from course_lib.bench.gpu.steps import Step
@@ -83,6 +83,7 @@ def _run(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        **OWN_SESSION,
     )
     assert child.stdout is not None
     last: deque[str] = deque(maxlen=_LAST_LINES)
