@@ -90,7 +90,7 @@ def _as_it_came(judge: Judge) -> Judge:
 
         return dataclasses.replace(judge(held, forbidden), answer=answer)
 
-    vars(judged).update(vars(judge))
+    vars(judged).update(vars(judge), judge=judge)
     return judged
 
 
