@@ -74,8 +74,9 @@ class DistributedDataParallel(nn.Module):
 
     ``overlap=False`` starts them all at the end of backward, to see what overlap is worth. ``find_unused_parameters``
     allows backwards that miss parameters. ``average_in_float32`` sends gradients of 16 bits in 32.
-    ``broadcast_buffers`` gives all ranks the buffers of rank 0 (BatchNorm's statistics) before each forward in training
-    mode. ``state_dict()`` is that of the bare model. A copy of the wrapper averages the gradients of its own model.
+    ``broadcast_buffers`` gives all ranks the buffers of rank 0 (BatchNorm's statistics) before each forward; in an
+    evaluation without gradients, before the first one alone. ``state_dict()`` is that of the bare model. A copy of the
+    wrapper averages the gradients of its own model.
 
     Call the wrapper, then backward once: a backward without such a forward is a ``RuntimeError``. So is one with
     ``create_graph=True``. A model that differs between ranks, has a wrapper within, or has nothing to train, is a
@@ -109,6 +110,7 @@ class DistributedDataParallel(nn.Module):
         }
         check_model(me, module, (DistributedDataParallel, nn.parallel.DistributedDataParallel))
         broadcast_parameters(me, module)
+        self._buffers_differ = True  # between ranks, or may do so: whoever has the model can change them
         self._connect()
 
     def _connect(self) -> None:
@@ -126,8 +128,11 @@ class DistributedDataParallel(nn.Module):
         self._start_anew()
         if torch.is_grad_enabled():
             self._expects = "average" if self._synchronise else "local"
-        if self.broadcast_buffers and self._synchronise and self.module.training:
+        changes_buffers = self.module.training or torch.is_grad_enabled()  # or may do so
+        if self.broadcast_buffers and self._synchronise and (changes_buffers or self._buffers_differ):
             _broadcast_buffers(self.me, self.module)
+            self._buffers_differ = False
+        self._buffers_differ |= changes_buffers
         return self.module(*args, **kwargs)
 
     def _start_anew(self) -> None:
