@@ -17,6 +17,8 @@ from course_lib.parallel.tensor import (
     HeadParallelAttention,
     Region,
     RowParallelLinear,
+    SequenceParallelNorm,
+    VocabParallelEmbedding,
     split_transformer,
     vocab_parallel_cross_entropy,
 )
@@ -203,10 +205,19 @@ def test_attention_by_heads_equals_the_unsplit_one(cluster2, cluster4, num_kv_he
         ),
         (lambda me: ColumnParallelLinear(me, nn.Linear(4, 1)), "dim 0 has size 1.*2 ranks.*at least 2"),
         (lambda me: Region(me, regather=True), "regather=True needs sequence_parallel=True"),
+        (
+            lambda me: ColumnParallelLinear(me, nn.Identity()),
+            r"whole=Identity\(\) does not work: whole is a Linear",
+        ),
+        (lambda me: RowParallelLinear(me, nn.Embedding(4, 4)), "whole is a Linear"),
+        (lambda me: SequenceParallelNorm(me, nn.BatchNorm1d(4)), "whole is a LayerNorm"),
+        (lambda me: VocabParallelEmbedding(me, nn.Linear(4, 4)), "whole is an Embedding"),
+        (lambda me: HeadParallelAttention(me, nn.Linear(4, 4)), "whole is an Attention"),
+        (lambda me: split_transformer(me, nn.Linear(4, 4)), "model is a Transformer"),
     ],
 )
 def test_bad_input_gets_a_sentence(cluster2, call, message):
-    with pytest.raises(RankFailed, match=f"(?s)ValueError.*{message}"):
+    with pytest.raises(RankFailed, match=f"(?s)(ValueError|WrongKind).*{message}"):
         cluster2.call(call)
 
 
