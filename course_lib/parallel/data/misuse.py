@@ -106,6 +106,10 @@ def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
 
 
 def _description(module: nn.Module) -> list[str]:
-    """What must be the same on all ranks: all-reduces of different sizes hang, or mix up values."""
-    named = [*module.named_parameters(), *module.named_buffers()]
-    return [f"{n} {tuple(t.shape)} {t.dtype}, {'trained' if t.requires_grad else 'fixed'}" for n, t in named]
+    """What must be the same on all ranks: all-reduces of different sizes hang, other strides mix up values."""
+    described = []
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        strides = "" if tensor.is_contiguous() else f"strides {tensor.stride()}, "
+        is_trained = "trained" if tensor.requires_grad else "fixed"
+        described.append(f"{name} {tuple(tensor.shape)} {tensor.dtype}, {strides}{is_trained}")
+    return described

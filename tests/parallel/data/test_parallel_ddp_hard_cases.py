@@ -214,6 +214,36 @@ def test_gradients_are_parts_of_the_buckets_however_they_are_zeroed(two):
     assert list(two.call(memory_and_layouts)) == [(True, True)] * 2
 
 
+def strides(me) -> tuple[list, list, float, str]:
+    """Of the gradients of a model in channels_last, ours and torch's, over two backwards that add up."""
+    torch.manual_seed(me.rank)
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.Conv2d(4, 2, 1, bias=False), nn.Flatten(), nn.Linear(2, 1)
+    ).double()
+    ours, theirs = wrapped_twice(me, model.to(memory_format=torch.channels_last))
+    x = torch.randn(2, 2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(me.rank))
+    for ddp in (ours, theirs, ours, theirs):
+        ddp(x).square().sum().backward()
+    pairs = [(p.grad, q.grad) for p, q in zip(ours.parameters(), theirs.parameters(), strict=True)]
+    other = nn.Conv2d(2, 4, 3)
+    if me.rank == 1:
+        other = other.to(memory_format=torch.channels_last)
+    said = message_of(lambda: DistributedDataParallel(me, other))
+    return *([grad.stride() for grad in both] for both in zip(*pairs, strict=True)), apart(pairs), said
+
+
+def apart(pairs) -> float:
+    return max(float((a - b).abs().max()) for a, b in pairs)
+
+
+def test_gradients_keep_the_strides_of_their_parameters(two):
+    for ours, theirs, far, said in two.call(strides):
+        assert ours == theirs
+        assert ours[0] == (18, 1, 6, 2), "channels last"
+        assert far < 1e-12
+        assert "rank 1 has weight (4, 2, 3, 3) torch.float32, strides (18, 1, 6, 2), trained" in said
+
+
 # -- buffers --------------------------------------------------------------------------------------------------
 
 
