@@ -2,7 +2,8 @@
 
 The algorithm is a list of rounds (``rounds.py``), the network says how long a round takes (``network.py``); this
 file adds up. Where links inside a node are faster than links between nodes, the hierarchical form works inside
-each node first and sends between nodes what is left.
+each node first and sends between nodes what is left. Where the switch of a node can add up, an all-reduce sends the
+buffer about once and not twice.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ IN_CHANNELS = (
     "all_gather",
     "reduce_scatter",
 )  # rings without a root: each rank may be the first
+IN_SWITCH = ("all_reduce",)  # what a switch that adds makes cheaper
 HIERARCHICAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 
 
@@ -69,7 +71,9 @@ class CollectiveCost:
 def algorithms_of(collective: str) -> tuple[str, ...]:
     """Names that ``collective_cost`` takes for this collective, its usual one first."""
     names = tuple(ALGORITHMS[known("collective", collective, COLLECTIVES)])
-    return (*names, "hierarchical") if collective in HIERARCHICAL else names
+    if collective in HIERARCHICAL:
+        names = (*names, "hierarchical")
+    return (*names, "in-switch") if collective in IN_SWITCH else names
 
 
 @checked
@@ -114,6 +118,8 @@ def collective_cost(
     n = network.num_ranks
     if algorithm == "hierarchical":
         rounds = _hierarchical(collective, network, size_bytes)
+    elif algorithm == "in-switch":
+        rounds = _in_switch(network, size_bytes)
     else:
         rounds = rounds_of(collective, algorithm, n, size_bytes)
     num_channels = _num_channels(collective, algorithm, network)
@@ -199,6 +205,28 @@ def _hierarchical(collective: str, network: Network, size_bytes: float) -> tuple
     if collective == "all_gather":
         return (*between("all_gather", "ring", share_bytes), *inside("all_gather", "ring", size_bytes))
     return (*inside("reduce_scatter", "ring", size_bytes), *between("reduce_scatter", "ring", share_bytes))
+
+
+def _in_switch(network: Network, size_bytes: float) -> tuple[Round, ...]:
+    """An all-reduce that a node's switch adds up (NVLink SHARP; NCCL's algorithm NVLS): each rank has one part of n.
+
+    Each rank reads its part from all at once, and the switch hands it their sum; then it writes the sum, and the
+    switch copies it to all. So a rank sends its whole buffer for the others' parts, and one part more for its own;
+    and it receives as much. The two passes overlap, piece by piece: here, two rounds of half of everything.
+    Source: Klenk et al., "An In-Network Architecture for Accelerating Shared-Memory Multiprocessor Collectives" (2020).
+    """
+    n = network.num_ranks
+    if network.num_nodes > 1:
+        raise ValueError(
+            f"in-switch is for the ranks of one node, whose switch adds; this network has {network.num_nodes} nodes. "
+            "Use 'hierarchical' or 'ring'."
+        )
+    if n == 1:
+        return ()
+    ranks = np.arange(n)  # to whom does not matter: the switch is behind every port
+    return (
+        Round("through the switch", ranks, (ranks + 1) % n, np.full(n, size_bytes * (n + 1) / (2 * n)), 2),
+    )
 
 
 def _stretched(each: Round, factor: int) -> Round:
