@@ -172,7 +172,8 @@ def _in_words(hint: Any) -> str:
         return f"a row of values ({', '.join(map(_in_words, inner))} each)" if inner else "a row of values"
     if origin is collections.abc.Callable:
         return "a function"
-    return f"a {getattr(origin or hint, '__name__', hint)}"
+    name = str(getattr(origin or hint, "__name__", hint))
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
 
 
 def _nearest(value: object, hint: Any) -> Any:

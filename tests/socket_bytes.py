@@ -6,8 +6,10 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Iterator
 
-_ACKED_OFFSET = 120  # of tcpi_bytes_acked in struct tcp_info; tcpi_bytes_received follows it (linux/tcp.h)
+# Of tcpi_bytes_acked in struct tcp_info, which tcpi_bytes_received follows, and of tcpi_data_segs_out (linux/tcp.h)
+_ACKED_OFFSET, _PACKETS_OFFSET = 120, 156
 
 
 def socket_bytes() -> tuple[int, int]:
@@ -15,9 +17,18 @@ def socket_bytes() -> tuple[int, int]:
 
     Raises ``NotImplementedError`` outside Linux, which alone keeps this count.
     """
+    counts = [struct.unpack_from("QQ", info, _ACKED_OFFSET) for info in _infos()]
+    return sum(sent for sent, _ in counts), sum(received for _, received in counts)
+
+
+def socket_packets() -> int:
+    """Packets with data in them that this process has sent so far: a short message, or a note to the sender, is one."""
+    return sum(struct.unpack_from("I", info, _PACKETS_OFFSET)[0] for info in _infos())
+
+
+def _infos() -> Iterator[bytes]:
     if sys.platform != "linux":
         raise NotImplementedError("only Linux counts the bytes of a socket for the process that owns it")
-    sent_bytes = received_bytes = 0
     for name in os.listdir("/proc/self/fd"):
         try:
             if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
@@ -26,6 +37,4 @@ def socket_bytes() -> tuple[int, int]:
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
         except OSError:
             continue  # closed meanwhile, or no TCP socket
-        sent, received = struct.unpack_from("QQ", info, _ACKED_OFFSET)
-        sent_bytes, received_bytes = sent_bytes + sent, received_bytes + received
-    return sent_bytes, received_bytes
+        yield info

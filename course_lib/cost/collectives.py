@@ -2,7 +2,8 @@
 
 The algorithm is a list of rounds (``rounds.py``), the network says how long a round takes (``network.py``); this
 file adds up. Where links inside a node are faster than links between nodes, the hierarchical form works inside
-each node first and sends between nodes what is left.
+each node first and sends between nodes what is left. Where the switch of a node can add up, an all-reduce sends the
+buffer about once and not twice.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ from course_lib.link import Link
 __all__ = ["COLLECTIVES", "CollectiveCost", "algorithms_of", "bus_factor", "collective_cost"]
 
 COLLECTIVES = tuple(ALGORITHMS)
+IN_CHANNELS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+)  # rings without a root: each rank may be the first
+IN_SWITCH = ("all_reduce",)  # what a switch that adds makes cheaper
 HIERARCHICAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 
 
@@ -35,6 +42,7 @@ class CollectiveCost:
     messages_sent: tuple[int, ...]
     bytes_sent: tuple[float, ...]
     bytes_received: tuple[float, ...]
+    num_channels: int = 1  # rings at the same time, each of which leaves a node by another rank and port
 
     @property
     def busiest_port_bytes(self) -> float:
@@ -63,7 +71,9 @@ class CollectiveCost:
 def algorithms_of(collective: str) -> tuple[str, ...]:
     """Names that ``collective_cost`` takes for this collective, its usual one first."""
     names = tuple(ALGORITHMS[known("collective", collective, COLLECTIVES)])
-    return (*names, "hierarchical") if collective in HIERARCHICAL else names
+    if collective in HIERARCHICAL:
+        names = (*names, "hierarchical")
+    return (*names, "in-switch") if collective in IN_SWITCH else names
 
 
 @checked
@@ -92,7 +102,9 @@ def collective_cost(
     """The cost of ``collective`` over ``size_bytes`` (the whole buffer, see ``rounds.py``).
 
     ``network`` is a ``Network``, or a ``Link`` and ``num_ranks``. The default ``algorithm`` is the first of
-    ``algorithms_of(collective)``. Rooted collectives have rank 0 as root; "send" goes from rank 0 to 1.
+    ``algorithms_of(collective)``; the result says which it was. Between nodes a ring is split into as many channels as
+    a node has ports (``num_channels``), as NCCL's are; other algorithms use the ports of the ranks that send. Rooted
+    collectives have rank 0 as root; "send" goes from rank 0 to 1.
     Raises ValueError for an unknown collective or algorithm, a negative size, fewer than one rank.
 
     >>> cost = collective_cost("all_reduce", 8000, Link(latency_s=1e-6, bandwidth_bytes_per_s=1e9), num_ranks=4)
@@ -106,8 +118,13 @@ def collective_cost(
     n = network.num_ranks
     if algorithm == "hierarchical":
         rounds = _hierarchical(collective, network, size_bytes)
+    elif algorithm == "in-switch":
+        rounds = _in_switch(network, size_bytes)
     else:
         rounds = rounds_of(collective, algorithm, n, size_bytes)
+    num_channels = _num_channels(collective, algorithm, network)
+    if num_channels > 1:
+        rounds = tuple(_in_channels(each, num_channels, n // network.num_nodes) for each in rounds)
     time_s = sum(
         each.repeat * network.round_time_s(each.senders, each.receivers, each.sizes_bytes) for each in rounds
     )
@@ -125,6 +142,7 @@ def collective_cost(
         tuple(int(count) for count in messages),
         tuple(sent.tolist()),
         tuple(received.tolist()),
+        num_channels,
     )
 
 
@@ -138,6 +156,28 @@ def _network(network: Network | Link, num_ranks: int | None) -> Network:
             f"num_ranks is {num_ranks}, and this network has {network.num_ranks} ranks; leave num_ranks out."
         )
     return network
+
+
+def _num_channels(collective: str, algorithm: str, network: Network) -> int:
+    if algorithm != "ring" or collective not in IN_CHANNELS or network.num_nodes == 1:
+        return 1
+    return min(network.ports_per_node, network.num_ranks // network.num_nodes)
+
+
+def _in_channels(each: Round, num_channels: int, per_node: int) -> Round:
+    """The messages of a ring shared out among several, which pass through the ranks of a node in other orders.
+
+    Channel c enters each node at its rank c. What two ranks send each other for several channels is one message.
+    """
+
+    def shifted(ranks: np.ndarray) -> np.ndarray:
+        channels = np.arange(num_channels)[:, None]
+        return (ranks // per_node * per_node + (ranks + channels) % per_node).ravel()
+
+    n = int(max(each.senders.max(), each.receivers.max())) + 1
+    pairs, which = np.unique(shifted(each.senders) * n + shifted(each.receivers), return_inverse=True)
+    sizes_bytes = np.bincount(which, np.tile(each.sizes_bytes / num_channels, num_channels))
+    return replace(each, senders=pairs // n, receivers=pairs % n, sizes_bytes=sizes_bytes)
 
 
 def _hierarchical(collective: str, network: Network, size_bytes: float) -> tuple[Round, ...]:
@@ -165,6 +205,28 @@ def _hierarchical(collective: str, network: Network, size_bytes: float) -> tuple
     if collective == "all_gather":
         return (*between("all_gather", "ring", share_bytes), *inside("all_gather", "ring", size_bytes))
     return (*inside("reduce_scatter", "ring", size_bytes), *between("reduce_scatter", "ring", share_bytes))
+
+
+def _in_switch(network: Network, size_bytes: float) -> tuple[Round, ...]:
+    """An all-reduce that a node's switch adds up (NVLink SHARP; NCCL's algorithm NVLS): each rank has one part of n.
+
+    Each rank reads its part from all at once, and the switch hands it their sum; then it writes the sum, and the
+    switch copies it to all. So a rank sends its whole buffer for the others' parts, and one part more for its own;
+    and it receives as much. The two passes overlap, piece by piece: here, two rounds of half of everything.
+    Source: Klenk et al., "An In-Network Architecture for Accelerating Shared-Memory Multiprocessor Collectives" (2020).
+    """
+    n = network.num_ranks
+    if network.num_nodes > 1:
+        raise ValueError(
+            f"in-switch is for the ranks of one node, whose switch adds; this network has {network.num_nodes} nodes. "
+            "Use 'hierarchical' or 'ring'."
+        )
+    if n == 1:
+        return ()
+    ranks = np.arange(n)  # to whom does not matter: the switch is behind every port
+    return (
+        Round("through the switch", ranks, (ranks + 1) % n, np.full(n, size_bytes * (n + 1) / (2 * n)), 2),
+    )
 
 
 def _stretched(each: Round, factor: int) -> Round:

@@ -1,7 +1,8 @@
 """A network: which links join which ranks, and how long messages take that start together.
 
 A rank has one port each way: it can send and receive at the same time, but what it sends, it sends one after the
-other, and likewise for what it receives.
+other, and likewise for what it receives. Links between nodes have ports of their own, so what a rank sends inside its
+node and what it sends to others do not wait for each other.
 """
 
 from __future__ import annotations
@@ -101,7 +102,12 @@ class Network:
             return 0.0
         latencies_s, seconds_per_byte = self._costs
         times_s = latencies_s[senders, receivers] + sizes_bytes * seconds_per_byte[senders, receivers]
-        busiest_s = max(np.bincount(senders, times_s).max(), np.bincount(receivers, times_s).max())
+        crosses = self._node_of[senders] != self._node_of[receivers]
+        busiest_s = max(
+            np.bincount(ranks[kind], times_s[kind]).max(initial=0.0)
+            for ranks in (senders, receivers)
+            for kind in (crosses, ~crosses)
+        )
         return float(max(busiest_s, self._between_nodes_s(senders, receivers, sizes_bytes)))
 
     def _between_nodes_s(self, senders: np.ndarray, receivers: np.ndarray, sizes_bytes: np.ndarray) -> float:

@@ -123,6 +123,7 @@ def _sent(asked: Asked) -> tuple[dict[int, int], int]:
         root=asked.root,
         backend=asked.backend,
         split_bytes=asked.split_bytes,
+        is_list=asked.operator == "reduce_scatter_",
     )
     return {asked.ranks[peer]: count for peer, count in sent.sent_bytes.items()}, sent.num_messages
 

@@ -30,11 +30,13 @@ def traffic(
     root: int = 0,
     backend: str = "gloo",
     split_bytes: Sequence[int] | None = None,
+    is_list: bool = False,
 ) -> Traffic:
     """What ``rank`` of ``num_ranks`` sends in one ``operation`` on an input of ``size_bytes`` at this rank.
 
     ``size_bytes`` is the input buffer: for reduce_scatter and all_to_all the whole of it, for all_gather the rank's
     own part, for scatter and broadcast the root's. ``split_bytes`` are unequal parts of an all_to_all, by receiver.
+    ``is_list``: the input of a reduce_scatter is a list, a tensor for each rank, and not one tensor.
     """
     n = num_ranks
     if n == 1 or operation == "barrier":
@@ -42,8 +44,8 @@ def traffic(
     after = (rank + 1) % n
     if operation == "all_reduce" or (operation == "reduce_scatter" and backend == "gloo"):
         # A ring: n - 1 steps to reduce, n - 1 to gather. gloo's reduce-scatter is an all-reduce of which each rank
-        # keeps its part.
-        return Traffic({after: 2 * (n - 1) * size_bytes // n}, 2 * (n - 1))
+        # keeps its part; of a list it is one all-reduce for each of the n tensors.
+        return Traffic({after: 2 * (n - 1) * size_bytes // n}, 2 * (n - 1) * (n if is_list else 1))
     if operation == "reduce_scatter":
         return Traffic({after: (n - 1) * size_bytes // n}, n - 1)
     if operation == "all_gather":

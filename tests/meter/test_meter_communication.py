@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
-from socket_bytes import socket_bytes
+from socket_bytes import socket_bytes, socket_packets
 
 from course_lib.cluster import Cluster
 from course_lib.meter import Communication, expect, metered
@@ -121,6 +121,44 @@ def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
     ):
         for rank, (kernel, table) in enumerate(cluster4.run(measured, operation)):
             assert kernel == pytest.approx(table, rel=0.01, abs=2000), f"{operation}, rank {rank}"
+
+
+def scattered(me, as_list):
+    """Packets of a reduce-scatter, and its messages and bytes by the table."""
+    import time
+
+    from course_lib.meter.recorder import Recorder
+
+    whole, part = torch.ones(16 * me.world_size), torch.empty(16)
+
+    def reduce_scatter():
+        if as_list:
+            dist.reduce_scatter(part, list(whole.chunk(me.world_size)))
+        else:
+            flat_collective("reduce_scatter")(part, whole)
+
+    reduce_scatter()  # connections are made at the first use
+    dist.barrier()
+    time.sleep(0.02)
+    before = socket_packets()
+    with Recorder(me.rank) as recorder:
+        reduce_scatter()
+    time.sleep(0.02)
+    packets = socket_packets() - before
+    dist.barrier()
+    (call,) = recorder.calls
+    return packets, call.num_messages, sum(call.sent_bytes.values())
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_a_reduce_scatter_of_a_list_sends_an_all_reduce_for_each_part(clusters, world_size):
+    flat, listed = (clusters(world_size).call(scattered, (as_list,)) for as_list in (False, True))
+    for (packets, messages, sent), (packets_of_list, messages_of_list, sent_of_list) in zip(
+        flat, listed, strict=True
+    ):
+        assert packets_of_list / packets == pytest.approx(world_size, rel=0.25), "by the kernel's count"
+        assert messages_of_list == world_size * messages == world_size * 2 * (world_size - 1)
+        assert sent_of_list == sent
 
 
 def ddp(me):

@@ -47,7 +47,7 @@ def all_reduce(
     """
     if algorithm not in _ALGORITHMS:
         raise ValueError(f"algorithm={algorithm!r} is not known; use one of {', '.join(_ALGORITHMS)}")
-    members, add = Members.of(me, group), adder(op)
+    members, add = Members.of(me, group), adder(op, tensor.dtype)
     result = checked_out(out, tensor.shape, tensor)
     _ALGORITHMS[algorithm](members, tensor.detach().contiguous(), result, add)
     return result

@@ -64,10 +64,14 @@ class Members:
         return self.ranks.index(root)
 
 
-def adder(op: str) -> Add:
-    """How two tensors become one: "sum", "product", "max" or "min"."""
+def adder(op: str, dtype: torch.dtype) -> Add:
+    """How two tensors of ``dtype`` become one: "sum", "product", "max" or "min"."""
     if op not in _OPERATIONS:
         raise ValueError(f"op={op!r} is not known; the operations are {', '.join(_OPERATIONS)}. Use 'sum'.")
+    if dtype.is_complex and op in ("max", "min"):
+        raise ValueError(
+            f"op={op!r} does not work for {dtype}: of complex numbers none is the largest. Use 'sum' or 'product'."
+        )
     return _OPERATIONS[op]
 
 

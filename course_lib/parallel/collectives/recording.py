@@ -135,7 +135,7 @@ def _scenes() -> dict[str, _Scene]:
 
     def reduce_scatter(me: Rank, memory: torch.Tensor) -> None:
         parts = memory.tensor_split(me.world_size)
-        reduce_around(Members.of(me, None), parts, dict(enumerate(parts)), adder("sum"))
+        reduce_around(Members.of(me, None), parts, dict(enumerate(parts)), adder("sum", memory.dtype))
 
     def at_root(rank: int, place: int) -> bool:
         return rank == 0

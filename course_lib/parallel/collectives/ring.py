@@ -57,7 +57,7 @@ def reduce_scatter(
     default as even as can be. Sent by each rank: n - 1 messages, (n - 1)/n of the tensor.
     Backward, of a sum: ``all_gather`` of the gradients.
     """
-    members, add = Members.of(me, group), adder(op)
+    members, add = Members.of(me, group), adder(op, tensor.dtype)
     tensor = tensor.detach().contiguous()
     parts = tensor.split(rows(tensor, sizes, members.count))
     result = checked_out(out, parts[members.place].shape, tensor)

@@ -63,7 +63,7 @@ def reduce(
     Backward, of a sum: ``broadcast`` of the gradient from the root.
     """
     members = Members.of(me, group)
-    root_place, add = members.place_of(root), adder(op)
+    root_place, add = members.place_of(root), adder(op, tensor.dtype)
     total = checked_out(out, tensor.shape, tensor).copy_(tensor.detach())
     hand_up(members, total, add, root_place)
     return total if members.place == root_place else None

@@ -3,9 +3,10 @@
 Lesson 03, one process: ``data_parallel.py`` (nn.DataParallel taken apart), ``device_moves.py`` (its three moves and
 their way back), ``copies.py`` (bytes between devices), ``thread_race.py`` (threads against processes).
 
-Lesson 04, a process for each device: ``distributed_data_parallel.py``, ``buckets.py``, ``misuse.py`` (what goes wrong
-with a wrapper, and its sentences), ``distributed_sampler.py``, ``sync_batch_norm.py``, ``checkpoint.py``, ``drafts.py``
-(its writers), ``drift.py`` (replicas that diverge) and ``paced_layers.py`` (a model whose computing is emulated).
+Lesson 04, a process for each device: ``distributed_data_parallel.py``, ``buckets.py``, ``uneven_batches.py`` (their
+mean), ``misuse.py`` (what goes wrong with a wrapper, and its sentences), ``distributed_sampler.py``,
+``sync_batch_norm.py``, ``checkpoint.py``, ``drafts.py`` (its writers), ``drift.py`` (replicas that diverge) and
+``paced_layers.py`` (a model whose computing is emulated).
 Production code uses ``torch.nn.parallel.DistributedDataParallel``.
 """
 
@@ -33,7 +34,7 @@ _HOME_OF = {
     "find_drift": "drift",
     "fingerprints": "drift",
     "gather": "data_parallel",
-    "global_mean": "distributed_data_parallel",
+    "global_mean": "uneven_batches",
     "interpreter_lock": "thread_race",
     "load_checkpoint": "checkpoint",
     "load_on_all": "checkpoint",

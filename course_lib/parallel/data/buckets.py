@@ -30,9 +30,9 @@ FIRST_BUCKET_SIZE_BYTES = 2**20
 class Bucket:
     """Some parameters, and the flat buffer in which their gradients travel.
 
-    ``views[i]`` is the part of ``flat`` that belongs to ``parameters[i]``, in its shape. Where the dtypes agree, that
-    part *becomes* the gradient: autograd adds to it and the optimizer reads it, so the average need not be copied
-    back. A gradient that you want to keep over the next backward must be cloned.
+    ``views[i]`` is the part of ``flat`` that belongs to ``parameters[i]``, in its shape, with its strides. Where the
+    dtypes agree, that part *becomes* the gradient: autograd adds to it and the optimizer reads it, so the average need
+    not be copied back. A gradient that you want to keep over the next backward must be cloned.
     """
 
     parameters: tuple[nn.Parameter, ...]
@@ -42,7 +42,7 @@ class Bucket:
 
     def __post_init__(self) -> None:
         parts = self.flat.split([parameter.numel() for parameter in self.parameters])
-        self.views = tuple(part.view(p.shape) for part, p in zip(parts, self.parameters, strict=True))
+        self.views = tuple(_laid_out(part, p) for part, p in zip(parts, self.parameters, strict=True))
 
     @property
     def size_bytes(self) -> int:
@@ -111,6 +111,14 @@ def _bucket(parameters: Sequence[nn.Parameter], average_in_float32: bool) -> Buc
     dtype = _travels_as(parameters[0], average_in_float32)
     num_elements = sum(parameter.numel() for parameter in parameters)
     return Bucket(tuple(parameters), torch.zeros(num_elements, dtype=dtype, device=parameters[0].device))
+
+
+def _laid_out(part: Tensor, parameter: nn.Parameter) -> Tensor:
+    """``part`` in the parameter's shape, in its order of dims (channels_last, say): others are slower to add to."""
+    strides = torch.empty_like(
+        parameter, device="meta"
+    ).stride()  # the parameter's, less its gaps if it has any
+    return part.as_strided(parameter.shape, strides, part.storage_offset())
 
 
 def _travels_as(parameter: nn.Parameter, average_in_float32: bool) -> torch.dtype:

@@ -7,7 +7,7 @@ the mean loss over the whole batch. The steps, each of which works without the n
 (a) ``broadcast_parameters`` once; ``all_reduce_gradients`` after each backward, one message a gradient;
 (b) ``buckets.py``: gradients travel together in a few flat buffers, in reverse order of use;
 (c) ``DistributedDataParallel``: a bucket sets out while backward still computes the others;
-(d) the hard cases: ``no_sync``, parameters without gradient, buffers, batches of unequal size.
+(d) the hard cases: ``no_sync``, parameters without gradient, buffers; ``uneven_batches.py``: ranks with unequal parts.
 
 Source: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training" (2020). In production use
 ``torch.nn.parallel.DistributedDataParallel``, which this follows and with which its tests compare it.
@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.checks import at_least
 from course_lib.cluster import Rank
 from course_lib.parallel.data.buckets import (
     BUCKET_SIZE_BYTES,
@@ -32,9 +31,17 @@ from course_lib.parallel.data.buckets import (
     Bucket,
     assign_buckets,
 )
-from course_lib.parallel.data.misuse import UNEXPECTED, UNUSED, check_model
+from course_lib.parallel.data.misuse import (
+    NESTED,
+    REPLACED,
+    UNEXPECTED,
+    UNUSED,
+    check_gradient,
+    check_model,
+    is_within_backward,
+)
 
-__all__ = ["DistributedDataParallel", "all_reduce_gradients", "broadcast_parameters", "global_mean"]
+__all__ = ["DistributedDataParallel", "all_reduce_gradients", "broadcast_parameters"]
 
 # -- (a) the whole idea ---------------------------------------------------------------------------------------
 
@@ -74,8 +81,9 @@ class DistributedDataParallel(nn.Module):
 
     ``overlap=False`` starts them all at the end of backward, to see what overlap is worth. ``find_unused_parameters``
     allows backwards that miss parameters. ``average_in_float32`` sends gradients of 16 bits in 32.
-    ``broadcast_buffers`` gives all ranks the buffers of rank 0 (BatchNorm's statistics) before each forward in training
-    mode. ``state_dict()`` is that of the bare model. A copy of the wrapper averages the gradients of its own model.
+    ``broadcast_buffers`` gives all ranks the buffers of rank 0 (BatchNorm's statistics) before each forward; in an
+    evaluation without gradients, before the first one alone. ``state_dict()`` is that of the bare model. A copy of the
+    wrapper averages the gradients of its own model.
 
     Call the wrapper, then backward once: a backward without such a forward is a ``RuntimeError``. So is one with
     ``create_graph=True``. A model that differs between ranks, has a wrapper within, or has nothing to train, is a
@@ -109,11 +117,13 @@ class DistributedDataParallel(nn.Module):
         }
         check_model(me, module, (DistributedDataParallel, nn.parallel.DistributedDataParallel))
         broadcast_parameters(me, module)
+        self._buffers_differ = True  # between ranks, or may do so: whoever has the model can change them
         self._connect()
 
     def _connect(self) -> None:
         """Fill ``buckets``, and have every parameter call when its gradient is complete."""
         self.buckets = assign_buckets(self.module.parameters(), **self._bucket_options)
+        self._name_of = {parameter: name for name, parameter in self.module.named_parameters()}
         self._synchronise = True  # False within no_sync
         self._expects: str | None = None  # from the next backward: "average", "local", or None at all
         self._backward: int | None = None  # autograd's number of the backward that fills the buckets
@@ -126,8 +136,11 @@ class DistributedDataParallel(nn.Module):
         self._start_anew()
         if torch.is_grad_enabled():
             self._expects = "average" if self._synchronise else "local"
-        if self.broadcast_buffers and self._synchronise and self.module.training:
+        changes_buffers = self.module.training or torch.is_grad_enabled()  # or may do so
+        if self.broadcast_buffers and self._synchronise and (changes_buffers or self._buffers_differ):
             _broadcast_buffers(self.me, self.module)
+            self._buffers_differ = False
+        self._buffers_differ |= changes_buffers
         return self.module(*args, **kwargs)
 
     def _start_anew(self) -> None:
@@ -146,10 +159,11 @@ class DistributedDataParallel(nn.Module):
         if self._expects == "local" or (self._expects is None and not self._synchronise):
             return
         parameter, backward = bucket.parameters[index], torch._C._current_graph_task_id()
+        if self._backward != backward and is_within_backward():
+            raise RuntimeError(NESTED.format(names=self._names([parameter])))
         if self._expects is None or self._backward not in (None, backward):
             raise RuntimeError(UNEXPECTED.format(names=self._names([parameter])))
-        if parameter.grad is not None and parameter.grad.requires_grad:
-            raise RuntimeError("backward(create_graph=True) does not work: a mean over ranks has no graph")
+        check_gradient(self._name_of[parameter], parameter)
         if self._backward is None:  # the first gradient
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
             self._backward = backward
@@ -175,7 +189,10 @@ class DistributedDataParallel(nn.Module):
                     bucket.give_back(index)
         self._on_their_way, self._expects = [], None
         self._start_anew()
-        if missing and not self.find_unused_parameters:  # only now, so that no other rank hangs
+        # What is wrong is said only now, so that no other rank hangs.
+        if replaced := set(missing) - set(self.module.parameters()):
+            raise RuntimeError(REPLACED.format(names=self._names(replaced), rank=self.me.rank))
+        if missing and not self.find_unused_parameters:
             raise RuntimeError(UNUSED.format(names=self._names(missing), rank=self.me.rank))
 
     # -- (d) the hard cases -----------------------------------------------------------------------------------
@@ -212,10 +229,8 @@ class DistributedDataParallel(nn.Module):
         dist.all_reduce(num_users)
         return {p for p, users in zip(parameters, num_users.tolist(), strict=True) if users == 0}
 
-    def _names(self, parameters: list[nn.Parameter]) -> str:
-        return ", ".join(
-            name for name, p in self.module.named_parameters() if any(p is q for q in parameters)
-        )
+    def _names(self, parameters: Collection[nn.Parameter]) -> str:
+        return ", ".join(name for parameter, name in self._name_of.items() if parameter in set(parameters))
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         return self.module.state_dict(*args, **kwargs)
@@ -238,7 +253,7 @@ class DistributedDataParallel(nn.Module):
         self._connect()  # copies of parameters come without hooks
 
 
-_OF_CONNECT = ("buckets", "_synchronise", "_expects", "_backward", "_on_their_way")
+_OF_CONNECT = ("buckets", "_name_of", "_synchronise", "_expects", "_backward", "_on_their_way")
 
 
 def _hook(
@@ -268,19 +283,3 @@ def _broadcast_buffers(me: Rank, module: nn.Module) -> None:
             for buffer, part in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
                 # .data: an earlier forward that still waits for its backward need not fear this change
                 buffer.data.copy_(part.view(buffer.shape))
-
-
-def global_mean(me: Rank, loss_sum: Tensor, num_items: int | Tensor) -> Tensor:
-    """The loss to call backward on when ranks hold different numbers of items.
-
-    loss_sum: (), the sum (not the mean) of the losses of this rank's ``num_items`` items, 0 of them allowed. Returns
-    loss_sum * n / (items of all n ranks). Averaged over ranks, its gradients are those of the mean over the whole
-    batch, and so are its values. ``ValueError`` for fewer than 0 items, and where no rank has any.
-    """
-    count = num_items.item() if isinstance(num_items, Tensor) else num_items
-    at_least(0, num_items=count)
-    total = torch.tensor(count, device=me.device)
-    dist.all_reduce(total)
-    if total == 0:
-        raise ValueError("num_items is 0 on every rank; at least one rank needs an item")
-    return loss_sum * (me.world_size / total.item())

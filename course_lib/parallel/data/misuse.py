@@ -6,15 +6,27 @@ asked of all ranks first, and then all of them say it.
 
 from __future__ import annotations
 
+import sys
 from itertools import zip_longest
+from types import FrameType
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
+from torch.autograd.function import BackwardCFunction
 
 from course_lib.cluster import Rank
 
-__all__ = ["UNEXPECTED", "UNUSED", "check_model"]
+__all__ = [
+    "NESTED",
+    "REPLACED",
+    "UNEXPECTED",
+    "UNUSED",
+    "check_gradient",
+    "check_model",
+    "is_within_backward",
+]
 
 UNEXPECTED = (
     "a gradient of {names} came without a forward of this wrapper before it, so it would be this rank's alone. "
@@ -26,6 +38,16 @@ UNUSED = (
     "on rank {rank} this backward gave no gradient to {names}; the mean counts it as zero. If the loss is not meant "
     "to depend on every parameter in every step, wrap the model with find_unused_parameters=True; what is never "
     "trained, freeze by requires_grad_(False) before wrapping."
+)
+
+NESTED = (
+    "a gradient of {names} came from a backward within a backward, as checkpointing with use_reentrant=True runs it: "
+    "when such a backward ends, nothing tells whether the outer one goes on. Use "
+    "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)."
+)
+REPLACED = (
+    "on rank {rank} {names} was replaced after the model was wrapped; what stands there now is averaged with no other "
+    "rank's. Change values in place, as load_state_dict does, or wrap the model again after the change."
 )
 
 
@@ -47,13 +69,35 @@ def check_model(me: Rank, module: nn.Module, wrappers: tuple[type[nn.Module], ..
                 )
 
 
+def check_gradient(name: str, parameter: nn.Parameter) -> None:
+    """Raise ``RuntimeError`` for a gradient that has no place in a flat buffer."""
+    if parameter.grad is None:
+        return
+    if parameter.grad.requires_grad:
+        raise RuntimeError("backward(create_graph=True) does not work: a mean over ranks has no graph")
+    if parameter.grad.layout != torch.strided:
+        raise RuntimeError(
+            f"the gradient of {name} is sparse, and buckets are dense: ask for a dense one (sparse=False)"
+        )
+
+
+def is_within_backward() -> bool:
+    """Asked in a hook of autograd: whether the backward that calls it was itself called by one."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not BackwardCFunction.apply.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
 def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
     """Why this rank's model cannot be wrapped; "" if it can."""
     if not any(parameter.requires_grad for parameter in module.parameters()):
         return "no parameter of this model requires a gradient: there is nothing to average"
     for name, part in module.named_modules():
+        which = f"{name!r} of this model" if name else "this model"
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse and part.weight.requires_grad:
+            return f"{which} gives sparse gradients, and buckets are dense: make it with sparse=False"
         if isinstance(part, wrappers):
-            which = f"{name!r} of this model" if name else "this model"
             return (
                 f"{which} is a DistributedDataParallel already. Two wrappers would average the same gradients in "
                 "turns, each while the other fills them: wrap the outer model alone"
@@ -62,6 +106,10 @@ def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
 
 
 def _description(module: nn.Module) -> list[str]:
-    """What must be the same on all ranks: all-reduces of different sizes hang, or mix up values."""
-    named = [*module.named_parameters(), *module.named_buffers()]
-    return [f"{n} {tuple(t.shape)} {t.dtype}, {'trained' if t.requires_grad else 'fixed'}" for n, t in named]
+    """What must be the same on all ranks: all-reduces of different sizes hang, other strides mix up values."""
+    described = []
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        strides = "" if tensor.is_contiguous() else f"strides {tensor.stride()}, "
+        is_trained = "trained" if tensor.requires_grad else "fixed"
+        described.append(f"{name} {tuple(tensor.shape)} {tensor.dtype}, {strides}{is_trained}")
+    return described

@@ -9,6 +9,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.checked import checked
 from course_lib.checks import nearest_multiple
 from course_lib.cluster import Rank
 from course_lib.models.transformer import Attention
@@ -20,6 +21,7 @@ from course_lib.parallel.tensor.region import Region
 __all__ = ["HeadParallelAttention"]
 
 
+@checked
 class HeadParallelAttention(nn.Module):
     """Causal attention over this rank's heads: (B, T, D) -> (B, T, D).
 

@@ -83,7 +83,7 @@ def _start_input_grad(ctx: Any, rows: list[Tensor], weights: list[Tensor], shape
     grad_x = rows[0] @ weights[0]
     for grad, weight in zip(rows[1:], weights[1:], strict=True):
         grad_x.addmm_(grad, weight)
-    grad_x = grad_x.view(*shape[:-1], -1)  # (..., T, D)
+    grad_x = grad_x.view(*shape[:-1], weights[0].size(1))  # (..., T, D)
     if ctx.members.count == 1:
         return lambda: grad_x
     if ctx.region.sequence_parallel:

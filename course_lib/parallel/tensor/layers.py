@@ -21,6 +21,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.checked import checked
 from course_lib.checks import nearest_multiple
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives.members import split_sizes
@@ -32,6 +33,7 @@ from course_lib.parallel.tensor.region import Region
 __all__ = ["ColumnParallelLinear", "RowParallelLinear", "SequenceParallelNorm", "own_slice"]
 
 
+@checked
 class ColumnParallelLinear(nn.Module):
     """This rank computes some of the outputs: (..., T, in) -> (..., T, out/n).
 
@@ -72,6 +74,7 @@ class ColumnParallelLinear(nn.Module):
         return f"{self.in_features} -> {self.weight.size(0)} of {self.out_features}"
 
 
+@checked
 class RowParallelLinear(nn.Module):
     """This rank has some of the inputs: (..., T, in/n) -> (..., T, out), the same on all ranks.
 
@@ -113,6 +116,7 @@ class RowParallelLinear(nn.Module):
         return f"{self.weight.size(1)} of {self.in_features} -> {self.out_features}"
 
 
+@checked
 class SequenceParallelNorm(nn.Module):
     """A LayerNorm over this rank's positions: (..., T/n, D) -> same. The parameters are the same on all ranks.
 

@@ -23,6 +23,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from course_lib.checked import checked
 from course_lib.cluster import Rank
 from course_lib.models.transformer import Embedding, Transformer, TransformerBlock, position_numbers
 from course_lib.parallel.tensor.attention import HeadParallelAttention
@@ -39,6 +40,7 @@ from course_lib.parallel.tensor.vocabulary import VocabParallelEmbedding
 __all__ = ["ParallelStem", "split_block", "split_transformer"]
 
 
+@checked
 def split_transformer(
     me: Rank,
     model: Transformer,
@@ -71,6 +73,7 @@ def split_transformer(
     return model.to(me.device)
 
 
+@checked
 def split_block(
     me: Rank,
     block: TransformerBlock,

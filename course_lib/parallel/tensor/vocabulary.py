@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from course_lib.checked import checked
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives import all_gather, split_sizes
 from course_lib.parallel.collectives.dim_collectives import start_all_reduce
@@ -31,6 +32,7 @@ __all__ = ["VocabParallelEmbedding", "gather_logits", "vocab_parallel_cross_entr
 _REDUCTIONS = ("mean", "sum", "none")
 
 
+@checked
 class VocabParallelEmbedding(nn.Module):
     """Token numbers in, vectors out, each rank knowing some of the tokens: (B, T) int64 -> (B, T, D).
 

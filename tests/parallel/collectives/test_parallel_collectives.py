@@ -403,6 +403,10 @@ def test_each_backward_is_the_one_that_the_docstring_names(clusters, world_size)
     [
         (lambda me: ours.broadcast(me, torch.ones(2), root=7), "root=7 takes no part.*nearest is 1"),
         (lambda me: ours.all_reduce(me, torch.ones(2), op="mean"), "op='mean' is not known.*Use 'sum'"),
+        (lambda me: ours.all_reduce(me, torch.ones(2) * 1j, op="max"), "complex64.*none is the largest.*'sum'"),
+        (lambda me: ours.all_reduce(me, torch.ones(2) * 1j, op="max", algorithm="tree"), "complex64.*none is"),
+        (lambda me: ours.reduce_scatter(me, torch.ones(2) * 1j, op="min"), "complex64.*none is the largest.*'product'"),
+        (lambda me: ours.reduce(me, torch.ones(2) * 1j, op="min"), "complex64.*none is the largest.*'product'"),
         (lambda me: ours.all_reduce(me, torch.ones(2), algorithm="star"), "algorithm='star'.*ring"),
         (lambda me: ours.all_reduce(me, torch.ones(2), out=torch.ones(3)), r"out is \(3,\).*the result is \(2,\)"),
         (lambda me: ours.reduce_scatter(me, torch.tensor(1.0)), r"no rows to deal out; give tensor.reshape\(1\)"),
@@ -415,8 +419,9 @@ def test_each_backward_is_the_one_that_the_docstring_names(clusters, world_size)
     ],
 )  # fmt: skip
 def test_bad_input_gets_a_sentence(clusters, call, message):
-    with pytest.raises(RankFailed, match=f"(?s)ValueError.*{message}"):
+    with pytest.raises(RankFailed, match=f"(?s)ValueError.*{message}") as failed:
         clusters(2).call(call)
+    assert "broken" not in str(failed.value), "every rank says it by itself"
 
 
 # -- on a GPU -------------------------------------------------------------------------------------------------

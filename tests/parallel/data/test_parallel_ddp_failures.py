@@ -7,6 +7,7 @@ import torch
 from ddp_cases import Branches, gradients, message_of, wrapped_twice, x_of
 from planted import Fails
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from course_lib.cluster import RankFailed
 from course_lib.parallel.data import DistributedDataParallel, global_mean
@@ -113,3 +114,83 @@ def test_a_model_can_be_wrapped_anew_and_outlives_its_wrapper(two):
     (averaged, alone), (averaged_1, alone_1) = two.call(wrapped_again)
     assert averaged == averaged_1
     assert alone != alone_1
+
+
+class Checkpointed(nn.Module):
+    """Two layers, the first or the second of them under checkpointing."""
+
+    def __init__(self, first: bool) -> None:
+        super().__init__()
+        self.a, self.b, self.first = nn.Linear(3, 3).double(), nn.Linear(3, 3).double(), first
+
+    def forward(self, x, use_reentrant):
+        def again(layer, x):
+            return checkpoint(layer, x, use_reentrant=use_reentrant)
+
+        x = x.requires_grad_()
+        return self.b(again(self.a, x)) if self.first else again(self.b, self.a(x))
+
+
+def reentrant(me, first: bool, find_unused: bool) -> tuple[str, list, list]:
+    ours, theirs = wrapped_twice(me, Checkpointed(first), find_unused_parameters=find_unused)
+    said = message_of(lambda: ours(x_of(me), use_reentrant=True).square().sum().backward())
+    for ddp in (ours, theirs):
+        ddp.zero_grad()
+        ddp(x_of(me), use_reentrant=False).square().sum().backward()
+    return said, gradients(ours), gradients(theirs)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("find_unused", [True, False])
+def test_reentrant_checkpointing_is_told_as_what_it_is(two, first, find_unused):
+    for said, ours, theirs in two.call(reentrant, (first, find_unused)):
+        assert "backward within a backward" in said
+        assert "use_reentrant=False" in said
+        for a, b in zip(ours, theirs, strict=True):
+            assert torch.allclose(torch.tensor(a), torch.tensor(b), atol=1e-12)  # and the next step is clean
+
+
+def sparse(me) -> dict[str, str]:
+    """Sparse gradients by a layer that says so, in time; and by a function, when they come."""
+    layer = nn.Sequential(nn.Embedding(4, 3, sparse=True), nn.Linear(3, 3))
+    said = {"layer": message_of(lambda: DistributedDataParallel(me, layer))}
+    layer[0].sparse = False
+    ddp = DistributedDataParallel(me, layer)
+    layer[0].sparse = True
+    tokens = torch.tensor([1, 2])
+    said["later"] = message_of(lambda: ddp(tokens).sum().backward())
+    layer[0].sparse = False
+    ddp.zero_grad()
+    said["clean"] = message_of(lambda: ddp(tokens).sum().backward())
+    frozen = nn.Sequential(nn.Embedding(4, 3, sparse=True).requires_grad_(False), nn.Linear(3, 3))
+    said["frozen"] = message_of(lambda: DistributedDataParallel(me, frozen)(tokens).sum().backward())
+    return said
+
+
+def test_sparse_gradients_are_refused_by_name_on_every_rank(two):
+    for said in two.call(sparse):
+        assert "'0' of this model gives sparse gradients" in said["layer"]
+        assert "sparse=False" in said["layer"]
+        assert "the gradient of 0.weight is sparse" in said["later"]
+        assert said["clean"] == said["frozen"] == "nothing was raised"
+
+
+def replaced(me, find_unused: bool) -> tuple[str, str]:
+    def backward_of(ddp) -> str:
+        return message_of(lambda: ddp(x_of(me), "abc").square().sum().backward())
+
+    ddp = DistributedDataParallel(me, Branches(), find_unused_parameters=find_unused)
+    model = ddp.module
+    model.b.weight = nn.Parameter(model.b.weight.detach().clone())
+    said = backward_of(ddp)
+    del ddp
+    again = DistributedDataParallel(me, model, find_unused_parameters=find_unused)
+    return said, backward_of(again)
+
+
+@pytest.mark.parametrize("find_unused", [True, False])
+def test_a_parameter_replaced_after_wrapping_is_told_by_name(two, find_unused):
+    for said, again in two.call(replaced, (find_unused,)):
+        assert "b.weight was replaced after the model was wrapped" in said
+        assert "wrap the model again" in said
+        assert again == "nothing was raised"

@@ -214,31 +214,105 @@ def test_gradients_are_parts_of_the_buckets_however_they_are_zeroed(two):
     assert list(two.call(memory_and_layouts)) == [(True, True)] * 2
 
 
+def strides(me) -> tuple[list, list, float, str]:
+    """Of the gradients of a model in channels_last, ours and torch's, over two backwards that add up."""
+    torch.manual_seed(me.rank)
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.Conv2d(4, 2, 1, bias=False), nn.Flatten(), nn.Linear(2, 1)
+    ).double()
+    ours, theirs = wrapped_twice(me, model.to(memory_format=torch.channels_last))
+    x = torch.randn(2, 2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(me.rank))
+    for ddp in (ours, theirs, ours, theirs):
+        ddp(x).square().sum().backward()
+    pairs = [(p.grad, q.grad) for p, q in zip(ours.parameters(), theirs.parameters(), strict=True)]
+    other = nn.Conv2d(2, 4, 3)
+    if me.rank == 1:
+        other = other.to(memory_format=torch.channels_last)
+    said = message_of(lambda: DistributedDataParallel(me, other))
+    return *([grad.stride() for grad in both] for both in zip(*pairs, strict=True)), apart(pairs), said
+
+
+def apart(pairs) -> float:
+    return max(float((a - b).abs().max()) for a, b in pairs)
+
+
+def test_gradients_keep_the_strides_of_their_parameters(two):
+    for ours, theirs, far, said in two.call(strides):
+        assert ours == theirs
+        assert ours[0] == (18, 1, 6, 2), "channels last"
+        assert far < 1e-12
+        assert "rank 1 has weight (4, 2, 3, 3) torch.float32, strides (18, 1, 6, 2), trained" in said
+
+
 # -- buffers --------------------------------------------------------------------------------------------------
 
 
-def means_of(me, broadcast_buffers: bool) -> list[bool]:
-    """Whether this rank's running mean is that of rank 0 after a training step, its next forward, and eval mode."""
+def means_of(me, broadcast_buffers: bool) -> dict[str, bool]:
+    """Whether this rank's running mean is that of rank 0 after a training step, in eval mode, and so on."""
     ddp = DistributedDataParallel(me, nn.BatchNorm1d(3).double(), broadcast_buffers=broadcast_buffers)
-    at_zero = []
+    same = {}
 
-    def look() -> None:
+    def look(when: str) -> None:
         everywhere = [None] * me.world_size
         torch.distributed.all_gather_object(everywhere, ddp.module.running_mean.tolist())
-        at_zero.append(everywhere[0] == everywhere[1])
+        same[when] = everywhere[0] == everywhere[1]
 
     first = ddp(x_of(me, 0))
-    look()
-    ddp.eval()(x_of(me, 1))
-    look()
-    ddp.train()
+    look("after a forward")
     ddp.module.momentum = 0.0  # the next forward shows what was broadcast before it
     second = ddp(x_of(me, 2))
-    look()
+    look("before the next")
     (first + second).sum().backward()  # the broadcast in between has not spoilt the first forward
-    return at_zero
+    ddp.module.momentum = 0.1
+    with ddp.no_sync():
+        ddp(x_of(me, 3)).sum().backward()
+        look("within no_sync")
+        with torch.no_grad():
+            ddp.eval()(x_of(me, 3))
+        look("eval within no_sync")
+    with torch.no_grad():
+        ddp(x_of(me, 4))
+    look("eval")
+    return same
 
 
-def test_buffers_come_from_rank_0_before_each_forward_in_training_mode(two):
-    assert list(two.call(means_of, (True,))) == [[False, False, True]] * 2
-    assert list(two.call(means_of, (False,))) == [[False, False, False]] * 2
+def test_buffers_come_from_rank_0_before_a_forward_that_could_use_others(two):
+    with_them = two.call(means_of, (True,))
+    assert (
+        list(with_them)
+        == [
+            {
+                "after a forward": False,
+                "before the next": True,
+                "within no_sync": False,
+                "eval within no_sync": False,
+                "eval": True,
+            }
+        ]
+        * 2
+    )
+    for same in two.call(means_of, (False,)):
+        assert not any(same.values())
+
+
+def evaluated(me) -> tuple[list, list, list]:
+    """Eval mode after a step of training, ours and torch's, with and without a graph; and its messages."""
+    from course_lib.meter.recorder import Recorder
+
+    ours, theirs = wrapped_twice(me, nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).double())
+    outputs = []
+    for ddp in (ours, theirs):
+        ddp(x_of(me, 0)).square().sum().backward()
+        ddp.eval()
+        with Recorder(me.rank) as recorder, torch.no_grad():
+            outputs.append([ddp(x_of(me, seed)).tolist() for seed in (1, 2)])
+        if ddp is ours:
+            numbers = [call.operation for call in recorder.calls]
+        outputs[-1].append(ddp(x_of(me, 3)).tolist())
+    return *outputs, numbers
+
+
+def test_eval_mode_uses_the_buffers_of_rank_0_as_under_torch(two):
+    for ours, theirs, sent in two.call(evaluated):
+        assert torch.allclose(torch.tensor(ours), torch.tensor(theirs), atol=1e-12)
+        assert sent == ["broadcast"] * 2, "of two dtypes, before the first forward alone"

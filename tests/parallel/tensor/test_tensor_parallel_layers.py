@@ -10,9 +10,18 @@ from torch._C._distributed_c10d import Work
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.cluster import Rank, RankFailed
-from course_lib.models import TransformerConfig
+from course_lib.models import Transformer, TransformerConfig
 from course_lib.models.transformer import Attention
-from course_lib.parallel.tensor import ColumnParallelLinear, HeadParallelAttention, Region, RowParallelLinear
+from course_lib.parallel.tensor import (
+    ColumnParallelLinear,
+    HeadParallelAttention,
+    Region,
+    RowParallelLinear,
+    SequenceParallelNorm,
+    VocabParallelEmbedding,
+    split_transformer,
+    vocab_parallel_cross_entropy,
+)
 
 B, T, D = 2, 8, 12
 
@@ -196,8 +205,60 @@ def test_attention_by_heads_equals_the_unsplit_one(cluster2, cluster4, num_kv_he
         ),
         (lambda me: ColumnParallelLinear(me, nn.Linear(4, 1)), "dim 0 has size 1.*2 ranks.*at least 2"),
         (lambda me: Region(me, regather=True), "regather=True needs sequence_parallel=True"),
+        (
+            lambda me: ColumnParallelLinear(me, nn.Identity()),
+            r"whole=Identity\(\) does not work: whole is a Linear",
+        ),
+        (lambda me: RowParallelLinear(me, nn.Embedding(4, 4)), "whole is a Linear"),
+        (lambda me: SequenceParallelNorm(me, nn.BatchNorm1d(4)), "whole is a LayerNorm"),
+        (lambda me: VocabParallelEmbedding(me, nn.Linear(4, 4)), "whole is an Embedding"),
+        (lambda me: HeadParallelAttention(me, nn.Linear(4, 4)), "whole is an Attention"),
+        (lambda me: split_transformer(me, nn.Linear(4, 4)), "model is a Transformer"),
     ],
 )
 def test_bad_input_gets_a_sentence(cluster2, call, message):
-    with pytest.raises(RankFailed, match=f"(?s)ValueError.*{message}"):
+    with pytest.raises(RankFailed, match=f"(?s)(ValueError|WrongKind).*{message}"):
         cluster2.call(call)
+
+
+# -- nothing to compute ---------------------------------------------------------------------------------------
+
+
+def nothing(me: Rank, shape: tuple, way: dict) -> list:
+    """A batch of nothing, or one vector, through columns and rows, and attention: shapes, and gradients of zero."""
+    torch.manual_seed(0)
+    up, down = nn.Linear(D, 8).double(), nn.Linear(8, D).double()
+    first = ColumnParallelLinear(me, up, **way)
+    second = RowParallelLinear(me, down, sequence_parallel="sequence_parallel" in way)
+    x = torch.zeros(shape, dtype=torch.float64).requires_grad_()
+    y = second(torch.relu(first(x)))
+    if len(shape) == 3:
+        whole = Attention(TransformerConfig(width=D, num_heads=4)).double()
+        y = HeadParallelAttention(me, whole, **way)(y)
+    y.sum().backward()
+    return [tuple(y.shape), tuple(x.grad.shape), float(first.weight.grad.abs().max())]
+
+
+@pytest.mark.parametrize(
+    "way", [{}, {"sequence_parallel": True}, {"sequence_parallel": True, "regather": True}]
+)
+def test_an_empty_batch_passes_and_leaves_gradients_of_zero(cluster2, way):
+    shapes = [(0, T // 2, D), (B, 0, D), (0, D)] if way else [(0, T, D), (B, 0, D), (0, D), (D,)]
+    for shape in shapes:
+        assert list(cluster2.call(nothing, (shape, way))) == [[shape, shape, 0.0]] * 2
+
+
+def no_tokens(me: Rank, way: dict) -> list:
+    model = Transformer(
+        TransformerConfig(vocab_size=13, context_length=T, width=D, num_heads=4, num_layers=1)
+    )
+    model = split_transformer(me, model, **way)
+    tokens = torch.empty(0, T, dtype=torch.int64)
+    loss = vocab_parallel_cross_entropy(me, model(tokens), tokens, vocab_size=13, reduction="sum")
+    loss.backward()
+    return [loss.item(), all(float(p.grad.abs().sum()) == 0 for p in model.parameters())]
+
+
+@pytest.mark.parametrize("way", [{}, {"sequence_parallel": True}])
+def test_a_split_transformer_takes_an_empty_batch(cluster2, way):
+    assert list(cluster2.call(no_tokens, (way,))) == [[0.0, True]] * 2
