@@ -58,6 +58,7 @@ def pipeline_peak_in_flight(
     """For each rank the most micro-batches that it has in flight; each counts once for each of its stages.
 
     With several stages a rank, a stage is a smaller piece of the model and its activations are as much smaller.
+    Where ZB-V is searched for, with fewer than 2p - 1 micro-batches, this is what it may have at most.
     """
     p, m, v = (
         num_ranks,
@@ -73,7 +74,7 @@ def pipeline_peak_in_flight(
         "looped_bfs": lambda rank: v * m,
         "zb_h1": lambda rank: p,
         "zb_h2": lambda rank: 2 * p - 1,
-        "zb_v": lambda rank: min(2 * p, m + 1 + rank),
+        "zb_v": lambda rank: 2 * p,
     }
     return tuple(min(peaks[kind](rank), v * m) for rank in range(p))
 
