@@ -242,6 +242,14 @@ LEGAL: dict[str, dict[str, Any]] = {
     "schedules.placement": {"num_ranks": 2, "num_virtual_stages": 2, "style": "loop"},
     "schedules.to_csv": {"schedule": SCHEDULE},
     "schedules.validate": {"schedule": SCHEDULE, "max_in_flight": 2},
+    "schedules.zero_bubble_auto": {
+        "num_ranks": 2,
+        "num_micro_batches": 2,
+        "max_in_flight": 2,
+        "times": StageTimes(1.0, 1.0, 1.0),
+        "message_s": 0.1,
+        "weight_share": 0.5,
+    },
     "schedules.virtual_stages_of": {"kind": "interleaved", "num_virtual_stages": 2},
     **{
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2}

@@ -27,7 +27,7 @@ def pipeline_idle_share(
 
     ``times`` are those of all that a rank holds; only the zero bubble schedules depend on them. Raises ValueError
     where the formula does not hold: ZB-H1 needs ``m >= p`` and a W that is no longer than F and I, ZB-H2 the same and
-    ``m >= 2p - 1``, ZB-V needs ``m >= 2p - 1`` and F, I and W of equal time.
+    ``m >= 2p - 1``, ZB-V needs ``m >= 2p - 1`` and F, I and W of equal time, ZB-1p and ZB-2p ``m >= p`` and the same.
     """
     p, m, v = (
         num_ranks,
@@ -44,6 +44,9 @@ def pipeline_idle_share(
     elif kind == "zb_h2":  # the first term is that later ranks start later, the second the paper's
         _holds("ZB-H2", m >= 2 * p - 1 and w <= min(f, i), "m >= 2p - 1 and a W no longer than F and I")
         wait_s = (p - 1) * max(f, f + i - 2 * w)
+    elif kind in ("zb_1p", "zb_2p"):  # equal times leave ZB-2p the stagger alone, and that is as long
+        _holds(SCHEDULES[kind].title, m >= p and f == i == w, "m >= p and F, I and W of equal time")
+        wait_s = (p - 1) * f
     elif kind == "zb_v":
         _holds("ZB-V", m >= 2 * p - 1 and f == i == w, "m >= 2p - 1 and F, I and W of equal time")
         wait_s = (p - 1) * f / 2  # only because later ranks start later
@@ -58,6 +61,8 @@ def pipeline_peak_in_flight(
     """For each rank the most micro-batches that it has in flight; each counts once for each of its stages.
 
     With several stages a rank, a stage is a smaller piece of the model and its activations are as much smaller.
+    Where a schedule is searched for (ZB-1p, ZB-2p; ZB-V of fewer than 2p - 1 micro-batches), this is what it may have
+    at most.
     """
     p, m, v = (
         num_ranks,
@@ -73,7 +78,9 @@ def pipeline_peak_in_flight(
         "looped_bfs": lambda rank: v * m,
         "zb_h1": lambda rank: p,
         "zb_h2": lambda rank: 2 * p - 1,
-        "zb_v": lambda rank: min(2 * p, m + 1 + rank),
+        "zb_1p": lambda rank: p,
+        "zb_2p": lambda rank: 2 * p,
+        "zb_v": lambda rank: 2 * p,
     }
     return tuple(min(peaks[kind](rank), v * m) for rank in range(p))
 

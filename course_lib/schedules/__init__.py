@@ -1,10 +1,10 @@
 """Pipeline schedules as data: who runs which action in which order. The runtime and the cost model both stand on it.
 
 Read ``action.py`` (one cell), ``table.py`` (the schedule), ``dependencies.py`` (what waits for what),
-``validation.py`` (what is wrong with one) and ``published.py``, then ``zero_bubble.py`` and ``zb_v.py``.
-``text.py`` reads what a person types, ``in_flight.py`` counts activations, ``stage_times.py`` and ``trace.py`` are how
-long actions take and when they ran. ``course_lib.cost.simulate`` predicts a schedule, ``course_lib.parallel.pipeline``
-runs it. Lesson 07.
+``validation.py`` (what is wrong with one) and ``published.py``, then ``zero_bubble.py``, ``zb_auto.py`` and
+``zb_v.py``. ``text.py`` reads what a person types, ``in_flight.py`` counts activations, ``stage_times.py`` and
+``trace.py`` are how long actions take and when they ran. ``course_lib.cost.simulate`` predicts a schedule,
+``course_lib.parallel.pipeline`` runs it. Lesson 07.
 
 Names load when they are first used; none of them needs torch.
 """
@@ -44,6 +44,7 @@ _HOME_OF = {
     "to_csv": "text",
     "validate": "validation",
     "virtual_stages_of": "published",
+    "zero_bubble_auto": "zb_auto",
     "zero_bubble_h1": "zero_bubble",
     "zero_bubble_h2": "zero_bubble",
     "zero_bubble_v": "zb_v",

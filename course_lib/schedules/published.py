@@ -17,6 +17,7 @@ from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.schedules.action import Action
 from course_lib.schedules.table import Schedule, check_counts, placement
+from course_lib.schedules.zb_auto import zero_bubble_auto
 from course_lib.schedules.zb_v import zero_bubble_v
 from course_lib.schedules.zero_bubble import zero_bubble_h1, zero_bubble_h2
 
@@ -136,6 +137,8 @@ SCHEDULES = {
     "looped_bfs": ScheduleKind("looped BFS", looped_bfs, virtual_stages="any"),
     "zb_h1": ScheduleKind("ZB-H1", lambda p, m, v: zero_bubble_h1(p, m)),
     "zb_h2": ScheduleKind("ZB-H2", lambda p, m, v: zero_bubble_h2(p, m)),
+    "zb_1p": ScheduleKind("ZB-1p", lambda p, m, v: zero_bubble_auto(p, m, p)),
+    "zb_2p": ScheduleKind("ZB-2p", lambda p, m, v: zero_bubble_auto(p, m, 2 * p)),
     "zb_v": ScheduleKind("ZB-V", lambda p, m, v: zero_bubble_v(p, m), virtual_stages="two"),
 }
 

@@ -30,7 +30,7 @@ GRID = [
     for m in (1, 2, 3, 4, 5, 8, 11)
     for v in ((1, 2, 3) if known.virtual_stages == "any" else (None,))
 ]
-LIKE_ZB_H1 = ("zb_h2",)  # in all that a judge looks at
+LIKE_ZB_H1 = ("zb_h2", "zb_1p", "zb_2p")  # in all that a judge looks at
 A = Action
 
 

@@ -102,9 +102,8 @@ def all_cases(me, kind, optimizer):
     return found
 
 
-ON_RANKS = {
-    "zb_h2": [3]
-}  # the others on 1 to 4; for what the runtime has met in another schedule, one number will do
+# The others run on 1 to 4 ranks; for what the runtime has met in another schedule, one number will do.
+ON_RANKS = {"zb_h2": [3], "zb_1p": [2], "zb_2p": [3]}
 
 
 @pytest.mark.parametrize(

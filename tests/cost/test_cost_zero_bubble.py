@@ -1,0 +1,84 @@
+"""Zero bubble schedules in the simulator: the paper's formula for ZB-H2, and what its heuristic comes to."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from published_pipelines import PUBLISHED
+
+from course_lib.cost.pipeline import simulate
+from course_lib.link import Link
+from course_lib.schedules import validate, zero_bubble_auto, zero_bubble_h2
+from course_lib.schedules.stage_times import StageTimes
+
+ONE = StageTimes(1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(("p", "m", "f", "i", "w"), [row[:5] for row in PUBLISHED])
+def test_zb_h2_waits_as_long_as_the_papers_formula_says(p, m, f, i, w):
+    """Section 2 of the same paper, its B being our I: (p - 1) (T_F + T_B - 2 T_W); with equal times nothing at all."""
+    plan, left = simulate(zero_bubble_h2(p, m), StageTimes(f, i, w)), (p - 1) * (f + i - 2 * w)
+    assert plan.bubble_rate == pytest.approx(left / (m * (f + i + w) + left))
+    assert simulate(zero_bubble_h2(p, m), ONE).bubble_rate == pytest.approx(0)
+    assert set(plan.peak_in_flight) == {2 * p - 1}
+
+
+# Of the four rows above: the share of activations that W needs, 32 / (34 + 5 a s / h), and what the heuristic of the
+# same paper comes to here, with the memory of p micro-batches on a rank, and of 2p.
+SEARCHED = [
+    (32 / (34 + 5 * 32 / 3), 0.1585, 0.0433),
+    (32 / (34 + 5 * 32 / 3), 0.1242, 0.0039),
+    (32 / (34 + 5 * 8), 0.1323, 0.0029),
+    (32 / (34 + 5 * 8), 0.1397, 0.0066),
+]
+
+
+@pytest.mark.parametrize(("row", "share", "r_1p", "r_2p"), [(i, *found) for i, found in enumerate(SEARCHED)])
+def test_a_search_reaches_zb_h1_with_its_memory_and_passes_zb_h2_with_twice_as_much(row, share, r_1p, r_2p):
+    p, m, f, i, w, message, *_, r_h1, _ = PUBLISHED[row]
+    times, link = StageTimes(f, i, w), Link(message, float("inf"))
+
+    def rate(max_in_flight: int, weight_share: float) -> float:
+        made = zero_bubble_auto(
+            p, m, max_in_flight, times=times, message_s=message, weight_share=weight_share
+        )
+        if weight_share == 1:  # until then the validator counts
+            assert validate(made, max_in_flight=max_in_flight) == ()
+        return simulate(made, times, link=link).bubble_rate
+
+    assert rate(p, share) == pytest.approx(r_1p, abs=5.1e-5) == r_h1
+    assert rate(2 * p, share) == pytest.approx(r_2p, abs=5.1e-5)
+    h2 = simulate(zero_bubble_h2(p, m), times, link=link).bubble_rate
+    assert rate(2 * p, share) < rate(2 * p, 1.0) < h2 < rate(p, 1.0)
+    assert rate(3 * p, 1.0) <= rate(2 * p, 1.0)
+
+
+def test_a_search_keeps_to_its_memory_for_all_times():
+    for p, m, limit in itertools.product((1, 2, 3, 5), (1, 2, 4, 7, 12), (1, 2, 4, 10)):
+        for times in (ONE, StageTimes(1, 1.3, 0.7), StageTimes(2, 1, 3)):
+            made = zero_bubble_auto(p, m, limit, times=times, message_s=0.3)
+            assert validate(made, max_in_flight=limit) == ()
+    assert [zero_bubble_auto(4, 8, limit).name for limit in (4, 8, 6)] == [
+        "ZB-1p",
+        "ZB-2p",
+        "ZB, 6 in flight",
+    ]
+    assert simulate(zero_bubble_auto(4, 8, 8), ONE).bubble_rate == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: zero_bubble_auto(2, 2, 0), "max_in_flight=0 does not work"),
+        (lambda: zero_bubble_auto(2, 2, 2, message_s=-1.0), "message_s is -1.0; it must be zero or more"),
+        (lambda: zero_bubble_auto(2, 2, 2, weight_share=1.5), "from 0 to 1. The nearest is 1"),
+        (
+            lambda: zero_bubble_auto(30, 1000, 30),
+            "30,000 forwards to be placed in eight ways.*Take 666 micro",
+        ),
+    ],
+)
+def test_what_cannot_be_searched_for_gets_a_sentence(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()
