@@ -5,13 +5,12 @@ What happens on a rank is in ``on_rank.py``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from course_lib.learn.exercise import Evidence, Outcome, Raised
+from course_lib.learn.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_02.on_rank import metered_trial
 from course_lib.learn.judge import RankJudge
 from course_lib.meter import Call, Communication
@@ -63,7 +62,7 @@ class CostJudge:
         calls: list[Call] = []
         for outcome in seen:
             if outcome.error is not None:
-                outcomes.append(replace(outcome, error=_for_a_learner(outcome.error)))
+                outcomes.append(outcome)
                 continue
             tried = outcome.got
             calls += tried.calls
@@ -105,13 +104,6 @@ class CostJudge:
         return Outcome(
             cost_label(communication.world_size, label), expected, got, difference=wrong.rstrip(".")
         )
-
-
-def _for_a_learner(error: Raised) -> Raised:
-    """Without the advice to a caller of ``Cluster.call``: who calls ``check`` chooses no time limit."""
-    message = re.sub(r"after timeout_s = ([\d.]+) s", r"after \1 seconds", error.message)
-    story = re.sub(r"\n*If they only needed longer, pass a larger timeout_s\.", "", error.story)
-    return replace(error, message=message, story=story)
 
 
 def by_messages_alone(communication: Communication) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
+from course_lib.learn.exercise import Case, Evidence, Outcome
 from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR
 from course_lib.learn.exercises.lesson_08.tries import ALIVE, CALLED, HANDED, HANDED_IN, SENT_BACK, UNWAITED
 from course_lib.learn.judge import RankJudge
@@ -27,7 +24,6 @@ READY_MADE = (
     "torch.distributed.tensor.parallel.parallelize_module",
 )
 
-_ROOM = ("gates.py", "gates_cases.py", "loss_cases.py", "mlp_cases.py", "norm.py", "split_mlp.py", "step.py")
 CLOSE = close_to(1e-9, 1e-12)
 
 
@@ -53,10 +49,7 @@ class _StepJudge(RankJudge):
         self.check(answer)
         evidence = super().__call__(answer, forbidden)
         called = {name for outcome in evidence.outcomes for name in _called(outcome)}
-        outcomes = tuple(
-            replace(one, got=_without_names(one.got), error=_without_our_lines(one.error))
-            for one in evidence.outcomes
-        )
+        outcomes = tuple(replace(one, got=_without_names(one.got)) for one in evidence.outcomes)
         return replace(evidence, outcomes=outcomes, called=tuple(sorted({*evidence.called, *called})))
 
 
@@ -66,37 +59,6 @@ def _called(outcome: Outcome) -> tuple[str, ...]:
 
 def _without_names(got: Any) -> Any:
     return {name: one for name, one in got.items() if name != CALLED} if isinstance(got, dict) else got
-
-
-@cache
-def _our_lines() -> frozenset[tuple[int, str]]:
-    """Lines from which an answer is called and gone back from: where no line of its own is known, they stand last."""
-    return frozenset(
-        (number, line.strip())
-        for name in _ROOM
-        for number, line in enumerate(
-            Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines(), 1
-        )
-    )
-
-
-def _without_our_lines(error: Raised | None) -> Raised | None:
-    """An exception of autograd, say, that no line of the learner raised by itself: it keeps its words."""
-    if error is None:
-        return None
-    lines = iter(error.story.splitlines())
-    kept = []
-    for text in lines:
-        if re.search(rf"\b({'|'.join(map(re.escape, _ROOM))}), line \d+", text):
-            if " failed: " in text:  # of another rank: what it met stays, where it stood is ours
-                kept.append(text.partition(" at ")[0])
-            else:
-                next(lines, None)  # the source line below it
-        else:
-            kept.append(text)
-    story = "\n".join(kept)
-    is_ours = error.line is not None and (error.line, error.source) in _our_lines()
-    return replace(error, story=story, line=None, source="") if is_ours else replace(error, story=story)
 
 
 def _compare(expected: Any, got: Any) -> str:
