@@ -112,6 +112,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "cost.fit_times": {"samples": [(1e4, 1e-3), (1e5, 2e-3), (1e6, 1e-2)]},
     "cost.fit_growing_latency": {"samples": [(1e4, 1e-3), (1e5, 2e-3), (1e6, 1e-2)]},
     "cost.flops": {"layers": LAYERS},
+    "cost.hardware_flops": {"layers": LAYERS, "recomputed": LAYERS},
     "cost.gloo_time": {
         "collective": "all_reduce",
         "size_bytes": 1e6,

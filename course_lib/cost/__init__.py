@@ -10,7 +10,7 @@ from course_lib.cost.collectives import (
     collective_cost,
 )
 from course_lib.cost.fitted import FittedTimes, fit_times
-from course_lib.cost.flops import Flops, flops, mfu, six_n_flops
+from course_lib.cost.flops import Flops, flops, hardware_flops, mfu, six_n_flops
 from course_lib.cost.gloo import GLOO_COLLECTIVES, GlooTime, gloo_time
 from course_lib.cost.growing import A100_ALL_REDUCE, GrowingLatency, fit_growing_latency
 from course_lib.cost.machines import LINKS, MACHINES, MachineSpec, machine_spec
@@ -91,6 +91,7 @@ __all__ = [
     "fit_times",
     "flops",
     "gloo_time",
+    "hardware_flops",
     "machine_spec",
     "mfu",
     "model_state",
