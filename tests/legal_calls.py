@@ -105,8 +105,14 @@ LEGAL: dict[str, dict[str, Any]] = {
         "ready_shares": [1.0],
     },
     "cost.explained_activations": {"config": CONFIG, "batch_size": 2, "length": 8, "num_ranks": 2},
+    "cost.FittedTimes": {
+        "curve": cost.GrowingLatency(1e-6, 1e9, 4096.0),
+        "corrections": ((4096.0, 1.1), (1e6, 0.9)),
+    },
+    "cost.fit_times": {"samples": [(1e4, 1e-3), (1e5, 2e-3), (1e6, 1e-2)]},
     "cost.fit_growing_latency": {"samples": [(1e4, 1e-3), (1e5, 2e-3), (1e6, 1e-2)]},
     "cost.flops": {"layers": LAYERS},
+    "cost.hardware_flops": {"layers": LAYERS, "recomputed": LAYERS},
     "cost.gloo_time": {
         "collective": "all_reduce",
         "size_bytes": 1e6,

@@ -9,7 +9,8 @@ from course_lib.cost.collectives import (
     bus_factor,
     collective_cost,
 )
-from course_lib.cost.flops import Flops, flops, mfu, six_n_flops
+from course_lib.cost.fitted import FittedTimes, fit_times
+from course_lib.cost.flops import Flops, flops, hardware_flops, mfu, six_n_flops
 from course_lib.cost.gloo import GLOO_COLLECTIVES, GlooTime, gloo_time
 from course_lib.cost.growing import A100_ALL_REDUCE, GrowingLatency, fit_growing_latency
 from course_lib.cost.machines import LINKS, MACHINES, MachineSpec, machine_spec
@@ -59,6 +60,7 @@ __all__ = [
     "Bucket",
     "CollectiveCost",
     "Conv2d",
+    "FittedTimes",
     "Flops",
     "GlooTime",
     "GrowingLatency",
@@ -86,8 +88,10 @@ __all__ = [
     "ddp_step",
     "explained_activations",
     "fit_growing_latency",
+    "fit_times",
     "flops",
     "gloo_time",
+    "hardware_flops",
     "machine_spec",
     "mfu",
     "model_state",

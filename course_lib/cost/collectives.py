@@ -116,15 +116,8 @@ def collective_cost(
     not_negative(size_bytes=size_bytes)
     network = _network(network, num_ranks)
     n = network.num_ranks
-    if algorithm == "hierarchical":
-        rounds = _hierarchical(collective, network, size_bytes)
-    elif algorithm == "in-switch":
-        rounds = _in_switch(network, size_bytes)
-    else:
-        rounds = rounds_of(collective, algorithm, n, size_bytes)
     num_channels = _num_channels(collective, algorithm, network)
-    if num_channels > 1:
-        rounds = tuple(_in_channels(each, num_channels, n // network.num_nodes) for each in rounds)
+    rounds = _rounds(collective, algorithm, network, size_bytes, num_channels)
     time_s = sum(
         each.repeat * network.round_time_s(each.senders, each.receivers, each.sizes_bytes) for each in rounds
     )
@@ -156,6 +149,20 @@ def _network(network: Network | Link, num_ranks: int | None) -> Network:
             f"num_ranks is {num_ranks}, and this network has {network.num_ranks} ranks; leave num_ranks out."
         )
     return network
+
+
+def _rounds(
+    collective: str, algorithm: str, network: Network, size_bytes: float, num_channels: int
+) -> tuple[Round, ...]:
+    if algorithm == "hierarchical":
+        return _hierarchical(collective, network, size_bytes)
+    if algorithm == "in-switch":
+        return _in_switch(network, size_bytes)
+    rounds = rounds_of(collective, algorithm, network.num_ranks, size_bytes)
+    if num_channels == 1:
+        return rounds
+    per_node = network.num_ranks // network.num_nodes
+    return tuple(_in_channels(each, num_channels, per_node) for each in rounds)
 
 
 def _num_channels(collective: str, algorithm: str, network: Network) -> int:

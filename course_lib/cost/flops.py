@@ -15,7 +15,7 @@ from course_lib.checked import checked
 from course_lib.checks import at_least, not_negative
 from course_lib.meter.shapes import Attention, Conv2d, Layer, Linear
 
-__all__ = ["Flops", "flops", "mfu", "six_n_flops"]
+__all__ = ["Flops", "flops", "hardware_flops", "mfu", "six_n_flops"]
 
 
 @checked
@@ -57,6 +57,23 @@ def flops(layers: Layer | Iterable[Layer], *, attention_recomputed: bool = False
     for layer in layers:
         total += _attention(layer, attention_recomputed) if isinstance(layer, Attention) else _weighted(layer)
     return total
+
+
+@checked
+def hardware_flops(layers: Layer | Iterable[Layer], *, recomputed: Layer | Iterable[Layer] = ()) -> Flops:
+    """FLOPs that the machine executes in one training step over ``layers`` when ``recomputed`` are checkpointed.
+
+    Their forward runs once more, in the backward pass. Full recomputation: all layers, eight operations per parameter
+    and token where ``six_n_flops`` has six; selective recomputation: the attentions alone. PyTorch leaves out the last
+    product of a checkpointed part where nothing after it within the part is needed (``set_checkpoint_early_stop``).
+    Divided by time and rate this is the hardware's utilisation, HFU, and never below MFU. Source: Korthikanti et al.,
+    "Reducing Activation Recomputation in Large Transformer Models", 2022, section 6.
+
+    >>> head = Linear("head", rows=32, in_features=64, out_features=10)
+    >>> hardware_flops(head, recomputed=head)
+    Flops(forward=40960, backward=122880)
+    """
+    return flops(layers) + Flops(0, flops(recomputed).forward)
 
 
 def _weighted(layer: Linear | Conv2d) -> Flops:

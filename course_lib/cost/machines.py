@@ -20,9 +20,12 @@ __all__ = ["LINKS", "MACHINES", "MachineSpec", "machine_spec"]
 _GB = 10**9
 
 LINKS = {
+    "nvlink 2": Link(5e-6, 150e9),  # V100: 300 GB/s both ways (NVIDIA V100 data sheet)
     "nvlink 3": Link(5e-6, 300e9),  # A100: 600 GB/s both ways (NVIDIA A100 data sheet)
     "nvlink 4": Link(5e-6, 450e9),  # H100, H200: 900 GB/s both ways (NVIDIA H100 data sheet)
+    "nvlink 5": Link(5e-6, 900e9),  # B200: 1.8 TB/s both ways (NVIDIA HGX B200 page)
     "pcie 4 x16": Link(10e-6, 25e9),  # 32 GB/s on the wire; about 25 GB/s reach a copy
+    "infiniband edr": Link(8e-6, 12.5e9),  # 100 Gbit/s
     "infiniband hdr": Link(8e-6, 25e9),  # 200 Gbit/s
     "infiniband ndr": Link(8e-6, 50e9),  # 400 Gbit/s
     "ethernet 100": Link(25e-6, 12.5e9),
@@ -97,6 +100,19 @@ MACHINES = {
     spec.name: spec
     for spec in (
         _eight_gpus(
+            "8x V100",
+            4,
+            ("nvlink 2", "infiniband edr"),
+            memory_bytes=32 * _GB,
+            memory_bandwidth_bytes_per_s=0.9e12,
+            matmul_flops_per_s={
+                "float32": 15.7e12,
+                "float16": 125e12,
+                "float64": 7.8e12,
+            },  # no bfloat16, no tf32
+            source="NVIDIA V100 SXM2 data sheet; DGX-1 data sheet for its four ports",
+        ),
+        _eight_gpus(
             "8x A100",
             8,
             ("nvlink 3", "infiniband hdr"),
@@ -122,6 +138,16 @@ MACHINES = {
             memory_bandwidth_bytes_per_s=4.8e12,
             matmul_flops_per_s=_HOPPER_FLOPS_PER_S,
             source="NVIDIA H200 SXM data sheet, dense rates; DGX H200 data sheet for its eight ports",
+        ),
+        _eight_gpus(
+            "8x B200",
+            8,
+            ("nvlink 5", "infiniband ndr"),
+            memory_bytes=180 * _GB,
+            memory_bandwidth_bytes_per_s=8e12,
+            matmul_flops_per_s={"float32": 75e12, "tf32": 1.125e15, "bfloat16": 2.25e15, "float64": 37e12},
+            source="NVIDIA HGX B200 page, dense rates (half of those with sparsity); DGX B200 user guide for memory "
+            "and its eight ports",
         ),
         MachineSpec(
             "4x RTX 4090",

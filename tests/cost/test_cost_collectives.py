@@ -396,13 +396,15 @@ def test_named_machines_make_networks_and_times():
     for spec in MACHINES.values():
         assert spec.source
         assert spec.network(2 * spec.num_devices).num_nodes == 2
-        time_s = spec.compute_time_s(1e12, dtype="bfloat16", share_of_peak=0.5)
-        assert time_s == pytest.approx(2e12 / spec.matmul_flops_per_s["bfloat16"])
+        for dtype, rate in spec.matmul_flops_per_s.items():
+            assert spec.compute_time_s(1e12, dtype=dtype, share_of_peak=0.5) == pytest.approx(2e12 / rate)
     times = [
         collective_cost("all_reduce", 10**9, machine_spec(name).network(8)).time_s
-        for name in ("8x H100", "8x A100")
+        for name in ("8x B200", "8x H100", "8x A100", "8x V100")
     ]
-    assert times[0] < times[1]
+    assert times == sorted(times)
+    with pytest.raises(ValueError, match="dtype is 'bfloat16'; it is one of float32, float16, float64"):
+        machine_spec("8x V100").compute_time_s(1, dtype="bfloat16")
 
 
 # --- a table measured elsewhere -------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ import torch.nn.functional as F
 from shape_reader import layer_shapes
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop, sdpa_flop
 
-from course_lib.cost import Flops, flops, mfu, six_n_flops
+from course_lib.cost import Flops, flops, hardware_flops, mfu, six_n_flops
 from course_lib.meter.shapes import Attention, Conv2d, Linear
 
 
@@ -145,3 +146,34 @@ def test_mfu_is_a_share_of_the_rate():
     for wrong in ({"step_time_s": 0, "peak_flops_per_s": 1}, {"step_time_s": 1, "peak_flops_per_s": -1}):
         with pytest.raises(ValueError, match="must be above zero"):
             mfu(1, **wrong)
+
+
+@pytest.mark.parametrize("num_checkpointed", [0, 1, 3])
+def test_what_the_machine_executes_with_checkpoints_is_what_torch_counts(num_checkpointed):
+    blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 6)) for _ in range(3))
+    x = torch.randn(5, 6, requires_grad=True)
+    layers = [
+        [
+            Linear("up", rows=5, in_features=6, out_features=8),
+            Linear("down", rows=5, in_features=8, out_features=6),
+        ]
+        for _ in blocks
+    ]
+
+    def step():
+        y = x
+        for i, block in enumerate(blocks):
+            y = checkpoint(block, y, use_reentrant=False) if i < num_checkpointed else block(y)
+        return y.sum()
+
+    with set_checkpoint_early_stop(False):
+        executed = counted(step)
+    every = [layer for block in layers for layer in block]
+    again = [layer for block in layers[:num_checkpointed] for layer in block]
+    assert hardware_flops(every, recomputed=again) == executed
+    assert hardware_flops(every) == flops(every)
+
+
+def test_full_recomputation_is_a_third_more():
+    layers = [Linear("a", 4, 3, 2), Attention("b", 1, 2, 4, 4, 3)]
+    assert hardware_flops(layers, recomputed=layers).total * 3 == flops(layers).total * 4
