@@ -232,7 +232,13 @@ LEGAL: dict[str, dict[str, Any]] = {
         "rank_of_stage": (0, 1),
         "actions": SCHEDULE.actions,
     },
-    "schedules.StageTimes": {"forward_s": 1.0, "input_s": 1.0, "weight_s": 1.0, "backward_s": 2.0},
+    "schedules.StageTimes": {
+        "forward_s": 1.0,
+        "input_s": 1.0,
+        "weight_s": 1.0,
+        "backward_s": 2.0,
+        "overlapped_s": 2.0,
+    },
     "schedules.check": {"schedule": SCHEDULE, "max_in_flight": 2},
     "schedules.from_csv": {"text": schedules.to_csv(SCHEDULE), "name": "s"},
     "schedules.from_text": {
@@ -259,7 +265,15 @@ LEGAL: dict[str, dict[str, Any]] = {
     "schedules.virtual_stages_of": {"kind": "interleaved", "num_virtual_stages": 2},
     **{
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2}
-        for name in ("naive", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_h2", "zero_bubble_v")
+        for name in (
+            "naive",
+            "gpipe",
+            "one_f_one_b",
+            "zero_bubble_h1",
+            "zero_bubble_h2",
+            "zero_bubble_v",
+            "dual_pipe_v",
+        )
     },
     **{
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2, "num_virtual_stages": 2}
@@ -281,7 +295,8 @@ ELSEWHERE: dict[str, str] = {
          "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
          "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.model.PartFailed",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
-         "schedules.Action", "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
+         "schedules.Action", "schedules.Overlap",
+         "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
          "schedules.Problem", "schedules.Result", "schedules.ScheduleKind", "schedules.ScheduleTrace",
          "schedules.Transfer", "data.ByteTokenizer"], _RESULTS),
     **dict.fromkeys(

@@ -27,7 +27,8 @@ def pipeline_idle_share(
 
     ``times`` are those of all that a rank holds; only the zero bubble schedules depend on them. Raises ValueError
     where the formula does not hold: ZB-H1 needs ``m >= p`` and a W that is no longer than F and I, ZB-H2 the same and
-    ``m >= 2p - 1``, ZB-V needs ``m >= 2p - 1`` and F, I and W of equal time, ZB-1p and ZB-2p ``m >= p`` and the same.
+    ``m >= 2p - 1``, ZB-V needs ``m >= 2p - 1`` and F, I and W of equal time, DualPipeV ``m >= 2p``, ZB-1p and ZB-2p
+    ``m >= p`` and the same.
     """
     p, m, v = (
         num_ranks,
@@ -47,8 +48,10 @@ def pipeline_idle_share(
     elif kind in ("zb_1p", "zb_2p"):  # equal times leave ZB-2p the stagger alone, and that is as long
         _holds(SCHEDULES[kind].title, m >= p and f == i == w, "m >= p and F, I and W of equal time")
         wait_s = (p - 1) * f
-    elif kind == "zb_v":
-        _holds("ZB-V", m >= 2 * p - 1 and f == i == w, "m >= 2p - 1 and F, I and W of equal time")
+    elif kind in ("zb_v", "dualpipe_v"):
+        least = 2 * p - (kind == "zb_v")
+        words = f"m >= 2p{' - 1' * (kind == 'zb_v')} and F, I and W of equal time"
+        _holds(SCHEDULES[kind].title, m >= least and f == i == w, words)
         wait_s = (p - 1) * f / 2  # only because later ranks start later
     else:  # too few micro-batches do not keep p ranks busy while they pass from stage to stage
         wait_s = (p - 1 + (v - 1) * max(0, p - m)) * (f + i + w) / v
@@ -81,6 +84,7 @@ def pipeline_peak_in_flight(
         "zb_1p": lambda rank: p,
         "zb_2p": lambda rank: 2 * p,
         "zb_v": lambda rank: 2 * p,
+        "dualpipe_v": lambda rank: min(2 * p + 1, m + 1 + rank),
     }
     return tuple(min(peaks[kind](rank), v * m) for rank in range(p))
 

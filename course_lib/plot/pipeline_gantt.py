@@ -41,7 +41,8 @@ def pipeline_gantt(
     """Boxes of all actions, with their micro-batch's number; idle time is white.
 
     With both, each rank has two rows on the same axis: what was predicted, and below it what was run. Later stages of
-    a rank are lighter. The alt text is made from the spans unless given. ValueError where there is nothing to draw.
+    a rank are lighter; two actions that overlap share the height. The alt text is made from the spans unless given.
+    ValueError where there is nothing to draw.
     """
     named = {"predicted": predicted, "measured": measured}
     runs = {name: run for name, run in named.items() if run is not None}
@@ -72,10 +73,22 @@ def pipeline_gantt(
 def _row(sheet: Sheet, run: ScheduleTrace, rank: int, top: float, bottom: float, scale: float) -> None:
     zero_s = min((row[0].start_s for row in run.rows if row), default=0.0)
     first = min(run.schedule.stages_of_rank[rank], default=0)
-    for _, action, start_s, end_s in run.rows[rank]:
+    middle = (top + bottom) / 2
+    for (_, action, start_s, end_s), part in zip(run.rows[rank], _parts(run.rows[rank]), strict=True):
         look = (_LOOKS if action.stage == first else _LATER_STAGE)[action.kind]
         left, right = (_LEFT + (moment_s - zero_s) * scale for moment_s in (start_s, end_s))
-        sheet.box(left, top, right, bottom, look, _text(action, right - left))
+        above, below = {"upper": (top, middle), "lower": (middle, bottom)}.get(part, (top, bottom))
+        sheet.box(left, above, right, below, look, _text(action, right - left))
+
+
+def _parts(row: Sequence[ActionSpan]) -> list[str]:
+    """For each span the part of the row's height that it takes: of two that overlap the forward is above."""
+    parts = ["all"] * len(row)
+    for place, (earlier, later) in enumerate(pairwise(row)):
+        shared_s = min(earlier.end_s, later.end_s) - later.start_s
+        if shared_s > 0.01 * (later.end_s - later.start_s):  # not by a rounding error
+            parts[place : place + 2] = ["upper", "lower"]
+    return parts
 
 
 def _text(action: Action, width: float) -> str:

@@ -1,10 +1,10 @@
 """Pipeline schedules as data: who runs which action in which order. The runtime and the cost model both stand on it.
 
 Read ``action.py`` (one cell), ``table.py`` (the schedule), ``dependencies.py`` (what waits for what),
-``validation.py`` (what is wrong with one) and ``published.py``, then ``zero_bubble.py``, ``zb_auto.py`` and
-``zb_v.py``. ``text.py`` reads what a person types, ``in_flight.py`` counts activations, ``stage_times.py`` and
-``trace.py`` are how long actions take and when they ran. ``course_lib.cost.simulate`` predicts a schedule,
-``course_lib.parallel.pipeline`` runs it. Lesson 07.
+``validation.py`` (what is wrong with one) and ``published.py``, then ``zero_bubble.py``, ``zb_auto.py``,
+``zb_v.py`` and ``dualpipe.py``. ``text.py`` reads what a person types, ``in_flight.py`` counts activations,
+``stage_times.py`` and ``trace.py`` are how long actions take and when they ran. ``course_lib.cost.simulate`` predicts a
+schedule, ``course_lib.parallel.pipeline`` runs it. Lesson 07.
 
 Names load when they are first used; none of them needs torch.
 """
@@ -16,9 +16,11 @@ from course_lib.lazy import loads_when_used
 _HOME_OF = {
     "Action": "action",
     "ActionSpan": "trace",
+    "Cell": "action",
     "Dependencies": "dependencies",
     "KINDS": "action",
     "MessageSpan": "trace",
+    "Overlap": "action",
     "PLACEMENTS": "table",
     "Problem": "validation",
     "Result": "dependencies",
@@ -29,6 +31,7 @@ _HOME_OF = {
     "StageTimes": "stage_times",
     "Transfer": "dependencies",
     "check": "validation",
+    "dual_pipe_v": "dualpipe",
     "from_csv": "text",
     "from_text": "text",
     "get_schedule": "published",

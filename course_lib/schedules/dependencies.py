@@ -39,14 +39,19 @@ def result_of(action: Action) -> Result:
 
 @dataclass(frozen=True)
 class Dependencies:
-    """Of the actions in ``rows[r]``, rank by rank, where ``rank_of_stage[s]`` holds stage s.
+    """Of the actions in ``cells[r]``, rank by rank and cell by cell, where ``rank_of_stage[s]`` holds stage s.
 
     Each answer is computed when it is first asked for. They make sense for actions on stages that exist;
     ``validate`` looks at that first.
     """
 
-    rows: tuple[tuple[Action, ...], ...]
+    cells: tuple[tuple[tuple[Action, ...], ...], ...]
     rank_of_stage: tuple[int, ...]
+
+    @cached_property
+    def rows(self) -> tuple[tuple[Action, ...], ...]:
+        """What each rank runs, first to last; of two that overlap the forward first."""
+        return tuple(tuple(action for cell in row for action in cell) for row in self.cells)
 
     @cached_property
     def needs(self) -> tuple[tuple[tuple[Result, ...], ...], ...]:
@@ -74,7 +79,8 @@ class Dependencies:
     def order(self) -> tuple[Step, ...]:
         """(step, rank, action) as ranks run their rows step by step: nothing runs before what it needs.
 
-        In each step a rank runs its next action if all that it needs was there before the step, else it waits.
+        In each step a rank runs its next cell if all that it needs was there before the step, else it waits. Two
+        actions that overlap have the same step and follow each other.
         """
         return self._walk[0]
 
@@ -103,8 +109,9 @@ class Dependencies:
 
     @cached_property
     def _walk(self) -> tuple[tuple[Step, ...], dict[int, tuple[Action, Result]]]:
-        """Run all rows in steps until all are done or none can move; every action takes one step."""
-        rows, needs = self.rows, self.needs
+        """Run all rows in steps until all are done or none can move; every cell takes one step."""
+        rows = self.cells
+        needs = [[[need for action in cell for need in self._needs(action)] for cell in row] for row in rows]
         places = [0] * len(rows)
         done: set[Result] = set()
         order: list[Step] = []
@@ -117,13 +124,15 @@ class Dependencies:
             ]
             if not moved:
                 break
-            for _, rank, action in moved:
-                done.add(result_of(action))
+            for _, rank, cell in moved:
+                done.update(map(result_of, cell))
                 places[rank] += 1
-            order += moved
+                order += [(step, rank, action) for action in cell]
             step += 1
         stuck = {
-            rank: (row[place], next(result for result in needs[rank][place] if result not in done))
+            rank: next(
+                (action, need) for action in row[place] for need in self._needs(action) if need not in done
+            )
             for rank, (row, place) in enumerate(zip(rows, places, strict=True))
             if place < len(row)
         }

@@ -3,7 +3,7 @@
 Start with ``gpipe`` and ``one_f_one_b``. Sources: GPipe, Huang et al., arXiv 1811.06965; 1F1B, Narayanan et al.,
 "PipeDream", arXiv 1806.03377, with a flush at the end of the batch as in arXiv 2006.09503 (PipeDream-Flush);
 interleaved 1F1B, Narayanan et al., arXiv 2104.04473; looped breadth-first, Lamy-Poirier, arXiv 2211.05953. Zero bubble
-schedules have files of their own. ``SCHEDULES`` lists them all, and ``get_schedule`` makes one by its name.
+schedules and DualPipeV have files of their own. ``SCHEDULES`` lists all, ``get_schedule`` makes one by its name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Protocol
 from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.schedules.action import Action
+from course_lib.schedules.dualpipe import dual_pipe_v
 from course_lib.schedules.table import Schedule, check_counts, placement
 from course_lib.schedules.zb_auto import zero_bubble_auto
 from course_lib.schedules.zb_v import zero_bubble_v
@@ -140,6 +141,7 @@ SCHEDULES = {
     "zb_1p": ScheduleKind("ZB-1p", lambda p, m, v: zero_bubble_auto(p, m, p)),
     "zb_2p": ScheduleKind("ZB-2p", lambda p, m, v: zero_bubble_auto(p, m, 2 * p)),
     "zb_v": ScheduleKind("ZB-V", lambda p, m, v: zero_bubble_v(p, m), virtual_stages="two"),
+    "dualpipe_v": ScheduleKind("DualPipeV", lambda p, m, v: dual_pipe_v(p, m), virtual_stages="two"),
 }
 
 

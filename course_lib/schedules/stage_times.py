@@ -15,18 +15,23 @@ __all__ = ["StageTimes"]
 class StageTimes:
     """How long one micro-batch takes on one stage, in seconds.
 
-    A whole backward (B) runs its halves back to back, unless ``backward_s`` says that it takes another time.
+    A whole backward (B) runs its halves back to back, unless ``backward_s`` says that it takes another time. A forward
+    and a backward that overlap (F&B) run one after the other, unless ``overlapped_s`` says how long the two take at the
+    same time.
     """
 
     forward_s: float
     input_s: float  # I: gradients of the inputs
     weight_s: float  # W: gradients of the weights
     backward_s: float | None = None
+    overlapped_s: float | None = None  # F&B: a forward and a whole backward of two micro-batches
 
     def __post_init__(self) -> None:
         not_negative(forward_s=self.forward_s, input_s=self.input_s, weight_s=self.weight_s)
         if self.backward_s is not None:
             not_negative(backward_s=self.backward_s)
+        if self.overlapped_s is not None:
+            not_negative(overlapped_s=self.overlapped_s)
 
     @classmethod
     def of(cls, forward_s: float, backward_to_forward: float = 2.0) -> StageTimes:
@@ -39,8 +44,13 @@ class StageTimes:
         """The times of each of ``num_stages`` equal stages into which this one is cut."""
         above_zero(num_stages=num_stages)
         whole_s = None if self.backward_s is None else self.backward_s / num_stages
+        both_s = None if self.overlapped_s is None else self.overlapped_s / num_stages
         return StageTimes(
-            self.forward_s / num_stages, self.input_s / num_stages, self.weight_s / num_stages, whole_s
+            self.forward_s / num_stages,
+            self.input_s / num_stages,
+            self.weight_s / num_stages,
+            whole_s,
+            both_s,
         )
 
     def time_s(self, kind: str) -> float:

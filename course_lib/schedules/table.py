@@ -12,14 +12,14 @@ from functools import cached_property
 
 from course_lib.checked import checked
 from course_lib.checks import at_least
-from course_lib.schedules.action import Action
+from course_lib.schedules.action import Action, Cell, Overlap, actions_in
 from course_lib.schedules.dependencies import Dependencies
 
 __all__ = ["PLACEMENTS", "Row", "Schedule", "placement"]
 
 PLACEMENTS = ("loop", "v")
 
-Row = tuple[Action | None, ...]
+Row = tuple[Cell | None, ...]
 
 
 _MOST_CELLS = 1_000_000
@@ -30,9 +30,9 @@ _MOST_CELLS = 1_000_000
 class Schedule:
     """Who does what in which order. Nothing here says that the order works: that is ``validate``'s question.
 
-    ``actions[r]`` is what rank r runs, first to last; None is an idle cell, which is there to be seen and changes
-    nothing. ``rank_of_stage[s]`` is the rank that holds stage s. Raises ValueError for counts below 1 and for a
-    stage on a rank that is not there.
+    ``actions[r]`` is what rank r runs, first to last, the two of an ``Overlap`` at the same time; None is an idle cell,
+    which is there to be seen and changes nothing. ``rank_of_stage[s]`` is the rank that holds stage s. Raises
+    ValueError for counts below 1 and for a stage on a rank that is not there.
     """
 
     name: str
@@ -74,8 +74,13 @@ class Schedule:
 
     @cached_property
     def rows(self) -> tuple[tuple[Action, ...], ...]:
-        """``actions`` without the idle cells: what each rank runs, first to last."""
-        return tuple(tuple(action for action in row if action is not None) for row in self.actions)
+        """What each rank runs, first to last, without the idle cells; of two that overlap the forward first."""
+        return tuple(tuple(action for cell in row for action in cell) for row in self.in_cells)
+
+    @cached_property
+    def in_cells(self) -> tuple[tuple[tuple[Action, ...], ...], ...]:
+        """``rows`` by cells: ``in_cells[r][i]`` has the one action of the i-th cell of rank r, or its two."""
+        return tuple(tuple(actions_in(cell) for cell in row if cell is not None) for row in self.actions)
 
     @cached_property
     def cells(self) -> tuple[tuple[int, int, Action], ...]:
@@ -83,26 +88,25 @@ class Schedule:
         return tuple(
             (rank, column, action)
             for rank, row in enumerate(self.actions)
-            for column, action in enumerate(row)
-            if action is not None
+            for column, cell in enumerate(row)
+            if cell is not None
+            for action in actions_in(cell)
         )
 
     @cached_property
     def dependencies(self) -> Dependencies:
         """What waits for what: worked out once, read by whoever checks, simulates or runs the schedule."""
-        return Dependencies(self.rows, self.rank_of_stage)
+        return Dependencies(self.in_cells, self.rank_of_stage)
 
-    def label(self, action: Action) -> str:
-        """An action in few letters: ``F0`` where every rank holds one stage at most, else ``F0.2``."""
-        return action.short if self.has_one_stage_a_rank else str(action)
+    def label(self, cell: Cell) -> str:
+        """A cell in few letters: ``F0`` where every rank holds one stage at most, else ``F0.2``."""
+        return cell.short if self.has_one_stage_a_rank else str(cell)
 
     @cached_property
     def has_one_stage_a_rank(self) -> bool:
         return all(len(stages) <= 1 for stages in self.stages_of_rank)
 
-    def with_actions(
-        self, actions: Iterable[Iterable[Action | None]], *, name: str | None = None
-    ) -> Schedule:
+    def with_actions(self, actions: Iterable[Iterable[Cell | None]], *, name: str | None = None) -> Schedule:
         """The same stages and micro-batches in another order: what an editor makes of a schedule."""
         return replace(self, name=self.name if name is None else name, actions=tuple(map(tuple, actions)))
 
@@ -110,16 +114,25 @@ class Schedule:
         """Its forward half, as used to evaluate a model: no backward, and no activation is kept."""
         return self.with_actions([action for action in row if action.kind == "F"] for row in self.rows)
 
+    def one_by_one(self) -> Schedule:
+        """The same order without overlap: each forward of two that overlap runs first, then the backward."""
+        return self if self.rows == self.actions else self.with_actions(self.rows)
+
     def aligned(self) -> Schedule:
-        """The same order with idle cells, so that a column is a moment in which every action takes as long.
+        """The same order with idle cells, so that a column is a moment in which every cell takes as long.
 
         Actions that never get to run stand at the end of their row.
         """
-        rows: list[list[Action | None]] = [[] for _ in self.rows]
+        rows: list[list[Cell | None]] = [[] for _ in self.rows]
         for step, rank, action in self.dependencies.order:
-            rows[rank] += [None] * (step - len(rows[rank])) + [action]
+            row = rows[rank]
+            if step < len(row) and isinstance(before := row[-1], Action):
+                row[-1] = Overlap(before, action)
+            else:
+                row += [None] * (step - len(row)) + [action]
         for rank in self.dependencies.stuck:
-            rows[rank] += self.rows[rank][sum(cell is not None for cell in rows[rank]) :]
+            cells = [cell for cell in self.actions[rank] if cell is not None]
+            rows[rank] += cells[sum(cell is not None for cell in rows[rank]) :]
         return self.with_actions(rows)
 
     def __str__(self) -> str:

@@ -5,8 +5,8 @@
     1: .  F0 B0 F1 B1 F2 B2
 
 One line for each rank; ``F0`` is the forward of micro-batch 0, a dot is an idle cell. Where ranks hold several
-stages, a cell says which: ``F0.5`` is micro-batch 0 on stage 5. The first line and the numbers before the colons
-may be left out by whoever types.
+stages, a cell says which: ``F0.5`` is micro-batch 0 on stage 5. ``F3.0&B0.5`` are two actions that overlap. The first
+line and the numbers before the colons may be left out by whoever types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from course_lib.checked import checked
-from course_lib.schedules.action import KINDS, Action
+from course_lib.schedules.action import KINDS, Action, Cell, Overlap, actions_in
 from course_lib.schedules.table import Row, Schedule
 
 __all__ = ["from_csv", "from_text", "to_csv"]
@@ -28,6 +28,7 @@ _HEAD = re.compile(
 _LABEL = re.compile(r"^(?:rank\s+)?(\d+)\s*:\s*", re.IGNORECASE)
 _CELL = re.compile(r"([FBIW])(\d{1,5})(?:\.(\d{1,5}))?$", re.IGNORECASE)
 _CSV_CELL = re.compile(r"(\d{1,5})([FBIW])(\d{1,5})$")
+_CSV_OVERLAP = re.compile(r"\(([^;()]*);([^;()]*)\)OVERLAP_F_B$")
 _IMPLIED = re.compile(r"\d+(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B)\d*$")
 _LETTERS = ", ".join(f"{kind} ({words})" for kind, words in KINDS.items())
 
@@ -58,11 +59,11 @@ def from_text(
         raise ValueError("The schedule is empty; write a line for each rank, such as: F0 F1 B0 B1")
     cells = [_cells(line, rank) for rank, line in enumerate(lines)]
     if rank_of_stage is None:
-        named = [[stage for cell in row if cell and (stage := cell[2]) is not None] for row in cells]
+        named = [[word[2] for cell in row for word in cell if word[2] is not None] for row in cells]
         rank_of_stage = _stages_seen(named) if any(named) else range(len(cells))
     stages_of_rank = [[s for s, rank in enumerate(rank_of_stage) if rank == r] for r in range(len(cells))]
     rows = [
-        tuple(cell and _with_stage(cell, rank, stages_of_rank[rank]) for cell in row)
+        tuple(_joined([_with_stage(word, rank, stages_of_rank[rank]) for word in cell]) for cell in row)
         for rank, row in enumerate(cells)
     ]
     return _schedule(name or "your table", num_micro_batches, rank_of_stage, rows)
@@ -72,12 +73,14 @@ def from_text(
 def to_csv(schedule: Schedule) -> str:
     """A line for each rank, cells such as ``2F0`` (stage 2, micro-batch 0), an idle cell is empty.
 
+    Two actions that overlap are ``(0F3;5B0)OVERLAP_F_B``.
+
     PyTorch reads it with ``_PipelineScheduleRuntime._load_csv(path, format="compute_only")``.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for row in schedule.actions:
-        writer.writerow("" if a is None else f"{a.stage}{a.kind}{a.micro_batch}" for a in row)
+        writer.writerow("" if cell is None else _in_csv(cell) for cell in row)
     return out.getvalue()
 
 
@@ -93,15 +96,16 @@ def from_csv(text: str, *, name: str = "from CSV") -> Schedule:
         rows.append(tuple(_csv_cell(c.strip(), rank) for c in line if not _IMPLIED.match(c.strip())))
     if not any(cell for row in rows for cell in row):
         raise ValueError("The table holds no action; write a line for each rank, such as: 0F0,0F1,0B0,0B1")
-    rank_of_stage = _stages_seen([[cell.stage for cell in row if cell] for row in rows])
+    seen = [[action.stage for cell in row if cell for action in actions_in(cell)] for row in rows]
+    rank_of_stage = _stages_seen(seen)
     return _schedule(name, None, rank_of_stage, rows)
 
 
-Cell = tuple[str, int, int | None]  # kind, micro-batch, and the stage where it was written
+Word = tuple[str, int, int | None]  # kind, micro-batch, and the stage where it was written
 
 
-def _cells(line: str, rank: int) -> list[Cell | None]:
-    """The cells of a rank's line; None is an idle one."""
+def _cells(line: str, rank: int) -> list[list[Word]]:
+    """The cells of a rank's line: one action, two that overlap, or none where it is idle."""
     label = _LABEL.match(line)
     if label:
         if int(label[1]) != rank:
@@ -109,20 +113,28 @@ def _cells(line: str, rank: int) -> list[Cell | None]:
                 f"Line {rank + 1} is said to be rank {label[1]}'s, but lines go by rank: this is rank {rank}'s."
             )
         line = line[label.end() :]
-    cells: list[Cell | None] = []
-    for number, word in enumerate(line.split(), start=1):
-        found = _CELL.match(word)
-        if not found and word != ".":
+    cells: list[list[Word]] = []
+    for number, text in enumerate(line.split(), start=1):
+        found = [] if text == "." else [_CELL.match(part) for part in text.split("&")]
+        words = [(word[1].upper(), int(word[2]), int(word[3]) if word[3] else None) for word in found if word]
+        if len(words) != len(found) or len(words) > 2:
             raise ValueError(
-                f"Rank {rank}, cell {number}: {word!r} is no action. Write a letter and a micro-batch (99999 at most), "
-                f"such as F0: {_LETTERS}. F0.5 is on stage 5, and a dot is an idle cell."
+                f"Rank {rank}, cell {number}: {text!r} is no action. Write a letter and a micro-batch (99999 at most), "
+                f"such as F0: {_LETTERS}. F0.5 is on stage 5, F1&B0 are two that overlap, and a dot is an idle cell."
             )
-        cells.append(found and (found[1].upper(), int(found[2]), int(found[3]) if found[3] else None))
+        cells.append(words)
     return cells
 
 
-def _with_stage(cell: Cell, rank: int, stages: Sequence[int]) -> Action:
-    kind, micro_batch, stage = cell
+def _joined(actions: Sequence[Action]) -> Cell | None:
+    """The cell that holds these: none, one or two."""
+    if len(actions) == 2:
+        return Overlap(*actions)
+    return actions[0] if actions else None
+
+
+def _with_stage(word: Word, rank: int, stages: Sequence[int]) -> Action:
+    kind, micro_batch, stage = word
     if stage is None:
         if not stages:
             raise ValueError(
@@ -138,14 +150,25 @@ def _with_stage(cell: Cell, rank: int, stages: Sequence[int]) -> Action:
     return Action(kind, stage, micro_batch)
 
 
-def _csv_cell(cell: str, rank: int) -> Action | None:
+def _in_csv(cell: Cell) -> str:
+    words = [f"{stage}{kind}{micro_batch}" for kind, stage, micro_batch in actions_in(cell)]
+    return words[0] if len(words) == 1 else f"({';'.join(words)})OVERLAP_F_B"
+
+
+def _csv_cell(cell: str, rank: int) -> Cell | None:
+    both = _CSV_OVERLAP.match(cell)
+    words = [word.strip() for word in both.groups()] if both else [cell] if cell else []
+    return _joined([_csv_action(word, rank) for word in words])
+
+
+def _csv_action(cell: str, rank: int) -> Action:
     found = _CSV_CELL.match(cell)
-    if not found and cell:
+    if not found:
         raise ValueError(
             f"Rank {rank}: {cell!r} is no action of a schedule. A cell is stage, letter, micro-batch, such as 2F0; "
             f"the letters are {_LETTERS}."
         )
-    return Action(found[2], int(found[1]), int(found[3])) if found else None
+    return Action(found[2], int(found[1]), int(found[3]))
 
 
 def _stages_seen(stages: Sequence[Sequence[int]]) -> list[int]:
@@ -165,6 +188,7 @@ def _stages_seen(stages: Sequence[Sequence[int]]) -> list[int]:
 def _schedule(
     name: str, num_micro_batches: int | None, rank_of_stage: Sequence[int], rows: Sequence[Row]
 ) -> Schedule:
-    most = max((cell.micro_batch for row in rows for cell in row if cell), default=0)
+    actions = (action for row in rows for cell in row if cell for action in actions_in(cell))
+    most = max((action.micro_batch for action in actions), default=0)
     m = most + 1 if num_micro_batches is None else num_micro_batches
     return Schedule(name, m, tuple(rank_of_stage), tuple(rows))

@@ -53,13 +53,13 @@ class ScheduleTrace:
     @cached_property
     def makespan_s(self) -> float:
         """From the start of the first action to the end of the last one."""
-        ends_s = [row[-1].end_s for row in self.rows if row]
+        ends_s = [span.end_s for row in self.rows for span in row[-2:]]  # the last two may overlap
         return max(ends_s, default=0.0) - min((row[0].start_s for row in self.rows if row), default=0.0)
 
     @cached_property
     def compute_s(self) -> tuple[float, ...]:
-        """For each rank the time in which it computes."""
-        return tuple(sum(span.end_s - span.start_s for span in row) for row in self.rows)
+        """For each rank the time in which it computes; where two actions overlap, it counts once."""
+        return tuple(map(_covered_s, self.rows))
 
     @property
     def idle_share_by_rank(self) -> tuple[float, ...]:
@@ -84,7 +84,11 @@ class ScheduleTrace:
         The measure of arXiv 2401.10241: (cost - work) / cost. It does not count that later ranks start later, so it
         is smaller than ``idle_share`` where all ranks end together.
         """
-        costs = [(row[-1].end_s - row[0].start_s, rank) for rank, row in enumerate(self.rows) if row]
+        costs = [
+            (max(span.end_s for span in row[-2:]) - row[0].start_s, rank)
+            for rank, row in enumerate(self.rows)
+            if row
+        ]
         cost_s, rank = max(costs, default=(0.0, 0))
         return (cost_s - self.compute_s[rank]) / cost_s if cost_s else 0.0
 
@@ -97,3 +101,12 @@ class ScheduleTrace:
     def peak_in_flight_by_stage(self) -> tuple[int, ...]:
         """For each stage the most micro-batches that it has in flight at a time."""
         return peak_in_flight_by_stage(self.schedule)
+
+
+def _covered_s(row: tuple[ActionSpan, ...]) -> float:
+    """How long at least one of the spans lasts; they are in the order of their starts."""
+    total_s, until_s = 0.0, float("-inf")
+    for span in row:
+        total_s += max(0.0, span.end_s - max(span.start_s, until_s))
+        until_s = max(until_s, span.end_s)
+    return total_s

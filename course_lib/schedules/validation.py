@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 
 from course_lib.checked import checked
 from course_lib.checks import at_least
-from course_lib.schedules.action import KINDS, Action
+from course_lib.schedules.action import KINDS, Action, Overlap, actions_in
 from course_lib.schedules.dependencies import Result, result_of
 from course_lib.schedules.in_flight import in_flight_counts
 from course_lib.schedules.table import Schedule
@@ -65,7 +65,8 @@ def check(
 
 
 def _unknown(schedule: Schedule, forward_only: bool) -> Iterator[Problem]:
-    """Cells that name a letter, a stage or a micro-batch that is not there, or a stage of another rank."""
+    """Cells that name a letter, a stage or a micro-batch that is not there, a stage of another rank, or two actions
+    that do not overlap."""
     num_stages, m = schedule.num_stages, schedule.num_micro_batches
     for rank, column, action in schedule.cells:
         kind, stage, micro_batch = action
@@ -82,6 +83,11 @@ def _unknown(schedule: Schedule, forward_only: bool) -> Iterator[Problem]:
         elif schedule.rank_of_stage[stage] != rank:
             reason = "misplaced"
             text = f"{where} is on stage {stage}, which rank {schedule.rank_of_stage[stage]} holds"
+        cell = schedule.actions[rank][column]
+        if not text and isinstance(cell, Overlap) and (cell.forward.kind, cell.backward.kind) != ("F", "B"):
+            text = (
+                f"rank {rank}, cell {column + 1}: in {cell} no forward and whole backward overlap; write F&B"
+            )
         if text:
             yield Problem(reason, rank, action, column, text)
 
@@ -141,16 +147,19 @@ def _order(schedule: Schedule) -> Iterator[Problem]:
     rank_of = schedule.rank_of_stage
     there = {result_of(action) for _, _, action in schedule.cells}
     done: set[Result] = set()
-    for (rank, column, action), results in _cells_with_needs(schedule):
-        for result in results:
-            if result not in done and rank_of[result[1]] == rank and result in there:
-                needed = _short(schedule, result)
-                text = f"{_who(schedule, action)} runs {action.short} before "
-                own = result[1] == action.stage
-                text += f"its {needed}" if own else f"{needed} of stage {result[1]}, which it needs"
-                yield Problem("order", rank, action, column, text)
-                break
-        done.add(result_of(action))
+    for _, cell in groupby(_cells_with_needs(schedule), key=lambda found: found[0][:2]):
+        made = []  # by the one action of the cell, or by both
+        for (rank, column, action), results in cell:
+            made.append(result_of(action))
+            for result in results:
+                if result not in done and rank_of[result[1]] == rank and result in there:
+                    needed = _short(schedule, result)
+                    text = f"{_who(schedule, action)} runs {action.short} {'beside' if result in made else 'before'} "
+                    own = result[1] == action.stage
+                    text += f"its {needed}" if own else f"{needed} of stage {result[1]}, which it needs"
+                    yield Problem("order", rank, action, column, text)
+                    break
+        done.update(made)
 
 
 def _deadlock(schedule: Schedule) -> Iterator[Problem]:
@@ -168,9 +177,11 @@ def _deadlock(schedule: Schedule) -> Iterator[Problem]:
     for rank in ring:
         action, lacks = stuck[rank]
         needed = f"{_short(schedule, lacks)} of {_stage(schedule, lacks[1])}"
-        waits.append(f"{_who(schedule, action)} waits at {action.short} for {needed}")
+        cell = schedule.actions[rank][_column(schedule, rank, action)]
+        at = f"{cell}" if isinstance(cell, Overlap) else action.short
+        waits.append(f"{_who(schedule, action)} waits at {at} for {needed}")
     first = stuck[ring[0]][0]
-    column = schedule.actions[ring[0]].index(first)
+    column = _column(schedule, ring[0], first)
     text = f"a deadlock, in which a ring of ranks waits for ever: {', '.join(waits)}"
     yield Problem("deadlock", ring[0], first, column, text)
 
@@ -218,7 +229,7 @@ def _memory(schedule: Schedule, limits: Sequence[int]) -> Iterator[Problem]:
                     f"{_who(schedule, action)} runs {action.short} with {count} micro-batches in flight on its rank, "
                     f"and the limit is {limit}: a backward must come before it"
                 )
-                yield Problem("memory", rank, action, schedule.actions[rank].index(action), text)
+                yield Problem("memory", rank, action, _column(schedule, rank, action), text)
                 break
 
 
@@ -233,6 +244,12 @@ def _limits(max_in_flight: int | Sequence[int] | None, num_ranks: int) -> Sequen
     for limit in limits:
         at_least(1, max_in_flight=limit)
     return limits
+
+
+def _column(schedule: Schedule, rank: int, action: Action) -> int:
+    return next(
+        column for column, cell in enumerate(schedule.actions[rank]) if cell and action in actions_in(cell)
+    )
 
 
 def _who(schedule: Schedule, action: Action) -> str:

@@ -135,6 +135,7 @@ def test_formulas_agree_with_the_simulation(kind):
                         "zb_1p": m >= p and times == ONE,
                         "zb_2p": m >= p and times == ONE,
                         "zb_v": m >= 2 * p - 1 and times == ONE,
+                        "dualpipe_v": m >= 2 * p and times == ONE,
                     }.get(kind, True)
                     if holds:
                         share = pipeline_idle_share(kind, p, m, num_virtual_stages=v, times=times)

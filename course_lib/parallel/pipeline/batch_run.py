@@ -8,8 +8,10 @@ with one micro-batch.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
@@ -48,18 +50,52 @@ class BatchRun:
         self._under_way: dict[Transfer, Callable[[], None]] = {}  # messages, and what waits for each
 
     def go(self, moves: Sequence[Move]) -> None:
-        for sends, recvs, awaits, action in moves:
-            self._start(sends, recvs)
-            if action is None:  # the last messages of all
-                break
-            for transfer in awaits:
-                self._wait_for(transfer)
-            began_s = time.perf_counter()
-            self.stages[action.stage].run(action)
-            self.spans.append(ActionSpan(self._rank, action, began_s, time.perf_counter()))
-            self._hand_over(action)
+        with self._thread(moves) as thread:
+            for sends, recvs, awaits, action, beside in moves:
+                self._start(sends, recvs)
+                if action is None:  # the last messages of all
+                    break
+                for transfer in awaits:
+                    self._wait_for(transfer)
+                if beside is None or thread is None:
+                    self.spans.append(self._run(action))
+                    self._hand_over(action)
+                else:
+                    self._run_both(thread, action, beside)
         for transfer in list(self._under_way):
             self._wait_for(transfer)
+
+    @staticmethod
+    def _thread(moves: Sequence[Move]) -> contextlib.AbstractContextManager[ThreadPoolExecutor | None]:
+        """A second thread where two actions overlap; it ends with the batch."""
+        if any(move.beside for move in moves):
+            return ThreadPoolExecutor(max_workers=1, thread_name_prefix="beside a forward")
+        return contextlib.nullcontext()
+
+    def _run(self, action: Action) -> ActionSpan:
+        began_s = time.perf_counter()
+        self.stages[action.stage].run(action)
+        return ActionSpan(self._rank, action, began_s, time.perf_counter())
+
+    def _run_both(self, thread: ThreadPoolExecutor, forward: Action, backward: Action) -> None:
+        """A forward here, a backward in the thread, at the same time; what they made goes on when both are done."""
+        self.stages[forward.stage].expect_forward()  # counted before the backward lets go of anything
+        under_way = thread.submit(self._run_on, self._stream(), backward)
+        try:
+            self.spans.append(self._run(forward))
+        finally:
+            span = under_way.result()  # not before it is over, whatever the forward did
+        self.spans.append(span)
+        self._hand_over(forward)
+        self._hand_over(backward)
+
+    def _stream(self) -> torch.cuda.Stream | None:
+        """That of the device on which this thread computes: another thread has a default of its own."""
+        return torch.cuda.current_stream(self.me.device) if self.me.device.type == "cuda" else None
+
+    def _run_on(self, stream: torch.cuda.Stream | None, action: Action) -> ActionSpan:
+        with torch.cuda.stream(stream) if stream else contextlib.nullcontext(), torch.enable_grad():
+            return self._run(action)
 
     def _start(self, sends: Sequence[Transfer], recvs: Sequence[Transfer]) -> None:
         """Start messages together. Gradients that nobody wants do not travel."""

@@ -37,7 +37,8 @@ def run_pipeline(
     """One training step under ``schedule`` on the ranks of ``cluster``: of ``steps``, the one of median length.
 
     ``times`` are those of every stage, or one for each. ``link`` shapes what joins the ranks (default: the machine's
-    own); a micro-batch's activations take ``message_bytes``, in whole float32 numbers. Spans count from the start of
+    own); a micro-batch's activations take ``message_bytes``, in whole float32 numbers. Where all ``times``
+    say ``overlapped_s``, two actions that overlap run at the same time. Spans count from the start of
     the first action; there are no message spans. Raises ValueError for a schedule that cannot run, for times that are
     not as many as stages or cannot be paced, and for a cluster of another size than the schedule.
     """
@@ -75,7 +76,8 @@ def _paced_steps(
     me: Rank, schedule: Schedule, times: Sequence[StageTimes], width: int, num_steps: int
 ) -> list[tuple[ActionSpan, ...]]:
     """On each rank: what it did in each step."""
-    pipeline = Pipeline(me, [PacedStage(me, each) for each in times], schedule, _mean)
+    overlap = all(each.overlapped_s is not None for each in times)
+    pipeline = Pipeline(me, [PacedStage(me, each) for each in times], schedule, _mean, overlap=overlap)
     # The first stage's input wants a gradient, so that its backward has two halves as those of the others have.
     x = torch.zeros(schedule.num_micro_batches, width, device=me.device, requires_grad=True)
     pipeline.step(x, x)  # pays for what a first step pays, such as finding out shapes

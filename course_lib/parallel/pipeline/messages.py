@@ -21,12 +21,14 @@ __all__ = ["Step", "steps_of"]
 class Step(NamedTuple):
     """Start ``sends`` and ``recvs`` together, wait for what the action needs, run the action.
 
-    Recvs may be for a later action; sends are of earlier ones. The last step of a rank may have no action.
+    Recvs may be for a later action; sends are of earlier ones. The last step of a rank may have no action. Where two
+    actions overlap, ``beside`` is the backward.
     """
 
     sends: tuple[Transfer, ...]
     recvs: tuple[Transfer, ...]
     action: Action | None
+    beside: Action | None = None
 
 
 def steps_of(schedule: Schedule) -> tuple[tuple[Step, ...], ...]:
@@ -45,24 +47,28 @@ def steps_of(schedule: Schedule) -> tuple[tuple[Step, ...], ...]:
     sends: list[list[Transfer]] = [[] for _ in range(schedule.num_ranks)]
     recvs: list[list[Transfer]] = [[] for _ in range(schedule.num_ranks)]
 
-    def close(rank: int, action: Action | None) -> None:
+    def close(rank: int, action: Action | None = None) -> None:
         steps[rank].append(Step(tuple(sends[rank]), tuple(recvs[rank]), action))
         sends[rank].clear()
         recvs[rank].clear()
 
     made: list[Transfer] = []  # in the step under way: handed out when it is over
-    now = 0
+    now, latest = 0, [-1] * schedule.num_ranks  # the step under way, and each rank's latest
     for step, rank, action in dependencies.order:
         if step > now:
             _hand_out(made, sends, recvs)
             now = step
-        close(rank, action)
+        if latest[rank] == step:
+            steps[rank][-1] = steps[rank][-1]._replace(beside=action)
+        else:
+            close(rank, action)
+        latest[rank] = step
         if action in dependencies.sends:
             made.append(dependencies.sends[action])
     _hand_out(made, sends, recvs)
     for rank in range(schedule.num_ranks):
         if sends[rank] or recvs[rank]:
-            close(rank, None)
+            close(rank)
     return tuple(map(tuple, steps))
 
 

@@ -6,6 +6,7 @@ besides. What the stage computes is small and exact, so that gradients can still
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -39,11 +40,20 @@ class PacedStage(nn.Module):
 
 
 def can_be_paced(times: StageTimes) -> None:
-    """Raise ValueError for a whole backward with a time of its own: it is its two halves that wait."""
+    """Raise ValueError for a time that does not follow from the others, when it is they that wait.
+
+    A whole backward runs its two halves; a forward and a backward that overlap take as long as the longer one.
+    """
     if times.backward_s is not None:
         raise ValueError(
             f"backward_s={times.backward_s} cannot be paced: a whole backward runs its two halves, which take "
             f"input_s + weight_s = {times.input_s + times.weight_s:g} s. Leave backward_s out."
+        )
+    longer_s = max(times.forward_s, times.input_s + times.weight_s)
+    if times.overlapped_s is not None and not math.isclose(times.overlapped_s, longer_s):
+        raise ValueError(
+            f"overlapped_s={times.overlapped_s} cannot be paced: a forward and a backward that wait at the same time "
+            f"take as long as the longer one, {longer_s:g} s. Give that, or leave overlapped_s out."
         )
 
 

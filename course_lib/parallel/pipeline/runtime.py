@@ -46,6 +46,11 @@ class Pipeline:
     such as the tokens that are no padding, is averaged wrongly where micro-batches differ in it. ``ranks[r]`` is the
     global rank that plays rank r of the schedule (default: itself), so that several pipelines can run side by side.
 
+    Two actions that overlap (``F&B``) run one after the other, as PyTorch's runtime has it. With ``overlap=True`` they
+    run at the same time, the backward in a thread of its own, on the forward's stream of a GPU. It is for stages that
+    wait inside of a forward or a backward, and not for those whose backward draws random numbers, as one that computes
+    activations again does where there is dropout: the forward beside it draws from the same generator.
+
     What a pipeline changes: BatchNorm sees micro-batches, as with accumulation, and its running statistics move once
     for each; dropout draws its numbers on each rank for itself; a stage must not change its input in place, which
     begins a graph of its own there.
@@ -62,6 +67,7 @@ class Pipeline:
         loss_of: Loss,
         *,
         ranks: Sequence[int] | None = None,
+        overlap: bool = False,
     ) -> None:
         self.ranks = tuple(range(me.world_size) if ranks is None else ranks)
         self._refuse_strays(me, len(stages), schedule)
@@ -77,7 +83,7 @@ class Pipeline:
         early = me.backend == "gloo"  # see moves.py
         # By whether there is a backward: what this rank does, and the shapes that travel.
         self._moves = {
-            True: moves_of(schedule, self.rank, early=early),
+            True: moves_of(schedule if overlap else schedule.one_by_one(), self.rank, early=early),
             False: moves_of(schedule.forward_only(), self.rank, early=early),
         }
         self._told: dict[bool, dict[tuple[int, int], Told]] = {}

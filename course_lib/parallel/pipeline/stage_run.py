@@ -74,10 +74,17 @@ class StageRun:
                 f"{type(error).__name__}: {error}"
             ) from error
 
+    def expect_forward(self) -> None:
+        """Count a micro-batch that is about to be in flight."""
+        if self.with_backward:
+            num_in_flight = len(self._kept) + len(self._for_weights) + 1
+            self.peak_in_flight = max(self.peak_in_flight, num_in_flight)
+
     # -- the four actions ---------------------------------------------------------------------------------------
 
     def _forward(self, i: int) -> None:
         entered = self.inputs.pop(i)
+        self.expect_forward()
         left: Tensor = self.module(entered)
         if self.targets:  # the last stage: from here it goes back
             left = self._loss(left, i)
@@ -86,7 +93,6 @@ class StageRun:
             self.outputs[i] = left.detach().requires_grad_(left.requires_grad)
         if self.with_backward:
             self._kept[i] = _Kept(entered, get_gradient_edge(left) if left.requires_grad else None)
-            self.peak_in_flight = max(self.peak_in_flight, len(self._kept) + len(self._for_weights))
 
     def _loss(self, output: Tensor, i: int) -> Tensor:
         """The part of a micro-batch in the batch's mean loss: its own mean, by its share of the samples."""

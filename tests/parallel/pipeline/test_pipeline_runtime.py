@@ -103,7 +103,7 @@ def all_cases(me, kind, optimizer):
 
 
 # The others run on 1 to 4 ranks; for what the runtime has met in another schedule, one number will do.
-ON_RANKS = {"zb_h2": [3], "zb_1p": [2], "zb_2p": [3]}
+ON_RANKS = {"zb_h2": [3], "zb_1p": [2], "zb_2p": [3], "dualpipe_v": [2, 4]}
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,7 @@ def beside_torch(me, kind):
         "interleaved": theirs.ScheduleInterleaved1F1B,
         "looped_bfs": theirs.ScheduleLoopedBFS,
         "zb_v": theirs.ScheduleZBVZeroBubble,
+        "dualpipe_v": theirs.ScheduleDualPipeV,
     }
     schedule = get_schedule(kind, me.world_size, 4)
     stages = list(model(schedule.num_stages))
@@ -188,7 +189,7 @@ def beside_torch(me, kind):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_v"])
+@pytest.mark.parametrize("kind", ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_v", "dualpipe_v"])
 def test_gradients_are_those_of_torch_distributed_pipelining(cluster2, kind):
     for theirs, ours in cluster2.run(beside_torch, kind):
         assert theirs.keys() == ours.keys()
