@@ -57,6 +57,20 @@ def test_every_number_redraws(studio, control, value, expected):
         assert f"<td>all</td><td>{expected}</td>" in studio.numbers.value
 
 
+def test_a_forward_may_hide_behind_a_backward_in_the_plan_and_on_ranks(studio):
+    studio._run, taken = lambda schedule, times, link: taken.append(times) or simulate(schedule, times), []
+    studio.kind.value, studio.ranks.number.value, studio.micro_batches.number.value = "dualpipe_v", 4, 8
+    assert "F7.0&B3.7" in studio.table.value
+    assert "<td>all</td><td>5.9%</td>" in studio.numbers.value
+    studio.beside.value = True  # F&B takes 2 where F + B take 3: 44 of 51 steps
+    assert "<td>all</td><td>5.1%</td>" in studio.numbers.value
+    studio.execute.click()
+    assert (taken[0].forward_s, taken[0].overlapped_s) == (0.005, 0.010)
+    assert "220 ms measured" in studio.verdict.value
+    studio.table.value = studio.table.value.replace("F7.0&B3.7", "B3.7&F7.0")
+    assert "no forward and whole backward overlap; write F&amp;B" in studio.verdict.value
+
+
 def test_choosing_a_kind_writes_its_table(studio):
     for kind in schedules.SCHEDULES:
         studio.kind.value = kind
