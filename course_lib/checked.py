@@ -132,7 +132,27 @@ def _is_row(value: Any, kind: Any, args: tuple[Any, ...]) -> bool:
     fixed = kind is tuple and not (len(args) == 2 and args[1] is Ellipsis)
     if fixed:
         return len(value) == len(args) and all(map(fits, value, args))
-    return all(fits(item, args[0]) for item in itertools.islice(value, _MOST_ITEMS))
+    items, classes = itertools.islice(value, _MOST_ITEMS), _classes_of(args[0])
+    if classes:  # a table has thousands of items, and is looked at whenever somebody types
+        return all(isinstance(item, classes) for item in items)
+    return all(fits(item, args[0]) for item in items)
+
+
+@functools.lru_cache(maxsize=256)
+def _classes_of(hint: Any) -> tuple[type, ...]:
+    """The classes of a hint that asks for nothing else, ``Row | None`` say; () for one that asks for more."""
+    found = []
+    for each in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
+        kind = type(None) if each is None else each
+        is_class = (
+            isinstance(kind, type) and get_origin(kind) is None and kind.__module__ != "collections.abc"
+        )
+        if not is_class or kind in (int, float, bool, str, object) or kind in _ITERABLE:
+            return ()
+        if getattr(kind, "_is_protocol", False) or issubclass(kind, collections.abc.Mapping):
+            return ()
+        found.append(kind)
+    return tuple(found)
 
 
 def _hints_of(what: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:

@@ -22,6 +22,10 @@ __all__ = ["Raster", "Sheet"]
 
 _DENSITY = 1.5
 _HATCH_STEP = 9  # pixels between the lines of a hatch
+_HALF_LETTER = (
+    5.5 * _DENSITY
+)  # from the middle of a text in a box to above its highest letter, in fine pixels
+_WIDEST_KEPT = 150  # fine pixels
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,28 +75,15 @@ class Sheet:
     def box(self, left: float, top: float, right: float, bottom: float, look: Look, text: str = "") -> None:
         """A box in a look, with a text in its middle where the text fits."""
         x0, y0, x1, y1 = (round(value * _DENSITY) for value in (left, top, right, bottom))
-        if x1 <= x0:
-            x1 = x0 + 1
-        if look.hatch and x1 - x0 > 3:
-            strip = _hatched(look.colour, look.hatch, y1 - y0)
-            for at in range(x0, x1, strip.width):
-                self.image.paste(strip.crop((0, 0, min(strip.width, x1 - at), y1 - y0)), (at, y0))
+        x1 = max(x1, x0 + 1)
+        if text and _text_width(text) + 4 > x1 - x0:
+            text = ""
+        if x1 - x0 <= _WIDEST_KEPT and (
+            not text or y1 - y0 >= 2 * _HALF_LETTER
+        ):  # no letter stands out of it
+            self.image.paste(_tile(x1 - x0, y1 - y0, look, text), (x0, y0))
         else:
-            self._draw.rectangle((x0, y0, x1 - 1, y1 - 1), fill=look.colour)
-        if x1 - x0 > 5:
-            self._draw.rectangle((x0, y0, x1 - 1, y1 - 1), outline="white")
-        if text:
-            self._box_text((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, text, look)
-
-    def _box_text(self, x: float, y: float, room: float, text: str, look: Look) -> None:
-        font = _font(9)
-        width = font.getlength(text)
-        if width + 4 > room:
-            return
-        if look.hatch:  # the lines of a hatch must not run through the letters
-            half = 5.5 * _DENSITY
-            self._draw.rectangle((x - width / 2 - 2, y - half, x + width / 2 + 2, y + half), fill=look.colour)
-        self._draw.text((x, y), text, fill=text_colour(look.colour), font=font, anchor="mm")
+            _paint(self.image, (x0, y0, x1, y1), look, text)
 
     def text(
         self, x: float, y: float, text: str, *, size: float = 10, anchor: str = "lm", bold: bool = False
@@ -107,6 +98,39 @@ class Sheet:
     ) -> None:
         points = [round(value * _DENSITY) for value in (x0, y0, x1, y1)]
         self._draw.line(points, fill=colour, width=width)
+
+
+@lru_cache(maxsize=4096)
+def _tile(width: int, height: int, look: Look, text: str) -> Image.Image:
+    """A box by itself: a picture has hundreds that are equal, and the next picture the same ones."""
+    tile = Image.new("RGB", (width, height), "white")
+    _paint(tile, (0, 0, width, height), look, text)
+    return tile
+
+
+def _paint(image: Image.Image, place: tuple[int, int, int, int], look: Look, text: str) -> None:
+    """A box in a look, and the text in its middle."""
+    x0, y0, x1, y1 = place
+    draw = ImageDraw.Draw(image)
+    if look.hatch and x1 - x0 > 3:
+        strip = _hatched(look.colour, look.hatch, y1 - y0)
+        for at in range(x0, x1, strip.width):
+            image.paste(strip.crop((0, 0, min(strip.width, x1 - at), y1 - y0)), (at, y0))
+    else:
+        draw.rectangle((x0, y0, x1 - 1, y1 - 1), fill=look.colour)
+    if x1 - x0 > 5:
+        draw.rectangle((x0, y0, x1 - 1, y1 - 1), outline="white")
+    if text:
+        x, y, half = (x0 + x1) / 2, (y0 + y1) / 2, _text_width(text) / 2 + 2
+        if look.hatch:  # the lines of a hatch must not run through the letters
+            draw.rectangle((x - half, y - _HALF_LETTER, x + half, y + _HALF_LETTER), fill=look.colour)
+        draw.text((x, y), text, fill=text_colour(look.colour), font=_font(9), anchor="mm")
+
+
+@lru_cache(maxsize=4096)
+def _text_width(text: str) -> float:
+    """Of a text in a box, in fine pixels."""
+    return float(_font(9).getlength(text))
 
 
 @lru_cache(maxsize=64)

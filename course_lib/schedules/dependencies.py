@@ -98,6 +98,15 @@ class Dependencies:
         mine = ("F", stage, micro_batch)
         return (mine, ("B", stage + 1, micro_batch)) if stage < len(self.rank_of_stage) - 1 else (mine,)
 
+    @cached_property
+    def _needs_of_cells(self) -> list[list[tuple[Result, ...]]]:
+        """As ``needs``, for each cell instead of each action."""
+        found = []
+        for row, needs in zip(self.cells, self.needs, strict=True):
+            left = iter(needs)
+            found.append([next(left) if len(cell) == 1 else next(left) + next(left) for cell in row])
+        return found
+
     def _transfer(self, result: Result) -> Transfer | None:
         """The message that carries a result: none for W, at the ends of the pipeline, and within a rank."""
         kind, stage, micro_batch = result
@@ -110,8 +119,7 @@ class Dependencies:
     @cached_property
     def _walk(self) -> tuple[tuple[Step, ...], dict[int, tuple[Action, Result]]]:
         """Run all rows in steps until all are done or none can move; every cell takes one step."""
-        rows = self.cells
-        needs = [[[need for action in cell for need in self._needs(action)] for cell in row] for row in rows]
+        rows, needs = self.cells, self._needs_of_cells
         places = [0] * len(rows)
         done: set[Result] = set()
         order: list[Step] = []

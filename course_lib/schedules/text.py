@@ -15,6 +15,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from course_lib.checked import checked
 from course_lib.schedules.action import KINDS, Action, Cell, Overlap, actions_in
@@ -104,7 +105,7 @@ def from_csv(text: str, *, name: str = "from CSV") -> Schedule:
 Word = tuple[str, int, int | None]  # kind, micro-batch, and the stage where it was written
 
 
-def _cells(line: str, rank: int) -> list[list[Word]]:
+def _cells(line: str, rank: int) -> list[tuple[Word, ...]]:
     """The cells of a rank's line: one action, two that overlap, or none where it is idle."""
     label = _LABEL.match(line)
     if label:
@@ -113,17 +114,24 @@ def _cells(line: str, rank: int) -> list[list[Word]]:
                 f"Line {rank + 1} is said to be rank {label[1]}'s, but lines go by rank: this is rank {rank}'s."
             )
         line = line[label.end() :]
-    cells: list[list[Word]] = []
+    cells: list[tuple[Word, ...]] = []
     for number, text in enumerate(line.split(), start=1):
-        found = [] if text == "." else [_CELL.match(part) for part in text.split("&")]
-        words = [(word[1].upper(), int(word[2]), int(word[3]) if word[3] else None) for word in found if word]
-        if len(words) != len(found) or len(words) > 2:
+        words = _words(text)
+        if words is None:
             raise ValueError(
                 f"Rank {rank}, cell {number}: {text!r} is no action. Write a letter and a micro-batch (99999 at most), "
                 f"such as F0: {_LETTERS}. F0.5 is on stage 5, F1&B0 are two that overlap, and a dot is an idle cell."
             )
         cells.append(words)
     return cells
+
+
+@lru_cache(maxsize=8192)
+def _words(text: str) -> tuple[Word, ...] | None:
+    """The actions of a cell; None for what is no cell. Whoever types changes one cell of hundreds."""
+    found = [] if text == "." else [_CELL.match(part) for part in text.split("&")]
+    words = [(word[1].upper(), int(word[2]), int(word[3]) if word[3] else None) for word in found if word]
+    return tuple(words) if len(words) == len(found) <= 2 else None
 
 
 def _joined(actions: Sequence[Action]) -> Cell | None:

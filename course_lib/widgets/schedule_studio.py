@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from html import escape
 
 import ipywidgets as widgets
@@ -32,6 +32,7 @@ from course_lib.schedules import (
 )
 from course_lib.schedules.stage_times import StageTimes
 from course_lib.schedules.trace import ScheduleTrace
+from course_lib.widgets.goal import Goal, counted
 from course_lib.widgets.paired import Paired
 
 __all__ = ["Goal", "Run", "ScheduleStudio", "run_on_ranks"]
@@ -49,42 +50,6 @@ def run_on_ranks(schedule: Schedule, times: StageTimes, link: Link) -> ScheduleT
         warnings.simplefilter("ignore", CrowdedWarning)  # ranks that wait do not crowd each other
         with Cluster(schedule.num_ranks, links=Links()) as cluster:  # on the CPU, where links can be shaped
             return run_pipeline(cluster, schedule, times, link=link)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A mission: a schedule for so many ranks and micro-batches, within a memory limit, with little idle time."""
-
-    num_ranks: int
-    num_micro_batches: int
-    max_in_flight: int  # micro-batches that a rank may have in flight; each counts once a stage
-    idle_share: float  # to stay below
-
-    def missed(self, schedule: Schedule, simulation: ScheduleTrace) -> list[str]:
-        """What is still wrong, in words; nothing when the goal is reached."""
-        wrong = []
-        if (schedule.num_ranks, schedule.num_micro_batches) != (self.num_ranks, self.num_micro_batches):
-            wrong.append(f"it is for {self._size}")
-        if max(peak_in_flight(schedule)) > self.max_in_flight:
-            most = max(peak_in_flight(schedule))
-            wrong.append(f"a rank has {most} micro-batches in flight, {self.max_in_flight} are allowed")
-        if simulation.idle_share >= self.idle_share - 1e-9:
-            wrong.append(
-                f"{simulation.idle_share:.1%} idle is planned, less than {self.idle_share:.1%} is asked for"
-            )
-        return wrong
-
-    @property
-    def _size(self) -> str:
-        return f"{_counted(self.num_ranks, 'rank')} and {_counted(self.num_micro_batches, 'micro-batch')}"
-
-    def __str__(self) -> str:
-        return f"{self._size}, at most {self.max_in_flight} in flight on a rank, less than {self.idle_share:.1%} idle"
-
-
-def _counted(number: int, thing: str) -> str:
-    ending = "" if number == 1 else "es" if thing.endswith("ch") else "s"
-    return f"{number} {thing}{ending}"
 
 
 class ScheduleStudio(widgets.VBox):
@@ -120,7 +85,8 @@ class ScheduleStudio(widgets.VBox):
         self.numbers.add_class("course-numbers")
         for control in (self.kind, self.ranks.number, self.micro_batches.number, self.virtual_stages.number):
             control.observe(self._fill, names="value")
-        for control in (self.ratio.number, self.latency.number, self.overlap, self.limit, self.table):
+        numbers = self.ratio.number, self.latency.number
+        for control in (*numbers, self.overlap, self.beside, self.limit, self.table):
             control.observe(self._draw, names="value")
         self.fill.on_click(self._fill)
         self.back.on_click(self._take_back)
@@ -128,7 +94,7 @@ class ScheduleStudio(widgets.VBox):
         self._fill()
         rows = [
             [self.kind, self.ranks, self.micro_batches, self.virtual_stages],
-            [self.ratio, self.latency, self.overlap, self.limit],
+            [self.ratio, self.latency, self.overlap, self.beside, self.limit],
             [self.execute, self.fill, self.back],
         ]
         wrap = widgets.Layout(flex_flow="row wrap")
@@ -151,6 +117,7 @@ class ScheduleStudio(widgets.VBox):
         self.ratio = Paired("backward / forward", 2.0, 0.5, 4.0, step=0.1)
         self.latency = Paired("latency (ms)", 0.0, 0.0, 10.0, step=0.5)
         self.overlap = widgets.Checkbox(True, description="messages travel beside computing", indent=False)
+        self.beside = widgets.Checkbox(False, description="F&B take as long as the longer", indent=False)
         self.limit = widgets.BoundedIntText(
             0, min=0, max=99, description="most in flight on a rank (0: any number)", style=style,
             layout={"width": "24em"},
@@ -171,8 +138,13 @@ class ScheduleStudio(widgets.VBox):
 
     @property
     def times(self) -> StageTimes:
-        """Of each stage. Stages that share a rank share out what one stage would take."""
+        """Of each stage. Stages that share a rank share out what one stage would take.
+
+        A forward and a backward that overlap (F&B) take both their times, or that of the longer one.
+        """
         whole = StageTimes.of(_FORWARD_S, self.ratio.value)
+        if self.beside.value:
+            whole = replace(whole, overlapped_s=max(whole.forward_s, whole.time_s("B")))
         return whole.divided(max(1, self._schedule.num_stages // self._schedule.num_ranks))
 
     @property
@@ -190,8 +162,8 @@ class ScheduleStudio(widgets.VBox):
 
     def __repr__(self) -> str:
         return (
-            f"Schedule studio ({SCHEDULES[self.kind.value].title}, {_counted(int(self.ranks.value), 'rank')}, "
-            f"{_counted(int(self.micro_batches.value), 'micro-batch')})"
+            f"Schedule studio ({SCHEDULES[self.kind.value].title}, {counted(int(self.ranks.value), 'rank')}, "
+            f"{counted(int(self.micro_batches.value), 'micro-batch')})"
         )
 
     # -- what happens -------------------------------------------------------------------------------------------

@@ -68,6 +68,20 @@ def test_a_search_keeps_to_its_memory_for_all_times():
 
 
 @pytest.mark.parametrize(
+    ("p", "m", "limit", "times", "message", "busy"),
+    [  # without one of the three ways that are tried, in their order, it would be 104, 84 and 312
+        (5, 5, 8, StageTimes(9, 1, 2), 1.0, 100),
+        (3, 5, 4, StageTimes(7, 2, 7), 0.5, 83),
+        (6, 18, 9, StageTimes(9, 1, 7), 0.0, 310),
+    ],
+)
+def test_each_way_that_is_tried_is_of_use_somewhere(p, m, limit, times, message, busy):
+    made = zero_bubble_auto(p, m, limit, times=times, message_s=message)
+    rows = simulate(made, times, link=Link(message, float("inf"))).rows
+    assert max(row[-1].end_s - row[0].start_s for row in rows) == pytest.approx(busy)
+
+
+@pytest.mark.parametrize(
     ("call", "sentence"),
     [
         (lambda: zero_bubble_auto(2, 2, 0), "max_in_flight=0 does not work"),

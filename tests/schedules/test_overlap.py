@@ -103,6 +103,11 @@ def test_when_two_that_overlap_begin_and_end():
     assert both.compute_s == (2 + 2.5 + 4, 1 + 2.5 + 2 + 1 + 2)  # both at once count once
     mixed = simulate(schedule, [StageTimes(1, 1, 1, overlapped_s=2), StageTimes(1, 1, 1)])
     assert mixed.rows[1][1:3] == one_by_one.rows[1][1:3]
+    apart = simulate(dual_pipe_v(1, 2), [StageTimes(1, 1, 1, overlapped_s=s) for s in (3, 5)]).rows[0]
+    assert [s.end_s - s.start_s for s in apart if s.action in (Action("F", 1, 1), Action("B", 0, 0))] == [
+        4,
+        4,
+    ]
     v = from_text(V, rank_of_stage=(0, 1, 1, 0))
     uneven = [StageTimes(1, 1, 1, overlapped_s=s) for s in (9, 9, 9, 3)]
     found = next(s for s in simulate(v, uneven).rows[0] if s.action == Action("F", 3, 1))

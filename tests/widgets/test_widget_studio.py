@@ -57,6 +57,20 @@ def test_every_number_redraws(studio, control, value, expected):
         assert f"<td>all</td><td>{expected}</td>" in studio.numbers.value
 
 
+def test_a_forward_may_hide_behind_a_backward_in_the_plan_and_on_ranks(studio):
+    studio._run, taken = lambda schedule, times, link: taken.append(times) or simulate(schedule, times), []
+    studio.kind.value, studio.ranks.number.value, studio.micro_batches.number.value = "dualpipe_v", 4, 8
+    assert "F7.0&B3.7" in studio.table.value
+    assert "<td>all</td><td>5.9%</td>" in studio.numbers.value
+    studio.beside.value = True  # F&B takes 2 where F + B take 3: 44 of 51 steps
+    assert "<td>all</td><td>5.1%</td>" in studio.numbers.value
+    studio.execute.click()
+    assert (taken[0].forward_s, taken[0].overlapped_s) == (0.005, 0.010)
+    assert "220 ms measured" in studio.verdict.value
+    studio.table.value = studio.table.value.replace("F7.0&B3.7", "B3.7&F7.0")
+    assert "no forward and whole backward overlap; write F&amp;B" in studio.verdict.value
+
+
 def test_choosing_a_kind_writes_its_table(studio):
     for kind in schedules.SCHEDULES:
         studio.kind.value = kind
@@ -263,6 +277,32 @@ def test_boxes_lie_where_their_times_are():
     ]
     assert at[0] == at[1] == blue
     assert at[2] == (255, 255, 255)
+
+
+def test_two_that_overlap_share_the_height():
+    schedule = schedules.from_text("F0 F1 F2&B0 B1 B2\nF0 F1&B0 B1 F2 B2")
+    apart = pipeline_gantt(simulate(schedule, StageTimes.of(0.01))).image
+    run = simulate(schedule, StageTimes(0.01, 0.01, 0.01, overlapped_s=0.02))
+    picture = pipeline_gantt(run).image
+    assert picture.tobytes() != apart.tobytes()
+    # rank 1's cell of F1 (blue, above) and B0 (orange, below), from 0.02 to 0.04 of 0.12 s
+    scale = (800 - 92 - 12) / run.makespan_s
+    top, left = 30 + 32, 92 + 0.02 * scale
+    above, below = (picture.getpixel((round(1.5 * (left + 6)), round(1.5 * (top + y)))) for y in (4, 16))
+    assert above == (0, 114, 178)
+    assert below[0] > 200 > below[2]
+
+
+def test_equal_boxes_are_painted_once_and_look_as_if_painted_in_place():
+    look = Look("#E69F00", "/", "B")
+    kept, wide = Sheet(400, 60), Sheet(400, 60)
+    for at in (10, 60, 10):
+        kept.box(at, 10, at + 40, 30, look, "B7")
+    wide.box(10, 10, 390, 30, look, "B7")  # too wide to be kept
+    one, two = (kept.image.crop((x, 15, x + 60, 45)) for x in (15, 90))
+    assert one.tobytes() == two.tobytes()
+    assert one.crop((0, 1, 10, 29)).tobytes() == wide.image.crop((15, 16, 25, 44)).tobytes()
+    assert wide.image.getpixel((14, 20)) == kept.image.getpixel((14, 20)) == (255, 255, 255)
 
 
 def test_a_hatched_box_keeps_to_its_place():

@@ -12,6 +12,7 @@ from torch import nn
 
 from course_lib.cluster import Rank, RankFailed
 from course_lib.parallel.pipeline import PacedStage, Pipeline, run_pipeline
+from course_lib.parallel.pipeline.stage_run import StageRun
 from course_lib.schedules import dual_pipe_v, from_text, peak_in_flight_by_stage
 from course_lib.schedules.stage_times import StageTimes
 
@@ -102,7 +103,7 @@ class Meeting(nn.Module):
 def meet(me, overlap):
     """One rank: F1.1 runs beside B0.0. Whether each found the other at work."""
     here = {"forward": threading.Event(), "backward": threading.Event()}
-    count, found = {"F": 0, "B": 0}, []
+    count, found, threads = {"F": 0, "B": 0}, [], []
 
     def on_forward():
         count["F"] += 1
@@ -115,17 +116,48 @@ def meet(me, overlap):
         if count["B"] == 1:
             here["backward"].set()
             found.append(here["forward"].wait(LONGEST_WAIT_S if overlap else 0))
+            threads.append("beside" in threading.current_thread().name)
 
     stages = [Meeting(lambda: None, on_backward), Meeting(on_forward, lambda: None)]
     pipeline = Pipeline(me, stages, dual_pipe_v(1, 2), F.mse_loss, overlap=overlap)
     x = torch.ones(2, 1, requires_grad=True)
     pipeline.step(x, torch.zeros(2, 1))
-    return sorted(found), len({thread.name for thread in threading.enumerate() if "beside" in thread.name})
+    left = [thread for thread in threading.enumerate() if "beside" in thread.name]
+    return sorted(found), threads, len(left)
 
 
 def test_they_run_at_the_same_time_or_one_after_the_other_and_no_thread_stays(clusters):
-    assert clusters(1).run(meet, True)[0] == ([True, True], 0)
-    assert clusters(1).run(meet, False)[0] == ([False, True], 0)  # the forward was there before the backward
+    assert clusters(1).run(meet, True)[0] == ([True, True], [True], 0)
+    assert clusters(1).run(meet, False)[0] == (
+        [False, True],
+        [False],
+        0,
+    )  # the forward was there before the backward
+
+
+def late_forward(me):
+    """One rank and stage: F1 begins when B0, which runs beside it, has let go of its activations."""
+    let_go = threading.Event()
+    plain = StageRun._forward
+
+    def late(stage, i):
+        if i == 1:
+            assert let_go.wait(LONGEST_WAIT_S)
+        plain(stage, i)
+
+    schedule = from_text("F0 F1&B0 B1")
+    pipeline = Pipeline(me, [Meeting(lambda: None, let_go.set)], schedule, F.mse_loss, overlap=True)
+    x = torch.ones(2, 1, requires_grad=True)
+    StageRun._forward = late
+    try:
+        pipeline.step(x, torch.zeros(2, 1))
+    finally:
+        StageRun._forward = plain
+    return pipeline.peak_in_flight
+
+
+def test_both_count_as_in_flight_whichever_comes_first(clusters):
+    assert clusters(1).run(late_forward)[0] == {0: 2}
 
 
 class Breaks(nn.Module):
@@ -167,7 +199,7 @@ def broken(me, number, where):
 def test_either_may_fail_and_the_rank_goes_on_afterwards(clusters, number, where, said):
     with pytest.raises(RankFailed, match=said):
         clusters(1).run(broken, number, where)
-    assert clusters(1).run(meet, True)[0] == ([True, True], 0)
+    assert clusters(1).run(meet, True)[0] == ([True, True], [True], 0)
 
 
 def test_a_paced_run_shows_both_at_once(cluster2):
