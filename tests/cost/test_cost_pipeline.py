@@ -36,7 +36,8 @@ def latency(seconds: float) -> Link:
 
 
 @pytest.mark.parametrize(
-    ("p", "m", "f", "i", "w", "message", "layers", "r_1f1b", "r_h1", "r_inter"), PUBLISHED
+    ("p", "m", "f", "i", "w", "message", "layers", "r_1f1b", "r_h1", "r_inter"),
+    [row[:10] for row in PUBLISHED],
 )
 def test_a_published_table_comes_out(p, m, f, i, w, message, layers, r_1f1b, r_h1, r_inter):
     times, link, v = StageTimes(f, i, w), latency(message), (layers + 2) // p

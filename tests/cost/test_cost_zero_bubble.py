@@ -24,20 +24,10 @@ def test_zb_h2_waits_as_long_as_the_papers_formula_says(p, m, f, i, w):
     assert set(plan.peak_in_flight) == {2 * p - 1}
 
 
-# Of the four rows above: the share of activations that W needs, 32 / (34 + 5 a s / h), and what the heuristic of the
-# same paper comes to here, with the memory of p micro-batches on a rank, and of 2p.
-SEARCHED = [
-    (32 / (34 + 5 * 32 / 3), 0.1585, 0.0433),
-    (32 / (34 + 5 * 32 / 3), 0.1242, 0.0039),
-    (32 / (34 + 5 * 8), 0.1323, 0.0029),
-    (32 / (34 + 5 * 8), 0.1397, 0.0066),
-]
-
-
-@pytest.mark.parametrize(("row", "share", "r_1p", "r_2p"), [(i, *found) for i, found in enumerate(SEARCHED)])
-def test_a_search_reaches_zb_h1_with_its_memory_and_passes_zb_h2_with_twice_as_much(row, share, r_1p, r_2p):
-    p, m, f, i, w, message, *_, r_h1, _ = PUBLISHED[row]
-    times, link = StageTimes(f, i, w), Link(message, float("inf"))
+@pytest.mark.parametrize("row", PUBLISHED)
+def test_the_zero_bubble_columns_of_table_5(row):
+    p, m, f, i, w, message, _, _, r_h1, _, r_h2, r_1p, r_2p, as_over_h = row
+    times, link, share = StageTimes(f, i, w), Link(message, float("inf")), 32 / (34 + 5 * as_over_h)
 
     def rate(max_in_flight: int, weight_share: float) -> float:
         made = zero_bubble_auto(
@@ -47,11 +37,13 @@ def test_a_search_reaches_zb_h1_with_its_memory_and_passes_zb_h2_with_twice_as_m
             assert validate(made, max_in_flight=max_in_flight) == ()
         return simulate(made, times, link=link).bubble_rate
 
-    assert rate(p, share) == pytest.approx(r_1p, abs=5.1e-5) == r_h1
-    assert rate(2 * p, share) == pytest.approx(r_2p, abs=5.1e-5)
     h2 = simulate(zero_bubble_h2(p, m), times, link=link).bubble_rate
-    assert rate(2 * p, share) < rate(2 * p, 1.0) < h2 < rate(p, 1.0)
-    assert rate(3 * p, 1.0) <= rate(2 * p, 1.0)
+    found = (h2, rate(p, share), rate(2 * p, share))
+    assert found == pytest.approx((r_h2, r_1p, r_2p), abs=1e-4)
+    assert r_1p == r_h1
+    if p * m < 1000:  # what else must hold, where it is quick
+        assert rate(2 * p, share) < rate(2 * p, 1.0) < h2 < rate(p, 1.0)
+        assert rate(3 * p, 1.0) <= rate(2 * p, 1.0)
 
 
 def test_a_search_keeps_to_its_memory_for_all_times():
