@@ -52,9 +52,12 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))
 # ![Four ranks, each with a model and a quarter of the images, and question marks between the
 # models](../assets/04_apart.png)
 #
-# Widely read articles describe data parallelism like this: start a process group, give each rank its part of the data
-# by a `DistributedSampler`, and keep your training loop. Here is that program. The sampler deals the digits out to
-# the ranks; every rank begins with the same seed and runs the loop of lesson 01.
+# The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and tells what they say in its
+# own words. Article A, *How can a single model be trained using multiple GPUs?*, asks for three things: start a process
+# group, give each rank its part of the data by a `DistributedSampler`, and keep your training loop.
+#
+# Here is that program. The sampler deals the digits out to the ranks; every rank begins with the same seed and runs the
+# loop of lesson 01.
 
 
 # %%
@@ -80,6 +83,8 @@ def train_alone(me, epochs=3):
 
 # %% [markdown]
 # **What do you get after three epochs on four ranks?**
+#
+# (`metered` runs a function on the ranks, and keeps in `.communication` what they sent.)
 
 # %%
 ### BEGIN SOLUTION
@@ -100,11 +105,10 @@ reveal("04.apart", furthest)
 # %% [markdown]
 # <!-- word: drift | also: replica divergence -->
 # No error, no hang, and not data parallelism. **Drift**, elsewhere called replica divergence, is when weights that
-# should be equal on all ranks are not. Keep this picture: **replicas that drift apart do so in silence**. Most of this
-# lesson is about what keeps them together.
+# should be equal on all ranks are not. Keep in mind: **replicas that drift apart do so in silence**.
 #
-# How do they stay one model? **An article says: "after the gradients are reduced, the updated weights are broadcast to
-# every device, each iteration". In ten steps on four ranks, how many times do the weights have to travel?**
+# How do they stay one model? Article A again: when the gradients have been reduced, the updated weights are broadcast
+# to every device, in each iteration. **In ten steps on four ranks, how many times do the weights have to travel?**
 
 # %%
 ### BEGIN SOLUTION
@@ -130,9 +134,9 @@ ask("04.weights").commit(10)  # as the article says
 #
 # ### Build: the mean of all gradients
 #
-# You write the heart of it. Two things to keep in mind: a *frozen* parameter (`requires_grad` is False) has no
-# gradient on any rank; and a parameter may have none on *one* rank only, because that rank's images did not need the
-# layer. Then the others still wait for its call. What each rank sends is counted.
+# You write the heart of it. Two cases need care. A *frozen* parameter (`requires_grad` is False) has no gradient on any
+# rank. And a parameter may have none on *one* rank only, because that rank's images did not need the layer; the others
+# still wait for its call. What each rank sends is counted.
 
 
 # %%
@@ -160,7 +164,8 @@ average = average_gradients if gradients_verdict.passed else all_reduce_gradient
 
 # %% [markdown]
 # `average` is yours if it passed, and the course's otherwise. Ten steps, with the meter on. Each rank begins with
-# another seed, and `broadcast_parameters` gives it rank 0's weights.
+# another seed, and `broadcast_parameters` gives it rank 0's weights. In `.communication`, `by_operation()` counts the
+# calls of all ranks, and `of(0, operation="all_reduce")` keeps those of rank 0 and one kind.
 
 
 # %%
@@ -191,13 +196,14 @@ reveal("04.weights", calls["broadcast"], num_tensors)
 # ### The same as one device?
 #
 # "The same" is a claim that can be tested: the same batch, once on one rank and once cut up, five steps, and then
-# compare all weights. In float64, so that rounding is no excuse.
+# compare all weights. In float64, so that rounding is no excuse; and by SGD, whose steps are as wrong as the gradients
+# are. (AdamW divides each gradient by its own size, so one that is three times too large goes unnoticed.)
 
 
 # %%
 def five_steps(me, num_images, prepare=lambda me, model: model, loss_of=None, **options):
     model = prepare(me, make_model(**options).double().to(me.device))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     images, labels = (tensor[:num_images] for tensor in digits().train.tensors)
     x = images[me.rank :: me.world_size].double().to(me.device)
     y = labels[me.rank :: me.world_size].to(me.device)
@@ -222,10 +228,12 @@ print("batch of 24 on four ranks:", off_by(four, 24))
 print("batch of 22 on four ranks:", off_by(four, 22))
 
 # %% [markdown]
-# Equal where every rank holds the same number of images. With 22 on four ranks two of them hold 6 and two hold 5: the
-# mean of four means is not the mean of all, since an image in a short part counts for more. Lesson 01 met the same in
-# a batch that comes in pieces, and the cure is the same: weigh by the number of items. Each rank divides its *sum* of
-# losses by the number of items on all ranks, and multiplies by n because the average will divide by n.
+# Equal where every rank holds the same number of images. With 22 on four ranks two of them hold 6 and two hold 5. The
+# mean of four means is not the mean of all, since an image in a short part counts for more.
+#
+# Lesson 01 met the same in a batch that comes in pieces, and the cure is the same: weigh by the number of items. Each
+# rank divides its *sum* of losses by the number of items on all ranks, and multiplies by n because the average will
+# divide by n. The course's `global_mean` does that, with an all-reduce of the counts.
 
 
 # %%
@@ -383,7 +391,7 @@ reveal("04.calls", measured_s)
 #
 # <!-- word: overlap | also: compute-communication overlap -->
 # Communication needs a link, and backward needs a device. Communication and computing **overlap** when they run at the
-# same time. Whether they can here depends on when each gradient is there.
+# same time. Can they, here? That depends on when each gradient is there.
 #
 # **Which gradient is there first?**
 
@@ -461,7 +469,8 @@ check("04.overlap", start_early)
 
 # %% [markdown]
 # The course's `DistributedDataParallel` does that, and cares for parameters that get no gradient, buffers, mixed types
-# and a backward pass that fails. Here is a step of two ranks with buckets of four gradients' size, as it happened.
+# and a backward pass that fails. Here is a step of two ranks as it happened, with buckets of 512 KiB: two layers fill
+# one.
 
 
 # %%
@@ -484,11 +493,13 @@ only = watched.communication.of(operation="all_reduce")
 gantt(Timeline.join([*watched, only.timeline()]), title="Two ranks: computing above, all-reduces below")
 
 # %% [markdown]
+# The cost model has the same picture in numbers. In it a bucket starts as soon as two things are true: it is complete,
+# and the bucket before it has arrived.
+#
 # <!-- word: exposed | also: exposed communication -->
-# The cost model draws such a picture in numbers: a bucket starts when it is complete and the one before it is through.
 # Communication that is still on its way when backward ends is **exposed**: nothing hides it, and everybody waits for
-# it. The last bucket always is. Where the two lines printed here are far apart, your ranks waited for something that
-# the model does not know, such as a core.
+# it. The last bucket always is. The next cell prints what share is hidden, by the model and by your run. Are the two
+# lines far apart? Then your ranks waited for something that the model does not know, such as a core.
 
 # %% tags=["nbval-ignore-output"]
 TENSOR_BYTES = [size_bytes for _ in range(8) for size_bytes in LAYER_BYTES]
@@ -565,14 +576,15 @@ lines(
     x_label="buckets in a step",
     y_label="step (ms)",
     title="A paced step of two ranks, 5 ms latency and 100 MB/s",
-    log_x=True,
 )
 
 # %% [markdown]
-# "DDP hides much of its communication behind the backward pass" is a claim that holds with a condition, then: bucket
-# and link have to fit. (Where your points lie off the model's line, the model has left something out: what a call costs
-# besides latency and bytes, and cores that were busy.) On a CPU the arithmetic itself and the messages share the cores,
-# so real arithmetic hides less than a paced step. A GPU computes while its links copy, as the paced step pretends.
+# So DDP hides its communication behind the backward pass on one condition: bucket and link have to fit. Where your
+# points lie off the model's line, the model has left something out: what a call costs besides latency and bytes, and
+# cores that were busy.
+#
+# And remember what *paced* means. On a CPU the arithmetic and the messages share the cores, so real arithmetic hides
+# less than a paced step does. A GPU computes while its links copy, as the paced step pretends.
 #
 # ### The explorer
 #
@@ -594,8 +606,10 @@ BucketExplorer(two)
 # %% [markdown]
 # To compare, by the model: on the first link two buckets win, and the latencies of four last longer than the backward
 # pass. Without latency it prefers the smallest: nothing speaks against many, and the last one is short. (Measured, a
-# call still takes what it takes on your machine, and a larger size may win.) On the third link the bytes alone take
-# longer than the backward pass that should hide them: send fewer, less often, or over another link.
+# call still takes what it takes on your machine, and a larger size may win.)
+#
+# On the third link the bytes alone take longer than the backward pass that should hide them. Then send fewer, less
+# often, or over another link; part 2 begins with that.
 #
 # ## What you can do now
 #

@@ -98,13 +98,17 @@ reveal("04.pieces", sent_kib(4, False), gradient_bytes)
 print(f"with no_sync for all but the last: {sent_kib(4, True):.0f} KiB")
 
 # %% [markdown]
-# <!-- word: local SGD -->
-# "How often gradients are synchronised trades speed for accuracy", you may read. Not so here: `no_sync` with *one*
-# step at the end changes nothing but bytes. In **local SGD** each rank takes several *steps* of its own between two
-# averages of the weights; that is another algorithm, and it does change the result.
+# Article C, *Multi-GPU training in PyTorch - Deep Dive*, says in our words that how often gradients are synchronised
+# trades speed for accuracy. Not so here: `no_sync` with *one* step at the end changes nothing but bytes.
 #
-# **Does mixed precision halve the bytes?** Under bfloat16 autocast, lesson 01 found, layers compute in half the bytes.
-# Think what type a parameter's gradient has, then look.
+# <!-- word: local SGD -->
+# In **local SGD** ([Stich, 2018](https://arxiv.org/abs/1805.09767)) each rank takes several *steps* of its own between
+# two averages of the weights. There the sentence is true: it is another algorithm, with another result.
+#
+# ### Fewer bytes for each gradient
+#
+# Under bfloat16 autocast, lesson 01 found, layers compute in half the bytes. **Does mixed precision halve what DDP
+# sends?** Think what type a parameter's gradient has, then look.
 
 
 # %%
@@ -125,10 +129,39 @@ for autocast, name in ((True, "autocast"), (False, "the whole model in bfloat16"
     )
 
 # %% [markdown]
-# <!-- word: master weights | also: float32 master copy -->
 # Autocast keeps float32 parameters, so gradients are float32 and travel as such: activations shrink, traffic does not.
-# A model turned to bfloat16 as a whole sends half, and pays in accuracy, unless **master weights** are kept beside it:
-# a copy in float32, which the optimizer changes.
+#
+# <!-- word: master weights | also: float32 master copy -->
+# A model turned to bfloat16 as a whole sends half, and pays in accuracy: small steps are lost in rounding. The usual
+# cure is **master weights**, a copy of all weights in float32, to which the optimizer adds its steps.
+#
+# <!-- word: communication hook | also: comm hook, DDP hook -->
+# There is a third way, which leaves the model alone. A **communication hook** is a function that PyTorch's DDP calls
+# for each bucket in place of its own all-reduce. `fp16_compress_hook` sends a bucket in float16 and turns the result
+# back.
+
+
+# %%
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.nn.parallel import DistributedDataParallel as TorchDDP
+
+
+def step_with_a_hook(me, hook=None):
+    ddp = TorchDDP(make_model().to(me.device))
+    if hook is not None:
+        ddp.register_comm_hook(None, hook)
+    ddp(torch.ones(2, 1, 8, 8, device=me.device)).sum().backward()
+
+
+for name, hook in (("no hook", None), ("fp16_compress_hook", fp16_compress_hook)):
+    sent = metered(two, step_with_a_hook, hook).communication.of(0, operation="all_reduce").sent_bytes(0)
+    print(f"PyTorch's DDP, {name}: {sent / 1024:.0f} KiB for a step")
+
+# %% [markdown]
+# Sums of gradients in 16 bits are less exact, and float16 overflows at 65,504. `bf16_compress_hook`, with the range of
+# float32, is the usual choice on GPUs; it needs NCCL and refuses gloo. A hook may do more:
+# [PyTorch's list](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) has one that sends a product of two small
+# matrices in place of a gradient.
 #
 # ## Who reads what
 #
@@ -136,9 +169,13 @@ for autocast, name in ((True, "autocast"), (False, "the whole model in bfloat16"
 # place](../assets/04_sampler.png)
 #
 # <!-- word: distributed sampler | also: `DistributedSampler` -->
-# Every rank needs its own part of the data, and all ranks need the same number of batches, or one of them calls an
+# Every rank needs its own part of the data. And all ranks need the same number of batches, or one of them calls an
 # all-reduce that nobody joins, and the job hangs. A **distributed sampler** deals a data set out: it gives each rank
 # the list of the indices that it reads in an epoch.
+#
+# (Where the numbers must differ, as with streams of text, PyTorch has
+# [`Join`](https://docs.pytorch.org/tutorials/advanced/generic_join.html): ranks that are through answer the others'
+# all-reduces with zeros.)
 #
 # **Ten examples, four ranks. How many examples do the four ranks read in an epoch, together?**
 
@@ -170,8 +207,8 @@ def indices_of(num_items, rank, world_size, epoch, seed):
     generator = torch.Generator().manual_seed(seed + epoch)
     order = torch.randperm(num_items, generator=generator).tolist()
     share = -(-num_items // world_size)  # rounded up
-    order = (order * world_size)[: share * world_size]
-    return order[rank::world_size]
+    places = range(rank, share * world_size, world_size)
+    return [order[place % num_items] for place in places]
     ### END SOLUTION
 
 
@@ -209,10 +246,15 @@ for name in ways(0, 0):
     print(f"{name:<34} {seen:4.0%} of the digits read; next epoch the same: {epochs[0] == epochs[1]}")
 
 # %% [markdown]
-# Without a sampler, ranks that share a seed all train on the same images: the replicas agree, and three of four devices
-# work for nothing. A seed for each rank is often advised against that; then the ranks draw at random, and a third of
-# the digits is read by nobody in that epoch while others are read twice. And that `set_epoch` must be called for a new
-# shuffle is a claim that holds: without it every epoch has the same order, and the same batches.
+# Without a sampler, ranks that share a seed all train on the same images. The replicas agree, and three of four devices
+# work for nothing.
+#
+# A seed for each rank, without a sampler, is what article C offers as a cure. Then the ranks draw at random: a third of
+# the digits is read by nobody in that epoch, while others are read twice or more. The same happens *with* a sampler if
+# each rank gives it another `seed=`: every fourth card, of four different packs.
+#
+# And `set_epoch` must be called for a new shuffle, as article A says. Without it every epoch has the same order, and
+# the same batches.
 #
 # ## Batch size and learning rate
 #
@@ -267,15 +309,19 @@ reveal("04.rate", alone, same_rate)
 
 # %% [markdown]
 # <!-- word: linear scaling rule -->
+# The usual first guess is the **linear scaling rule** ([Goyal et al., 2017](https://arxiv.org/abs/1706.02677)): n times
+# the batch, n times the learning rate. The third line above follows it. How much of what the second line lost does it
+# win back? The fourth line takes four times as much again. Is there an end to the rule?
+#
 # <!-- word: learning-rate warm-up -->
 # <!-- word: critical batch size -->
+# Large runs begin with a **learning-rate warm-up**: the rate rises over the first steps, for it is at the start that a
+# large rate does most harm. And beyond a **critical batch size** a larger batch hardly saves steps: from
+# there on more ranks only need more epochs.
+#
 # <!-- word: throughput -->
-# The usual first guess is the **linear scaling rule**: n times the batch, n times the learning rate. The third line
-# above follows it: how much of what the second lost does it win back? The fourth, with four times as much again, shows
-# whether there is an end to it. Large runs begin with a **learning-rate warm-up**: the rate rises over the first steps,
-# for it is at the start that a large rate does most harm. Even so, beyond a **critical batch size** a larger batch
-# hardly needs fewer steps, and more ranks need more epochs. The **throughput** of a job is how many images it takes in
-# per second: that is what data parallelism speeds up. It is not yet a speed-up in *learning*.
+# The **throughput** of a job is how many images it takes in per second. Data parallelism speeds *that* up. It is not
+# yet a speed-up in learning.
 #
 # ## Which batch does BatchNorm see?
 #
@@ -283,15 +329,15 @@ reveal("04.rate", alone, same_rate)
 # eight?](../assets/04_batch_norm.png)
 #
 # <!-- word: BatchNorm | also: batch normalization -->
-# Part 1 showed that ranks take the step of one device, with `batch_norm=False`. A **BatchNorm** layer normalises each channel by its mean and
-# its deviation over *the batch*.
+# Part 1 showed that ranks take the step of one device, with `batch_norm=False`. A **BatchNorm** layer normalises each
+# channel by its mean and its deviation over *the batch*.
 #
-# **The same test with BatchNorm: 24 images, four ranks, five steps. Are the weights those of one device?**
+# **The same test with BatchNorm: 24 images, four ranks, five steps, gradients averaged. Whose weights come out?**
 
 # %%
 ### BEGIN SOLUTION
 ### STUB ask("04.norm")
-ask("04.norm").commit("yes, to rounding")  # "all gradients are averaged"
+ask("04.norm").commit("those of one device")  # "all gradients are averaged"
 ### END SOLUTION
 
 
@@ -319,16 +365,25 @@ def off_by(ranks, *args, **options):
 
 # %%
 plain = off_by(four, 24, batch_norm=True)
-print("BatchNorm:    ", plain)
-print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True))
-reveal("04.norm", plain)
+weights = four.run(five_steps, 24, batch_norm=True)
+all_equal = all(torch.equal(of_rank, weights[0]) for of_rank in weights)
+print("BatchNorm, beside one device:", plain)
+print("BatchNorm, the four ranks have equal weights:", all_equal)
+reveal("04.norm", plain, all_equal)
 
 # %% [markdown]
 # <!-- word: SyncBatchNorm | also: synchronized BatchNorm -->
 # **SyncBatchNorm** adds up counts, sums and squares over all ranks before it normalises: an all-reduce in each layer,
 # forward and backward. PyTorch's own (`nn.SyncBatchNorm.convert_sync_batchnorm(model)`) refuses a CPU, so this one is
-# the course's. It is worth its messages when a rank sees few images; where it sees many, most programs do without. The
-# running averages differ between ranks as well, and DDP hands out rank 0's before each forward pass.
+# the course's.
+
+# %%
+print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True))
+
+# %% [markdown]
+# It is worth its messages when a rank sees few images; where it sees many, most programs do without. Without it, the
+# running averages that a BatchNorm keeps for evaluation differ between ranks as well. DDP hands out rank 0's before
+# each forward pass.
 #
 # ## How much faster?
 #
@@ -338,12 +393,17 @@ reveal("04.norm", plain)
 # Of this picture, which parts get shorter when more ranks share the work, and which do not?
 #
 # <!-- word: strong scaling -->
-# <!-- word: weak scaling -->
 # **Strong scaling**: the same batch is shared by more ranks. Each computes less, and the gradients are as large as
-# ever. **Weak scaling**: each rank gets a batch of the same size, so with more ranks a step does more work.
+# ever. [Amdahl](https://doi.org/10.1145/1465482.1465560) (1967) asked how far that goes.
 #
-# The paced model computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over a *slow* link of
-# 1 ms latency and 200 MB/s, or over the *free* one: this machine's own, not slowed down.
+# <!-- word: weak scaling -->
+# **Weak scaling**: each rank gets a batch of the same size, so with more ranks a step does more work.
+# [Gustafson](https://doi.org/10.1145/42411.42415) (1988) answered him with it.
+#
+# To measure both on any machine, `PacedLayers` is part 1's *paced* model: the messages are real, and each layer's
+# computing is a timed wait. It computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over a
+# *slow* link of 1 ms latency and 200 MB/s (shaped, as in part 1), or over the *free* one: this machine's own, not
+# slowed down.
 #
 # **Strong scaling, four ranks, the slow link: how many times as fast as one?**
 
@@ -435,7 +495,6 @@ lines(
     x_label="ranks",
     y_label="speed (one rank = 1)",
     title="The same model on a link of 1 ms and 200 MB/s",
-    log_x=True,
     log_y=True,
 )
 
@@ -445,15 +504,16 @@ lines(
 #
 # Follow the *model's* strong curve beyond four ranks: it turns down. Computing shrinks, while every rank more adds two
 # latencies to each all-reduce, until 32 ranks are slower than one. Weak scaling keeps the backward pass that hides most
-# of it. How near your measured points lie depends on your cores: paced ranks compute nothing, but whoever carries their
-# messages does. (Even the free link is not free: a message takes what this machine takes for it.)
+# of it.
+#
+# How near your measured points lie depends on your cores. Paced ranks compute nothing, but whoever carries their
+# messages does. Even the free link is not free: a message takes what this machine takes for it.
 #
 # <!-- word: straggler | also: slow rank -->
-# And real arithmetic? That needs a core for each rank. This machine's cores decide how far the next cell goes; beyond
-# them ranks take turns, and a speed-up of ranks that take turns would be a lie. The CNN, 1,024 images in a step on one
-# rank; of several rounds the fastest counts. A **straggler** is a slow rank for which all others wait in the
-# all-reduce. Where other programs use the same cores, any rank may become one, and these numbers jump all the same; run
-# the cell again.
+# And real arithmetic? That needs a core for each rank: a speed-up of ranks that take turns on one core would be a lie.
+# So the next cell takes four ranks, or two where there are fewer cores than four. The CNN, 1,024 images in a step on
+# one rank, no link slowed down; of several rounds the fastest counts. A **straggler** is one slow rank, for which all
+# others wait in the all-reduce. Where other programs use the cores, any rank may be one.
 
 
 # %%
@@ -470,37 +530,23 @@ def real_step_s(me, num_images, repeats=5):
     return min(times_s)
 
 
-def fastest_s(ranks, num_images, links=None):
-    with ranks.shaped(links=links):
-        return max(ranks.run(real_step_s, num_images))
-
-
 # %% tags=["nbval-ignore-output"]
 workers = max(machine().cores, len(machine().devices))
-for number, ranks in ((2, two), (4, four)):
-    if number > workers:
-        print(f"{number} ranks: more than the {workers} cores of this machine; only the paced run tells")
-        continue
-    settings = [(links, images) for links in (None, Links(slow)) for images in (1024 // number, 1024)]
-    rounds = [
-        [fastest_s(one, 1024), fastest_s(one, 1024 // number)]
-        + [fastest_s(ranks, images, links) for links, images in settings]
-        for _ in range(5)
-    ]
-    alone_real_s, part_s, *shared_s = (min(times_s) for times_s in zip(*rounds, strict=True))
-    print(f"one rank alone computes 1/{number} of the images in {part_s / alone_real_s:.2f} of the time")
-    for name, (strong_s, weak_s) in (("free", shared_s[:2]), ("slow", shared_s[2:])):
-        strong, weak = alone_real_s / strong_s, number * alone_real_s / weak_s
-        odd = "  (?)" if max(strong, weak) > 1.05 * number or weak < 0.95 * strong else ""
-        print(f"{number} ranks, real arithmetic, {name} link: strong {strong:.2f}, weak {weak:.2f}{odd}")
+n, ranks = (4, four) if workers >= 4 else (2, two)
+settings = [(one, 1024), (one, 1024 // n), (ranks, 1024 // n), (ranks, 1024)]
+rounds = [[max(who.run(real_step_s, images)) for who, images in settings] for _ in range(3)]
+alone_real_s, part_s, strong_s, weak_s = (min(times_s) for times_s in zip(*rounds, strict=True))
+strong, weak = alone_real_s / strong_s, n * alone_real_s / weak_s
+odd = "  (?)" if max(strong, weak) > 1.05 * n or weak < 0.95 * strong else ""
+print(f"one rank alone computes 1/{n} of the images in {part_s / alone_real_s:.2f} of the time")
+print(f"{n} ranks on {workers} cores, real arithmetic: strong {strong:.2f}, weak {weak:.2f}{odd}")
 
 # %% [markdown]
-# A line that ends in (?) contradicts what you have just learnt: n ranks are more than n times as fast, or weak scaling
-# gains less than strong. Do not take such a line for a law. Two things make one. *Caches*: if one rank alone computes
-# its part of the images in clearly less than that part of the time, then smaller batches compute faster here, and only
-# strong scaling gets that as a present. *Other work*: if the numbers change when you run the cell again, or the slow
-# link beats the free one, ranks waited for cores. A line without a mark does what the model says in kind; how much is
-# lost to the link is this machine's own number.
+# A (?) marks numbers that contradict what you have just learnt: n ranks are more than n times as fast, or weak scaling
+# gains less than strong. Do not take them for a law. Two things can make them. *Caches*: if one rank alone computes its
+# part of the images in clearly less than that part of the time, smaller batches compute faster here, and only strong
+# scaling gets that as a present. *Other work*: if the numbers change when you run the cell again, ranks waited for
+# cores.
 #
 # ### Where two ranks lose to one
 #
@@ -541,9 +587,10 @@ for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as q
     print(f"{name}, two ranks: to hide everything, {rate}")
 
 # %% [markdown]
-# So "data parallelism is not about speed and may slow training", as one article has it, is half of the truth. Speed is
-# what it is for; it slows training where communication outweighs the computing that it shares out. Very small models
-# train faster on one device. Now you know how to tell beforehand.
+# Article D, *Training a Model on Multiple GPUs with Data Parallelism*, says in our words that data parallelism is not
+# about speed, and may slow training. That is half of the truth. Speed is what it is for; it slows training where
+# communication outweighs the computing that it shares out. Very small models train faster on one device. Now you know
+# how to tell beforehand.
 #
 # ## What you can do now
 #
