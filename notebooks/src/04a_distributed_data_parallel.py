@@ -4,7 +4,7 @@
 # Four processes train one model, each on its part of the batch, and are to end with the weights that one device would
 # have found. You find out what that takes, write it, and let it hide behind the backward pass.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 3 · [2: batches, and how much faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real
 # thing](04c_drift_and_production.ipynb)
@@ -12,7 +12,7 @@
 # At the end you can
 #
 # - say what has to travel in data parallelism, how often and how many bytes;
-# - prove that several ranks take the step of one device;
+# - write the mean of all gradients, and see that it keeps replicas together;
 # - pack gradients into buckets and send them while the backward pass goes on, and choose a size for them.
 #
 # <!-- word: `DistributedDataParallel` | also: DDP -->
@@ -31,7 +31,6 @@ from course_lib.parallel.data import (
     all_reduce_gradients,
     broadcast_parameters,
     find_drift,
-    global_mean,
 )
 from course_lib.plot import gantt, lines
 
@@ -44,7 +43,7 @@ import torch.nn.functional as F
 from torch import nn
 
 # %% tags=["nbval-ignore-output"]
-one, two, four = (shared_cluster(number) for number in (1, 2, 4))
+two, four = (shared_cluster(number) for number in (2, 4))
 
 # %% [markdown]
 # ## The same loop, four times
@@ -193,61 +192,8 @@ print("replicas that differ after ten steps:", ten[0])
 reveal("04.weights", calls["broadcast"], num_tensors)
 
 # %% [markdown]
-# ### The same as one device?
-#
-# "The same" is a claim that can be tested: the same batch, once on one rank and once cut up, five steps, and then
-# compare all weights. In float64, so that rounding is no excuse; and by SGD, whose steps are as wrong as the gradients
-# are. (AdamW divides each gradient by its own size, so one that is three times too large goes unnoticed.)
-
-
-# %%
-def five_steps(me, num_images, prepare=lambda me, model: model, loss_of=None, **options):
-    model = prepare(me, make_model(**options).double().to(me.device))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    images, labels = (tensor[:num_images] for tensor in digits().train.tensors)
-    x = images[me.rank :: me.world_size].double().to(me.device)
-    y = labels[me.rank :: me.world_size].to(me.device)
-    for _ in range(5):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y) if loss_of is None else loss_of(me, model(x), y)
-        loss.backward()
-        average(me, model)
-        optimizer.step()
-    return torch.cat([parameter.detach().flatten().cpu() for parameter in model.parameters()])
-
-
-def off_by(ranks, *args, **options):
-    alone = one.run(five_steps, *args, **options)[0]
-    found = max((weights - alone).abs().max().item() for weights in ranks.run(five_steps, *args, **options))
-    return "no weight off by more than 1e-10" if found < 1e-10 else f"a weight is off by {found:.0e}"
-
-
-# %%
-print("batch of 24 on two ranks: ", off_by(two, 24))
-print("batch of 24 on four ranks:", off_by(four, 24))
-print("batch of 22 on four ranks:", off_by(four, 22))
-
-# %% [markdown]
-# Equal where every rank holds the same number of images. With 22 on four ranks two of them hold 6 and two hold 5. The
-# mean of four means is not the mean of all, since an image in a short part counts for more.
-#
-# Lesson 01 met the same in a batch that comes in pieces, and the cure is the same: weigh by the number of items. Each
-# rank divides its *sum* of losses by the number of items on all ranks, and multiplies by n because the average will
-# divide by n. The course's `global_mean` does that, with an all-reduce of the counts.
-
-
-# %%
-def weighed(me, logits, labels):
-    return global_mean(me, F.cross_entropy(logits, labels, reduction="sum"), len(labels))
-
-
-print("batch of 22 on four ranks, weighed:", off_by(four, 22, loss_of=weighed))
-
-# %% [markdown]
-# So data parallelism gives this model the gradients of one device, or of gradient accumulation, which cuts the same
-# batch in time instead of in space. A `DistributedSampler` makes
-# all shares equal, so most programs never meet the uneven case, until the last batch of a validation set, or sentences
-# of unequal length.
+# So the replicas stay one model. Is it also the model that *one* device would have trained? [Part
+# 2](04b_batches_and_scaling.ipynb) puts that to the test, with even and uneven batches and with BatchNorm.
 
 # %% [markdown]
 # ## What a step sends
@@ -534,7 +480,7 @@ ask("04.buckets").commit("16 buckets")  # "the earlier they start, the better"
 
 
 # %%
-def step_s(me, after=None, time_s=0.004, repeats=5, **options):
+def step_s(me, after=None, time_s=0.004, repeats=3, **options):
     """The fastest of some steps of the paced model: bare, with ``after(me, model)``, or as DDP with ``options``."""
     model = paced_model(me, time_s)
     wrapped = DistributedDataParallel(me, model, **options) if options else model
@@ -614,11 +560,11 @@ BucketExplorer(two)
 # ## What you can do now
 #
 # You know the one rule of data parallelism, same weights and same gradients, and what it takes: one broadcast at the
-# start, one mean a step. You have proved it against one device, and hidden most of its communication behind the
-# backward pass.
+# start, one mean a step. You have hidden most of its communication behind the backward pass, and can say which part
+# stays exposed.
 #
-# [Part 2](04b_batches_and_scaling.ipynb) asks what each rank reads, what becomes of batch size and BatchNorm, and how
-# much faster n ranks are. [Part 3](04c_drift_and_production.ipynb) keeps replicas equal, writes checkpoints and starts
+# [Part 2](04b_batches_and_scaling.ipynb) asks what each rank reads, whether n ranks train the model of one device, and
+# how much faster they are. [Part 3](04c_drift_and_production.ipynb) keeps replicas equal, writes checkpoints and starts
 # the real thing.
 #
 # **Further reading.** Li et al., [PyTorch Distributed: Experiences on Accelerating Data Parallel

@@ -13,6 +13,7 @@
 #
 # - accumulate gradients and send them once a step;
 # - deal a data set out to ranks, and choose batch size, learning rate and BatchNorm for several of them;
+# - prove that several ranks take the step of one device, and say when they do not;
 # - predict the speed-up of n ranks on a given link, and the link on which two ranks lose to one.
 #
 # From part 1 you need its rule: after `backward()` every gradient becomes its mean over all ranks, in buckets that
@@ -29,6 +30,7 @@ from course_lib.parallel.data import (
     PacedLayers,
     SyncBatchNorm,
     all_reduce_gradients,
+    global_mean,
 )
 from course_lib.plot import lines
 
@@ -159,9 +161,9 @@ for name, hook in (("no hook", None), ("fp16_compress_hook", fp16_compress_hook)
 
 # %% [markdown]
 # Sums of gradients in 16 bits are less exact, and float16 overflows at 65,504. `bf16_compress_hook`, with the range of
-# float32, is the usual choice on GPUs; it needs NCCL and refuses gloo. A hook may do more:
-# [PyTorch's list](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) has one that sends a product of two small
-# matrices in place of a gradient.
+# float32, is the usual choice on GPUs; it needs NCCL and refuses gloo. A hook may do more: [PyTorch's
+# list](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) has one that sends a product of two small matrices in
+# place of a gradient.
 #
 # ## Who reads what
 #
@@ -261,9 +263,9 @@ for name in ways(0, 0):
 # ![One rank with a batch of 32 takes 45 steps; four ranks with 32 each take 12 steps of 128](../assets/04_batch.png)
 #
 # <!-- word: global batch | also: effective batch size -->
-# `batch_size=32` in a loader is now the batch of *one process*. (`nn.DataParallel` would split the 32.)
-# The **global batch** is what all ranks together read in one step: 128 images, where four ranks read 32 each. An epoch
-# then has a quarter of the steps.
+# `batch_size=32` in a loader is now the batch of *one process*. (`nn.DataParallel` would split the 32.) The **global
+# batch** is what all ranks together read in one step: 128 images, where four ranks read 32 each. An epoch then has a
+# quarter of the steps.
 #
 # **One rank learns the digits in five epochs. You start the same script on four ranks, with the same learning rate and
 # as many epochs. The accuracy is then...**
@@ -316,34 +318,24 @@ reveal("04.rate", alone, same_rate)
 # <!-- word: learning-rate warm-up -->
 # <!-- word: critical batch size -->
 # Large runs begin with a **learning-rate warm-up**: the rate rises over the first steps, for it is at the start that a
-# large rate does most harm. And beyond a **critical batch size** a larger batch hardly saves steps: from
-# there on more ranks only need more epochs.
+# large rate does most harm. And beyond a **critical batch size** a larger batch hardly saves steps: from there on more
+# ranks only need more epochs.
 #
 # <!-- word: throughput -->
 # The **throughput** of a job is how many images it takes in per second. Data parallelism speeds *that* up. It is not
 # yet a speed-up in learning.
-#
-# ## Which batch does BatchNorm see?
-#
-# ![Eight images on four ranks: a mean of the two images on each rank, or one mean of all
-# eight?](../assets/04_batch_norm.png)
-#
-# <!-- word: BatchNorm | also: batch normalization -->
-# Part 1 showed that ranks take the step of one device, with `batch_norm=False`. A **BatchNorm** layer normalises each
-# channel by its mean and its deviation over *the batch*.
-#
-# **The same test with BatchNorm: 24 images, four ranks, five steps, gradients averaged. Whose weights come out?**
 
-# %%
-### BEGIN SOLUTION
-### STUB ask("04.norm")
-ask("04.norm").commit("those of one device")  # "all gradients are averaged"
-### END SOLUTION
+# %% [markdown]
+# ## The same as one device?
+#
+# Part 1's rule keeps replicas equal. Are they also equal to the model that *one* device would have trained on the whole
+# batch? That can be tested: the same batch, once on one rank and once cut up, five steps, and then compare all weights.
+# In float64, so that rounding is no excuse; and by SGD, whose steps are as wrong as the gradients are. (AdamW divides
+# each gradient by its own size, so one that is three times too large goes unnoticed.)
 
 
 # %%
-def five_steps(me, num_images, prepare=lambda me, model: model, **options):
-    """The weights after five steps: each rank has its part of the images, and gradients are averaged."""
+def five_steps(me, num_images, prepare=lambda me, model: model, loss_of=None, **options):
     model = prepare(me, make_model(**options).double().to(me.device))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     images, labels = (tensor[:num_images] for tensor in digits().train.tensors)
@@ -351,7 +343,8 @@ def five_steps(me, num_images, prepare=lambda me, model: model, **options):
     y = labels[me.rank :: me.world_size].to(me.device)
     for _ in range(5):
         optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
+        loss = F.cross_entropy(model(x), y) if loss_of is None else loss_of(me, model(x), y)
+        loss.backward()
         all_reduce_gradients(me, model)
         optimizer.step()
     return torch.cat([parameter.detach().flatten().cpu() for parameter in model.parameters()])
@@ -361,6 +354,51 @@ def off_by(ranks, *args, **options):
     alone = one.run(five_steps, *args, **options)[0]
     found = max((weights - alone).abs().max().item() for weights in ranks.run(five_steps, *args, **options))
     return "no weight off by more than 1e-10" if found < 1e-10 else f"a weight is off by {found:.0e}"
+
+
+# %%
+print("batch of 24 on two ranks: ", off_by(two, 24))
+print("batch of 24 on four ranks:", off_by(four, 24))
+print("batch of 22 on four ranks:", off_by(four, 22))
+
+# %% [markdown]
+# Equal where every rank holds the same number of images. With 22 on four ranks two of them hold 6 and two hold 5. The
+# mean of four means is not the mean of all, since an image in a short part counts for more.
+#
+# Lesson 01 met the same in a batch that comes in pieces, and the cure is the same: weigh by the number of items. Each
+# rank divides its *sum* of losses by the number of items on all ranks, and multiplies by n because the average will
+# divide by n. The course's `global_mean` does that, with an all-reduce of the counts.
+
+
+# %%
+def weighed(me, logits, labels):
+    return global_mean(me, F.cross_entropy(logits, labels, reduction="sum"), len(labels))
+
+
+print("batch of 22 on four ranks, weighed:", off_by(four, 22, loss_of=weighed))
+
+# %% [markdown]
+# So data parallelism gives this model the gradients of one device, or of gradient accumulation, which cuts the same
+# batch in time instead of in space. A `DistributedSampler` makes all shares equal, so most programs never meet the
+# uneven case, until the last batch of a validation set, or sentences of unequal length.
+
+# %% [markdown]
+# ## Which batch does BatchNorm see?
+#
+# ![Eight images on four ranks: a mean of the two images on each rank, or one mean of all
+# eight?](../assets/04_batch_norm.png)
+#
+# <!-- word: BatchNorm | also: batch normalization -->
+# All that was shown with `batch_norm=False`. A **BatchNorm** layer normalises each channel by its mean and its
+# deviation over *the batch*.
+#
+# **The same test with BatchNorm: 24 images, four ranks, five steps, gradients averaged. Whose weights come out?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.norm")
+ask("04.norm").commit("those of one device")  # "all gradients are averaged"
+### END SOLUTION
 
 
 # %%
@@ -424,7 +462,7 @@ def buckets_of(size_bytes):
 
 
 # %%
-def step_s(me, time_s=0.096, repeats=5, **options):
+def step_s(me, time_s=0.096, repeats=3, **options):
     """The fastest of some steps of the paced model, which computes for ``time_s``: a third of it forward."""
     layers = PacedLayers(me, **LAYERS, forward_s=time_s / 3, backward_s=time_s * 2 / 3)
     ddp, times_s = DistributedDataParallel(me, layers, **options), []

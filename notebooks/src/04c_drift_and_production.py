@@ -635,7 +635,6 @@ quiz("04")
 # is a reduce-scatter and an all-gather, and between the halves each rank needs only its own part. Lesson 05 cuts there,
 # as ZeRO does.
 #
-# **Further reading.** PyTorch's [notes on DDP's
-# design](https://docs.pytorch.org/docs/stable/notes/ddp.html): what happens in forward and in backward, and how buckets
-# are made. Goyal et al., [Accurate, Large Minibatch SGD](https://arxiv.org/abs/1706.02677) (2017), section 3: what
-# distributed training gets subtly wrong.
+# **Further reading.** PyTorch's [notes on DDP's design](https://docs.pytorch.org/docs/stable/notes/ddp.html): what
+# happens in forward and in backward, and how buckets are made. Goyal et al., [Accurate, Large Minibatch
+# SGD](https://arxiv.org/abs/1706.02677) (2017), section 3: what distributed training gets subtly wrong.
