@@ -122,16 +122,23 @@ def test_course_files(tmp_path):
         "solutions/00_a.ipynb",
         "src/01_b.py",
         "01_b.ipynb",
+        "src/02a_first_part.py",
+        "src/02b_second_part.py",
+        "02a_first_part.ipynb",
+        "02b_second_part.ipynb",
+        "solutions/02a_first_part.ipynb",
         "src/notes.py",
     ):
         (tmp_path / "notebooks" / name).write_text("")
     found = check_course_files(tmp_path)
     assert found.status == "blocked"
     assert "solutions/01_b.ipynb" in found.detail
+    assert "solutions/02b_second_part.ipynb" in found.detail
     assert "00_a" not in found.detail
     assert found.remedy == "./course build"
-    (tmp_path / "notebooks" / "solutions" / "01_b.ipynb").write_text("")
-    assert check_course_files(tmp_path) == Finding("course files", "ok", "2 lessons, each with its solution")
+    for name in ("01_b", "02b_second_part"):
+        (tmp_path / "notebooks" / "solutions" / f"{name}.ipynb").write_text("")
+    assert check_course_files(tmp_path) == Finding("course files", "ok", "4 lessons, each with its solution")
 
 
 # --- resources --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from course_lib.devices import Machine
 from course_lib.doctor.finding import Finding
+from course_lib.notebooks.info import source_files
 
 __all__ = ["check_course_files", "check_packages", "check_python", "check_system", "check_torch"]
 
@@ -99,7 +100,7 @@ def check_packages(version_of: Callable[[str], str] = importlib.metadata.version
 
 def check_course_files(root: Path) -> Finding:
     """Every lesson's source has its notebook and its solution."""
-    sources = sorted(file.stem for file in (root / "notebooks" / "src").glob("[0-9][0-9]_*.py"))
+    sources = [file.stem for file in source_files(root)]
     if not sources:
         advice = "Start from a checkout of the course: git clone it, then ./course lab in its folder."
         return Finding("course files", "blocked", f"no lessons under {root / 'notebooks'}", advice)

@@ -216,24 +216,6 @@ def drift() -> Figure:
     return figure
 
 
-def chart() -> Figure:
-    """Two falling losses that look healthy, and a list of messages with nothing in it."""
-    figure, axes = drawing(8, 2.4)
-    box(axes, 3, 3, 34, 17, colour="white")
-    xs = [5 + 0.6 * number for number in range(51)]
-    for number, shift in ((0, 0.0), (1, 0.9)):
-        ys = [5.2 + shift + 12 * 0.94**place for place in range(51)]
-        axes.plot(xs, ys, color=(OKABE_ITO["blue"], RED)[number], linestyle=("-", "--")[number], linewidth=2)
-    word(axes, 20, 21.8, "the log: losses of two ranks", weight="bold")
-    box(axes, 43, 3, 34, 17, colour="white")
-    word(axes, 60, 21.8, "the evidence", weight="bold")
-    rows = ("which messages?", "equal before?", "equal after?", "who read what?")
-    for place, text in enumerate(rows):
-        word(axes, 45, 17 - 3.8 * place, text, ha="left")
-        arrow(axes, (61, 16 - 3.8 * place), (75, 16 - 3.8 * place), style="-")
-    return figure
-
-
 def checkpoint() -> Figure:
     """The power goes while a file is written over, or while a draft is written beside it."""
     figure, axes = drawing(8, 2.9)
@@ -281,7 +263,6 @@ PICTURES: Drawings = {
     "batch_norm": batch_norm,
     "scaling": scaling,
     "drift": drift,
-    "chart": chart,
     "checkpoint": checkpoint,
     "memory": memory,
 }

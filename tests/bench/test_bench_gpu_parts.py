@@ -162,6 +162,16 @@ def test_a_lesson_runs_its_solution_and_tells_the_line_that_fails(task, tmp_path
         assert "return x / 2" in why, "a traceback shows the lines of the cells"
 
 
+def test_a_part_of_a_lesson_is_a_lesson_to_run(task, tmp_path, monkeypatch):
+    source = tmp_path / "notebooks" / "src" / "04b_a_part.py"
+    source.parent.mkdir(parents=True)
+    source.write_text(LESSON.format(last="half(2)").replace("01 · A try", "04b · A try: one part"))
+    monkeypatch.setattr(lessons, "project_root", lambda: tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    lessons.run(task)
+    assert outcomes(task) == {"04b_a_part": "passed"}
+
+
 def test_no_lesson_is_no_success(task, tmp_path, monkeypatch):
     monkeypatch.setattr(lessons, "project_root", lambda: tmp_path)
     lessons.run(task)

@@ -44,12 +44,13 @@ RUNS = {  # what the cells hand over, what comes of it by hand, and the same fro
     "04.pieces": ((4 * 367.0, GRADIENTS), 1468, 1468),
     "04.reads": (([[4, 3, 6], [1, 9, 2], [7, 0, 4], [5, 8, 1]],), "12", None),
     "04.rate": ((0.95, 0.9), "clearly worse", None),
-    "04.norm": (("a weight is off by 1e-01",), "no", None),
+    "04.norm": (("a weight is off by 1e-01", True), "others, and equal on all ranks", None),
     "04.speedup": ((SPEEDUPS,), SPEEDUPS[-1], SPEEDUPS[-1]),
     "04.break_even": ((0.096, DIAL, TWO_S), BREAK_EVEN, BREAK_EVEN),
-    "04.flag": ((), "no gradient was ever averaged", None),
-    "04.seeds": ((), "each rank shuffles with a seed of its own", None),
+    "04.flag": ((0, 8, 8), "it is read before it is set", None),
+    "04.unused": (("in the forward pass of step 1",), "in the forward pass of step 1", None),
     "04.crash": ((None,), "nothing that can be loaded", None),
+    "04.script": (([4, 1, 7, 5], [7, 5]), "training.sampler.begin(epoch, num_done=...)", None),
 }
 
 
@@ -136,6 +137,16 @@ def test_what_is_told_of_the_rate_is_true_of_the_run(together, choice, words):
 
 def test_other_outcomes_are_told_as_they_are():
     assert ASKED["04.apart"].tell(0.0).measured == "four equal models"
-    assert ASKED["04.norm"].tell("no weight off by more than 1e-10").measured == "yes, to rounding"
+    assert ASKED["04.norm"].tell("no weight off by more than 1e-10", True).measured == "those of one device"
+    assert (
+        ASKED["04.norm"].tell("a weight is off by 1e-01", False).measured
+        == "others, and another set on each rank"
+    )
     assert ASKED["04.order"].tell(["stem", "head"], ["stem", "head"]).measured == "the first layer's"
     assert ASKED["04.crash"].tell(100).measured == "step 100"
+    assert ASKED["04.flag"].tell(0, 1, 8).measured == "once it is False, the hooks are gone"
+    assert ASKED["04.unused"].tell("nowhere").measured == "nowhere"
+    assert (
+        ASKED["04.script"].tell([4, 1, 7, 5], [4, 1, 7, 5]).measured
+        != "training.sampler.begin(epoch, num_done=...)"
+    )

@@ -1,6 +1,6 @@
 """One lesson as a script: the cells of its solution, in order, in this process; no Jupyter is needed.
 
-    python -m course_lib.bench.gpu.lesson_script notebooks/src/04_distributed_data_parallel.py
+    python -m course_lib.bench.gpu.lesson_script notebooks/src/04a_distributed_data_parallel.py
 
 A cell's last expression is shown as text, and drawn where it is a picture. It ends at the first cell that fails, with
 exit code 1 and the line of the source. What cells define lies in ``__main__``, so it travels to ranks as a notebook's

@@ -7,6 +7,7 @@ import sys
 from course_lib.bench.gpu.child import run_child
 from course_lib.bench.gpu.stand_ins import STAND_INS, missing
 from course_lib.bench.gpu.task import FAILED, Task
+from course_lib.notebooks.info import source_files
 from course_lib.paths import project_root
 
 __all__ = ["run"]
@@ -21,7 +22,7 @@ def run(task: Task) -> None:
     if lacking:
         task.notes["stand_ins"] = lacking
         print(f"with stand-ins for {', '.join(lacking)}: what a browser would show is not tried", flush=True)
-    lessons = sorted((project_root() / "notebooks" / "src").glob("[0-9][0-9]_*.py"))
+    lessons = source_files(project_root())
     if not lessons:
         task.tell("lessons", FAILED, f"{project_root() / 'notebooks' / 'src'} holds no lesson")
     for index, lesson in enumerate(lessons):

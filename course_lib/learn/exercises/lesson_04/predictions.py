@@ -1,4 +1,4 @@
-"""What lesson 04 asks before a run, and tells after it; what it asks of times is in ``predictions_timed``."""
+"""What lesson 04 asks before a run, and tells after it; more in ``predictions_timed`` and ``_jobs``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from course_lib.cost import collective_cost
 from course_lib.learn.asked import Asked, Told
+from course_lib.learn.exercises.lesson_04.predictions_jobs import CRASH, FLAG, SCRIPT, UNUSED
 from course_lib.learn.exercises.lesson_04.predictions_timed import BREAK_EVEN, BUCKETS, CALLS, SPEEDUP
 from course_lib.link import Link
 
@@ -40,8 +41,8 @@ def _weights(broadcasts: float, num_tensors: int) -> Told:
     """From the broadcasts of one rank in ten steps, and how many parameters there are to send."""
     return Told(
         measured=broadcasts / num_tensors,
-        because="Once, at the start. After that only gradients travel: one all-reduce for each parameter and step. The "
-        "article describes another program.",
+        because="Once, at the start. After that only gradients travel: one all-reduce for each parameter and step. "
+        "Article A describes another program.",
         misreadings={
             10: "That is how `nn.DataParallel` works, which copies its model anew in every forward pass. Here each "
             "rank takes the step itself.",
@@ -106,7 +107,7 @@ def _reads(dealt: Sequence[Sequence[int]]) -> Told:
         because="Each rank gets three, and two of the examples come twice. In training that hardly matters; an "
         "accuracy that counts an image twice is wrong.",
         misreadings={
-            "10": '"Unique and not overlapping" is what one reads about it. Ten do not divide by four.',
+            "10": "Article E says that no two processes share an example. But ten do not divide by four.",
             "8": "That is what `drop_last=True` gives: everybody the same number, and two examples left out.",
         },
     )
@@ -137,86 +138,22 @@ def _rate(alone: float, together: float) -> Told:
     )
 
 
-_SAME = ("yes, to rounding", "no")
+_WHOSE = ("those of one device", "others, and equal on all ranks", "others, and another set on each rank")
 
 
-def _norm(difference: str) -> Told:
-    """From the lesson's sentence on how far the weights are off."""
+def _norm(difference: str, all_equal: bool) -> Told:
+    """From the lesson's sentence on how far the weights are off, and whether all ranks have the same ones."""
+    as_alone = difference.startswith("no weight")
     return Told(
-        measured=_SAME[0] if difference.startswith("no weight") else _SAME[1],
+        measured=_WHOSE[0] if as_alone else _WHOSE[1] if all_equal else _WHOSE[2],
         because="Each rank normalised by its own six images. With one or two images on a rank those numbers are mostly "
-        "noise, and that is where a small batch on each device does harm.",
-        misreadings={_SAME[0]: "All gradients were averaged; but they are gradients of another function."},
-    )
-
-
-_FLAG = (
-    "the ranks began with different weights",
-    "no gradient was ever averaged",
-    "the learning rate is too high",
-    "one rank read other images",
-)
-
-
-def _flag() -> Told:
-    return Told(
-        measured=_FLAG[1],
-        label="the evidence says",
-        because="Not one all-reduce in 8 steps. DDP reads the flag in its *forward* pass, where it prepares the hooks; "
-        "here it is set between forward and backward, one line too late, and always False when it is read.",
+        "noise, and that is where a small batch on each device does harm. The ranks agree all the same, for they took "
+        "one mean of their gradients: no comparison of replicas would show it.",
         misreadings={
-            _FLAG[
-                0
-            ]: "The first line of evidence says that they began alike: DDP sent rank 0's weights to all.",
-            _FLAG[2]: "A high rate is the same high rate on both ranks; they would go astray together.",
-            _FLAG[
-                3
-            ]: "They always do, in data parallelism. What has to be the same is the averaged gradient.",
-        },
-    )
-
-
-_SEEDS = (
-    "set_epoch has no effect",
-    "the padding repeats digits",
-    "each rank shuffles with a seed of its own",
-    "all ranks read the same digits",
-)
-
-
-def _seeds() -> Told:
-    return Told(
-        measured=_SEEDS[2],
-        label="the evidence says",
-        because="Each rank takes every fourth card, of another pack. About a third of the digits goes to nobody, "
-        "others go to two ranks or three. The fix is one line: `seed=1234` for the sampler, on every rank. Dropout may "
-        "keep its own.",
-        misreadings={
-            _SEEDS[0]: "The two epochs differ, so it has one.",
-            _SEEDS[1]: "The padding fills a gap of at most three on four ranks. Here hundreds are repeated.",
-            _SEEDS[
-                3
-            ]: "Then four ranks would have read some digits, and none of the digits would be read by one rank "
-            "alone.",
-        },
-    )
-
-
-_CONTENTS = ("step 100", "step 200", "nothing that can be loaded")
-
-
-def _crash(step: int | None) -> Told:
-    """From the step that the file left by ``torch.save`` holds; None where it cannot be loaded."""
-    return Told(
-        measured=_CONTENTS[2] if step is None else f"step {step}",
-        because="Hours of work, lost to the attempt to save them. So write a *draft* in the same folder, flush it to "
-        "the disk, and rename it: there is no moment at which a rename is half done.",
-        misreadings={
-            _CONTENTS[
-                0
-            ]: "To open a file for writing empties it. The old one is gone before the first new byte is "
-            "there.",
-            _CONTENTS[1]: "It died before it was through.",
+            _WHOSE[0]: "All gradients were averaged; but they are gradients of another function.",
+            _WHOSE[
+                2
+            ]: "Each rank computed another function, but its weights move by the mean of all gradients.",
         },
     )
 
@@ -259,18 +196,14 @@ PREDICTIONS = (
     ),
     Asked(
         name="04.norm",
-        question="With BatchNorm: the same weights as one device?",
-        choices=_SAME,
+        question="With BatchNorm: which weights come out?",
+        choices=_WHOSE,
         tell=_norm,
     ),
     SPEEDUP,
     BREAK_EVEN,
-    Asked(name="04.flag", question="Why do the replicas differ?", choices=_FLAG, tell=_flag),
-    Asked(name="04.seeds", question="Why does training go slowly?", choices=_SEEDS, tell=_seeds),
-    Asked(
-        name="04.crash",
-        question="What is in last.pt after the crash?",
-        choices=_CONTENTS,
-        tell=_crash,
-    ),
+    FLAG,
+    UNUSED,
+    CRASH,
+    SCRIPT,
 )

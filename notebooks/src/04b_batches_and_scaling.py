@@ -1,0 +1,645 @@
+# %% [markdown]
+# # 04b · DistributedDataParallel: batches, and how much faster
+#
+# A batch in pieces, a data set dealt out, one learning rate for many ranks, and a BatchNorm that sees a part. Then you
+# predict the speed-up of n ranks, and find the link on which two ranks lose to one.
+#
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 2 of 3 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [3: drift, checkpoints and the
+# real thing](04c_drift_and_production.ipynb)
+#
+# At the end you can
+#
+# - accumulate gradients and send them once a step;
+# - deal a data set out to ranks, and choose batch size, learning rate and BatchNorm for several of them;
+# - prove that several ranks take the step of one device, and say when they do not;
+# - predict the speed-up of n ranks on a given link, and the link on which two ranks lose to one.
+#
+# From part 1 you need its rule: after `backward()` every gradient becomes its mean over all ranks, in buckets that
+# travel while backward goes on. The course's `DistributedDataParallel` does that.
+
+# %%
+from course_lib import Link, Links, ask, check, cost, hint, machine, reveal, shared_cluster, solution
+from course_lib.data import digits, loader
+from course_lib.meter import metered
+from course_lib.models import SmallCNN, accuracy
+from course_lib.parallel.data import (
+    DistributedDataParallel,
+    DistributedSampler,
+    PacedLayers,
+    SyncBatchNorm,
+    all_reduce_gradients,
+    global_mean,
+)
+from course_lib.plot import lines
+
+import time
+from functools import partial
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+# %% tags=["nbval-ignore-output"]
+one, two, four = (shared_cluster(number) for number in (1, 2, 4))
+
+
+# %%
+def make_model(seed=0, **options):
+    torch.manual_seed(seed)
+    return SmallCNN(**{"batch_norm": False, **options})
+
+
+gradient_bytes = sum(parameter.nbytes for parameter in make_model().parameters())
+print(f"the gradients of the CNN: {gradient_bytes / 1024:.0f} KiB")
+
+# %% [markdown]
+# ## Accumulating: several pieces, one step
+#
+# ![Four pieces of a batch go through forward and backward, then comes one step; a question mark after each
+# piece](../assets/04_accumulate.png)
+#
+# A batch too large for a device's memory comes in pieces (micro-batches), as in lesson 01: several backward passes, one
+# step of the optimizer.
+#
+# **Two ranks accumulate 4 pieces for one step, with DDP. How many KiB does each rank send for that step?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.pieces")
+ask("04.pieces").commit(round(gradient_bytes / 1024))  # "one step, one all-reduce"
+### END SOLUTION
+
+
+# %%
+def accumulate(me, num_pieces, quiet):
+    ddp = DistributedDataParallel(me, make_model().to(me.device))
+    x = torch.ones(2, 1, 8, 8, device=me.device)
+    for index in range(num_pieces):
+        if quiet and index < num_pieces - 1:
+            with ddp.no_sync():
+                ddp(x).sum().backward()
+        else:
+            ddp(x).sum().backward()
+
+
+def sent_kib(*args):
+    return metered(two, accumulate, *args).communication.of(0, operation="all_reduce").sent_bytes(0) / 1024
+
+
+# %%
+reveal("04.pieces", sent_kib(4, False), gradient_bytes)
+
+# %% [markdown]
+# <!-- word: `no_sync` -->
+# Under `with ddp.no_sync():` the hooks stay quiet and no gradient is sent: each rank adds its gradients up, and the
+# next backward pass outside carries the sum.
+
+# %%
+print(f"with no_sync for all but the last: {sent_kib(4, True):.0f} KiB")
+
+# %% [markdown]
+# Article C, *Multi-GPU training in PyTorch - Deep Dive*, says in our words that how often gradients are synchronised
+# trades speed for accuracy. Not so here: `no_sync` with *one* step at the end changes nothing but bytes.
+#
+# <!-- word: local SGD -->
+# In **local SGD** ([Stich, 2018](https://arxiv.org/abs/1805.09767)) each rank takes several *steps* of its own between
+# two averages of the weights. There the sentence is true: it is another algorithm, with another result.
+#
+# ### Fewer bytes for each gradient
+#
+# Under bfloat16 autocast, lesson 01 found, layers compute in half the bytes. **Does mixed precision halve what DDP
+# sends?** Think what type a parameter's gradient has, then look.
+
+
+# %%
+def step_in_bfloat16(me, autocast):
+    model = make_model().to(me.device)
+    model = model if autocast else model.bfloat16()
+    ddp = DistributedDataParallel(me, model)
+    x = torch.ones(2, 1, 8, 8, device=me.device, dtype=torch.float32 if autocast else torch.bfloat16)
+    with torch.autocast(me.device.type, torch.bfloat16, enabled=autocast):
+        loss = ddp(x).sum()
+    loss.backward()
+
+
+for autocast, name in ((True, "autocast"), (False, "the whole model in bfloat16")):
+    sent = metered(two, step_in_bfloat16, autocast).communication.of(0, operation="all_reduce").sent_bytes(0)
+    print(
+        f"{name}: {sent / 1024:.0f} KiB for a step; the float32 gradients are {gradient_bytes / 1024:.0f} KiB"
+    )
+
+# %% [markdown]
+# Autocast keeps float32 parameters, so gradients are float32 and travel as such: activations shrink, traffic does not.
+#
+# <!-- word: master weights | also: float32 master copy -->
+# A model turned to bfloat16 as a whole sends half, and pays in accuracy: small steps are lost in rounding. The usual
+# cure is **master weights**, a copy of all weights in float32, to which the optimizer adds its steps.
+#
+# <!-- word: communication hook | also: comm hook, DDP hook -->
+# There is a third way, which leaves the model alone. A **communication hook** is a function that PyTorch's DDP calls
+# for each bucket in place of its own all-reduce. `fp16_compress_hook` sends a bucket in float16 and turns the result
+# back.
+
+
+# %%
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.nn.parallel import DistributedDataParallel as TorchDDP
+
+
+def step_with_a_hook(me, hook=None):
+    ddp = TorchDDP(make_model().to(me.device))
+    if hook is not None:
+        ddp.register_comm_hook(None, hook)
+    ddp(torch.ones(2, 1, 8, 8, device=me.device)).sum().backward()
+
+
+for name, hook in (("no hook", None), ("fp16_compress_hook", fp16_compress_hook)):
+    sent = metered(two, step_with_a_hook, hook).communication.of(0, operation="all_reduce").sent_bytes(0)
+    print(f"PyTorch's DDP, {name}: {sent / 1024:.0f} KiB for a step")
+
+# %% [markdown]
+# Sums of gradients in 16 bits are less exact, and float16 overflows at 65,504. `bf16_compress_hook`, with the range of
+# float32, is the usual choice on GPUs; it needs NCCL and refuses gloo. A hook may do more: [PyTorch's
+# list](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) has one that sends a product of two small matrices in
+# place of a gradient.
+#
+# ## Who reads what
+#
+# ![Ten cards in a shuffled row; every fourth card goes to the same rank; two of the four hands have an empty
+# place](../assets/04_sampler.png)
+#
+# <!-- word: distributed sampler | also: `DistributedSampler` -->
+# Every rank needs its own part of the data. And all ranks need the same number of batches, or one of them calls an
+# all-reduce that nobody joins, and the job hangs. A **distributed sampler** deals a data set out: it gives each rank
+# the list of the indices that it reads in an epoch.
+#
+# (Where the numbers must differ, as with streams of text, PyTorch has
+# [`Join`](https://docs.pytorch.org/tutorials/advanced/generic_join.html): ranks that are through answer the others'
+# all-reduces with zeros.)
+#
+# **Ten examples, four ranks. How many examples do the four ranks read in an epoch, together?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.reads")
+ask("04.reads").commit("10")  # "each gets a unique part"
+### END SOLUTION
+
+# %%
+from torch.utils.data.distributed import DistributedSampler as TorchSampler
+
+dealt = [list(TorchSampler(range(10), 4, rank, seed=0)) for rank in range(4)]
+print("by rank:", dealt)
+reveal("04.reads", dealt)
+
+# %% [markdown]
+# ### Build: the sampler
+#
+# Give rank `rank` its indices. All ranks shuffle the same way, by `torch.randperm` with a `torch.Generator` of their
+# own, seeded by `seed + epoch`; the order is made long enough by repeating it from its start; and it is dealt out like
+# cards, one to each rank in turn.
+
+
+# %%
+def indices_of(num_items, rank, world_size, epoch, seed):
+    """The indices that this rank reads in this epoch, as PyTorch's DistributedSampler would give them."""
+    ### BEGIN SOLUTION
+    generator = torch.Generator().manual_seed(seed + epoch)
+    order = torch.randperm(num_items, generator=generator).tolist()
+    share = -(-num_items // world_size)  # rounded up
+    places = range(rank, share * world_size, world_size)
+    return [order[place % num_items] for place in places]
+    ### END SOLUTION
+
+
+# %%
+check("04.sampler", indices_of)
+
+# %%
+# hint("04.sampler")
+
+# %% [markdown]
+# Three ways to go wrong that no error reports. Count what share of the digits four ranks read in an epoch, and whether
+# the next epoch differs.
+
+
+# %%
+NUM = len(digits().train)
+
+
+def ways(rank, epoch):
+    shuffle = partial(torch.randperm, NUM)
+    same, own = torch.Generator().manual_seed(epoch), torch.Generator().manual_seed(100 * rank + epoch)
+    right, stuck = (DistributedSampler(NUM, rank=rank, world_size=4) for _ in range(2))
+    right.set_epoch(epoch)  # and stuck never hears of it
+    return {
+        "no sampler, same seed": shuffle(generator=same).tolist()[: NUM // 4],
+        "no sampler, a seed for each rank": shuffle(generator=own).tolist()[: NUM // 4],
+        "sampler, set_epoch forgotten": list(stuck),
+        "sampler": list(right),
+    }
+
+
+for name in ways(0, 0):
+    epochs = [[ways(rank, epoch)[name] for rank in range(4)] for epoch in range(2)]
+    seen = len(set().union(*epochs[0])) / NUM
+    print(f"{name:<34} {seen:4.0%} of the digits read; next epoch the same: {epochs[0] == epochs[1]}")
+
+# %% [markdown]
+# Without a sampler, ranks that share a seed all train on the same images. The replicas agree, and three of four devices
+# work for nothing.
+#
+# A seed for each rank, without a sampler, is what article C offers as a cure. Then the ranks draw at random: a third of
+# the digits is read by nobody in that epoch, while others are read twice or more. The same happens *with* a sampler if
+# each rank gives it another `seed=`: every fourth card, of four different packs.
+#
+# And `set_epoch` must be called for a new shuffle, as article A says. Without it every epoch has the same order, and
+# the same batches.
+#
+# ## Batch size and learning rate
+#
+# ![One rank with a batch of 32 takes 45 steps; four ranks with 32 each take 12 steps of 128](../assets/04_batch.png)
+#
+# <!-- word: global batch | also: effective batch size -->
+# `batch_size=32` in a loader is now the batch of *one process*. (`nn.DataParallel` would split the 32.) The **global
+# batch** is what all ranks together read in one step: 128 images, where four ranks read 32 each. An epoch then has a
+# quarter of the steps.
+#
+# **One rank learns the digits in five epochs. You start the same script on four ranks, with the same learning rate and
+# as many epochs. The accuracy is then...**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.rate")
+ask("04.rate").commit("about the same")  # "data parallelism changes nothing but speed"
+### END SOLUTION
+
+
+# %%
+def learn_digits(me, learning_rate, epochs=5):
+    train, test = digits()
+    model = make_model().to(me.device)
+    ddp = DistributedDataParallel(me, model)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=learning_rate, momentum=0.9)
+    sampler = DistributedSampler(train, rank=me.rank, world_size=me.world_size)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for x, y in loader(train, 32, sampler=sampler):
+            optimizer.zero_grad()
+            F.cross_entropy(ddp(x.to(me.device)), y.to(me.device)).backward()
+            optimizer.step()
+    images, labels = (tensor.to(me.device) for tensor in test.tensors)
+    with torch.no_grad():
+        return accuracy(model(images), labels)
+
+
+# %% tags=["nbval-ignore-output"]
+scores = {
+    "1 rank,  learning rate 0.05": one.run(learn_digits, 0.05)[0],
+    "4 ranks, learning rate 0.05": four.run(learn_digits, 0.05)[0],
+    "4 ranks, learning rate 0.2 ": four.run(learn_digits, 0.2)[0],
+    "4 ranks, learning rate 0.8 ": four.run(learn_digits, 0.8)[0],
+}
+for name, score in scores.items():
+    print(f"{name}: {score:.1%} of unseen digits")
+
+# %% tags=["nbval-ignore-output"]
+alone, same_rate, *_ = scores.values()
+reveal("04.rate", alone, same_rate)
+
+# %% [markdown]
+# <!-- word: linear scaling rule -->
+# The usual first guess is the **linear scaling rule** ([Goyal et al., 2017](https://arxiv.org/abs/1706.02677)): n times
+# the batch, n times the learning rate. The third line above follows it. How much of what the second line lost does it
+# win back? The fourth line takes four times as much again. Is there an end to the rule?
+#
+# <!-- word: learning-rate warm-up -->
+# <!-- word: critical batch size -->
+# Large runs begin with a **learning-rate warm-up**: the rate rises over the first steps, for it is at the start that a
+# large rate does most harm. And beyond a **critical batch size** a larger batch hardly saves steps: from there on more
+# ranks only need more epochs.
+#
+# <!-- word: throughput -->
+# The **throughput** of a job is how many images it takes in per second. Data parallelism speeds *that* up. It is not
+# yet a speed-up in learning.
+
+# %% [markdown]
+# ## The same as one device?
+#
+# Part 1's rule keeps replicas equal. Are they also equal to the model that *one* device would have trained on the whole
+# batch? That can be tested: the same batch, once on one rank and once cut up, five steps, and then compare all weights.
+# In float64, so that rounding is no excuse; and by SGD, whose steps are as wrong as the gradients are. (AdamW divides
+# each gradient by its own size, so one that is three times too large goes unnoticed.)
+
+
+# %%
+def five_steps(me, num_images, prepare=lambda me, model: model, loss_of=None, **options):
+    model = prepare(me, make_model(**options).double().to(me.device))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    images, labels = (tensor[:num_images] for tensor in digits().train.tensors)
+    x = images[me.rank :: me.world_size].double().to(me.device)
+    y = labels[me.rank :: me.world_size].to(me.device)
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y) if loss_of is None else loss_of(me, model(x), y)
+        loss.backward()
+        all_reduce_gradients(me, model)
+        optimizer.step()
+    return torch.cat([parameter.detach().flatten().cpu() for parameter in model.parameters()])
+
+
+def off_by(ranks, *args, **options):
+    alone = one.run(five_steps, *args, **options)[0]
+    found = max((weights - alone).abs().max().item() for weights in ranks.run(five_steps, *args, **options))
+    return "no weight off by more than 1e-10" if found < 1e-10 else f"a weight is off by {found:.0e}"
+
+
+# %%
+print("batch of 24 on two ranks: ", off_by(two, 24))
+print("batch of 24 on four ranks:", off_by(four, 24))
+print("batch of 22 on four ranks:", off_by(four, 22))
+
+# %% [markdown]
+# Equal where every rank holds the same number of images. With 22 on four ranks two of them hold 6 and two hold 5. The
+# mean of four means is not the mean of all, since an image in a short part counts for more.
+#
+# Lesson 01 met the same in a batch that comes in pieces, and the cure is the same: weigh by the number of items. Each
+# rank divides its *sum* of losses by the number of items on all ranks, and multiplies by n because the average will
+# divide by n. The course's `global_mean` does that, with an all-reduce of the counts.
+
+
+# %%
+def weighed(me, logits, labels):
+    return global_mean(me, F.cross_entropy(logits, labels, reduction="sum"), len(labels))
+
+
+print("batch of 22 on four ranks, weighed:", off_by(four, 22, loss_of=weighed))
+
+# %% [markdown]
+# So data parallelism gives this model the gradients of one device, or of gradient accumulation, which cuts the same
+# batch in time instead of in space. A `DistributedSampler` makes all shares equal, so most programs never meet the
+# uneven case, until the last batch of a validation set, or sentences of unequal length.
+
+# %% [markdown]
+# ## Which batch does BatchNorm see?
+#
+# ![Eight images on four ranks: a mean of the two images on each rank, or one mean of all
+# eight?](../assets/04_batch_norm.png)
+#
+# <!-- word: BatchNorm | also: batch normalization -->
+# All that was shown with `batch_norm=False`. A **BatchNorm** layer normalises each channel by its mean and its
+# deviation over *the batch*.
+#
+# **The same test with BatchNorm: 24 images, four ranks, five steps, gradients averaged. Whose weights come out?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.norm")
+ask("04.norm").commit("those of one device")  # "all gradients are averaged"
+### END SOLUTION
+
+
+# %%
+plain = off_by(four, 24, batch_norm=True)
+weights = four.run(five_steps, 24, batch_norm=True)
+all_equal = all(torch.equal(of_rank, weights[0]) for of_rank in weights)
+print("BatchNorm, beside one device:", plain)
+print("BatchNorm, the four ranks have equal weights:", all_equal)
+reveal("04.norm", plain, all_equal)
+
+# %% [markdown]
+# <!-- word: SyncBatchNorm | also: synchronized BatchNorm -->
+# **SyncBatchNorm** adds up counts, sums and squares over all ranks before it normalises: an all-reduce in each layer,
+# forward and backward. PyTorch's own (`nn.SyncBatchNorm.convert_sync_batchnorm(model)`) refuses a CPU, so this one is
+# the course's.
+
+# %%
+print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True))
+
+# %% [markdown]
+# It is worth its messages when a rank sees few images; where it sees many, most programs do without. Without it, the
+# running averages that a BatchNorm keeps for evaluation differ between ranks as well. DDP hands out rank 0's before
+# each forward pass.
+#
+# ## How much faster?
+#
+# ![Above: backward, then one long all-reduce. Below: backward, and beside it the all-reduces of four buckets, the
+# last of which ends a little after it](../assets/04_overlap.png)
+#
+# Of this picture, which parts get shorter when more ranks share the work, and which do not?
+#
+# <!-- word: strong scaling -->
+# **Strong scaling**: the same batch is shared by more ranks. Each computes less, and the gradients are as large as
+# ever. [Amdahl](https://doi.org/10.1145/1465482.1465560) (1967) asked how far that goes.
+#
+# <!-- word: weak scaling -->
+# **Weak scaling**: each rank gets a batch of the same size, so with more ranks a step does more work.
+# [Gustafson](https://doi.org/10.1145/42411.42415) (1988) answered him with it.
+#
+# To measure both on any machine, `PacedLayers` is part 1's *paced* model: the messages are real, and each layer's
+# computing is a timed wait. It computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over a
+# *slow* link of 1 ms latency and 200 MB/s (shaped, as in part 1), or over the *free* one: this machine's own, not
+# slowed down.
+#
+# **Strong scaling, four ranks, the slow link: how many times as fast as one?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.speedup")
+ask("04.speedup").commit(4)  # "four times the devices"
+### END SOLUTION
+
+
+# %%
+LAYERS = {"num_layers": 8, "layer_bytes": 257 * 1024}
+TENSOR_BYTES = [LAYERS["layer_bytes"]] * LAYERS["num_layers"]
+
+
+def buckets_of(size_bytes):
+    return {"bucket_size_bytes": size_bytes, "first_bucket_size_bytes": size_bytes}
+
+
+# %%
+def step_s(me, time_s=0.096, repeats=3, **options):
+    """The fastest of some steps of the paced model, which computes for ``time_s``: a third of it forward."""
+    layers = PacedLayers(me, **LAYERS, forward_s=time_s / 3, backward_s=time_s * 2 / 3)
+    ddp, times_s = DistributedDataParallel(me, layers, **options), []
+    for _ in range(repeats):
+        dist.barrier()
+        start_s = time.perf_counter()
+        ddp(torch.ones(1, device=me.device)).sum().backward()
+        times_s.append(time.perf_counter() - start_s)
+        layers.zero_grad()
+    return min(times_s)
+
+
+def all_reduce_s(size_bytes, num_ranks, link):
+    return cost.collective_cost("all_reduce", size_bytes, link, num_ranks=num_ranks).time_s
+
+
+# %% tags=["nbval-ignore-output"]
+slow = Link(latency_s=1e-3, bandwidth_bytes_per_s=200e6)
+buckets = buckets_of(4 * 2**18)
+share_s = {"strong": lambda n: 0.096 / n, "weak": lambda n: 0.096}
+
+
+def speedups(kind, links=None):
+    """Images per second of 1, 2 and 4 ranks, in those of one rank; paced."""
+    times_s = []
+    for n, ranks in ((1, one), (2, two), (4, four)):
+        with ranks.shaped(links=links if n > 1 else None):
+            times_s.append(max(ranks.run(step_s, time_s=share_s[kind](n), **buckets)))
+    images = [1, 1, 1] if kind == "strong" else [1, 2, 4]
+    return [times_s[0] / time_s * image for time_s, image in zip(times_s, images, strict=True)]
+
+
+found = {
+    (kind, name): speedups(kind, links)
+    for kind in share_s
+    for name, links in (("free", None), ("slow", Links(slow)))
+}
+for (kind, name), values in found.items():
+    print(f"{kind:>6} scaling, {name} link:", "  ".join(f"{value:.2f}" for value in values), "(paced)")
+
+# %% tags=["nbval-ignore-output"]
+SIZES = cost.ddp_buckets(TENSOR_BYTES, bucket_cap_bytes=4 * 2**18, first_bucket_bytes=4 * 2**18)
+
+
+def curve(kind, counts, link=slow):
+    return cost.scaling_curve(
+        counts,
+        SIZES,
+        forward_s=0.032,
+        backward_s=0.064,
+        all_reduce_time_s=lambda n, size_bytes: all_reduce_s(size_bytes, n, link),
+        kind=kind,
+    )
+
+
+reveal("04.speedup", found["strong", "slow"])
+
+# %% tags=["nbval-ignore-output"]
+counts = [1, 2, 4, 8, 16, 32]
+lines(
+    {
+        "strong, measured (paced)": ([1, 2, 4], found["strong", "slow"]),
+        "strong, model": (counts, [point.speedup for point in curve("strong", counts)]),
+        "weak, measured (paced)": ([1, 2, 4], found["weak", "slow"]),
+        "weak, model": (counts, [point.speedup for point in curve("weak", counts)]),
+        "perfect": (counts, counts),
+    },
+    x_label="ranks",
+    y_label="speed (one rank = 1)",
+    title="The same model on a link of 1 ms and 200 MB/s",
+    log_y=True,
+)
+
+# %% [markdown]
+# ![Two stacks of bars: strong scaling shares one batch out, so computing shrinks and communication stays; weak scaling
+# gives every rank a whole batch](../assets/04_scaling.png)
+#
+# Follow the *model's* strong curve beyond four ranks: it turns down. Computing shrinks, while every rank more adds two
+# latencies to each all-reduce, until 32 ranks are slower than one. Weak scaling keeps the backward pass that hides most
+# of it.
+#
+# How near your measured points lie depends on your cores. Paced ranks compute nothing, but whoever carries their
+# messages does. Even the free link is not free: a message takes what this machine takes for it.
+#
+# <!-- word: straggler | also: slow rank -->
+# And real arithmetic? That needs a core for each rank: a speed-up of ranks that take turns on one core would be a lie.
+# So the next cell takes four ranks, or two where there are fewer cores than four. The CNN, 1,024 images in a step on
+# one rank, no link slowed down; of several rounds the fastest counts. A **straggler** is one slow rank, for which all
+# others wait in the all-reduce. Where other programs use the cores, any rank may be one.
+
+
+# %%
+def real_step_s(me, num_images, repeats=5):
+    model = DistributedDataParallel(me, make_model().to(me.device))
+    x = torch.ones(num_images, 1, 8, 8, device=me.device)
+    y = torch.zeros(num_images, dtype=torch.long, device=me.device)
+    times_s = []
+    for _ in range(repeats):
+        dist.barrier()
+        start_s = time.perf_counter()
+        F.cross_entropy(model(x), y).backward()
+        times_s.append(time.perf_counter() - start_s)
+    return min(times_s)
+
+
+# %% tags=["nbval-ignore-output"]
+workers = max(machine().cores, len(machine().devices))
+n, ranks = (4, four) if workers >= 4 else (2, two)
+settings = [(one, 1024), (one, 1024 // n), (ranks, 1024 // n), (ranks, 1024)]
+rounds = [[max(who.run(real_step_s, images)) for who, images in settings] for _ in range(3)]
+alone_real_s, part_s, strong_s, weak_s = (min(times_s) for times_s in zip(*rounds, strict=True))
+strong, weak = alone_real_s / strong_s, n * alone_real_s / weak_s
+odd = "  (?)" if max(strong, weak) > 1.05 * n or weak < 0.95 * strong else ""
+print(f"one rank alone computes 1/{n} of the images in {part_s / alone_real_s:.2f} of the time")
+print(f"{n} ranks on {workers} cores, real arithmetic: strong {strong:.2f}, weak {weak:.2f}{odd}")
+
+# %% [markdown]
+# A (?) marks numbers that contradict what you have just learnt: n ranks are more than n times as fast, or weak scaling
+# gains less than strong. Do not take them for a law. Two things can make them. *Caches*: if one rank alone computes its
+# part of the images in clearly less than that part of the time, smaller batches compute faster here, and only strong
+# scaling gets that as a present. *Other work*: if the numbers change when you run the cell again, ranks waited for
+# cores.
+#
+# ### Where two ranks lose to one
+#
+# <!-- word: break-even | also: crossover point -->
+# A **break-even** is the point at which two ways take just as long, such as one rank and two. Turn the link down.
+# **At which bandwidth are two ranks no faster than one?** One rank takes 96 ms for the paced step; two ranks compute
+# 48 ms each and exchange 2 MiB, in two buckets, 1 ms latency.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.break_even")
+ask("04.break_even").commit(5)  # "it must be a very slow link"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+dial = [160e6, 80e6, 50e6, 30e6, 20e6]  # bytes per second
+one_rank_s = max(one.run(step_s, **buckets))
+two_ranks_s = []
+for bandwidth in dial:
+    with two.shaped(links=Links(Link(latency_s=1e-3, bandwidth_bytes_per_s=bandwidth))):
+        two_ranks_s.append(max(two.run(step_s, time_s=0.048, **buckets)))
+    print(
+        f"{bandwidth / 1e6:4.0f} MB/s: two ranks {two_ranks_s[-1] * 1e3:4.0f} ms, one {one_rank_s * 1e3:4.0f} ms"
+    )
+
+# %% tags=["nbval-ignore-output"]
+reveal("04.break_even", one_rank_s, dial, two_ranks_s)
+
+# %% [markdown]
+# Well before two ranks lose, they wait. The cost model also gives another break-even, the bandwidth at which the
+# all-reduces take as long as the backward pass that should hide them. And a *small* model may have none: when latency
+# alone takes longer than its backward pass, no bandwidth helps.
+
+# %% tags=["computed-time"]
+for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as quick", 0.032 / 50)):
+    needed = cost.break_even_bandwidth_bytes_per_s(SIZES, num_ranks=2, backward_s=backward_s, latency_s=1e-3)
+    rate = f"{needed / 1e6:.0f} MB/s" if needed < float("inf") else "no bandwidth is enough"
+    print(f"{name}, two ranks: to hide everything, {rate}")
+
+# %% [markdown]
+# Article D, *Training a Model on Multiple GPUs with Data Parallelism*, says in our words that data parallelism is not
+# about speed, and may slow training. That is half of the truth. Speed is what it is for; it slows training where
+# communication outweighs the computing that it shares out. Very small models train faster on one device. Now you know
+# how to tell beforehand.
+#
+# ## What you can do now
+#
+# You accumulate without sending for nothing, deal data out so that nobody reads twice what others miss, and know what
+# a batch and a learning rate mean when there are n of everything. You can say which part of a step n ranks share, which
+# part stays, and on which link they are worth their trouble.
+#
+# [Part 3](04c_drift_and_production.ipynb) is about what can go wrong, and how the real thing is started.
+#
+# **Further reading.** Goyal et al., [Accurate, Large Minibatch SGD](https://arxiv.org/abs/1706.02677) (2017), section
+# 2: the linear scaling rule and warm-up; section 3: what distributed training gets subtly wrong. McCandlish et al.,
+# [An Empirical Model of Large-Batch Training](https://arxiv.org/abs/1812.06162) (2018), section 2: why larger batches
+# stop to help. Shallue et al., [Measuring the Effects of Data Parallelism on Neural Network
+# Training](https://arxiv.org/abs/1811.03600) (2019): the same, measured.

@@ -1,0 +1,640 @@
+# %% [markdown]
+# # 04c · DistributedDataParallel: drift, checkpoints and the real thing
+#
+# Replicas that part in silence, jobs that go wrong, and crashes in the middle of a save: you find them out, and then
+# start the real thing by `torchrun`.
+#
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 3 of 3 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
+# faster](04b_batches_and_scaling.ipynb)
+#
+# At the end you can
+#
+# - test whether replicas are still equal, and find why they are not;
+# - write a checkpoint that survives a crash, and resume with another number of ranks;
+# - say what data parallelism does not save;
+# - read a whole training script, and start it by `torchrun`.
+#
+# From part 1 you need that every rank begins with the same weights and takes every step with the same gradients; from
+# part 2, `no_sync` and the sampler.
+
+# %%
+from course_lib import ask, check, hint, quiz, reveal, shared_cluster, solution
+from course_lib.cluster import RankError
+from course_lib.data import digits
+from course_lib.meter import MemoryLedger, bytes_text, metered
+from course_lib.models import SmallCNN
+from course_lib.parallel.data import (
+    DistributedDataParallel,
+    DriftDetector,
+    GlobalBatches,
+    broadcast_parameters,
+    find_drift,
+    load_on_all,
+    save_by_one,
+    save_checkpoint,
+)
+
+import contextlib
+import statistics
+import time
+from functools import partial
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as TorchDDP
+
+# %% tags=["nbval-ignore-output"]
+one, two, four = (shared_cluster(number) for number in (1, 2, 4))
+
+
+# %%
+def make_model(seed=0):
+    torch.manual_seed(seed)
+    return SmallCNN(batch_norm=False)
+
+
+NUM = len(digits().train)
+print(NUM, "digits to train on")
+
+# %% [markdown]
+# ## Replicas that drift
+#
+# ![Four replicas over time; one leaves the others at some step, and only a comparison of hashes shows
+# it](../assets/04_drift.png)
+#
+# Equal weights are the ground on which all of this stands, and nothing enforces it. A gradient that one rank did not
+# average, a parameter changed by hand on rank 0, a bit flipped by a faulty memory: training goes on, and the losses
+# look alike.
+#
+# <!-- word: hash | also: fingerprint -->
+# To compare all weights each time would send more than a step does. A **hash** is a few bytes that are computed from
+# all bits of a tensor: equal bits give equal hashes, and a change escapes with a chance of one in billions. That is
+# enough.
+#
+# ### Build: which parameters differ?
+
+
+# %%
+def drifted(me, model):
+    """Names of parameters whose bits are not the same on all ranks, in the model's order: one list on every rank."""
+    ### BEGIN SOLUTION
+    import zlib
+
+    hashes = [zlib.crc32(p.detach().cpu().numpy().tobytes()) for p in model.parameters()]
+    mine = torch.tensor(hashes, device=me.device)
+    rows = [torch.empty_like(mine) for _ in range(me.world_size)]
+    dist.all_gather(rows, mine)
+    differs = (torch.stack(rows) != rows[0]).any(dim=0)
+    return [name for (name, _), odd in zip(model.named_parameters(), differs.tolist(), strict=True) if odd]
+    ### END SOLUTION
+
+
+# %%
+check("04.drift", drifted)
+
+# %%
+# hint("04.drift")
+
+# %% [markdown]
+# The course's `DriftDetector` also says who differs from the majority, and since when. You can use it in your own
+# training. A planted case: rank 2 rounds a weight after step 3, as a well-meant clean-up on one rank might.
+
+
+# %%
+def train_with_a_detector(me):
+    ddp = DistributedDataParallel(me, make_model().to(me.device))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
+    detector = DriftDetector(me, ddp.module)
+    for step in range(6):
+        torch.manual_seed(10 * step + me.rank)
+        optimizer.zero_grad()
+        ddp(torch.randn(4, 1, 8, 8, device=me.device)).square().mean().backward()
+        optimizer.step()
+        if step == 3 and me.rank == 2:
+            ddp.module.head[2].weight.data.mul_(100).round_().div_(100)
+        if drift := detector.check(step):
+            return str(drift)
+
+
+print(four.run(train_with_a_detector)[1])
+
+# %% [markdown]
+# ## Clinic 1: the flag
+#
+# *Symptom.* A colleague replaced `no_sync` by the flag that it sets. Memory is fine, the losses of both ranks fall, and
+# steps got faster. The model that rank 0 saved is worse than last week's.
+
+
+# %%
+def accumulated_step(ddp, optimizer, pieces, quiet_at_first=True):
+    optimizer.zero_grad()
+    if quiet_at_first:
+        ddp.require_backward_grad_sync = False
+    for index, (x, y) in enumerate(pieces):
+        loss = F.cross_entropy(ddp(x), y) / len(pieces)
+        ddp.require_backward_grad_sync = index == len(pieces) - 1  # the last piece averages
+        loss.backward()
+    optimizer.step()
+    return loss.item() * len(pieces)
+
+
+def flagged_job(me, take_step=accumulated_step, steps=8):
+    ddp = TorchDDP(make_model().to(me.device))
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
+    images, labels = (part[me.rank : 256 : me.world_size].to(me.device) for part in digits().train.tensors)
+    pieces, before = list(zip(images.split(32), labels.split(32), strict=True)), find_drift(me, ddp.module)
+    losses = [take_step(ddp, optimizer, pieces) for _ in range(steps)]
+    return before, losses, find_drift(me, ddp.module)
+
+
+# %%
+run = metered(two, flagged_job)
+for rank, (_, losses, _) in enumerate(run):
+    print(f"rank {rank}: loss falls from {losses[0]:.1f}: {losses[-1] < losses[0]}")
+all_reduces = len(run.communication.of(0, operation="all_reduce").calls)
+print("replicas that differ before the first step:", run[0][0])
+print("replicas that differ after the last step:", run[0][2])
+print("all-reduces of rank 0 in 8 steps:", all_reduces)
+
+# %% [markdown]
+# No gradient was ever averaged. Yet the flag *is* True when the last piece goes backward. **So why does no all-reduce
+# start?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.flag")
+ask("04.flag").commit("once it is False, the hooks are gone")  # it was False first
+### END SOLUTION
+
+# %% [markdown]
+# *An experiment.* The same job without the line at the top of the step that makes the flag False. Say what each suspect
+# predicts, before you run it: how many all-reduces in 8 steps?
+
+# %%
+without_it = metered(two, flagged_job, partial(accumulated_step, quiet_at_first=False))
+more = len(without_it.communication.of(0, operation="all_reduce").calls)
+print("all-reduces of rank 0 in 8 steps, without the line:", more)
+reveal("04.flag", all_reduces, more, 8)
+
+# %% [markdown]
+# ### Mend it
+#
+# One step over all pieces, for any number of them, with one all-reduce's worth of bytes and the activations of one
+# piece in memory at a time. `pieces` is a list of (x, y). What an earlier pass left in `.grad` does not belong to the
+# step, and after it `ddp` averages as before.
+
+
+# %%
+def mended_step(ddp, optimizer, pieces):
+    """One optimizer step over equal ``pieces`` of a batch; gradients travel once."""
+    ### BEGIN SOLUTION
+    optimizer.zero_grad()
+    for number, (images, labels) in enumerate(pieces, start=1):
+        quiet = number < len(pieces)
+        with ddp.no_sync() if quiet else contextlib.nullcontext():
+            piece_loss = F.cross_entropy(ddp(images), labels) / len(pieces)
+            piece_loss.backward()
+    optimizer.step()
+    ### END SOLUTION
+
+
+# %%
+check("04.accumulate", mended_step)
+
+# %%
+# hint("04.accumulate")
+
+# %% [markdown]
+# ## Clinic 2: a layer that is not always used
+#
+# Some models do not send every image through every layer: they have a head for each task, or a branch for large images.
+# This one has two heads, and in each step the two ranks use different ones. So on each rank some parameters get no
+# gradient. In part 1 *you* decided what happens then: zeros. What does PyTorch's DDP do?
+
+
+# %%
+class TwoHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.heads = nn.Linear(64, 32), nn.ModuleList([nn.Linear(32, 10), nn.Linear(32, 10)])
+
+    def forward(self, x, task):
+        return self.heads[task](torch.relu(self.body(x)))
+
+
+def two_tasks(me, **options):
+    ddp, place = TorchDDP(TwoHeads().to(me.device), **options), ""
+    try:
+        for step in range(3):
+            place = f"in the forward pass of step {step}"
+            loss = ddp(torch.ones(4, 64, device=me.device), task=(me.rank + step) % 2).sum()
+            place = f"in the backward pass of step {step}"
+            loss.backward()
+    except RuntimeError as error:
+        raise RuntimeError(f"{place}: {error}") from None
+
+
+# %% [markdown]
+# **Steps 0, 1 and 2. Where does the job stop?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.unused")
+ask("04.unused").commit("in the backward pass of step 0")  # there the gradient is missing
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+place = "nowhere"
+try:
+    two.run(two_tasks)
+except RankError as error:
+    place = str(error).split(": ")[2]  # what two_tasks has put before PyTorch's own words
+    print(error)
+reveal("04.unused", place)
+
+# %% [markdown]
+# You have read one of PyTorch's best-known error messages, and it names the cure. Look for the two numbers in
+# "Parameter indices which did not receive grad": with them you find the layer.
+
+# %%
+found = metered(two, two_tasks, find_unused_parameters=True)
+print("all-reduces of rank 0 in 3 steps:", len(found.communication.of(0, operation="all_reduce").calls))
+
+# %% [markdown]
+# With `find_unused_parameters=True` DDP walks through the graph after each forward pass, and counts what it doesn't
+# find as ready: zeros. It also asks all ranks which parameters *nobody* has used, in an all-reduce of its own. So do
+# not switch it on for a model that does not need it. If the same layers are unused in every step, `static_graph=True`
+# finds that out once.
+#
+# And if *one* rank alone misses a gradient? Then it stops as you have seen, while the others wait for its bucket: under
+# NCCL, until a watchdog ends them.
+
+# %% [markdown]
+# ## A checkpoint that survives
+#
+# ![Above: a file is written over, and the power goes half-way. Below: it goes while a draft is written beside the
+# file. What is in the file?](../assets/04_checkpoint.png)
+#
+# <!-- word: checkpoint -->
+# A **checkpoint** is a file from which a run can go on: weights, optimizer state, and how far it has come. All replicas
+# are equal, so *one* rank writes. The others wait until the file is there: a rank that goes on and exits might take the
+# job down before the file is complete. And since writing takes time, a crash may come in its middle.
+#
+# **`last.pt` holds step 100. The job writes step 200 to the same name by `torch.save`, and dies while it does. What is
+# in `last.pt`?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.crash")
+ask("04.crash").commit("step 100")  # "the new one never came to be"
+### END SOLUTION
+
+# %%
+import tempfile
+from pathlib import Path
+
+
+class PowerCut:
+    """Whoever tries to write it dies at that moment."""
+
+    def __reduce__(self):
+        raise KeyboardInterrupt("the power is gone")
+
+
+def left_by(save):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "last.pt"
+        save_checkpoint(path, {"step": 100, "weights": torch.ones(1000)})
+        with contextlib.suppress(KeyboardInterrupt):
+            save(path, {"step": 200, "weights": torch.ones(1000), "more": PowerCut()})
+        try:
+            return torch.load(path)["step"]
+        except Exception:
+            return None
+
+
+# %%
+by_torch, by_course = left_by(lambda path, state: torch.save(state, path)), left_by(save_checkpoint)
+print("written by save_checkpoint: step", by_course)
+reveal("04.crash", by_torch)
+
+# %% [markdown]
+# <!-- word: atomic -->
+# A write is **atomic** if it happens wholly or not at all.
+#
+# Now on ranks: one writes, all load. Then a promise that is easy to break: to resume with *another number of ranks*
+# and see the same global batches. `GlobalBatches` cuts the epoch's order into what all ranks together read in a step,
+# and a rank takes its share of that.
+
+
+# %%
+def train_and_resume(me, path):
+    model = make_model(seed=me.rank).to(me.device)
+    broadcast_parameters(me, model)
+    save_by_one(me, path, {"step": 3, "model": model.state_dict()})
+    state, other = load_on_all(me, path), make_model(seed=7 + me.rank).to(me.device)
+    other.load_state_dict(state["model"])
+    return state["step"], find_drift(me, other)
+
+
+def global_batch(world_size, number):
+    batches = [
+        GlobalBatches(NUM, rank=r, world_size=world_size, global_batch_size=64) for r in range(world_size)
+    ]
+    return sorted(index for of_rank in batches for index in list(of_rank)[number])
+
+
+with tempfile.TemporaryDirectory() as folder:
+    print("step and drift after loading:", four.run(train_and_resume, Path(folder) / "last.pt")[3])
+same = all(global_batch(4, number) == global_batch(2, number) for number in range(NUM // 64 + 1))
+print("an epoch of global batches is the same on 4 and on 2 ranks:", same)
+
+# %% [markdown]
+# ## What it does not save
+#
+# ![Three bars: what a rank holds when there are one, two and four of them. Parameters, gradients and optimizer state
+# are as long in each; only the activations shrink](../assets/04_memory.png)
+#
+# Article D says, in our words, that data parallelism combines several GPUs into one with more memory. Let the ledger of
+# lesson 01 decide: a batch of 256 on one, two and four ranks.
+
+
+# %%
+def held(me, batch_size=256):
+    model = make_model().to(me.device)
+    ddp, optimizer = DistributedDataParallel(me, model), torch.optim.AdamW(model.parameters())
+    x = torch.ones(batch_size // me.world_size, 1, 8, 8, device=me.device)
+    y = torch.zeros(len(x), dtype=torch.long, device=me.device)
+    F.cross_entropy(ddp(x), y).backward()
+    optimizer.step()  # AdamW makes its state in the first step
+    optimizer.zero_grad()
+    with MemoryLedger(model, optimizer, inputs=(x, y), rank=me.rank) as ledger:
+        loss = F.cross_entropy(ddp(x), y)
+        ledger.mark("after forward")
+        loss.backward()
+        ledger.mark("after backward")
+    state = ledger.marks["after backward"]
+    state_bytes = state["parameter"] + state["gradient"] + state["optimizer state"]
+    return state_bytes, ledger.marks["after forward"]["activation"]
+
+
+# %%
+for name, ranks in (("1 rank: ", one), ("2 ranks:", two), ("4 ranks:", four)):
+    state_bytes, activation_bytes = ranks.run(held)[0]
+    print(name, f"state {bytes_text(state_bytes)} on each, activations {bytes_text(activation_bytes)}")
+
+# %% [markdown]
+# The state of the model is on every rank, whole. Only activations shrink, with the rank's share of the batch. Four
+# devices hold what one device holds, four times. That is the limit which the next lesson removes.
+#
+# ## In production
+#
+# In production you write `nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])`: the same idea, with
+# buckets, hooks and bookkeeping in C++. Side by side on the same model and the same batches:
+
+
+# %%
+def train_by(me, which, steps):
+    model = make_model().to(me.device)
+    ddp = TorchDDP(model) if which == "PyTorch's" else DistributedDataParallel(me, model)
+    optimizer, losses, times_s = torch.optim.SGD(ddp.parameters(), lr=0.05), [], []
+    images, labels = (
+        tensor[me.rank : 256 : me.world_size].to(me.device) for tensor in digits().train.tensors
+    )
+    for _ in range(steps):
+        start_s = time.perf_counter()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(ddp(images), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        times_s.append(time.perf_counter() - start_s)
+    return losses, statistics.median(times_s)
+
+
+def bytes_of_a_step(which):
+    totals = [metered(two, train_by, which, steps).communication.sent_bytes(0) for steps in (4, 5)]
+    return totals[1] - totals[0]
+
+
+# %%
+losses = {which: two.run(train_by, which, 5)[0][0] for which in ("ours", "PyTorch's")}
+pairs = zip(losses["ours"], losses["PyTorch's"], strict=True)
+print("losses equal to six digits:", all(abs(a - b) < 1e-6 * abs(b) for a, b in pairs))
+for which in losses:
+    print(f"{which:<10} sends {bytes_of_a_step(which):,} bytes in a step")
+
+# %% tags=["nbval-ignore-output"]
+for which in ("ours", "PyTorch's", "ours", "PyTorch's"):
+    print(f"{which:<10} {max(time_s for _, time_s in two.run(train_by, which, 20)) * 1e3:6.1f} ms for a step")
+
+# %% [markdown]
+# Two things that PyTorch's version does, and ours does not, are worth knowing when you read a profile. **In which step
+# does it send how many buckets?** And **where do the gradients lie, beside the buckets or in them?** For the second a
+# communication hook (part 2) notes the buckets' memory.
+
+
+# %%
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+
+def eight_layers(me, num_steps):
+    ddp = TorchDDP(nn.Sequential(*(nn.Linear(256, 256) for _ in range(8))).to(me.device), bucket_cap_mb=0.5)
+    for _ in range(num_steps):
+        ddp(torch.ones(4, 256, device=me.device)).sum().backward()
+
+
+def note_the_bucket(tensors, bucket):
+    tensors.append(bucket.buffer())
+    return allreduce_hook(None, bucket)
+
+
+def gradient_memory(me, as_views):
+    model, tensors = make_model().to(me.device), []
+    ddp = TorchDDP(model, gradient_as_bucket_view=as_views)
+    ddp.register_comm_hook(tensors, note_the_bucket)
+    ddp(torch.ones(2, 1, 8, 8, device=me.device)).sum().backward()
+    tensors += [parameter.grad for parameter in model.parameters()]
+    return sum({s.data_ptr(): s.nbytes() for s in (t.untyped_storage() for t in tensors)}.values())
+
+
+# %%
+runs = [metered(two, eight_layers, num_steps).communication for num_steps in (1, 2, 3)]
+up_to = [0, *(len(run.of(0, operation="all_reduce").calls) for run in runs)]
+print("buckets sent in steps 0, 1, 2:", [up_to[step + 1] - up_to[step] for step in range(3)])
+for as_views in (False, True):
+    size = two.run(gradient_memory, as_views)[0]
+    print(f"gradients and buckets, gradient_as_bucket_view={as_views}: {bytes_text(size)}")
+
+# %% [markdown]
+# In its first step PyTorch has one bucket for all, and notes in which order the gradients come. Then it makes its
+# buckets in that order: the *bucket rebuild*. So do not judge overlap by the first step.
+#
+# And each gradient exists twice, in `.grad` and in its bucket, unless `gradient_as_bucket_view=True` makes `.grad` a
+# view into the bucket. Then a copy goes as well. (Code that sets `.grad` to other tensors undoes it.)
+
+# %% [markdown]
+# | you wrote | production code uses |
+# |---|---|
+# | `average_gradients`, `start_early` | `nn.parallel.DistributedDataParallel`, `bucket_cap_mb`, `no_sync()` |
+# | `indices_of` | `torch.utils.data.DistributedSampler`, `set_epoch` |
+# | `drifted` | nothing: when it wraps a model, DDP compares number and shapes, and sends rank 0's values |
+# | `save_by_one` | rank 0 and a rename; `torch.distributed.checkpoint` for large ones |
+# | `shared_cluster(4).run(...)` | `torchrun` |
+#
+# ### Starting processes
+#
+# A notebook's ranks are the course's. Real jobs start theirs by `torchrun`. It puts rank, world size and the meeting
+# point (the address for the rendezvous) into each process's environment. If a process dies it ends the others, and with
+# `--max-restarts` starts all again; the default is 0.
+#
+# `torch.multiprocessing.spawn` only starts processes. Article A says, in our words, that
+# `init_process_group(backend, rank=rank, world_size=n)` is all the set-up that they need. On trial:
+
+# %% tags=["nbval-ignore-output"]
+from course_lib.claims import trial
+
+print(trial("A5").run())
+
+# %% [markdown]
+# ### A script to take home
+#
+# `course_lib/examples/train_ddp.py` is a whole program: a ResNet on the digits or on your folder of images, on a laptop
+# or on many machines. You have met every idea in it, so read three of its functions with a question each.
+#
+# A step. *What would change if `clip_grad_norm_` stood in the loop?*
+
+# %%
+from course_lib.examples import train_ddp
+
+import inspect
+
+print(inspect.getsource(train_ddp.train_step))
+
+# %% [markdown]
+# In the loop it would see sums that are not complete yet, and that differ from rank to rank. After it, all ranks see
+# the gradient of the whole batch, and the same norm. Forward *and* backward stand under `no_sync`; clinic 1 showed why.
+#
+# An epoch. A signal to stop (SIGTERM, from the cluster's scheduler) reaches the ranks in different steps. *How do they
+# agree on the step after which they leave?*
+
+# %%
+print(inspect.getsource(train_ddp.train_epoch))
+
+# %% [markdown]
+# By an all-reduce: the largest number wins, so one rank that was told tells all. They finish that step, save and leave,
+# and nobody waits for a rank that has gone.
+#
+# **Now somebody deletes a line of this function. A job that is stopped half-way through an epoch and resumed then reads
+# the first half of its images twice, and the second half never. Which line is missing?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("04.script")
+ask("04.script").commit("torch.manual_seed(hash((args.seed, me.rank, at)))")  # chance chooses the images
+### END SOLUTION
+
+# %%
+sampler = train_ddp.ResumableSampler(range(12), num_replicas=2, rank=0, seed=0)
+sampler.begin(epoch=3, num_done=0)
+whole = list(sampler)
+sampler.begin(epoch=3, num_done=3)
+print("this rank's images of the epoch:", whole)
+print("after half of it, resumed:      ", list(sampler))
+reveal("04.script", whole, list(sampler))
+
+# %% [markdown]
+# Resuming. *Who decides whether there is a checkpoint, and why not each rank for itself?*
+
+# %%
+print(inspect.getsource(train_ddp.resume))
+
+# %% [markdown]
+# Rank 0: on several machines the others may not see its disk. Whoever resumes asks first whether the file belongs to
+# this run. And what was saved is the bare model (`model.module`), so that the names in the file carry no prefix and
+# load into any model.
+#
+# <!-- word: local rank | also: `LOCAL_RANK` -->
+# The rest you can read in the file. You will meet one more number there: the **local rank** is the number of a process
+# on its machine, and chooses its GPU. It stands in `LOCAL_RANK`; `RANK`, which `init_process_group` reads itself, is
+# the number in the whole job.
+
+# %% [markdown]
+# <!-- word: agent | also: elastic agent -->
+# Now start it. An **agent** is what `torchrun` runs once on each machine: it starts the ranks there and watches them.
+# Here one agent starts two ranks, on this machine's loopback.
+
+# %% tags=["nbval-ignore-output"]
+import os
+import subprocess
+import sys
+
+meet = ["--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+job = ["-m", "course_lib.examples.train_ddp", "--device=cpu", "--epochs=2", "--every=22", "--lr=0.03"]
+command = [sys.executable, "-m", "torch.distributed.run", *meet, *job]
+settings = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+PIPE = subprocess.PIPE
+agent = subprocess.Popen(command, env=settings, stdout=PIPE, stderr=PIPE, text=True)
+try:
+    output, errors = agent.communicate(timeout=200)
+except subprocess.TimeoutExpired:
+    agent.terminate()  # by SIGTERM, so that it ends its ranks before itself
+    output, errors = agent.communicate()
+finally:
+    agent.terminate()  # after an interrupt; an agent that has ended does not mind
+print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{output}{errors}", end="")
+
+# %% [markdown]
+# One log for two ranks: only rank 0 speaks. On *two machines* you would run the same line on both, with `--nnodes=2`
+# and `--rdzv-endpoint=first-machine:29500`.
+#
+# With `--max-restarts 3` for `torchrun` and `--checkpoint run.pt` for the script, the job survives a rank that dies in
+# the middle of an epoch: the agents start all ranks anew, they load the file, and what is lost are the steps since it
+# was written.
+#
+# (`TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` is for torch 2.13, and gives each start a meeting point of its own: without it
+# new ranks may look for each other where the dead ones were, and on a busy machine a job that was done has hung.)
+#
+# ## What the articles say
+#
+# Most of what the five articles say about this lesson you have decided by your own runs. A few sentences are left, in
+# our words. **Bet on each before you run the cell**: does it hold, hold with conditions, mislead, or is it false? A
+# trial in `course_lib/claims` decides by its numbers (`print(trial("C10").run())` shows them), and is *blocked* where
+# this machine lacks the GPUs that it needs.
+#
+# - A6: `DistributedDataParallel(model, device_ids=[rank])` can wrap a model that was never moved to its device.
+# - A11: bad communication can cancel what more compute gains.
+# - C10: a batch per device that is too small harms training.
+# - C13: mixed precision saves memory and time in multi-device training.
+# - D3: data parallelism gives the same gradients as gradient accumulation.
+
+# %% tags=["nbval-ignore-output"]
+from course_lib.claims import verdicts
+
+print(verdicts("A6", "A11", "C10", "C13", "D3"))
+
+# %% [markdown]
+# ## Six questions
+
+# %% tags=["computed-time"]
+quiz("04")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can tell a drifted replica from a healthy one, find out why a job does not average, read DDP's best-known error,
+# write a checkpoint that a crash does not spoil, and start the real thing.
+#
+# **The limit.** Every rank holds everything: parameters, gradients and optimizer state, n times the same. A model that
+# does not fit on one device does not fit on a thousand of them, in this way. Lesson 02 showed the seam: an all-reduce
+# is a reduce-scatter and an all-gather, and between the halves each rank needs only its own part. Lesson 05 cuts there,
+# as ZeRO does.
+#
+# **Further reading.** PyTorch's [notes on DDP's design](https://docs.pytorch.org/docs/stable/notes/ddp.html): what
+# happens in forward and in backward, and how buckets are made. Goyal et al., [Accurate, Large Minibatch
+# SGD](https://arxiv.org/abs/1706.02677) (2017), section 3: what distributed training gets subtly wrong.
