@@ -102,7 +102,7 @@ def test_an_exercise_is_whole(exercise):
 def test_the_solution_can_be_found_by_a_learner(exercise):
     place = place_of(exercise.name)
     assert place.heading
-    assert re.fullmatch(rf"notebooks/solutions/{exercise.lesson}_\w+\.ipynb", place.notebook)
+    assert re.fullmatch(rf"notebooks/solutions/{exercise.lesson}[a-z]?_\w+\.ipynb", place.notebook)
 
 
 @by_question

@@ -28,5 +28,4 @@ PICTURES: Drawings = {
     "clinic_loss": clinic.clinic_loss,
     "clinic_send": clinic.clinic_send,
     "production": actions.production,
-    "quiz": timetables.quiz,
 }
