@@ -5,7 +5,7 @@
 # *micro-batches* that follow each other through the stages. You predict how much idle time is left, and write the two
 # schedules that everybody begins with.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 1 of 3 · [2: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its
 # faults and production](07c_runtime_and_faults.ipynb)
@@ -74,11 +74,11 @@ pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 # <!-- word: pipeline parallelism | also: pipelining, PP -->
 # <!-- word: GPipe | also: fill-drain schedule -->
 # When stage 0 has done its forward, it could begin with something else. The next batch will not do: its forward needs
-# the weights that this batch is about to change. But a *piece* of this batch will, a **micro-batch**: gradients add up
-# over pieces, as you saw in lesson 01. So: four stages, four micro-batches, each a quarter of the work.
-# **Pipeline parallelism** cuts a model by layers and the batch in micro-batches, which follow each other through the
-# stages. **GPipe** (Huang et al., 2019) is the order of work in which a pipeline runs all forwards first, then all
-# backwards.
+# the weights that this batch is about to change. But it could begin with another *piece* of this batch, a
+# **micro-batch**: gradients add up over pieces, as you saw in lesson 01. So: four stages, four micro-batches, each a
+# quarter of the work. **Pipeline parallelism** cuts a model by layers and the batch in micro-batches, which follow each
+# other through the stages. **GPipe** ([Huang et al., 2019](https://arxiv.org/abs/1811.06965)) is the order of work in
+# which a pipeline runs all forwards first, then all backwards.
 #
 # **What share of the devices' time is idle now?**
 
@@ -106,9 +106,8 @@ reveal("07.four", pieces)
 # below the verdict is what it found.)
 
 # %%
-tried = {"E7": trial("E7").run()}
 print(trial("E7").claim.text)
-print(tried["E7"])
+print(trial("E7").run())
 
 # %% [markdown]
 # ## The formula
@@ -169,9 +168,9 @@ ask("07.b5").commit("holds")
 ### END SOLUTION
 
 # %% tags=["nbval-ignore-output"]
-tried["B5"] = trial("B5").run()
-print(tried["B5"])
-reveal("07.b5", tried["B5"])
+tried = trial("B5").run()
+print(tried)
+reveal("07.b5", tried)
 
 # %% [markdown]
 # ### And more of them?
@@ -317,9 +316,9 @@ print("micro-batches in flight at most, by rank:", [count for count, _ in gpipe_
 reveal("07.in_flight", gpipe_peaks[0][0])
 
 # %% [markdown]
-# Sixteen pieces of one batch are one batch: every stage keeps what it would keep without a pipeline. And once the
-# pieces are as thin as is good for them, a smaller bubble takes *more* of them: a larger batch, and more memory on
-# every rank.
+# Sixteen pieces of one batch are one batch: every stage keeps what it would keep without a pipeline. And at some size
+# of the pieces it no longer pays to cut them again. From there on a smaller bubble takes *more* pieces: a larger batch,
+# and more memory on every rank.
 #
 # ## One forward, one backward
 #
@@ -328,9 +327,14 @@ reveal("07.in_flight", gpipe_peaks[0][0])
 # <!-- word: 1F1B | also: one forward one backward, PipeDream-Flush -->
 # <!-- word: flush | also: pipeline flush -->
 # Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. **1F1B** (one
-# forward, one backward; Narayanan et al., 2021) is the schedule in which a stage runs a backward as soon as it can, and
-# from then on a forward and a backward in turn. At a **flush** the pipeline runs empty: all micro-batches of a batch
-# come back before the optimizer steps. With a flush after every batch, as here, 1F1B is also called PipeDream-Flush.
+# forward, one backward) is the schedule in which a stage runs a backward as soon as it can, and from then on a forward
+# and a backward in turn. At a **flush** the pipeline runs empty: no micro-batch is on its way any more when the
+# optimizer steps.
+#
+# The first 1F1B, [PipeDream](https://arxiv.org/abs/1806.03377) (2019), had no flush. It let old and new weights live
+# side by side. The one of this page has a flush after every batch, so that all micro-batches see the same weights. Its
+# names are *PipeDream-Flush* ([Narayanan et al., 2020](https://arxiv.org/abs/2006.09503)) and
+# [DAPPLE](https://arxiv.org/abs/2007.01045) (Fan et al., 2020); most texts say 1F1B and mean it.
 #
 # **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?** In the picture after your guess, *run*
 # is measured, and *plan* is what `simulate` works out from the table alone, with messages that take no time.
@@ -367,13 +371,6 @@ memory_bars(bars, title="Activations at their peak, 16 micro-batches, measured")
 # Not the bubble, the memory. Under 1F1B a rank holds no more micro-batches than there are stages from its own to the
 # last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
 #
-# "Micro-batches fill the pipeline and reduce idle time", another text says. You know the gain and its price now:
-
-# %% tags=["nbval-ignore-output"]
-tried["E8"] = trial("E8").run()
-print(tried["E8"])
-
-# %% [markdown]
 # ### Build: one stage of 1F1B
 #
 # <!-- word: warm-up | also: warm-up phase, ramp-up -->
@@ -419,5 +416,6 @@ if order_verdict.passed:
 # [Part 2](07b_smaller_bubbles.ipynb) asks when the formula is wrong, makes the bubble smaller, and lets you design a
 # schedule of your own. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that has executed your tables.
 #
-# **Further reading.** Huang et al., *GPipe* (2019), section 2.3: the bubble and what recomputing does to memory.
-# Narayanan et al., *PipeDream* (2019), section 3: 1F1B, there without a flush.
+# **Further reading.** Huang et al., [GPipe](https://arxiv.org/abs/1811.06965) (2019), section 2.3: the bubble and what
+# recomputing does to memory. Narayanan et al., [Memory-Efficient Pipeline-Parallel DNN
+# Training](https://arxiv.org/abs/2006.09503) (2020): 1F1B with a flush, and without.

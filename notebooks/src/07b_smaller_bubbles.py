@@ -4,7 +4,7 @@
 # Smaller steps on the stairs, and a backward in two halves: both shrink the bubble, and both send a bill. Then you
 # design a schedule for a memory limit, and real ranks execute it.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 2 of 3 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [3: the loop, its faults and
 # production](07c_runtime_and_faults.ipynb)
@@ -122,8 +122,10 @@ print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s /
 # <!-- word: interleaved 1F1B | also: interleaving, interleaved schedule -->
 # The bubble is p - 1 *steps of the stairs* wide. Make the steps smaller: cut the model in 2p stages, and give each rank
 # two of them that are p apart. A micro-batch goes round twice. Where a rank holds several stages, each of them is
-# called a **virtual stage** (Megatron-LM says *model chunk*). **Interleaved 1F1B** (Narayanan et al., 2021) is 1F1B
-# with v virtual stages on each rank, and its bubble shrinks to (p - 1)/(v m + p - 1).
+# called a **virtual stage** (Megatron-LM says *model chunk*). **Interleaved 1F1B** ([Narayanan et al.,
+# 2021](https://arxiv.org/abs/2104.04473)) is 1F1B with v virtual stages on each rank, and its bubble shrinks to
+# (p - 1)/(v m + p - 1). The paper asks for a number of micro-batches that is a multiple of p (section 2.2.2); the
+# course's version takes any.
 
 # %% tags=["nbval-ignore-output"]
 schedule = schedules.interleaved(4, 8, num_virtual_stages=2)
@@ -206,7 +208,8 @@ lines(
 # What does the stage before wait for? For the gradient of *its output*, which is your input. The gradient of your
 # weights is needed by nobody until the optimizer steps. Autograd computes both in one go. A **split backward** has two
 # halves: **I**, the gradients of the inputs, for which others wait, and **W**, the gradients of the weights, which can
-# fill a hole. (I and W are PyTorch's letters; other texts say *dgrad* and *wgrad*.)
+# fill a hole. (I and W are PyTorch's letters. Other texts say *dgrad* and *wgrad*; in the papers on zero bubbles B is
+# the half for the inputs, not the whole.)
 #
 # ### Build: two halves of one layer
 #
@@ -233,8 +236,8 @@ halves_verdict = check("07.halves", backward_in_halves)
 # <!-- word: zero bubble | also: zero bubble schedule, ZB-H1, ZB-V -->
 # For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`): walk it for
 # the inputs' gradients, and note down what the weights still need. A **zero bubble** schedule splits each backward and
-# puts the half for the weights where a rank would wait. **ZB-H1** (Qi et al., 2023) does this to 1F1B. The plan and the
-# run:
+# puts the half for the weights where a rank would wait. **ZB-H1** ([Qi et al.,
+# 2023](https://arxiv.org/abs/2401.10241)) does this to 1F1B. The plan and the run:
 
 # %% tags=["nbval-ignore-output"]
 zero_bubble = schedules.zero_bubble_h1(4, 8)
@@ -244,8 +247,8 @@ print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, mea
 pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
 
 # %% [markdown]
-# A smaller bubble, with one stage a rank: the cuts are those of 1F1B, and so are the messages. **Who pays, and with
-# what?** Under 1F1B the ranks had 4, 3, 2 and 1 micro-batches in flight.
+# A smaller bubble, and the model is cut in the same places as for 1F1B, so the same messages travel. **Who pays, and
+# with what?** Under 1F1B the ranks had 4, 3, 2 and 1 micro-batches in flight.
 
 # %%
 ### BEGIN SOLUTION
@@ -309,8 +312,9 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
 # 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
 #    What happens to the idle share, what to the micro-batches in flight?
 # 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which
-#    with 5 ms? The list has two that this page did not speak of: *looped BFS*, which is GPipe with virtual stages, and
-#    *ZB-V*, a zero bubble with two virtual stages a rank that lie in a V, so that the last piece is on rank 0 again.
+#    with 5 ms? The list has two that this page did not speak of: *looped BFS* ([Lamy-Poirier,
+#    2022](https://arxiv.org/abs/2211.05953)), which is GPipe with virtual stages, and *ZB-V* (Qi et al., section 6), a
+#    zero bubble with two virtual stages a rank that lie in a V, so that the last piece is on rank 0 again.
 # 3. **The mission.** Four ranks, six micro-batches, *at most three of them in flight* on any rank, and less idle time
 #    than GPipe. 1F1B needs four, ZB-H1 too.
 
@@ -383,7 +387,9 @@ pipeline_gantt(plan, run, title=f"{whose}: planned and run")
 # GPipe), messages (interleaving), put-off work (zero bubble). You can write a schedule that no library ships, and have
 # it executed. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that did so.
 #
-# **Further reading.** Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters Using
-# Megatron-LM* (2021), section 2.2: interleaving, and its bill. Qi et al., *Zero Bubble Pipeline Parallelism* (2023),
-# section 2: the two halves, and schedules from them. Lamy-Poirier, *Breadth-First Pipeline Parallelism* (2022):
-# pipelines, replicas and small batches together.
+# **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
+# Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 2.2: interleaving, and its bill. Qi et al., [Zero
+# Bubble Pipeline Parallelism](https://arxiv.org/abs/2401.10241) (2023), section 2: the two halves, and schedules from
+# them. Lamy-Poirier, [Breadth-First Pipeline Parallelism](https://arxiv.org/abs/2211.05953) (2022): pipelines, replicas
+# and small batches together. DeepSeek-AI, [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.2.1:
+# *DualPipe* sends micro-batches in from both ends, which takes every stage twice.

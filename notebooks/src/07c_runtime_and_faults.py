@@ -1,16 +1,17 @@
 # %% [markdown]
 # # 07c · Pipelines and their bubbles: the loop, its faults and production
 #
-# A pipeline trains as the uncut model does. You put two of them side by side, find three usual faults by their
-# evidence, and run your schedule on PyTorch's own runtime.
+# You write the loop that executes a row of a schedule, see it hang, and mend it. You put two pipelines side by side,
+# find two more faults by their evidence, and run your schedule on PyTorch's own runtime.
 #
-# **60 minutes · difficulty 4 of 5 · needs: cpu**
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 3 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule of
 # your own](07b_smaller_bubbles.ipynb)
 #
 # At the end you can
 #
+# - write the loop of a rank: receive, run, send;
 # - combine a pipeline with data parallelism;
 # - tell three usual faults of pipelines by their evidence;
 # - run a schedule on this course's runtime and on PyTorch's.
@@ -21,7 +22,7 @@
 # %%
 from course_lib import Cluster, ask, check, hint, quiz, reveal, schedules, shared_cluster
 from course_lib.claims import trial
-from course_lib.cluster import RankError
+from course_lib.cluster import RankError, exchange, recv, send
 from course_lib.data import documentation_windows, loader
 from course_lib.meter import bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
@@ -52,13 +53,153 @@ def make_stages(num_stages):
 
 
 # %% [markdown]
+# ## The loop over a row
+#
+# In parts 1 and 2 a runtime has executed whatever stood in your tables. What does it do? For each action of its row a
+# rank *receives* what the action needs, *runs* it, and *sends* what it made. Write that loop.
+#
+# `pipeline.RowStage` is a stage that computes and sends nothing:
+#
+# - `forward(i, arrived)` runs micro-batch i on what the stage before has sent, and returns what to send on;
+# - `backward(i, arrived)` takes the gradient that the stage behind has sent, and returns the gradient to send back;
+# - `room()` is a new tensor, in which a message can arrive.
+#
+# The first rank has nobody before it, the last nobody behind it: there `arrived` is None, and nothing is sent. Begin as
+# one would, with one message at a time: `exchange([recv(arrived, rank)])` and `exchange([send(made, rank)])`, as in
+# [lesson 02](02_collectives.ipynb).
+
+
+# %%
+def run_in_turn(me, row, stage):
+    """row: what this rank's stage does, in order, such as ["F0", "F1", "B0", "B1"]."""
+    # Rank r holds stage r of me.world_size. From which rank does an F hear, and from which a B?
+    ### BEGIN SOLUTION
+    for action in row:
+        kind, i = action[0], int(action[1:])
+        before, after = (me.rank - 1, me.rank + 1) if kind == "F" else (me.rank + 1, me.rank - 1)
+        arrived = None
+        if 0 <= before < me.world_size:
+            arrived = stage.room()
+            exchange([recv(arrived, before)])
+        made = stage.forward(i, arrived) if kind == "F" else stage.backward(i, arrived)
+        if 0 <= after < me.world_size:
+            exchange([send(made, after)])
+    ### END SOLUTION
+
+
+# %% [markdown]
+# Does it find the gradients of the uncut transformer? With GPipe on two ranks:
+
+
+# %%
+def gradients_apart(me, run_row, schedule):
+    """How far the gradients of a loop are from the uncut model's."""
+    (x, y), m = batches[0], schedule.num_micro_batches
+    shape = (len(x) // m, config.context_length, config.width)  # of what travels
+    stage = pipeline.RowStage(me, make_stages(me.world_size), (x, y), m, next_token_loss, shape)
+    run_row(me, [action.short for action in schedule.rows[me.rank]], stage)
+    whole = make_stages(me.world_size)
+    next_token_loss(torch.nn.Sequential(*whole)(x), y).backward()
+    pairs = zip(stage.module.parameters(), whole[me.rank].parameters(), strict=True)
+    return max((mine.grad.cpu() - right.grad).abs().max().item() for mine, right in pairs)
+
+
+def outcome(run_row, schedule):
+    """Did it end, and with which gradients? If not, where did the ranks stand?"""
+    with Cluster(2, backend="gloo") as ranks:
+        try:
+            apart = ranks.call(gradients_apart, (run_row, schedule), timeout_s=20, show=False)
+            return f"it ends; gradients as uncut: {max(apart) < 1e-5}"
+        except RankError as error:
+            return str(error)
+
+
+# %% tags=["computed-time"]
+print("GPipe:", outcome(run_in_turn, schedules.gpipe(2, 4)))
+
+# %% [markdown]
+# ### Clinic: after you
+#
+# ![Two ranks that hang, with a question mark between them](../assets/07_clinic_send.png)
+#
+# *Symptom.* The same loop, given the rows of 1F1B, hangs. "On gloo this works, it only hangs on NCCL", says a
+# colleague; "small messages are buffered", says another. Do not believe anybody. Look.
+#
+# **Why does it hang under 1F1B?** Name a suspect. Then see where the ranks stood.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("07.send")
+ask("07.send").commit("the messages are too large for gloo's buffers")
+### END SOLUTION
+
+# %% tags=["computed-time"]
+print("1F1B:", outcome(run_in_turn, schedules.one_f_one_b(2, 4)))
+
+# %%
+reveal("07.send")
+
+# %% [markdown]
+# ### Mend it
+#
+# Messages that cross have to be started *together*: what the last action made, and what the next one waits for.
+# `exchange` starts all messages of its list before it waits for any. So hold back what an action has made until the
+# next one says what it needs. And what the last action of a row has made must not stay behind.
+#
+# The judge runs GPipe, 1F1B and a row whose backwards come in another order, on one to three ranks, with messages of
+# 120 bytes. You can hand in `run_in_turn` first.
+
+
+# %%
+def run_row(me, row, stage):
+    """The same loop, for rows whose messages cross."""
+    ### BEGIN SOLUTION
+    going = []  # what the last action made, and for whom
+    for action in row:
+        kind, i = action[0], int(action[1:])
+        before, after = (me.rank - 1, me.rank + 1) if kind == "F" else (me.rank + 1, me.rank - 1)
+        arrived = stage.room() if 0 <= before < me.world_size else None
+        exchange(going if arrived is None else [*going, recv(arrived, before)])
+        made = stage.forward(i, arrived) if kind == "F" else stage.backward(i, arrived)
+        going = [send(made, after)] if 0 <= after < me.world_size else []
+    exchange(going)
+    ### END SOLUTION
+
+
+# %%
+run_verdict = check("07.run", run_row)
+
+# %%
+# hint("07.run")
+
+# %% tags=["computed-time"]
+print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
+
+# %% [markdown]
+# There is another way out: `dist.isend` returns at once, and one waits for all sends at the end. It works on gloo, and
+# may hang on NCCL. (Hand it in: the check lets it pass, and warns.) There a message is a kernel in a queue of the GPU,
+# and a `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's [guide to
+# NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html) says that calls which have to progress
+# at the same time are merged into one group. In PyTorch that is `dist.batch_isend_irecv`, in this course `exchange`.
+# (This is what the documents say; the page was not run on NCCL.)
+#
+# | crossing messages | gloo, tried | NCCL, by its documents |
+# |---|---|---|
+# | one send, then one receive | hangs | not safe: not in one group |
+# | `dist.isend`, then `dist.recv` | works | not safe: not in one group |
+# | `exchange`, or `dist.batch_isend_irecv([...])` | works | the way to do it |
+#
+# The course's own loop (`course_lib/parallel/pipeline/batch_run.py`) is yours, and more: a rank may hold several
+# stages, and messages travel while it computes. Which of them cross it derives from the table (`messages.py`), and
+# `validate` refuses tables for which that cannot be done.
+#
 # ## It trains
 #
 # ![A transformer's row of pieces cut in one, two and four stages, with one loss for all](../assets/07_train.png)
 #
-# Schedules are about time and memory. Do they change what is learned? The transformer again, with real arithmetic:
-# uncut, in two stages, in four, in four that two ranks share; 32 texts in eight micro-batches, and once in five, which
-# do not divide 32.
+# Schedules are about time and memory. Do they change what is learned? The transformer with the course's runtime: uncut,
+# in two stages, in four, in four that two ranks share; 32 texts in eight micro-batches, and once in five, which do not
+# divide 32.
 
 
 # %%
@@ -93,11 +234,11 @@ for schedule in six:
 
 # %% [markdown]
 # The same losses and the same weights. A schedule changes when things are computed, not what: every micro-batch passes
-# the same weights, and the optimizer steps after the last one. (Two of these schedules you have not met yet. Wait for
-# them.)
+# the same weights, and the optimizer steps after the last one.
 #
-# One exception, from lesson 01: BatchNorm sees micro-batches, so with BatchNorm the cut of the batch does change the
-# model.
+# That holds where each sample is computed for itself and no chance is in it. BatchNorm sees micro-batches, as in lesson
+# 01. So does a loss that compares samples, as contrastive ones do, or one that balances experts over a batch. And
+# dropout draws its numbers per micro-batch, in another order than for the uncut batch.
 #
 # ## Pipelines side by side
 #
@@ -291,93 +432,6 @@ loss_verdict = check("07.loss", contribution)
 # hint("07.loss")
 
 # %% [markdown]
-# ## Clinic 3: after you
-#
-# ![Two ranks that hang, with a question mark between them](../assets/07_clinic_send.png)
-#
-# *Symptom.* Somebody writes a runtime for two stages with `dist.send` and `dist.recv`. Under GPipe it works. Under 1F1B
-# it hangs. "On gloo this works, it only hangs on NCCL", says a colleague; "small messages are buffered", says another.
-# Do not believe anybody. Look.
-
-
-# %%
-def messages_of(me, schedule, send, numbers):
-    """Only the messages: two ranks, each action sends or receives ``numbers`` numbers."""
-    tensor, other, sent = torch.zeros(numbers), 1 - me.rank, []
-    for action in schedule.rows[me.rank]:
-        if (action.kind == "F") == (me.rank == 0):
-            sent.append(send(tensor, other))
-        else:
-            dist.recv(tensor.clone(), other)
-    for work in filter(None, sent):  # dist.send returns nothing to wait for
-        work.wait()
-
-
-def outcome(schedule, send, numbers=1):
-    """Did it end? If not, where did the ranks stand?"""
-    with Cluster(2, backend="gloo") as ranks:
-        try:
-            ranks.call(messages_of, (schedule, send, numbers), timeout_s=3, show=False)
-            return "it ends"
-        except RankError as error:
-            return str(error)
-
-
-# %% [markdown]
-# **Why does it hang under 1F1B?** Name a suspect. Then see where the ranks stood.
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("07.send")
-ask("07.send").commit("the messages are too large for gloo's buffers")
-### END SOLUTION
-
-# %% tags=["computed-time"]
-print("GPipe, one number a message: ", outcome(schedules.gpipe(2, 4), dist.send))
-print("1F1B, one number a message:  ", outcome(schedules.one_f_one_b(2, 4), dist.send))
-
-# %%
-reveal("07.send")
-
-# %% [markdown]
-# So both were wrong about `dist.send`: sends that cross end in a deadlock on gloo, with the smallest message there is.
-#
-# ### Mend it
-#
-# `torch.distributed` has another function that sends. It returns at once, and what it returns can be waited for, which
-# `messages_of` does at the end. Which one is it?
-
-# %%
-### BEGIN SOLUTION
-### STUB way_to_send = dist.send  # which function returns before the message has been taken?
-way_to_send = dist.isend
-### END SOLUTION
-
-# %%
-print("1F1B, one number a message:", outcome(schedules.one_f_one_b(2, 4), way_to_send))
-
-# %% tags=["computed-time"]
-print("1F1B, a million numbers:   ", outcome(schedules.one_f_one_b(2, 4), way_to_send, 1_000_000))
-
-# %% [markdown]
-# With the function that returns at once it ends. (The price: until what it returned has been waited for, the tensor
-# must not be changed, nor its memory be reused.)
-#
-# And *this* is the program that works on gloo and may hang on NCCL. There a message is a kernel in a queue of the GPU,
-# and a `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's guide to NCCL, under
-# *Point-to-point communication*, says: calls that have to progress at the same time must be merged into one group. In
-# PyTorch that is `dist.batch_isend_irecv`, and in this course `exchange`. (You read what the documents say here; this
-# page was not run on NCCL.)
-#
-# | crossing messages | gloo, tried above | NCCL, by its documents |
-# |---|---|---|
-# | `dist.send`, then `dist.recv` | hangs | not safe: not in one group |
-# | `dist.isend`, then `dist.recv` | works | not safe: not in one group |
-# | `dist.batch_isend_irecv([...])` | works: every pipeline on this page | the way to do it |
-#
-# A runtime therefore has to know which messages of a schedule *cross*, and start those together. Ours derives it from
-# the table (`course_lib/parallel/pipeline/messages.py`), and `validate` refuses tables for which it cannot be done.
-#
 # ## In production
 #
 # ![One schedule as a CSV table with two arrows, to the course's runtime and to PyTorch's](../assets/07_production.png)
@@ -501,8 +555,9 @@ for name, time_s in two.run(times_of_both, schedules.one_f_one_b(2, 8))[0].items
 # %% [markdown]
 # | you wrote | production code uses |
 # |---|---|
+# | `run_row` | `PipelineStage` with a schedule's `step`, over `dist.batch_isend_irecv` |
 # | `gpipe_table`, `order_of_stage` | `ScheduleGPipe`, `Schedule1F1B`, `ScheduleInterleaved1F1B` |
-# | `backward_in_halves` | `ScheduleInterleavedZeroBubble`, `ScheduleZBVZeroBubble` |
+# | `backward_in_halves` | `ScheduleInterleavedZeroBubble`, `ScheduleZBVZeroBubble`, `ScheduleDualPipeV` |
 # | `my_schedule` | a CSV table for `_PipelineScheduleRuntime` |
 # | `averaged` | data-parallel wrappers around stages; averaging after the last micro-batch |
 # | `cut` | by hand, or `torch.distributed.pipelining.pipeline(...)`, which traces the model |
@@ -517,17 +572,14 @@ quiz("07")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say how long a pipeline waits before it is built, and when the usual formula lies. You know the three prices
-# of a smaller bubble: memory (more micro-batches under GPipe), messages (interleaving), put-off work (zero bubble). You
-# can write a schedule that no library ships and have it executed by two runtimes. You know three faults by their
-# evidence: the bill, the ratio, and the deadlock of two ranks that are both sending.
+# You can say how long a pipeline waits before it is built, and what a smaller bubble costs. You have written the loop
+# of a runtime, and had a table that no library ships executed by two others. You know three faults by their evidence:
+# the deadlock of two ranks that are both sending, the bill, and the ratio.
 #
 # **The limit.** A stage is at least one layer, and a layer has to fit on one device. For a very wide layer it does not.
 # And the more stages, the more micro-batches it takes to fill them, until the batch is larger than is good for
 # learning. Lesson 08 cuts *inside* the layer: all devices work on the same micro-batch at the same moment.
 #
-# **Further reading.** Huang et al., *GPipe* (2019), section 2.3: the bubble and what recomputing does to memory.
-# Narayanan et al., *PipeDream* (2019), section 3: 1F1B, there without a flush. Narayanan et al., *Efficient
-# Large-Scale Language Model Training on GPU Clusters Using Megatron-LM* (2021), section 2.2: interleaving, and its
-# bill. Qi et al., *Zero Bubble Pipeline Parallelism* (2023), section 2: the two halves, and schedules
-# from them. Lamy-Poirier, *Breadth-First Pipeline Parallelism* (2022): pipelines, replicas and small batches together.
+# **Further reading.** PyTorch's
+# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html), its page of
+# documents. The papers behind the schedules stand at the ends of parts 1 and 2.
