@@ -221,8 +221,6 @@ for m, time_s in step_s.items():
 reveal("07.best", step_s)
 
 # %% [markdown]
-# ![A wide box for 32 texts in one go, a question mark, and eight narrow boxes with a black rim](../assets/07_thin.png)
-#
 # So m is large enough for the bubble and small enough for the pieces. GPipe's authors found that with four times as
 # many micro-batches as stages the bubble hardly counts. (What does the table above say for 4 stages and 16? They
 # recompute activations in the backward pass, and can do that while they wait.) The formula knows nothing of the pieces.

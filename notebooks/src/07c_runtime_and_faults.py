@@ -118,12 +118,13 @@ def outcome(run_row, schedule):
 print("GPipe:", outcome(run_in_turn, schedules.gpipe(2, 4)))
 
 # %% [markdown]
-# ### Clinic: after you
+# ### Clinic 1: after you
 #
 # ![Two ranks that hang, with a question mark between them](../assets/07_clinic_send.png)
 #
 # *Symptom.* The same loop, given the rows of 1F1B, hangs. "On gloo this works, it only hangs on NCCL", says a
-# colleague; "small messages are buffered", says another. Do not believe anybody. Look.
+# colleague; "small messages are buffered", says another. Do not believe anybody. Look. (If yours does not hang, you saw
+# this coming.)
 #
 # **Why does it hang under 1F1B?** Name a suspect. Then see where the ranks stood.
 
@@ -183,7 +184,7 @@ print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
 # at the same time are merged into one group. In PyTorch that is `dist.batch_isend_irecv`, in this course `exchange`.
 # (This is what the documents say; the page was not run on NCCL.)
 #
-# | crossing messages | gloo, tried | NCCL, by its documents |
+# | crossing messages | gloo, by the check | NCCL, by its documents |
 # |---|---|---|
 # | one send, then one receive | hangs | not safe: not in one group |
 # | `dist.isend`, then `dist.recv` | works | not safe: not in one group |
@@ -280,7 +281,7 @@ print("operations:", run.communication.by_operation())
 # Two kinds of traffic: activations and gradients of activations by `send` and `recv` *within* a pipeline, gradients of
 # weights by all-reduce *across* pipelines. (Count the sends: four activations and four gradients in each of two
 # pipelines, and once in each the shape of what will come. How `joint_step` averages is not shown: you will write it in
-# clinic 1.)
+# clinic 2.)
 #
 # "Pipeline parallelism is a combination of data and model parallelism", says one text. Bet:
 
@@ -296,7 +297,7 @@ print(tried)
 reveal("07.b6", tried)
 
 # %% [markdown]
-# ## Clinic 1: the link that is always full
+# ## Clinic 2: the link that is always full
 #
 # ![Two pipelines and the link between them, black from end to end, with a question mark](../assets/07_clinic_bytes.png)
 #
@@ -369,7 +370,7 @@ sync_verdict = check("07.sync", averaged)
 # `no_sync()` for it, and `torch.distributed.pipelining` switches the averaging on for the last micro-batch only. This
 # course's `joint_step` calls `pipeline.average_gradients`, which puts all gradients of a rank in one message.
 #
-# ## Clinic 2: eight times more careful
+# ## Clinic 3: eight times more careful
 #
 # ![A batch in one, two, four and eight pieces, and beside each the step that is taken: an arrow, half as long each
 # time](../assets/07_clinic_loss.png)
@@ -496,16 +497,16 @@ compare(two, schedules.interleaved(2, 8), interleaved_of_torch)
 
 # %% [markdown]
 # And a table of one's own? PyTorch's runtime reads a table as well: a CSV file, a line for each rank. That reader's
-# name begins with an underscore, so it may change. Here is a table for four ranks that no library ships. Put the one
-# that you handed in for `07.design` in its place. PyTorch's micro-batches must all be of one size, so the batch has 24
-# texts.
+# name begins with an underscore, so it may change. Here is a table that no library ships: whole backwards on ranks 0
+# and 1, split ones on ranks 2 and 3. Put the one that you handed in for `07.design` in its place. PyTorch's
+# micro-batches must all be of one size, so the batch has 24 texts.
 
 # %%
 own_table = """
-F0 F1 F2 F3 I0 W0 F4 I1 W1 F5 I2 W2 I3 W3 I4 W4 I5 W5
-F0 F1 F2 I0 F3 I1 W0 F4 I2 W1 F5 I3 W2 I4 W3 I5 W4 W5
-F0 F1 I0 F2 I1 F3 I2 W0 F4 I3 W1 F5 I4 W2 I5 W3 W4 W5
-F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 F5 I5 W2 W3 W4 W5
+F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5
+F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5
+F0 F1 I0 F2 I1 F3 W0 I2 F4 W1 I3 F5 W2 I4 W3 I5 W4 W5
+F0 I0 F1 I1 W0 F2 I2 W1 F3 I3 W2 F4 I4 W3 F5 I5 W4 W5
 """
 designed = schedules.from_text(own_table, name="your own table")
 print(schedules.to_csv(designed).splitlines()[0])

@@ -14,7 +14,6 @@ PICTURES: Drawings = {
     "staircase": timetables.staircase,
     "pieces": parts.pieces,
     "formula": timetables.formula,
-    "thin": parts.thin,
     "table": actions.table,
     "pile": actions.pile,
     "choice": actions.choice,
