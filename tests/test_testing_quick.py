@@ -134,7 +134,7 @@ def test_the_tests_of_the_course_are_found(changed: str, expected: str) -> None:
 def test_the_lesson_of_a_file() -> None:
     files = [
         "course_lib/learn/exercises/lesson_03/load.py",
-        "notebooks/src/07_pipeline_parallel.py",
+        "notebooks/src/07a_pipeline_parallel.py",
         "tests/test_a_05.py",
     ]
     assert lessons_of(files) == {"03", "07"}

@@ -1,8 +1,8 @@
 """The pictures of the lessons, as code that draws them; what it draws lies in ``assets/NN_name.png``.
 
 Type ``./course pictures 07`` to draw the pictures of lesson 07 again, ``./course pictures`` for those of all lessons,
-``./course pictures --only 07_quiz`` for one, and ``./course pictures --list`` for their names. Equal code draws equal
-bytes, so a picture that comes out otherwise shows as a change in git.
+``./course pictures --only 07_formula`` for one, and ``./course pictures --list`` for their names. Equal code draws
+equal bytes, so a picture that comes out otherwise shows as a change in git.
 
 Read ``sketch.py`` (a sheet, words, boxes, arrows, ranks), then the lesson that you care for: ``lesson_NN.py``, or a
 folder ``lesson_NN/`` with one idea a file. Each offers ``PICTURES``, a function for every name, and where it needs one

@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="course pictures", description="Draw the pictures of the lessons into assets/, again."
     )
     parser.add_argument("lessons", nargs="*", metavar="NN", help="lesson numbers (all when none is given)")
-    parser.add_argument("--only", metavar="NAME", help="draw a single picture, such as 07_quiz")
+    parser.add_argument("--only", metavar="NAME", help="draw a single picture, such as 07_formula")
     parser.add_argument("--list", action="store_true", help="name the pictures and draw none")
     return parser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -159,9 +160,10 @@ def test_the_glossary_is_what_the_lessons_say():
 
 
 def test_every_lesson_explains_words():
-    assert {source.info.number: len(words_of(source)) >= 5 for source in SOURCES} == dict.fromkeys(
-        (source.info.number for source in SOURCES), True
-    )
+    explained = Counter()  # by lesson, whose parts are counted together
+    for source in SOURCES:
+        explained[source.info.number] += len(words_of(source))
+    assert not {lesson: words for lesson, words in explained.items() if words < 5}
 
 
 def test_no_word_is_put_in_bold_before_it_is_explained():

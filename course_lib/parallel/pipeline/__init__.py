@@ -4,7 +4,8 @@ A schedule is data and lives in ``course_lib.schedules``; start there. Then read
 ``messages.py`` and ``moves.py`` (which messages start when), ``batch_run.py`` (the loop over a row), ``stage_run.py``
 and ``split_backward.py`` (what a stage does with a micro-batch) and ``shapes.py`` (what is found out before the first
 batch). ``paced_stage.py`` and ``measured.py`` run a schedule at a given pace, ``data_parallel.py`` joins several
-pipelines. Production code uses ``torch.distributed.pipelining``.
+pipelines; ``row_stage.py`` is a stage without messages, whose loop a learner writes. Production code uses
+``torch.distributed.pipelining``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from course_lib.lazy import loads_when_used
 _HOME_OF = {
     "PacedStage": "paced_stage",
     "Pipeline": "runtime",
+    "RowStage": "row_stage",
     "StageFailed": "stage_run",
     "Step": "messages",
     "average_gradients": "data_parallel",

@@ -14,7 +14,6 @@ PICTURES: Drawings = {
     "staircase": timetables.staircase,
     "pieces": parts.pieces,
     "formula": timetables.formula,
-    "thin": parts.thin,
     "table": actions.table,
     "pile": actions.pile,
     "choice": actions.choice,
@@ -28,5 +27,4 @@ PICTURES: Drawings = {
     "clinic_loss": clinic.clinic_loss,
     "clinic_send": clinic.clinic_send,
     "production": actions.production,
-    "quiz": timetables.quiz,
 }

@@ -24,19 +24,6 @@ def pieces() -> Figure:
     return figure
 
 
-def thin() -> Figure:
-    """One large product, or eight thin ones with something to pay between them."""
-    figure, axes = drawing(8, 2.0)
-    box(axes, 6, 8, 24, 7, "32 texts in one go", colour=LEFT)
-    for number in range(8):
-        x = 38 + 4.6 * number
-        box(axes, x, 8, 3, 7, colour=LEFT)
-        box(axes, x + 3, 8, 1.2, 7, colour=INK)
-    word(axes, 56, 5.2, "4 texts at a time; black: what every piece costs, however thin", size=9.5)
-    word(axes, 34, 11.5, "?", size=18, weight="bold")
-    return figure
-
-
 def train() -> Figure:
     """The same row of pieces cut in one, two and four."""
     figure, axes = drawing(8, 2.8)

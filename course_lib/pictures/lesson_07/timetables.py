@@ -101,12 +101,3 @@ def studio() -> bytes:
     with Cluster(4) as ranks:
         measured = pipeline.run_pipeline(ranks, schedule, times)
     return pipeline_gantt(simulate(schedule, times), measured, title="1F1B").png()
-
-
-def quiz() -> Figure:
-    """A schedule of six micro-batches, and a question in front of it."""
-    figure, axes = drawing(8, 2.3)
-    end = boxes(axes, schedules.one_f_one_b(4, 6), 9, 17.5, 2.4, text=False)
-    word(axes, (9 + end) / 2, 11, "?", size=30, weight="bold", bbox={**WHITE, "pad": 4})
-    time_axis(axes, end, 2.4)
-    return figure

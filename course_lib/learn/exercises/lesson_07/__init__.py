@@ -1,4 +1,4 @@
-"""Lesson 07, pipelines: three schedules as tables, a backward in two halves, and two faults to mend."""
+"""Lesson 07, pipelines: three tables, a backward in two halves, the loop over a row, and two faults to mend."""
 
 from course_lib.learn.exercises.lesson_07.design import DESIGN
 from course_lib.learn.exercises.lesson_07.gpipe import GPIPE
@@ -7,8 +7,9 @@ from course_lib.learn.exercises.lesson_07.loss import LOSS
 from course_lib.learn.exercises.lesson_07.one_f_one_b import ONE_F_ONE_B
 from course_lib.learn.exercises.lesson_07.predictions_clinic import PREDICTIONS
 from course_lib.learn.exercises.lesson_07.quiz import QUIZ
+from course_lib.learn.exercises.lesson_07.run import RUN
 from course_lib.learn.exercises.lesson_07.sync import SYNC
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (GPIPE, ONE_F_ONE_B, HALVES, DESIGN, SYNC, LOSS)
+EXERCISES = (GPIPE, ONE_F_ONE_B, HALVES, DESIGN, RUN, SYNC, LOSS)

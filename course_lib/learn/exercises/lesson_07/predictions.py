@@ -198,8 +198,9 @@ def _payer(plain: Sequence[int], zero: Sequence[int]) -> Told:
             _FIRST: "It held most before, and it runs every W at once. Read its row.",
             _ALL: "Read the two lists, rank by rank.",
         },
-        because="W needs the activations too, so they stay until W has run. The last rank puts off most W's. The "
-        "fullest rank holds what it held before; the others come up to it.",
+        because="W needs activations too, so they stay until W has run, and with them the gradients of the outputs, "
+        "which I has brought. What W does not need goes with I: a kept micro-batch is not as large after I as before. "
+        "The last rank puts off most W's. The fullest rank holds as many as before; the others come up to it.",
         apart="These are counts, so noise cannot move them. Look which table the ranks were given.",
     )
 

@@ -86,13 +86,13 @@ def _send() -> Told:
         measured=_BOTH_SEND,
         label="the evidence says",
         misreadings={
-            _BUFFERS: "A message was one number, four bytes. Smaller is hardly possible.",
+            _BUFFERS: 'Then small ones would pass. Those of `check("07.run", ...)` have 120 bytes: hand in this loop.',
             _SCHEDULES: "Both read the same table. GPipe's works.",
             _ENDED: "The report has it waiting in a message.",
         },
         because="Under GPipe everything goes down first, and then everything up. Under 1F1B they cross: rank 0 sends "
-        "F1 while rank 1 sends B0. `dist.send` returns when the message has been taken, and each would take the "
-        "other's in its next line.",
+        "F1 while rank 1 sends B0. A send is over when the message has been taken, and each would take the other's "
+        "in its next line.",
     )
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.learn.exercises.lesson_07 import right_syncs
+from course_lib.learn.exercises.lesson_07 import right_runs, right_syncs
 from course_lib.schedules import from_text
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
@@ -233,6 +233,7 @@ RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
     "07.1f1b": (as_room_allows, sorted_by_moment, from_two_queues, letters_then_numbers),
     "07.halves": (by_einsum, sample_by_sample, by_an_object, by_numpy, by_broadcasting),
     "07.design": (_BY_LINES, _SOME_WHOLE, _IN_A_SCHEDULE, str(_IN_A_SCHEDULE.aligned())),
+    "07.run": right_runs.ALL,
     "07.sync": right_syncs.ALL,
     "07.loss": (by_share, by_logarithms, by_logsumexp, by_one_hot, by_a_module),
 }

@@ -1,0 +1,395 @@
+# %% [markdown]
+# # 07b · Pipelines and their bubbles: smaller bubbles, and a schedule of your own
+#
+# Smaller steps on the stairs, and a backward in two halves: both shrink the bubble, and both send a bill. Then you
+# design a schedule for a memory limit, and real ranks execute it.
+#
+# **60 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 2 of 3 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [3: the loop, its faults and
+# production](07c_runtime_and_faults.ipynb)
+#
+# At the end you can
+#
+# - say when the formula of the idle share is wrong;
+# - say what interleaving and a split backward buy, and what they pay with;
+# - design a schedule for a memory limit, and have it executed.
+#
+# From part 1 you need the idle share of GPipe and 1F1B, (p - 1)/(m + p - 1) for p equal stages and m micro-batches, and
+# that a micro-batch is *in flight* on a stage from its forward to its backward.
+
+# %%
+from course_lib import Link, ask, check, hint, reveal, schedules, shared_cluster
+from course_lib.cost import simulate
+from course_lib.data import documentation_windows, loader
+from course_lib.meter import bytes_text, metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel import pipeline
+from course_lib.parallel.model import cut, parameter_costs, split_evenly
+from course_lib.plot import lines, pipeline_gantt
+from course_lib.schedules import StageTimes
+from course_lib.widgets import Goal, ScheduleStudio
+
+import torch
+
+# %% tags=["nbval-ignore-output"]
+two, four = shared_cluster(2), shared_cluster(4)
+
+# %% [markdown]
+# *Computing is paced* on this page, as in part 1: a rank waits as long as a device would compute, 10 ms for a forward
+# and 20 ms for a backward. Ranks, messages, their order and the clock are real. Where the arithmetic is real, too, the
+# text says so.
+
+
+# %%
+def run_paced(schedule, times, steps=1, **settings):
+    """Who did what when, on real ranks: of `steps` steps the quickest."""
+    ranks = shared_cluster(schedule.num_ranks)
+    taken = pipeline.run_pipeline_steps(ranks, schedule, times, steps=steps, **settings)
+    return min(taken, key=lambda step: step.makespan_s)
+
+
+def idle_by_formula(p, m):
+    return (p - 1) / (m + p - 1)
+
+
+times = StageTimes.of(0.010)
+
+# %% [markdown]
+# ## When the formula is wrong
+#
+# ![Boxes of GPipe on four ranks; arrows below mark where the pipeline fills and where it empties, which together is p
+# minus 1 moments of waiting](../assets/07_formula.png)
+#
+# (p - 1)/(m + p - 1) was derived from this picture, with equal boxes. Change the picture: let a backward take three
+# times the forward, not twice; let stage 1 take half as long again as the others; let a message take half a forward.
+#
+# **Which of these changes leaves the idle share as it is?** Four stages, eight micro-batches, 1F1B.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("07.formula")
+ask("07.formula").commit("a message takes half a forward")
+### END SOLUTION
+
+# %%
+changes = {
+    "backward takes three times the forward": {"times": StageTimes.of(0.010, 3.0)},
+    "stage 1 takes half as long again": {"times": [times, StageTimes.of(0.015), times, times]},
+    "a message takes half a forward": {"times": times, "link": Link(latency_s=0.005)},
+}
+
+# %% tags=["nbval-ignore-output"]
+for kind in [schedules.gpipe, schedules.one_f_one_b]:
+    schedule = kind(4, 8)
+    print(f"{schedule.name:<6} by the formula {idle_by_formula(4, 8):.1%}")
+    for change, settings in changes.items():
+        found = f"{simulate(schedule, **settings).idle_share:.1%} simulated"
+        if schedule.name == "1F1B":
+            found += f", {run_paced(schedule, **settings).idle_share:.1%} measured"
+        print(f"       {change:<40} {found}")
+
+# %%
+reveal("07.formula", changes)
+
+# %% [markdown]
+# ![Three small pipelines: longer backwards, one stage longer than the others, and gaps where messages
+# travel](../assets/07_wrong.png)
+#
+# - **Unequal stages.** Everybody waits for the slowest (load imbalance), micro-batch after micro-batch, and more
+#   micro-batches do not help. What helps is another cut: `06.cut`, by time.
+# - **Messages.** GPipe pays for the latency twice a step: going down, and coming up. 1F1B pays in every turn.
+#   "The same bubble" was true for free messages only.
+# - **Another definition.** Texts differ in what they divide by, and all call it the bubble, or the bubble fraction:
+
+# %%
+step = simulate(schedules.gpipe(4, 8), times)
+work_s = step.compute_s[0]
+print(f"share of the step that is idle, (p - 1)/(m + p - 1):  {1 - work_s / step.makespan_s:.1%}")
+print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s / work_s - 1:.1%}")
+
+# %% [markdown]
+# The first divides by the whole step: it is what GPipe's authors count, and the idle share of this page. The second
+# divides by the time of the work alone, as Megatron-LM's authors do (Narayanan et al., 2021). Nobody is wrong; only
+# comparing the one with the other is.
+#
+# ## Smaller steps on the stairs
+#
+# ![Eight stages of a model on four ranks: rank 0 holds stages 0 and 4, rank 1 holds 1 and 5, and so on; an arrow goes
+# round twice](../assets/07_virtual_stages.png)
+#
+# <!-- word: virtual stage | also: model chunk, virtual pipeline stage -->
+# <!-- word: interleaved 1F1B | also: interleaving, interleaved schedule -->
+# The bubble is p - 1 *steps of the stairs* wide. Make the steps smaller: cut the model in 2p stages, and give each rank
+# two of them that are p apart. A micro-batch goes round twice. Where a rank holds several stages, each of them is
+# called a **virtual stage** (Megatron-LM says *model chunk*). **Interleaved 1F1B** ([Narayanan et al.,
+# 2021](https://arxiv.org/abs/2104.04473)) is 1F1B with v virtual stages on each rank, and its bubble shrinks to
+# (p - 1)/(v m + p - 1). The paper asks for a number of micro-batches that is a multiple of p (section 2.2.2); the
+# course's version takes any.
+
+# %% tags=["nbval-ignore-output"]
+schedule = schedules.interleaved(4, 8, num_virtual_stages=2)
+stage_times = times.divided(2)  # a virtual stage is half of what a rank holds
+plan, run = simulate(schedule, stage_times), run_paced(schedule, stage_times)
+print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
+pipeline_gantt(plan, run, title="Interleaved 1F1B, two virtual stages a rank")
+
+# %% [markdown]
+# (What is measured may lie further from the plan than before: there are twice as many actions of half the length, and
+# your machine adds its bit to each.)
+#
+# Nothing is free. **How many times as many bytes travel between *two* ranks, with two virtual stages a rank instead of
+# one stage?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("07.bytes")
+ask("07.bytes").commit(2)  # "round twice, so twice"
+### END SOLUTION
+
+
+# %%
+config = TransformerConfig(context_length=64, num_layers=8, width=48, num_heads=4)
+text, _ = documentation_windows(config.context_length)
+batches = [batch for batch, _ in zip(loader(text, 32), range(4), strict=False)]
+
+
+def make_stages(num_stages):
+    torch.manual_seed(0)  # every rank makes the same weights, and keeps its own stages
+    model = Transformer(config)
+    return cut(model, split_evenly(parameter_costs(model), num_stages))
+
+
+# %%
+def one_step(me, schedule):
+    model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
+    model.step(*batches[0])
+
+
+sent_bytes = {}
+for schedule in [schedules.one_f_one_b(2, 8), schedules.interleaved(2, 8)]:
+    said = metered(two, one_step, schedule).communication
+    sent_bytes[schedule.name] = said.total_bytes
+    messages = said.by_operation()["send"]
+    print(f"{schedule.name:<16} {bytes_text(said.total_bytes)} in {messages} messages")
+
+# %%
+reveal("07.bytes", sent_bytes["1F1B"], sent_bytes["interleaved 1F1B"])
+
+# %% [markdown]
+# (The few messages more, and their bytes, tell each receiver once which shape will come.) More messages, and each rank
+# waits for more of them. What does a slow link do to that? These curves are simulated, for four ranks.
+
+# %% tags=["computed-time"]
+latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10, 15, 20]
+curves = {}
+for v in [1, 2, 4]:
+    schedule, stage_times = schedules.interleaved(4, 8, num_virtual_stages=v), times.divided(v)
+    shares = [simulate(schedule, stage_times, link=Link(ms / 1e3)).idle_share for ms in latencies_ms]
+    curves["1F1B" if v == 1 else f"{v} virtual stages"] = (latencies_ms, [100 * share for share in shares])
+lines(
+    curves,
+    x_label="time of a message (ms); a forward takes 10 ms",
+    y_label="idle share (%)",
+    title="Four ranks, eight micro-batches, simulated",
+)
+
+# %% [markdown]
+# On a quick link more virtual stages are better, on a slow one worse: each pair of curves crosses, four virtual stages
+# well before two.
+#
+# ## A backward in two halves
+#
+# ![A linear layer in the backward pass: from the arriving gradient one arrow goes to the gradient of the inputs, for
+# which the stage before is waiting, and one to the gradient of the weights, for which nobody
+# waits](../assets/07_halves.png)
+#
+# <!-- word: split backward | also: dgrad and wgrad, I and W, B and W -->
+# What does the stage before wait for? For the gradient of *its output*, which is your input. The gradient of your
+# weights is needed by nobody until the optimizer steps. Autograd computes both in one go. A **split backward** has two
+# halves: **I**, the gradients of the inputs, for which others wait, and **W**, the gradients of the weights, which can
+# fill a hole. (I and W are PyTorch's letters. Other texts say *dgrad* and *wgrad*; in the papers on zero bubbles B is
+# the half for the inputs, not the whole.)
+#
+# ### Build: two halves of one layer
+#
+# For a linear layer `y = x @ weight.T`, write both halves. `gradient` is that of y. Return the gradient of x, and a
+# *function* that adds the gradient of the weight to `weight.grad` when it is called, later. (Something stands in
+# `weight.grad` already: earlier micro-batches have left it there.)
+
+
+# %%
+def backward_in_halves(x, gradient, weight):
+    """x: (samples, inputs), gradient: (samples, outputs), weight: (outputs, inputs)."""
+    ### BEGIN SOLUTION
+    return gradient @ weight, lambda: weight.grad.add_(gradient.T @ x)
+    ### END SOLUTION
+
+
+# %%
+halves_verdict = check("07.halves", backward_in_halves)
+
+# %%
+# hint("07.halves")
+
+# %% [markdown]
+# <!-- word: zero bubble | also: zero bubble schedule, ZB-H1, ZB-V -->
+# For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`): walk it for
+# the inputs' gradients, and note down what the weights still need. A **zero bubble** schedule splits each backward and
+# puts the half for the weights where a rank would wait. **ZB-H1** ([Qi et al.,
+# 2023](https://arxiv.org/abs/2401.10241)) does this to 1F1B. The plan and the run:
+
+# %% tags=["nbval-ignore-output"]
+zero_bubble = schedules.zero_bubble_h1(4, 8)
+plan, run = simulate(zero_bubble, times), run_paced(zero_bubble, times)
+before = simulate(schedules.one_f_one_b(4, 8), times)
+print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
+pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
+
+# %% [markdown]
+# A smaller bubble, and the model is cut in the same places as for 1F1B, so the same messages travel. **Who pays, and
+# with what?** Under 1F1B the ranks had 4, 3, 2 and 1 micro-batches in flight.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("07.payer")
+ask("07.payer").commit("nowhere")  # "the W's only move"
+### END SOLUTION
+
+
+# %%
+def in_flight_of_a_step(me, schedule):
+    model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
+    model.step(*batches[0])
+    return max(model.peak_in_flight.values())
+
+
+zero_peaks = list(four.run(in_flight_of_a_step, zero_bubble))
+plain_peaks = list(four.run(in_flight_of_a_step, schedules.one_f_one_b(4, 8)))
+print("1F1B: ", plain_peaks)
+print("ZB-H1:", zero_peaks)
+print(str(zero_bubble).split("\n", 1)[1])
+reveal("07.payer", plain_peaks, zero_peaks)
+
+# %% [markdown]
+# ### Against somebody else's numbers
+#
+# Everything simulated on this page comes from one small simulator. Does it agree with anybody? The authors of ZB-H1
+# profiled models on their GPUs and published the times and the bubbles (arXiv 2401.10241, tables 5 and 9). Their
+# measure, the *bubble rate*, counts from a stage's own first forward to its own last action, on the stage that takes
+# longest. For p stages, m micro-batches and v virtual stages a rank:
+
+# %%
+published = [  # p, m, v; forward, input half, weight half, message (ms); 1F1B, ZB-H1, interleaved
+    (8, 24, 3, 18.522, 18.086, 9.337, 0.601, 0.2431, 0.1585, 0.1055),
+    (8, 32, 3, 18.513, 18.086, 9.331, 0.626, 0.1985, 0.1242, 0.0818),
+    (8, 24, 4, 29.718, 29.444, 19.927, 0.527, 0.2347, 0.1323, 0.0808),
+    (16, 48, 3, 11.347, 11.248, 8.132, 0.377, 0.2552, 0.1397, 0.1104),
+]
+names = f"{'1F1B':<8}{'ZB-H1':<8}inter."
+print(f"{'':<35}{names}{'':<13}{names}")
+for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
+    stage, link = StageTimes(*[each / 1e3 for each in ms[:3]]), Link(ms[3] / 1e3)
+    plans = [(schedules.one_f_one_b(p, m), stage), (schedules.zero_bubble_h1(p, m), stage)]
+    plans += [(schedules.interleaved(p, m, v), stage.divided(v))]
+    here = "  ".join(f"{simulate(plan, each, link=link).bubble_rate:.4f}" for plan, each in plans)
+    there = f"{in_1f1b:.4f}  {in_zb:.4f}  {in_interleaved:.4f}"
+    print(f"{p:>2} stages, {m} micro-batches   here {here}   published {there}")
+
+# %% [markdown]
+# To the last digit for two schedules. For the third it is close; the course's simulator lets *every* micro-batch pay
+# for its way from the last rank back to the first.
+#
+# ## The schedule studio
+#
+# ![The schedule studio's picture: four ranks, boxes of forwards and backwards, planned above and measured
+# below](../assets/07_studio.png)
+#
+# Now you. Choose a schedule or type into its table; it is checked and simulated while you type. The button runs *your*
+# table on real ranks and lays what was measured below what was planned. A new choice writes over the table; *back to my
+# table* brings yours back. All of it works by keyboard.
+#
+# 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
+#    What happens to the idle share, what to the micro-batches in flight?
+# 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which
+#    with 5 ms? The list has two that this page did not speak of: *looped BFS* ([Lamy-Poirier,
+#    2022](https://arxiv.org/abs/2211.05953)), which is GPipe with virtual stages, and *ZB-V* (Qi et al., section 6), a
+#    zero bubble with two virtual stages a rank that lie in a V, so that the last piece is on rank 0 again.
+# 3. **The mission.** Four ranks, six micro-batches, *at most three of them in flight* on any rank, and less idle time
+#    than GPipe. 1F1B needs four, ZB-H1 too.
+
+
+# %%
+def run_on_ranks(schedule, times, link):
+    return run_paced(schedule, times, link=link)
+
+
+goal = Goal(num_ranks=4, num_micro_batches=6, max_in_flight=3, idle_share=idle_by_formula(4, 6))
+studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batches=6, goal=goal)
+studio
+
+# %% [markdown]
+# The second task, in numbers. Micro-batches in flight are counted for a whole rank: where a rank holds two virtual
+# stages, one that is in flight on one of them counts half. (The studio counts single stages.)
+
+# %% tags=["computed-time"]
+print("idle with a latency of   1 ms    5 ms   in flight on the fullest rank")
+for kind in ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_h1", "zb_v"]:
+    schedule = schedules.get_schedule(kind, 4, 8)
+    v = schedule.num_stages // 4
+    plans = [simulate(schedule, times.divided(v), link=Link(ms / 1e3)) for ms in [1, 5]]
+    shares = "   ".join(f"{plan.idle_share:>5.1%}" for plan in plans)
+    print(f"{schedule.name:<22} {shares}   {max(plans[0].peak_in_flight) / v:g}")
+
+# %% [markdown]
+# The winner changes with the link, and the winner on the slow one holds everything, as GPipe does. (See also what
+# interleaving holds: its bill is not for messages alone.) There is no best schedule. There is one for a link, a memory
+# and a number of micro-batches.
+#
+# ### Build: a schedule of your own
+#
+# Hand in your table for mission 3: as a text, a line for each rank, or straight from the studio: `studio.schedule`. A
+# backward takes twice as long as a forward, and I and W half of that each.
+
+# %%
+### BEGIN SOLUTION
+### STUB my_schedule = ...  # studio.schedule, or a text of four lines
+my_schedule = """
+F0 F1 F2 I0 W0 I1 F3 I2 W1 F4 W2 F5 I3 W3 I4 W4 I5 W5
+F0 F1 F2 I0 I1 W0 I2 W1 F3 W2 F4 F5 I3 I4 W3 I5 W4 W5
+F0 F1 I0 F2 I1 I2 W0 W1 W2 F3 F4 I3 F5 I4 I5 W3 W4 W5
+F0 I0 F1 I1 F2 I2 W0 W1 W2 F3 I3 F4 I4 F5 I5 W3 W4 W5
+"""
+### END SOLUTION
+design_verdict = check("07.design", my_schedule)
+
+# %%
+# hint("07.design")
+
+# %% tags=["nbval-ignore-output"]
+designed, whose = schedules.zero_bubble_h1(4, 6), "ZB-H1, until yours is handed in"
+if design_verdict.passed:
+    is_schedule, whose = isinstance(my_schedule, schedules.Schedule), "Your schedule"
+    designed = my_schedule if is_schedule else schedules.from_text(my_schedule, name="your schedule")
+plan, run = simulate(designed, times), run_paced(designed, times)
+print(
+    f"{plan.idle_share:.1%} idle planned, {run.idle_share:.1%} measured; in flight by rank: {plan.peak_in_flight}"
+)
+pipeline_gantt(plan, run, title=f"{whose}: planned and run")
+
+# %% [markdown]
+# The runtime knows no schedule by name, neither ZB-H1 nor yours. It reads a row, waits for what an action needs, runs
+# it, and sends on what it made; that is all it knows.
+#
+# ## What you can do now
+#
+# You know when the usual formula lies, and the three prices of a smaller bubble: memory (more micro-batches under
+# GPipe), messages (interleaving), put-off work (zero bubble). You can write a schedule that no library ships, and have
+# it executed. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that did so.
+#
+# **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
+# Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 2.2: interleaving, and its bill. Qi et al., [Zero
+# Bubble Pipeline Parallelism](https://arxiv.org/abs/2401.10241) (2023), section 2: the two halves, and schedules from
+# them. Lamy-Poirier, [Breadth-First Pipeline Parallelism](https://arxiv.org/abs/2211.05953) (2022): pipelines, replicas
+# and small batches together. DeepSeek-AI, [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.2.1:
+# *DualPipe* sends micro-batches in from both ends, which takes every stage twice.
