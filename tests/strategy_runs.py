@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.cluster import Rank
+from course_lib.learn.exercises.lesson_07 import right_runs
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import collectives
 from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_drift
 from course_lib.parallel.model import ModelParallel, cut, parameter_costs, split_evenly
-from course_lib.parallel.pipeline import Pipeline, average_gradients
+from course_lib.parallel.pipeline import Pipeline, RowStage, average_gradients
 from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
 from course_lib.schedules import SCHEDULES, get_schedule
 
@@ -116,6 +117,14 @@ def pipeline(me: Rank, kind: str) -> Any:
     return [p.grad.tolist() for p in line.parameters()]
 
 
+def pipeline_by_rows(me: Rank) -> Any:
+    """A loop as learners write it, which starts messages that cross together."""
+    schedule = get_schedule("1f1b", me.world_size, 4)
+    stage = RowStage(me, layers(me.world_size), batch(me), 4, F.mse_loss, (2, 6))
+    right_runs.crossing_by_rank(me, [action.short for action in schedule.rows[me.rank]], stage)
+    return [p.grad.tolist() for p in stage.module.parameters()]
+
+
 def tensor_parallel(me: Rank, sequence_parallel: bool) -> Any:
     torch.manual_seed(0)
     model = split_transformer(
@@ -152,6 +161,7 @@ STRATEGIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "drift": (drift, ()),
     "model parallel": (model_parallel, ()),
     **{f"pipeline, {kind}": (pipeline, (kind,)) for kind in SCHEDULES},
+    "pipeline, by rows": (pipeline_by_rows, ()),
     "tensor parallel": (tensor_parallel, (False,)),
     "tensor and sequence parallel": (tensor_parallel, (True,)),
 }

@@ -409,7 +409,7 @@ if order_verdict.passed:
 # ## What you can do now
 #
 # You can say how long a pipeline waits before it is built, and write the two schedules that everybody begins with.
-# GPipe pays for a small bubble with memory, for 1F1B the memory stays as it is however many micro-batches follow.
+# GPipe pays for a small bubble with memory. 1F1B keeps as much as it kept, however many micro-batches follow.
 #
 # [Part 2](07b_smaller_bubbles.ipynb) asks when the formula is wrong, makes the bubble smaller, and lets you design a
 # schedule of your own. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that has executed your tables.
