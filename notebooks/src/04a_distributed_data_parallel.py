@@ -4,7 +4,7 @@
 # Four processes train one model, each on its part of the batch, and are to end with the weights that one device would
 # have found. You find out what that takes, write it, and let it hide behind the backward pass.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 3 · [2: batches, and how much faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real
 # thing](04c_drift_and_production.ipynb)

@@ -4,7 +4,7 @@
 # A batch in pieces, a data set dealt out, one learning rate for many ranks, and a BatchNorm that sees a part. Then you
 # predict the speed-up of n ranks, and find the link on which two ranks lose to one.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 2 of 3 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [3: drift, checkpoints and the
 # real thing](04c_drift_and_production.ipynb)
@@ -14,7 +14,8 @@
 # - accumulate gradients and send them once a step;
 # - deal a data set out to ranks, and choose batch size, learning rate and BatchNorm for several of them;
 # - prove that several ranks take the step of one device, and say when they do not;
-# - predict the speed-up of n ranks on a given link, and the link on which two ranks lose to one.
+# - predict the speed-up of n ranks on a given link, and the link on which two ranks lose to one;
+# - say what data parallelism does not save.
 #
 # From part 1 you need its rule: after `backward()` every gradient becomes its mean over all ranks, in buckets that
 # travel while backward goes on. The course's `DistributedDataParallel` does that.
@@ -22,7 +23,7 @@
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, machine, reveal, shared_cluster, solution
 from course_lib.data import digits, loader
-from course_lib.meter import metered
+from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import SmallCNN, accuracy
 from course_lib.parallel.data import (
     DistributedDataParallel,
@@ -549,9 +550,9 @@ lines(
 #
 # <!-- word: straggler | also: slow rank -->
 # And real arithmetic? That needs a core for each rank: a speed-up of ranks that take turns on one core would be a lie.
-# So the next cell takes four ranks, or two where there are fewer cores than four. The CNN, 1,024 images in a step on
-# one rank, no link slowed down; of several rounds the fastest counts. A **straggler** is one slow rank, for which all
-# others wait in the all-reduce. Where other programs use the cores, any rank may be one.
+# So the next cell takes four ranks, or two where there are fewer cores than four. They share 1,024 images, with no link
+# slowed down; of several rounds the fastest counts. A **straggler** is one slow rank, for which all others wait in the
+# all-reduce. Where other programs use the cores, any rank may be one.
 
 
 # %%
@@ -571,20 +572,17 @@ def real_step_s(me, num_images, repeats=5):
 # %% tags=["nbval-ignore-output"]
 workers = max(machine().cores, len(machine().devices))
 n, ranks = (4, four) if workers >= 4 else (2, two)
-settings = [(one, 1024), (one, 1024 // n), (ranks, 1024 // n), (ranks, 1024)]
-rounds = [[max(who.run(real_step_s, images)) for who, images in settings] for _ in range(3)]
-alone_real_s, part_s, strong_s, weak_s = (min(times_s) for times_s in zip(*rounds, strict=True))
-strong, weak = alone_real_s / strong_s, n * alone_real_s / weak_s
-odd = "  (?)" if max(strong, weak) > 1.05 * n or weak < 0.95 * strong else ""
-print(f"one rank alone computes 1/{n} of the images in {part_s / alone_real_s:.2f} of the time")
-print(f"{n} ranks on {workers} cores, real arithmetic: strong {strong:.2f}, weak {weak:.2f}{odd}")
+settings = [(one, 1024), (one, 1024 // n), (ranks, 1024 // n)]
+rounds = [[max(who.run(real_step_s, images)) for who, images in settings] for _ in range(5)]
+alone_real_s, part_s, shared_s = (min(times_s) for times_s in zip(*rounds, strict=True))
+print(f"{n} ranks on {workers} cores, real arithmetic: {alone_real_s / shared_s:.2f} times as fast as one")
+print(f"if nothing were lost, by one rank that computes a part alone: {alone_real_s / part_s:.2f}")
 
 # %% [markdown]
-# A (?) marks numbers that contradict what you have just learnt: n ranks are more than n times as fast, or weak scaling
-# gains less than strong. Do not take them for a law. Two things can make them. *Caches*: if one rank alone computes its
-# part of the images in clearly less than that part of the time, smaller batches compute faster here, and only strong
-# scaling gets that as a present. *Other work*: if the numbers change when you run the cell again, ranks waited for
-# cores.
+# What lies between the two numbers is lost to messages, and to waiting for cores. Is the second number larger than n?
+# Then a smaller batch computes faster here for each image, since more of it stays in the caches. n ranks get that as a
+# present; do not take it for a law. And if the first number is the larger one, other work was in the way of one rank:
+# run the cell again.
 #
 # ### Where two ranks lose to one
 #
@@ -629,6 +627,44 @@ for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as q
 # about speed, and may slow training. That is half of the truth. Speed is what it is for; it slows training where
 # communication outweighs the computing that it shares out. Very small models train faster on one device. Now you know
 # how to tell beforehand.
+
+# %% [markdown]
+# ## What it does not save
+#
+# ![Three bars: what a rank holds when there are one, two and four of them. Parameters, gradients and optimizer state
+# are as long in each; only the activations shrink](../assets/04_memory.png)
+#
+# Article D says, in our words, that data parallelism combines several GPUs into one with more memory. Let the ledger of
+# lesson 01 decide: a batch of 256 on one, two and four ranks.
+
+
+# %%
+def held(me, batch_size=256):
+    model = make_model().to(me.device)
+    ddp, optimizer = DistributedDataParallel(me, model), torch.optim.AdamW(model.parameters())
+    x = torch.ones(batch_size // me.world_size, 1, 8, 8, device=me.device)
+    y = torch.zeros(len(x), dtype=torch.long, device=me.device)
+    F.cross_entropy(ddp(x), y).backward()
+    optimizer.step()  # AdamW makes its state in the first step
+    optimizer.zero_grad()
+    with MemoryLedger(model, optimizer, inputs=(x, y), rank=me.rank) as ledger:
+        loss = F.cross_entropy(ddp(x), y)
+        ledger.mark("after forward")
+        loss.backward()
+        ledger.mark("after backward")
+    state = ledger.marks["after backward"]
+    state_bytes = state["parameter"] + state["gradient"] + state["optimizer state"]
+    return state_bytes, ledger.marks["after forward"]["activation"]
+
+
+# %%
+for name, ranks in (("1 rank: ", one), ("2 ranks:", two), ("4 ranks:", four)):
+    state_bytes, activation_bytes = ranks.run(held)[0]
+    print(name, f"state {bytes_text(state_bytes)} on each, activations {bytes_text(activation_bytes)}")
+
+# %% [markdown]
+# The state of the model is on every rank, whole. Only activations shrink, with the rank's share of the batch. Four
+# devices hold what one device holds, four times. That is the limit which lesson 05 removes.
 #
 # ## What you can do now
 #

@@ -4,7 +4,7 @@
 # Replicas that part in silence, jobs that go wrong, and crashes in the middle of a save: you find them out, and then
 # start the real thing by `torchrun`.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 3 of 3 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
 # faster](04b_batches_and_scaling.ipynb)
@@ -13,7 +13,6 @@
 #
 # - test whether replicas are still equal, and find why they are not;
 # - write a checkpoint that survives a crash, and resume with another number of ranks;
-# - say what data parallelism does not save;
 # - read a whole training script, and start it by `torchrun`.
 #
 # From part 1 you need that every rank begins with the same weights and takes every step with the same gradients; from
@@ -23,7 +22,7 @@
 from course_lib import ask, check, hint, quiz, reveal, shared_cluster, solution
 from course_lib.cluster import RankError
 from course_lib.data import digits
-from course_lib.meter import MemoryLedger, bytes_text, metered
+from course_lib.meter import bytes_text, metered
 from course_lib.models import SmallCNN
 from course_lib.parallel.data import (
     DistributedDataParallel,
@@ -48,7 +47,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
 # %% tags=["nbval-ignore-output"]
-one, two, four = (shared_cluster(number) for number in (1, 2, 4))
+two, four = (shared_cluster(number) for number in (2, 4))
 
 
 # %%
@@ -355,43 +354,6 @@ same = all(global_batch(4, number) == global_batch(2, number) for number in rang
 print("an epoch of global batches is the same on 4 and on 2 ranks:", same)
 
 # %% [markdown]
-# ## What it does not save
-#
-# ![Three bars: what a rank holds when there are one, two and four of them. Parameters, gradients and optimizer state
-# are as long in each; only the activations shrink](../assets/04_memory.png)
-#
-# Article D says, in our words, that data parallelism combines several GPUs into one with more memory. Let the ledger of
-# lesson 01 decide: a batch of 256 on one, two and four ranks.
-
-
-# %%
-def held(me, batch_size=256):
-    model = make_model().to(me.device)
-    ddp, optimizer = DistributedDataParallel(me, model), torch.optim.AdamW(model.parameters())
-    x = torch.ones(batch_size // me.world_size, 1, 8, 8, device=me.device)
-    y = torch.zeros(len(x), dtype=torch.long, device=me.device)
-    F.cross_entropy(ddp(x), y).backward()
-    optimizer.step()  # AdamW makes its state in the first step
-    optimizer.zero_grad()
-    with MemoryLedger(model, optimizer, inputs=(x, y), rank=me.rank) as ledger:
-        loss = F.cross_entropy(ddp(x), y)
-        ledger.mark("after forward")
-        loss.backward()
-        ledger.mark("after backward")
-    state = ledger.marks["after backward"]
-    state_bytes = state["parameter"] + state["gradient"] + state["optimizer state"]
-    return state_bytes, ledger.marks["after forward"]["activation"]
-
-
-# %%
-for name, ranks in (("1 rank: ", one), ("2 ranks:", two), ("4 ranks:", four)):
-    state_bytes, activation_bytes = ranks.run(held)[0]
-    print(name, f"state {bytes_text(state_bytes)} on each, activations {bytes_text(activation_bytes)}")
-
-# %% [markdown]
-# The state of the model is on every rank, whole. Only activations shrink, with the rank's share of the batch. Four
-# devices hold what one device holds, four times. That is the limit which the next lesson removes.
-#
 # ## In production
 #
 # In production you write `nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])`: the same idea, with
@@ -434,8 +396,8 @@ for which in ("ours", "PyTorch's", "ours", "PyTorch's"):
     print(f"{which:<10} {max(time_s for _, time_s in two.run(train_by, which, 20)) * 1e3:6.1f} ms for a step")
 
 # %% [markdown]
-# Two things that PyTorch's version does, and ours does not, are worth knowing when you read a profile. **In which step
-# does it send how many buckets?** And **where do the gradients lie, beside the buckets or in them?** For the second a
+# Two things about PyTorch's version are worth knowing when you read a profile. **How many buckets does it send in the
+# first step, and how many later?** And **do the gradients lie beside the buckets, or in them?** For the second a
 # communication hook (part 2) notes the buckets' memory.
 
 
@@ -476,7 +438,7 @@ for as_views in (False, True):
 # buckets in that order: the *bucket rebuild*. So do not judge overlap by the first step.
 #
 # And each gradient exists twice, in `.grad` and in its bucket, unless `gradient_as_bucket_view=True` makes `.grad` a
-# view into the bucket. Then a copy goes as well. (Code that sets `.grad` to other tensors undoes it.)
+# view into the bucket. That saves a copy as well. (Code that sets `.grad` to other tensors undoes it.)
 
 # %% [markdown]
 # | you wrote | production code uses |

@@ -68,5 +68,9 @@ SAME_FUNCTION: dict[str, dict[str, str]] = {
     "04.sampler": {
         "2: `order = torch.randperm(num_items, generator=generator).tolist()` after "
         "`share = -(-num_items // world_size)`": "The order and the share do not depend on each other.",
+        "2: `torch.randperm(num_items, generator=generator).tolist()` -> "
+        "`torch.randperm(num_items, generator=generator)`": (
+            "A list of whole numbers as tensors of no dimension: a data set is read by them as by numbers."
+        ),
     },
 }
