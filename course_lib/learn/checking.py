@@ -21,7 +21,7 @@ from course_lib.learn.guard import (
     threads_of_a_person,
     time_limit,
 )
-from course_lib.learn.left_behind import put_back
+from course_lib.learn.left_behind import LEFT, LEFT_BEHIND, put_back
 from course_lib.learn.mentions import mentions
 from course_lib.learn.own_text import own_warnings
 from course_lib.learn.show import show
@@ -101,8 +101,10 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     if evidence.passed:
         warned = {"warning": f"{evidence.on_nccl[0]}."} if evidence.on_nccl else {}
         return ("not yet", _LEFT.format(left[0]), {}) if left else ("passed", exercise.passed, warned)
-    mistake = _recognised(exercise, evidence)
     first = evidence.wrong[0]
+    if first.error is not None and first.error.kind == LEFT:
+        return "not yet", f"{first.error.message} (with {first.case}).", {}
+    mistake = None if _only_left(evidence) else _recognised(exercise, evidence)
     if mistake is not None:
         seen = {"mistake": mistake.name, "evidence": _seen(first), "details": _story(first)}
         return "not yet", mistake.message, seen
@@ -110,6 +112,11 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
         status = "too slow" if first.error.is_late else "raised"
         return status, _stopped(first.error, first.case), {"details": _story(first)}
     return "not yet", _general(evidence, first), {}
+
+
+def _only_left(evidence: Evidence) -> bool:
+    """Whether all is right but for what was left behind, which the plain difference names best."""
+    return all(outcome.difference.startswith(LEFT_BEHIND) for outcome in evidence.wrong)
 
 
 def _limit(exercise: Exercise) -> contextlib.AbstractContextManager[None]:
@@ -183,8 +190,9 @@ def _forbidden(used: list[str]) -> str:
 
 def _general(evidence: Evidence, first: Outcome) -> str:
     count = len(evidence.outcomes)
-    tally = f" {len(evidence.wrong)} of {count} results differ." if count > 1 else ""
-    return f"With {first.case}: {first.difference}.{tally}"
+    tally = f" It shows in {len(evidence.wrong)} of {count} results." if count > 1 else ""
+    stop = "" if first.difference.endswith(("?", "!", ".")) else "."
+    return f"With {first.case}: {first.difference}{stop}{tally}"
 
 
 def _seen(first: Outcome) -> str:

@@ -19,10 +19,11 @@ from functools import partial
 from typing import Any
 
 from course_lib.learn.compare import Compare, close_to, difference, short
-from course_lib.learn.exercise import Case, Evidence, Judge, Outcome
+from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
 from course_lib.learn.guard import TimeIsUp
 from course_lib.learn.kept import Kept
+from course_lib.learn.left_behind import GRADIENTS_OFF, LEFT, LEFT_BEHIND, gradients_left_off
 from course_lib.learn.own_text import own_warnings, text_of_ranks
 from course_lib.learn.ranks_told import of_ranks
 from course_lib.learn.watch import watch
@@ -118,7 +119,7 @@ def _try(
     args = case.args() if callable(case.args) else copy.deepcopy(case.args)
     right = case.expected(*copy.deepcopy(args)) if callable(case.expected) else case.expected
     try:
-        with watch(forbidden) as seen:
+        with gradients_left_off() as left, watch(forbidden) as seen:
             got = _settled(call(answer, *args))
     except TimeIsUp as error:
         error.case = case.label
@@ -126,12 +127,15 @@ def _try(
     except (Exception, SystemExit) as error:
         if says_your_turn(error):
             raise NotAttempted from None
-        return Outcome(case.label, right, error=describe(error, answer))
+        told = describe(error, answer)
+        if told.line is None and GRADIENTS_OFF in getattr(error, "__notes__", ()):
+            told = Raised(LEFT, f"Your code {GRADIENTS_OFF}, and what came after it needs them")
+        return Outcome(case.label, right, error=told)
     finally:
         called.update(seen)
-    note = ""
+    note = f"the result is right, and your code {left[0]}" if left else ""
     if isinstance(got, _Noted):
-        got, note = got.got, got.note
+        got, note = got.got, got.note or note
     if got is ...:
         raise NotAttempted
     return Outcome(case.label, right, got, difference=compare(right, got) or note)
@@ -234,7 +238,7 @@ class RankJudge:
 
 def _left_behind(lines: Sequence[str]) -> str:
     """What a call has left on its ranks, as a difference."""
-    return f"the result is right, and your code left something behind: {lines[0]}" if lines else ""
+    return f"{LEFT_BEHIND}: {lines[0]}" if lines else ""
 
 
 def _on_rank(
@@ -249,10 +253,16 @@ def _on_rank(
     mine = tuple(_on_device(value, me.device) for value in args[me.rank])
     kept = Kept() if changes else _remembered(answer, mine)
     recorder = Recorder(me.rank) if records else None
-    with own_warnings(), recorder or contextlib.nullcontext(), watch(forbidden) as called:
+    with (
+        gradients_left_off() as left,
+        own_warnings(),
+        recorder or contextlib.nullcontext(),
+        watch(forbidden) as called,
+    ):
         got = _settled(answer(me, *mine))
     begun = never_waited_here()
     note = f"rank {me.rank} {begun[0]}" if begun else _in_words(kept.changes())
+    note = note or _left_behind([f"rank {me.rank} {said}" for said in left])
     return got, tuple(sorted(called)), note, recorder.calls if recorder else ()
 
 

@@ -17,9 +17,10 @@ PARTS = ("weights", "gradients", "flags", "modes", "buffers", "hooks")
 class Kept:
     """``Kept(model=model, x=x)`` remembers both as they are; ``changes()`` says what is not so any more.
 
-    Of a tensor: its values (weights), its ``requires_grad`` (a flag) and its ``.grad`` (gradients). Of a module: its
-    weights, their gradients and flags, the mode of each part, the buffers, and how many hooks there are. Lists, tuples
-    and dictionaries are gone through. ``ignore`` names what may change, as ``ignore=("weights", "gradients")``.
+    Of a tensor: its values (weights), its ``requires_grad`` (a flag), its ``.grad`` (gradients) and how many hooks it
+    has. Of a module: its weights, their gradients, flags and hooks, the mode of each part, the buffers, and how many
+    hooks there are. Lists, tuples and dictionaries are gone through. ``ignore`` names what may change, as
+    ``ignore=("weights", "gradients")``.
     Raises ``ValueError`` for a name that is none of ``weights, gradients, flags, modes, buffers, hooks``.
     """
 
@@ -56,6 +57,7 @@ class Kept:
         if tensor.is_leaf:
             parts["flags"] = tensor.requires_grad
             parts["gradients"] = None if tensor.grad is None else tensor.grad.detach().clone()
+            parts["hooks"] = _num_hooks(tensor)
         return _Parts({part: value for part, value in parts.items() if part not in self._ignore})
 
     def _of_module(self, module: Any) -> _Parts:
@@ -68,7 +70,9 @@ class Kept:
                 for name, one in module.named_parameters()
             },
             "buffers": lambda: {name: one.detach().clone() for name, one in module.named_buffers()},
-            "hooks": lambda: {name: _num_hooks(one) for name, one in module.named_modules()},
+            "hooks": lambda: {
+                name: _num_hooks(one) for name, one in (*module.named_modules(), *module.named_parameters())
+            },
         }
         return _Parts({part: read() for part, read in parts.items() if part not in self._ignore})
 
@@ -83,9 +87,12 @@ def _is_a(thing: Any, name: str) -> bool:
     return torch is not None and isinstance(thing, torch.nn.Module if name == "Module" else torch.Tensor)
 
 
-def _num_hooks(module: Any) -> int:
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return sum(len(getattr(module, kind, ())) for kind in kinds)
+def _num_hooks(thing: Any) -> int:
+    """Of a module, or of a tensor: its gradient's, and those that come once the gradient is there."""
+    of_module = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    of_tensor = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    kinds = of_tensor if _is_a(thing, "Tensor") else of_module
+    return sum(len(getattr(thing, kind, None) or ()) for kind in kinds)
 
 
 def _changed(before: Any, after: Any, name: str) -> str:

@@ -6,9 +6,39 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-__all__ = ["put_back"]
+__all__ = ["GRADIENTS_OFF", "LEFT", "LEFT_BEHIND", "gradients_left_off", "put_back"]
 
 _OF_OTHERS = ("the alarm clock", "the handler of SIGALRM")  # the time limit of the check looks after them
+
+GRADIENTS_OFF = "left gradients switched off"
+LEFT = "LeftBehind"  # the kind of an error that a judge's own line met, since an answer had left something
+LEFT_BEHIND = (
+    "the result is right, and your code left something behind"  # on ranks, as the difference of a case
+)
+
+
+@contextlib.contextmanager
+def gradients_left_off() -> Iterator[list[str]]:
+    """The list fills where the block leaves gradients off that were on, and they are on again after it.
+
+    An error that leaves the block gets a note of it: a judge's own line may have met what an answer left.
+    """
+    said: list[str] = []
+    torch = sys.modules.get("torch")
+    if torch is None:  # nobody waits for an import that no answer has asked for
+        yield said
+        return
+    were_on = torch.is_grad_enabled()
+    try:
+        yield said
+    except Exception as error:
+        if were_on and not torch.is_grad_enabled():
+            error.add_note(GRADIENTS_OFF)
+        raise
+    finally:
+        if were_on and not torch.is_grad_enabled():
+            said.append(GRADIENTS_OFF)
+            torch.set_grad_enabled(True)
 
 
 @contextlib.contextmanager

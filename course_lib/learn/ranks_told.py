@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.learn.exercise import Raised
 from course_lib.learn.failure import NotAttempted, is_of_us, is_wrong_call, shortened
+from course_lib.learn.left_behind import GRADIENTS_OFF, LEFT
 from course_lib.learn.watch import is_of_judges
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def _raised(first: Failure, failures: Mapping[int, Failure], world_size: int, st
     line, source = None, ""
     if where is not None and _is_the_answers(where, kind, first.message):
         line, source = where.line_number, _source(where)
+    if line is None and GRADIENTS_OFF in getattr(first.exception, "__notes__", ()):
+        return Raised(LEFT, f"Your code {GRADIENTS_OFF}, and what came after it needs them ({whose})")
     message = f"{shortened(' '.join(first.message.split()))} ({whose})".lstrip()
     return Raised(kind, message, line, source, "" if on_all else story)
 

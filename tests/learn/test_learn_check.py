@@ -178,7 +178,7 @@ def test_an_answer_that_differs_where_the_example_is_right_is_another_mistake():
 def test_an_unknown_mistake_is_told_by_its_first_difference():
     verdict = judged(SPLIT, lambda items, num_parts: [list(reversed(p)) for p in right(items, num_parts)])
     assert (verdict.status, verdict.mistake) == ("not yet", None)
-    expected = "With 4 items for 2 ranks: item 0: item 0: expected 0, got 2. 2 of 3 results differ."
+    expected = "With 4 items for 2 ranks: item 0: item 0: expected 0, got 2. It shows in 2 of 3 results."
     assert verdict.message == expected
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "EARLY",
     "FINISH",
     "GROWTH",
+    "HOOKS",
     "INSIDE",
     "KINDS",
     "ONE",
@@ -59,6 +60,7 @@ INSIDE = "all-reduces begun inside backward"  # this tells wrong answers apart; 
 OTHERS = "other calls than all-reduces"
 AGAIN = "waits once more for those of an earlier step"
 GROWTH = "numbers kept from one step to the next"
+HOOKS = "hooks that came with the second step"
 
 
 def _model(kind: str, device: torch.device | str = "cpu") -> nn.Module:
@@ -103,7 +105,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     model = _model(kind, me.device)
     buckets = _buckets(model, kind)
     lengths = [len(bucket) for bucket in buckets]
-    kept = Kept(model=model, ignore=("gradients", "buffers"))
+    kept = Kept(model=model, ignore=("gradients", "buffers", "hooks"))
     facts, finish = _under_the_meter(answer, me, model, buckets)
     if finish is None:
         return facts
@@ -139,6 +141,7 @@ def _under_the_meter(
             return {FINISH: short(finish)}, None
         for step in range(METERED):
             begun.clear()
+            hooked = Kept(model=model, ignore=("gradients", "buffers", "weights", "flags", "modes"))
             waits.begin(step)
             before, waited = recorder.calls, waits.count
             _backward(model, me.rank, step, me.device)
@@ -147,6 +150,7 @@ def _under_the_meter(
             facts[INSIDE].append(len(recorder.calls) - len(before))
             finish()
             facts[f"the gradients of step {step + 1}"] = gradients_by_name(model)
+            facts[HOOKS] = hooked.changes() or NOTHING
     meters.clear()
     is_waited = waits.num_waited >= len(recorder.calls)
     others = [call.operation for call in recorder.calls if call.operation != _ALL_REDUCE]
@@ -256,6 +260,7 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
             WAITED: True,
             AGAIN: False,
             KEPT: NOTHING,
+            HOOKS: NOTHING,
             **({GROWTH: 0} if kind in LONG else {}),
         }
 

@@ -121,8 +121,8 @@ def fact_by_fact() -> Compare:
             close = _ABOUT if name.startswith(_BYTES) else compare
             found = close(want, got[name]) if name in got else "it is missing"
             if found:
-                is_change = name == KEPT and isinstance(got.get(KEPT), str)
-                return f"your code changed what was to stay: {got[KEPT]}" if is_change else f"{name}: {found}"
+                is_change = want == NOTHING and isinstance(got.get(name), str)
+                return f"your code changed what was to stay: {got[name]}" if is_change else f"{name}: {found}"
         return ""
 
     return differs

@@ -186,7 +186,10 @@ MISTAKES = (
         "The loss is right, and what was handed in is not what it was: something worked on it in place (`sub_`, `-=`, "
         "`exp_`). It belongs to whoever called; make a new tensor.",
         in_place_loss,
-        lambda evidence: all(differs_in(outcome, HANDED) for outcome in evidence.wrong),
+        lambda evidence: all(
+            differs_in(outcome, HANDED) and "switched off" not in outcome.got[HANDED]
+            for outcome in evidence.wrong
+        ),
     ),
     Mistake(
         "a-number",
