@@ -42,11 +42,21 @@ def lesson_of(nodeid: str) -> str:
     return next(filter(None, found.groups())) if found else ""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests marked long as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Split the group of exercises by lesson: each finds its ranks and oracles warm, and two lessons run side by side.
 
     One group for all of them kept one process busy to the end of the run, long after the others had nothing to do.
+    What is marked ``long`` waits for ``--long``, or for the one who names a single test.
     """
+    asked = config.getoption("--long") or any("::" in word for word in config.args)
+    left_out = [] if asked else [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     for item in items:
         if any(mark.args == ("exercises",) for mark in item.iter_markers("xdist_group")):
             item.add_marker(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 # Qi et al., "Zero Bubble Pipeline Parallelism", arXiv 2401.10241. Table 9: stages, micro-batches and the profiled
 # times in ms of F, B (our I), W and one message; table 5: bubble rates. Layers are the model's; the first and the
 # last stage hold one layer fewer than they would, so interleaved 1F1B has (layers + 2) / stages virtual stages. The
@@ -22,3 +24,13 @@ PUBLISHED = [
     (32, 128, 10.408, 10.204, 7.703, 0.408, 62, 0.2168, 0.1106, 0.1164, 0.049, 0.1106, 0.0029, 8),
     (32, 256, 10.402, 10.248, 7.698, 0.46, 62, 0.1352, 0.0594, 0.0624, 0.0257, 0.0594, 0.0018, 8),
 ]
+
+
+def rows_of(num_columns: int | None = None) -> list[object]:
+    """The rows as parameters of a test; those that take seconds wait for ``--long``."""
+    found = []
+    for row in PUBLISHED:
+        columns = row[:num_columns]
+        value = columns if num_columns else (row,)
+        found.append(pytest.param(*value, marks=[pytest.mark.long] if row[0] * row[1] > 1000 else []))
+    return found

@@ -21,7 +21,7 @@ from course_lib.learn.guard import (
     threads_of_a_person,
     time_limit,
 )
-from course_lib.learn.left_behind import LEFT, LEFT_BEHIND, put_back
+from course_lib.learn.left_behind import GRADIENTS_OFF, LEFT, LEFT_BEHIND, RIGHT_BUT_OFF, put_back
 from course_lib.learn.mentions import mentions
 from course_lib.learn.own_text import own_warnings
 from course_lib.learn.show import show
@@ -104,6 +104,8 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     first = evidence.wrong[0]
     if first.error is not None and first.error.kind == LEFT:
         return "not yet", f"{first.error.message} (with {first.case}).", {}
+    if all(outcome.difference == RIGHT_BUT_OFF for outcome in evidence.wrong):
+        return "not yet", _LEFT.format(GRADIENTS_OFF), {}
     mistake = None if _only_left(evidence) else _recognised(exercise, evidence)
     if mistake is not None:
         seen = {"mistake": mistake.name, "evidence": _seen(first), "details": _story(first)}

@@ -23,7 +23,7 @@ from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
 from course_lib.learn.guard import TimeIsUp
 from course_lib.learn.kept import Kept
-from course_lib.learn.left_behind import GRADIENTS_OFF, LEFT, LEFT_BEHIND, gradients_left_off
+from course_lib.learn.left_behind import GRADIENTS_OFF, LEFT, LEFT_BEHIND, RIGHT_BUT_OFF, gradients_left_off
 from course_lib.learn.own_text import own_warnings, text_of_ranks
 from course_lib.learn.ranks_told import of_ranks
 from course_lib.learn.watch import watch
@@ -133,7 +133,7 @@ def _try(
         return Outcome(case.label, right, error=told)
     finally:
         called.update(seen)
-    note = f"the result is right, and your code {left[0]}" if left else ""
+    note = RIGHT_BUT_OFF if left else ""
     if isinstance(got, _Noted):
         got, note = got.got, got.note or note
     if got is ...:

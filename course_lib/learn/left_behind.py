@@ -6,11 +6,12 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-__all__ = ["GRADIENTS_OFF", "LEFT", "LEFT_BEHIND", "gradients_left_off", "put_back"]
+__all__ = ["GRADIENTS_OFF", "LEFT", "LEFT_BEHIND", "RIGHT_BUT_OFF", "gradients_left_off", "put_back"]
 
 _OF_OTHERS = ("the alarm clock", "the handler of SIGALRM")  # the time limit of the check looks after them
 
 GRADIENTS_OFF = "left gradients switched off"
+RIGHT_BUT_OFF = f"the result is right, and your code {GRADIENTS_OFF}"
 LEFT = "LeftBehind"  # the kind of an error that a judge's own line met, since an answer had left something
 LEFT_BEHIND = (
     "the result is right, and your code left something behind"  # on ranks, as the difference of a case

@@ -1,4 +1,6 @@
-"""300 random bodies out of a grammar of what people write, right and wrong: after each, a right call is right.
+"""300 random bodies, 100 of them without ``--long``, out of a grammar of what people write, right and wrong.
+
+After each, a right call is right.
 
 A body is a list of steps; a step says what each rank does. Ranks that stand still for ever must be found out: no body
 may reach its time limit.
@@ -28,7 +30,13 @@ def ranks():
         yield cluster
 
 
-@pytest.mark.parametrize("seed", range(NUM_SEEDS))
+def seeds(count: int, always: int) -> list[object]:
+    """The first ones run always, the others with ``--long``."""
+    rest = [pytest.param(seed, marks=pytest.mark.long) for seed in range(always, count)]
+    return [*range(always), *rest]
+
+
+@pytest.mark.parametrize("seed", seeds(NUM_SEEDS, 8))
 def test_after_any_body_a_right_call_is_right(ranks, seed):
     draw = random.Random(seed)
     for _ in range(NUM_BODIES):
@@ -42,7 +50,7 @@ def test_after_any_body_a_right_call_is_right(ranks, seed):
         assert (list(run), run.left) == (expected(NUM_RANKS), ()), (body, said)
 
 
-@pytest.mark.parametrize("seed", range(NUM_CELL_SEEDS))
+@pytest.mark.parametrize("seed", seeds(NUM_CELL_SEEDS, 2))
 def test_after_any_body_in_cells_a_right_call_is_right_and_variables_are_there_or_said_to_be_lost(seed):
     draw = random.Random(1000 + seed)
     with Cluster(NUM_RANKS, timeout_s=30) as cluster:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from pipeline_formulas import pipeline_idle_share, pipeline_peak_in_flight
-from published_pipelines import PUBLISHED
+from published_pipelines import rows_of
 
 from course_lib.cost.network import Network
 from course_lib.cost.pipeline import simulate
@@ -37,7 +37,7 @@ def latency(seconds: float) -> Link:
 
 @pytest.mark.parametrize(
     ("p", "m", "f", "i", "w", "message", "layers", "r_1f1b", "r_h1", "r_inter"),
-    [row[:10] for row in PUBLISHED],
+    rows_of(10),
 )
 def test_a_published_table_comes_out(p, m, f, i, w, message, layers, r_1f1b, r_h1, r_inter):
     times, link, v = StageTimes(f, i, w), latency(message), (layers + 2) // p

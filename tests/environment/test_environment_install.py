@@ -92,6 +92,7 @@ def test_pip_does_not_try_what_it_cannot_do_either(project: Path, monkeypatch) -
     assert not load_script(project).ready()
 
 
+@pytest.mark.long
 def test_a_uv_that_does_not_answer_is_none(project: Path, monkeypatch) -> None:
     log = stand_in(project, monkeypatch, version_code=127)  # a version manager's shim with nothing behind it
     done = start(project, "doctor")
@@ -100,6 +101,7 @@ def test_a_uv_that_does_not_answer_is_none(project: Path, monkeypatch) -> None:
     assert calls(log) == []
 
 
+@pytest.mark.long
 def test_pip_does_what_uv_cannot_be_told(project: Path, monkeypatch) -> None:
     monkeypatch.setenv("PIP_NO_DEPS", "1")
     log = stand_in(project, monkeypatch)
@@ -136,6 +138,7 @@ def test_real_uv_from_files(project: Path, monkeypatch, tmp_path: Path) -> None:
     assert "No index that was asked has no-such-brick" in failed.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
 def test_killed_outright_while_pip_works(project: Path) -> None:
     """Nothing can be cleaned up then; the next start keeps off .venv until the orphan has ended."""

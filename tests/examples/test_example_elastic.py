@@ -173,6 +173,7 @@ def test_a_rank_killed_in_mid_epoch_costs_the_steps_since_the_checkpoint(
     assert_same_weights(load_checkpoint(tmp_path / "run.pt"), uninterrupted[1])
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(500)
 def test_two_agents_of_one_rank_each_compute_the_same(uninterrupted, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as probe:

@@ -19,8 +19,13 @@ MISTAKES = [
     for one in EXERCISES
     for mistake in one.mistakes
 ]
-RIGHT_ANSWERS = [
-    pytest.param(one, answer, id=f"{one.name}:{getattr(answer, '__name__', place)}")
+RIGHT_ANSWERS = [  # two of each; the others with --long, and in `course bench judges`
+    pytest.param(
+        one,
+        answer,
+        id=f"{one.name}:{getattr(answer, '__name__', place)}",
+        marks=[pytest.mark.long] if place >= 2 else [],
+    )
     for one in EXERCISES
     for place, answer in enumerate(exercises.right_answers(one.name))
 ]
