@@ -145,6 +145,8 @@ def test_what_was_accepted_once_is_refused(name, answer, words):
 
 
 def goes_by_name(model, group, step):
+    for _, parameter in model.named_parameters():
+        parameter.grad = torch.ones_like(parameter)
     model.zero_grad()
     step()
     for name, parameter in model.named_parameters():
