@@ -153,7 +153,8 @@ def switches_gradients_off(me, values):
     [
         (
             gathers_all_values,
-            "With thousands of float32 numbers, and none on rank 1, rank 0 of 2: the result is right, and for it",
+            "With thousands of float32 numbers, zeros among them, and none on rank 1, rank 0 of 2: the result "
+            "is right, and for it",
         ),
         (a_million_doubles, "8,000,000 bytes"),
         (clears_the_values, "`values` has changed"),

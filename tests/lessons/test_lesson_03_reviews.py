@@ -202,7 +202,7 @@ def load_and_empty(model, saved):
         ("03.load", load_and_evaluate, "left in eval mode"),
         ("03.load", load_and_freeze, "left with requires_grad=False"),
         ("03.load", load_by_order_if_names_fail, "weights of a model of the same sizes"),
-        ("03.load", load_parameters_alone, "6 of 9"),
+        ("03.load", load_parameters_alone, "6 of 10"),
         ("03.load", load_and_empty, "`saved` had 4 items and has 0 now"),
     ],
 )

@@ -229,7 +229,7 @@ def gates_weight_and_input(me, x, norm_weight, w_up, w_down):
     ("answer", "mistake", "words"),
     [
         (gates_the_weight, "gate-at-the-weight", "the gradient of x"),
-        (gates_weight_and_input, None, "sent backward"),
+        (gates_weight_and_input, None, "going back this rank called"),
     ],
 )
 def test_wrong_places_for_the_gate_are_turned_away(answer, mistake, words):

@@ -92,6 +92,14 @@ class Pipeline:
         """Those of this rank's stages, each once."""
         return list(self.stages.parameters())
 
+    def named_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """The same, each after the number of its stage and its name within it: ``("1.0.weight", parameter)``."""
+        return list(self.stages.named_parameters())
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of this rank's parameters, as ``nn.Module.zero_grad`` does."""
+        self.stages.zero_grad(set_to_none)
+
     @torch.enable_grad()
     def step(self, x: Tensor | None = None, target: Tensor | None = None) -> Tensor | None:
         """One batch there and back: adds to the gradients of this rank's parameters. The batch's mean loss.

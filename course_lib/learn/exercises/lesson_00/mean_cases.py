@@ -8,13 +8,14 @@ import torch
 
 from course_lib.learn.exercise import Case
 
-__all__ = ["CASES", "FEW", "MOST_BYTES", "NONE_ON_RANK_0", "THOUSANDS", "numbers"]
+__all__ = ["CASES", "FEW", "MOST_BYTES", "NONE_ON_RANK_0", "numbers"]
 
 NumbersOf = Callable[[int], torch.Tensor]
 
 FEW = "uneven shares"
 NONE_ON_RANK_0 = "no number at all on rank 0"
-THOUSANDS = "thousands of float32 numbers, and none on rank 1"
+THOUSANDS = "thousands of float32 numbers, zeros among them, and none on rank 1"
+AGAIN = "a second call, on other numbers and other shares than the first"
 MOST_BYTES = 1024  # a sum and a count are 16; a pickled pair from everybody is a few hundred
 
 
@@ -24,18 +25,25 @@ def numbers(rank: int) -> torch.Tensor:
 
 
 def _none_on_rank_0(rank: int) -> torch.Tensor:
-    return torch.zeros(0, dtype=torch.float64) if rank == 0 else numbers(rank) - 20
+    return torch.zeros(0, dtype=torch.float64) if rank == 0 else 30 * (numbers(rank) - 20)
 
 
 def _thousands(rank: int) -> torch.Tensor:
     count = 0 if rank == 1 else 1001 + 700 * rank
-    return torch.cos(torch.arange(count, dtype=torch.float32)) + rank + 2
+    held = torch.cos(torch.arange(count, dtype=torch.float32)) + rank + 2
+    held[::3] = 0  # a zero is a number like any other
+    return held
 
 
-def _case(label: str, held: NumbersOf) -> Case:
+def _other_shares(rank: int) -> torch.Tensor:
+    return numbers(2 * rank + 3) - 1
+
+
+def _case(label: str, held: NumbersOf, before: NumbersOf | None = None) -> Case:
+    """The mean of what the ranks hold; ``before`` that the answer is called with something else, if it is given."""
     return Case(
         label,
-        lambda rank, world_size: (held(rank),),
+        lambda rank, world_size: (held(rank), *([] if before is None else [before(rank)])),
         lambda rank, world_size: float(torch.cat([held(r).double() for r in range(world_size)]).mean()),
     )
 
@@ -44,4 +52,5 @@ CASES = (
     _case(FEW, numbers),
     _case(NONE_ON_RANK_0, _none_on_rank_0),
     _case(THOUSANDS, _thousands),
+    _case(AGAIN, _other_shares, numbers),
 )

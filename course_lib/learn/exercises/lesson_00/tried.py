@@ -31,17 +31,26 @@ class Tried:
 def trial(*, keep: str = "", most_bytes: int | None = None) -> Callable[..., Tried]:
     """A trial for ``by_trial``: ``answer(me, tensor)``. ``keep`` names a tensor that is to stay as it is.
 
-    ``most_bytes`` is how much a rank may give to its collectives.
+    ``most_bytes`` is how much a rank may give to its collectives. A second tensor of a case is what the answer is
+    called with before: it may keep nothing from one call to the next.
     """
     return partial(_tried, keep=keep, most_bytes=most_bytes)
 
 
 def _tried(
-    answer: Callable[..., Any], me: Any, tensor: torch.Tensor, *, keep: str, most_bytes: int | None
+    answer: Callable[..., Any],
+    me: Any,
+    tensor: torch.Tensor,
+    before: torch.Tensor | None = None,
+    *,
+    keep: str,
+    most_bytes: int | None,
 ) -> Tried:
     """Runs on each rank."""
     from course_lib.meter.recorder import Recorder
 
+    if before is not None:
+        answer(me, before)
     kept = Kept(**{keep: tensor}) if keep else Kept()
     world, num_groups = dist.group.WORLD, _num_groups()
     with Recorder(me.rank) as recorder:

@@ -10,12 +10,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
+
 from course_lib.learn.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_02.on_rank import metered_trial
 from course_lib.learn.judge import RankJudge
 from course_lib.meter import Call, Communication
 
-__all__ = ["CostJudge", "by_messages_alone", "cost_label", "forest_rounds", "sent", "values_are_right"]
+__all__ = [
+    "CostJudge",
+    "by_messages_alone",
+    "calls_of",
+    "cost_label",
+    "forest_rounds",
+    "is_for_all",
+    "sent",
+    "values_are_right",
+]
 
 _COUNTED = ", where what is sent is counted"
 _NEVER_WAITED = "never waited for it"  # of the judge of ranks
@@ -91,7 +102,8 @@ class CostJudge:
                     f"what came back is right, and the tensor that was handed in is to hold the same: {found}"
                 )
             if not tried.is_handed:
-                return "the tensor that was handed in is right, and what came back is a copy; give back that tensor"
+                came = _what_came(tried.value)
+                return f"the tensor that was handed in is right, and what came back is {came}; give back that tensor"
         if self.handed == "kept":
             if tried.changed:
                 return f"what came back is right, and {tried.changed}"
@@ -106,13 +118,34 @@ class CostJudge:
         )
 
 
+def _what_came(value: Any) -> str:
+    """What came back in place of the tensor that was handed in, and is equal to it."""
+    if isinstance(value, torch.Tensor):
+        return "a copy"
+    kind = type(value).__name__
+    return f"a Python {kind}" if isinstance(value, list | tuple) else f"of the type `{kind}`"
+
+
 def by_messages_alone(communication: Communication) -> str:
     """Which collective was called, where single messages were asked for; empty: none."""
-    for call in communication.calls:
-        if call.operation not in ("send", "recv"):
-            where = f" (line {call.line.line_number})" if call.line else ""
-            return f"rank {call.rank} called {call.operation}{where}, in which all ranks take part; use single messages"
+    for call in filter(is_for_all, communication.calls):
+        where = f" (line {call.line.line_number})" if call.line else ""
+        if call.operation == "barrier":
+            count = sum(one.operation == "barrier" for one in calls_of(communication, call.rank))
+            barriers = f"{count} barrier{'s' * (count > 1)}"
+            return f"rank {call.rank} called, besides the messages, {barriers}{where}; a message needs none"
+        return f"rank {call.rank} called {call.operation}{where}, in which all ranks take part; use single messages"
     return ""
+
+
+def is_for_all(call: Call) -> bool:
+    """Whether a call is no single message."""
+    return call.operation not in ("send", "recv")
+
+
+def calls_of(communication: Communication, rank: int) -> list[Call]:
+    """The calls of one rank."""
+    return [call for call in communication.calls if call.rank == rank]
 
 
 def cost_label(world_size: int, label: str) -> str:

@@ -7,7 +7,13 @@ from functools import partial
 from typing import Any
 
 from course_lib.learn.exercise import Evidence
-from course_lib.learn.exercises.lesson_02.costs import by_messages_alone, sent, values_are_right
+from course_lib.learn.exercises.lesson_02.costs import (
+    by_messages_alone,
+    calls_of,
+    is_for_all,
+    sent,
+    values_are_right,
+)
 from course_lib.meter import Communication
 
 __all__ = ["SIZE_BYTES", "right_but", "sends_everything", "through_rank_0", "weigh"]
@@ -30,6 +36,7 @@ def _weigh(count: int, communication: Communication) -> tuple[Mapping[str, Any],
     got = {
         "bytes by rank": [communication.sent_bytes(rank) for rank in ranks],
         "messages by rank": [communication.num_messages(rank) for rank in ranks],
+        "other calls": [sum(map(is_for_all, calls_of(communication, rank))) for rank in ranks],
         "receivers": [[to for to in ranks if communication.matrix()[rank][to]] for rank in ranks],
     }
     return wanted, got, by_messages_alone(communication) or _words(wanted, got, steps)

@@ -126,6 +126,7 @@ MISTAKES = (
             lambda evidence: (
                 sent(evidence, "bytes by rank") == [6 * SIZE_BYTES // 4] * 4
                 and min(sent(evidence, "messages by rank")) > 6
+                and not any(sent(evidence, "other calls"))
             )
         ),
     ),
@@ -138,10 +139,11 @@ MISTAKES = (
     ),
     Mistake(
         "one-rank-in-each-part",
-        "Each number of your result is one rank's alone: no sum is in it. Usual causes: the first lap replaces your "
-        "part by what arrives; it adds to another part than the one that arrived, or into a new tensor, not into the "
-        "part; or the second lap begins with a part that is not complete. (If rank r began with part r, the one that "
-        "it has complete after n - 1 steps is `(r + 1) % n`.)",
+        "With 10 numbers for each of 4 ranks, every number of your result is one rank's alone: no sum is in it. Usual "
+        "causes: the first lap replaces your part by what arrives; it adds to another part than the one that arrived, "
+        "into a new tensor and not into the part, or before the message is there; it is a step short; or the second "
+        "lap begins with a part that is not complete. (If rank r began with part r, the one that it has complete after "
+        "n - 1 steps is `(r + 1) % n`.)",
         ring(adds=False),
         lambda evidence: _each_rank(evidence, _one_rank_alone),
     ),

@@ -109,6 +109,12 @@ LOAD = Exercise(
                 _OTHER_BARE: ("plain", False, "a name"),
                 "weights of a model of the same sizes, with the prefix": ("names", True, "all names"),
                 "weights of a model of the same sizes, without it": ("names", False, "all names"),
+                "names under another prefix, `resnet.`, as long as the wrapper's": ("plain", False, "resnet"),
+                "weights of a model that has a `module` within each part, without it": (
+                    "names",
+                    False,
+                    "deeper",
+                ),
                 "a model with a weight and a part called module, with the prefix": ("both", True, ""),
                 _BOTH_BARE: ("both", False, ""),
                 "weights of which one has another shape, with the prefix": ("names", True, "a shape"),

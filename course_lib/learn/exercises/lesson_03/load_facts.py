@@ -63,6 +63,7 @@ def _with_everything() -> nn.Module:
     model[3].bias.requires_grad_(False)
     model[2].eval()
     model[0].weight.grad = torch.ones(2, 2)
+    model.register_buffer("seen_s", torch.zeros(2, dtype=torch.float64))
     return model
 
 
@@ -94,10 +95,20 @@ def _one_more(state: State) -> None:
     state["head.scale"] = torch.zeros(2)
 
 
-def _two_exchanged(state: State) -> None:
-    """As many tensors, of the same sizes in the same order, under names of another model."""
+def _under(prefix: str) -> Callable[[State], None]:
+    """All names under a prefix that no wrapper gives."""
+
+    def rename(state: State) -> None:
+        for name in list(state):
+            state[f"{prefix}{name}"] = state.pop(name)
+
+    return rename
+
+
+def _one_part_deeper(state: State) -> None:
+    """The word within the names, where the model has none: ``head.module.weight`` is another model's."""
     for name in list(state):
-        state[f"other.{name}"] = state.pop(name)
+        state[name.replace(".", ".module.", 1)] = state.pop(name)
 
 
 _DAMAGES: dict[str, Callable[[State], None]] = {
@@ -106,7 +117,9 @@ _DAMAGES: dict[str, Callable[[State], None]] = {
     "missing": _one_missing,
     "a shape": _another_shape,
     "one more": _one_more,
-    "all names": _two_exchanged,
+    "all names": _under("other."),  # as many tensors, of the same sizes in the same order
+    "resnet": _under("resnet."),  # as long as the wrapper's prefix
+    "deeper": _one_part_deeper,
 }
 
 
@@ -117,12 +130,17 @@ def _saved(kind: str, wrapped: bool, damage: str) -> State:
         id(tensor): 1.0 + place for place, tensor in enumerate(model.state_dict(keep_vars=True).values())
     }
     state = {
-        name: torch.full_like(tensor, places[id(tensor)]).detach()
-        for name, tensor in model.state_dict(keep_vars=True).items()
+        name: _filled(tensor, places[id(tensor)]) for name, tensor in model.state_dict(keep_vars=True).items()
     }
     _DAMAGES[damage](state)
     prefix = "module." if wrapped else ""
     return OrderedDict((prefix + name, tensor) for name, tensor in state.items())
+
+
+def _filled(tensor: Tensor, place: float) -> Tensor:
+    """A tensor like this one, with a value that no narrower type can hold where its own is a wide one."""
+    exact = {torch.int64: 2 * place + 2**24 - 1, torch.float64: place + 2.0**-40}  # float32 rounds them
+    return torch.full_like(tensor, exact.get(tensor.dtype, place)).detach()
 
 
 def facts_of(answer: Callable[..., Any], kind: str, wrapped: bool, damage: str) -> dict[str, Any]:

@@ -43,6 +43,23 @@ GRADIENTS = Exercise(
             wrong.sums,
         ),
         Mistake(
+            "sum-stays-behind",
+            "Where a rank had a gradient, it holds the sum of all ranks' now, not the mean; and where it had None, it "
+            "still has none. So neither the mean nor the zeros came to `parameter.grad`. Usually a name such as `grad` "
+            "holds them: `grad = grad / n` makes a new tensor. Divide in place (`/=`), and assign zeros to "
+            "`parameter.grad`.",
+            wrong.divides_a_name,
+            wrong.sums_what_was_there,
+        ),
+        Mistake(
+            "zeros-of-another-type",
+            "A gradient has the dtype of its parameter, and you assigned one of another. `torch.zeros(shape)` makes "
+            "float32, whatever the model is in; `torch.zeros_like(parameter)` takes shape, dtype and device from the "
+            "parameter.",
+            wrong.zeros_of_the_default_type,
+            wrong.assigns_another_type,
+        ),
+        Mistake(
             "divides-by-a-constant",
             "You divide by the same number whether there are two ranks, three, four or five. Each time the mean takes "
             "another one: `me.world_size`.",

@@ -49,17 +49,20 @@ def prepared(kind: str, rank: int, device: torch.device | str = "cpu") -> nn.Mod
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+    from course_lib.cluster.begun import groups_here
     from course_lib.meter.recorder import Recorder
 
+    num_groups = len(groups_here())
     model = prepared(kind, me.rank, me.device)
     frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
     size_bytes = sum(p.nbytes for p in model.parameters() if p.requires_grad)
     kept, kept_frozen = Kept(model=model, ignore=("gradients",)), Kept(**_identifiers(frozen))
     with Recorder(me.rank) as recorder:
         answer(me, model)
+    groups = "a process group that it made is left behind" if len(groups_here()) != num_groups else ""
     return {
         VALUES: gradients_by_name(model),
-        KEPT: kept.changes() or kept_frozen.changes() or _graph_of(model) or NOTHING,
+        KEPT: kept.changes() or kept_frozen.changes() or _graph_of(model) or groups or NOTHING,
         SENT: times_sent(recorder.calls, size_bytes),
     }
 

@@ -49,6 +49,21 @@ def divides_by_four(me: Rank, model: nn.Module) -> None:
         gradient /= 4
 
 
+def divides_a_name(me: Rank, model: nn.Module) -> None:
+    for parameter in learning(model):
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        dist.all_reduce(gradient)
+        gradient = gradient / me.world_size
+
+
+def zeros_of_the_default_type(me: Rank, model: nn.Module) -> None:
+    for parameter in learning(model):
+        if parameter.grad is None:
+            parameter.grad = torch.zeros(parameter.shape, device=parameter.device)
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= me.world_size
+
+
 def averages_weights(me: Rank, model: nn.Module) -> None:
     for parameter in learning(model):
         dist.all_reduce(parameter.data)
@@ -155,6 +170,32 @@ def _factor(want: dict[str, Tensor], got: dict[str, Any]) -> float | None:
     wanted, came = (torch.cat([each[name].flatten() for name in want]) for each in (want, got))
     factor = float(came @ wanted / (wanted @ wanted))
     return factor if torch.allclose(came, factor * wanted, rtol=1e-7, atol=1e-9) else None  # fmt: skip
+
+
+def sums_what_was_there(evidence: Evidence) -> bool:
+    """Whether each gradient that came is the sum of all ranks', and some are missing."""
+    if evidence.error is not None:
+        return False
+    all_there = True
+    for _, world_size, want, got in _compared(evidence):
+        there = {name: gradient for name, gradient in got.items() if isinstance(gradient, Tensor)}
+        factor = _factor({name: want[name] for name in there}, there)
+        if factor is None or abs(factor - world_size) > 1e-6:
+            return False
+        all_there = all_there and len(there) == len(got)
+    return not all_there
+
+
+def assigns_another_type(evidence: Evidence) -> bool:
+    """Whether PyTorch refused a gradient for its type where a rank had none."""
+    error = evidence.error
+    return (
+        error is not None
+        and "assign" in error.message
+        and "gradient" in error.message
+        and "type" in error.message
+        and evidence.wrong[0].case.startswith((UNUSED, MIXED))
+    )
 
 
 def divides_alike(evidence: Evidence) -> bool:

@@ -233,11 +233,22 @@ def _early(expected: dict[str, Any], got: dict[str, Any]) -> str:
     return ""
 
 
+def _of_waits(waits: Sequence[int]) -> str:
+    """The first step whose backward waited."""
+    step, count = next((step, count) for step, count in enumerate(waits, start=1) if count)
+    return f"in step {step}, backward waited {count} time{'s' * (count > 1)} for an all-reduce; only `finish` waits"
+
+
 _SENTENCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], str]] = {
     FINISH: lambda expected, got: (
         f"`start_early` is to return a function, `finish`, and what came is {got[FINISH]}"
     ),
     EARLY: _early,
+    WAITS: lambda expected, got: _of_waits(got[WAITS]),
+    CALLS: lambda expected, got: (
+        f"{METERED} steps made {METERED * got[CALLS]:g} all-reduces together, where {METERED * expected[CALLS]:g} are "
+        "needed: one for each bucket and step"
+    ),
     OTHERS: lambda expected, got: (
         f"besides the all-reduces of the buckets, each step made calls that nothing needs: {_counted(got[OTHERS])}"
     ),

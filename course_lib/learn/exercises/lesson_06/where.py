@@ -214,8 +214,9 @@ CUT = Exercise(
         ),
         Mistake(
             "halves-of-halves",
-            "You cut in two, and each half again. The first cut is the best one for two parts, and it stays where it "
-            "is; the best cut for four parts need not have one there.",
+            "Where your sizes are not the best, they are those that come of a cut in two, and another in each half. "
+            "A first cut that is the best for two parts stays where it is; the best cut for four parts need not have "
+            "one there. Look at the cuts together, not at one after the other.",
             _halves_of_halves,
         ),
         Mistake(

@@ -51,6 +51,8 @@ def _trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
 
 def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int) -> Seen:
     leaves = {name: leaf(value, me) for name, value in start(kind, me.rank, number).items()}
+    if kind == ENTER:
+        leaves = {name: _not_contiguous(one) for name, one in leaves.items()}
     handed = {name: one * 1.0 for name, one in leaves.items()}  # they come from the layers before
     came: list[tuple[Tensor, Tensor]] = []  # a gradient that comes to a gate, and what it was
 
@@ -73,9 +75,14 @@ def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int)
     return seen
 
 
+def _not_contiguous(one: Tensor) -> Tensor:
+    """The same leaf with its last two dimensions laid out the other way round: a gate keeps any shape."""
+    return one.detach().mT.contiguous().mT.requires_grad_()
+
+
 def _use(kind: str, through: Callable[[Tensor, bool], Tensor], rank: int, **given: Tensor) -> Any:
-    if kind == ENTER:
-        return own(through(given["x"], True), rank)
+    if kind == ENTER:  # contiguous again, so that the gradient is: what a layer gives back mostly is
+        return own(through(given["x"], True).contiguous(), rank)
     if kind == LEAVE:
         return through(given["x"], False)
     if kind == BOTH:

@@ -15,7 +15,7 @@ __all__ = ["BOTH", "CROSSED", "ENTER", "KEPT_BACK", "LEAVE", "SHAPES", "own", "r
 
 ENTER, LEAVE, BOTH = "the entrance", "the exit", "in through one gate and out by the other"
 CROSSED = "an entrance and an exit of two regions, backward from the entrance first"
-SHAPES = {ENTER: (3, 4), LEAVE: (2, 1, 5), BOTH: (4, 3), CROSSED: (7,)}
+SHAPES = {ENTER: (2, 3, 4), LEAVE: (2, 1, 5), BOTH: (4, 3), CROSSED: (7,)}
 KEPT_BACK = "the gradient that came to the gate, afterwards"
 
 

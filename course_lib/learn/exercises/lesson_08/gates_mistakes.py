@@ -172,8 +172,9 @@ MISTAKES = (
     ),
     Mistake(
         "one-gradient-short",
-        "`forward` took two things beside `ctx`, so `backward` must return two: the gradient of x, and None for "
-        "the flag.",
+        "`forward` takes two things beside `ctx`, so two gradients are to come back from `backward`: that of x, and "
+        "None for the flag. Another number came. (A `backward` without a `return`, or with `return None`, counts as "
+        "one.)",
         OneGradient,
         _raised_about_gradients,
     ),

@@ -9,7 +9,18 @@ from typing import Any
 from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Outcome
 from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR
-from course_lib.learn.exercises.lesson_08.tries import ALIVE, CALLED, HANDED, HANDED_IN, SENT_BACK, UNWAITED
+from course_lib.learn.exercises.lesson_08.tries import (
+    ALIVE,
+    BACKWARD,
+    CALLED,
+    FORWARD,
+    HANDED,
+    HANDED_IN,
+    LEFT,
+    NOTHING,
+    SENT_BACK,
+    UNWAITED,
+)
 from course_lib.learn.judge import RankJudge
 
 __all__ = ["CLOSE", "READY_MADE", "WORLD_SIZES", "by_steps"]
@@ -74,12 +85,24 @@ def _compare(expected: Any, got: Any) -> str:
     for name, words in _IN_WORDS.items():
         if found.startswith(f"under '{name}'"):
             return words + str(got[name])
+    for name, way in ((FORWARD, "forward"), (BACKWARD, "back")):
+        if found.startswith(f"under '{name}'"):
+            return _of_calls(way, expected[name], got[name])
     return found
+
+
+def _of_calls(way: str, needed: str, made: str) -> str:
+    """What was called where the numbers are right, which are looked at before."""
+    enough = "nothing need be sent there" if needed == NOTHING else f"one {needed} is enough"
+    is_like_one = made.startswith("all_reduce") and "," not in made  # it may be made of others: see ``tries``
+    calls = f"sent what one {made} sends" if is_like_one and needed == NOTHING else f"called {made}"
+    return f"the numbers are right, and going {way} this rank {calls}; {enough}"
 
 
 _IN_WORDS = {
     UNWAITED: "the numbers are right, and this rank ",
     HANDED: "the numbers are right, and your code did not leave all as it was: ",
+    LEFT: "the numbers are right, and your code did not leave the rank as it was: ",
     HANDED_IN: "the loss and its gradient are right, and for them this rank handed in ",
     SENT_BACK: "the loss and its gradient are right, and going back this rank sent ",
     ALIVE: "the numbers are right, and something holds on to tensors of every step that is over; of each, to ",

@@ -64,8 +64,9 @@ MISTAKES = (
     ),
     Mistake(
         "not-shifted",
-        "Right while logits are small. `exp(1000)` is infinite, and infinity divided by infinity is no number: "
-        "subtract the position's largest logit, over all ranks, before `exp`.",
+        "Right while logits are small; where they are large, the loss is infinite or no number. `exp(1000)` is "
+        "infinite, and `exp(-1000)` is 0, whose logarithm is minus infinity. Is the position's largest logit, over all "
+        "ranks, subtracted before `exp`? And is the logarithm taken of the sum, not of a probability, which may be 0?",
         split_loss(largest=no_largest),
         overflows,
     ),
@@ -171,8 +172,9 @@ MISTAKES = (
     ),
     Mistake(
         "gathers-the-logits",
-        "The loss is right, and the logits were sent: with 50,000 tokens that is 50,000 numbers a position where "
-        "three would do, and a tensor that the cut was to avoid.",
+        "The loss is right, and each rank handed in as many numbers a position as it has logits, or more: the logits, "
+        "or something as large that was made of them. With 50,000 tokens on n ranks that is 50,000/n numbers from "
+        "each, where three would do. Sum over your own tokens first, and send the sums.",
         gathers_logits,
         sends_logits,
     ),

@@ -50,6 +50,7 @@ class Seen:
     backward: tuple[Call, ...]
     unwaited: str  # the first collective or message that nobody waited for; empty: none
     handed: str  # what has become of what the answer was given
+    left: str  # what it left behind on the rank; empty: nothing
     ready_made: tuple[str, ...]  # functions that it called and is to write
     traces: tuple[weakref.ref[Tensor], ...]  # of its leaves, of what it was given, and of what came back
     kept_alive: int = 0  # of those, how many outlive each step
@@ -67,15 +68,18 @@ def take_step(
 
     ``leaves`` are asked for their gradients, ``handed`` is what the answer gets and has to leave as it was.
     """
+    from course_lib.cluster.begun import groups_here
     from course_lib.cluster.left_over import never_waited_here
     from course_lib.meter.recorder import Recorder
 
+    num_groups = len(groups_here())
     before, untouched = Kept(**handed), Kept(ignore=("gradients",), **handed)
     with watch(not_to_call) as called, Recorder(me.rank) as recorder:  # one for both: to open it takes 10 ms
         outputs = _tensors(run())
         num_forward, unwaited = len(recorder.calls), never_waited_here()
-        changed = before.changes() or _switched_off()
+        changed, switched = before.changes(), _switched_off()
         is_written = isinstance(outputs, str) or _go_back(outputs, loss_of)
+    groups = "a process group that it made is still there" if len(groups_here()) != num_groups else ""
     return Seen(
         outputs if isinstance(outputs, str) else [one.detach().cpu() for one in outputs],
         {name: _gradient(one) if is_written else UNWRITTEN for name, one in leaves.items()},
@@ -83,6 +87,7 @@ def take_step(
         recorder.calls[num_forward:],
         next(iter(unwaited or never_waited_here()), ""),
         changed or untouched.changes() or AS_IT_WAS,
+        switched or groups,
         tuple(sorted(called)),
         tuple(
             map(

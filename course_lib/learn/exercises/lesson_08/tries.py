@@ -24,6 +24,7 @@ __all__ = [
     "FORWARD",
     "HANDED",
     "HANDED_IN",
+    "LEFT",
     "NOTHING",
     "OUTPUT",
     "SENT_BACK",
@@ -42,7 +43,7 @@ __all__ = [
 
 OUTPUT, FORWARD, BACKWARD = "the output", "sent forward", "sent backward"
 HANDED_IN, SENT_BACK = "numbers a position handed in", "numbers a position sent back"
-UNWAITED, HANDED = "never waited for", "what it was given, afterwards"
+UNWAITED, HANDED, LEFT = "never waited for", "what it was given, afterwards", "left behind"
 ALIVE, CALLED = "tensors that each step keeps alive", "ready-made functions called"
 NOTHING = "nothing"
 
@@ -120,14 +121,14 @@ def seen_report(seen: Seen, num_ranks: int, num_summed: int, *, by_gather: bool 
     return reported(outputs, seen.gradients, there, back, manners_of(seen))
 
 
-def manners(unwaited: str = "", handed: str = AS_IT_WAS, alive: int = 0) -> dict[str, Any]:
+def manners(unwaited: str = "", handed: str = AS_IT_WAS, left: str = "", alive: int = 0) -> dict[str, Any]:
     """The end of a report: how all was left."""
-    return {UNWAITED: unwaited or NOTHING, HANDED: handed, ALIVE: alive}
+    return {UNWAITED: unwaited or NOTHING, HANDED: handed, LEFT: left or NOTHING, ALIVE: alive}
 
 
 def manners_of(seen: Seen) -> dict[str, Any]:
     """The end of a report, from what was seen."""
-    return {**manners(seen.unwaited, seen.handed, seen.kept_alive), CALLED: seen.ready_made}
+    return {**manners(seen.unwaited, seen.handed, seen.left, seen.kept_alive), CALLED: seen.ready_made}
 
 
 def _in_words(calls: Sequence[Call], num_summed: int, most_bytes: int) -> str:
@@ -135,7 +136,11 @@ def _in_words(calls: Sequence[Call], num_summed: int, most_bytes: int) -> str:
     are_parts = bool(calls) and all(call.operation in _SENT_IN_A_RING for call in calls)
     if are_parts and sum(_SENT_IN_A_RING[c.operation](c) * c.size_bytes for c in calls) <= most_bytes:
         return all_reduce_of(num_summed)
-    return ", ".join(f"{call.operation} of {call.size_bytes} bytes" for call in calls) or NOTHING
+    return ", ".join(map(_call_in_words, calls)) or NOTHING
+
+
+def _call_in_words(call: Call) -> str:
+    return f"{call.operation} of {call.size_bytes} bytes" if call.size_bytes else call.operation
 
 
 _SENT_IN_A_RING: dict[str, Callable[[Call], float]] = {  # of what a rank hands in
