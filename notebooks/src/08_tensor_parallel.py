@@ -305,8 +305,8 @@ check("08.between", cuts)
 #
 # Autograd needs to know what each gate does backward, so it is a `torch.autograd.Function`: `backward` gets the
 # gradient of what `forward` gave, and returns one for each input of `forward` (the flag has none: `None`). What
-# `backward` has to know, `forward` leaves on `ctx` as an attribute. Where a gate has to send, one all-reduce is all that
-# it calls. Think about one gate at a time: what is the same on all ranks and complete there, and what is a summand?
+# `backward` has to know, `forward` leaves on `ctx` as an attribute. Where a gate has to send, it calls one all-reduce
+# and no more. Think about one gate at a time: what is the same on all ranks and complete there, and what is a summand?
 
 
 # %%
