@@ -156,7 +156,6 @@ GPIPE = Exercise(
             ],
             compare=_compare,
         ),
-        (__file__,),
         _compare,
         GPIPES,
     ),

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from course_lib.learn.compare import close_to
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_07 import halves_trial
 from course_lib.learn.exercises.lesson_07.halves_trial import (
     UNTOUCHED,
     Plan,
@@ -18,7 +17,6 @@ from course_lib.learn.exercises.lesson_07.halves_trial import (
     right_halves,
     try_halves,
 )
-from course_lib.learn.exercises.lesson_07.told import Told
 from course_lib.learn.judge import by_cases
 
 __all__ = ["HALVES"]
@@ -135,14 +133,10 @@ def _by_autograd(x: Tensor, gradient: Tensor, weight: Tensor) -> Any:
 HALVES = Exercise(
     name="07.halves",
     title="A backward in two halves",
-    judge=Told(
-        by_cases(
-            [Case(label, (plan,), right_halves) for label, plan in _PLANS.items()],
-            call=try_halves,
-            compare=_compare,
-        ),
-        (__file__, str(halves_trial.__file__)),
-        _compare,
+    judge=by_cases(
+        [Case(label, (plan,), right_halves) for label, plan in _PLANS.items()],
+        call=try_halves,
+        compare=_compare,
     ),
     mistakes=(
         Mistake(

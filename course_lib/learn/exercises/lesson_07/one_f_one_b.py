@@ -168,7 +168,6 @@ ONE_F_ONE_B = Exercise(
             call=_call,
             compare=_compare,
         ),
-        (__file__,),
         _compare,
         ONE_F_ONE_BS,
     ),

@@ -1,27 +1,23 @@
-"""What the judges of this lesson have in common: no line of theirs passes for the learner's."""
+"""What the judges of this lesson have in common: how answers are compared, and what is ready-made besides."""
 
 from __future__ import annotations
 
-import linecache
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from course_lib.learn.compare import Compare, difference
-from course_lib.learn.exercise import Evidence, Judge, Outcome, Raised
+from course_lib.learn.exercise import Evidence, Judge
 
 __all__ = ["Told", "counted", "same_tensor"]
 
 
 @dataclass(frozen=True)
 class Told:
-    """A judge whose report quotes no line of ``files`` as the learner's, and which compares answers by ``compare``."""
+    """A judge that compares answers by ``compare``, and knows further ready-made answers."""
 
     judge: Judge
-    files: tuple[str, ...]
     compare: Compare = difference
     ready_made: Mapping[str, str] = field(
         default_factory=dict
@@ -39,27 +35,7 @@ class Told:
         more = tuple(name for name in self.ready_made if _is_loaded(name)) if forbidden else ()
         evidence = self.judge(answer, (*forbidden, *more))
         called = tuple(sorted({self.ready_made.get(name, name) for name in evidence.called}))
-        outcomes = tuple(map(self._without_ours, evidence.outcomes))
-        return replace(evidence, outcomes=outcomes, called=called)
-
-    def _without_ours(self, outcome: Outcome) -> Outcome:
-        error = outcome.error
-        if error is None:
-            return outcome
-        error = replace(error, story=self._story(error.story))
-        return replace(outcome, error=replace(error, line=None, source="") if self._is_ours(error) else error)
-
-    def _story(self, story: str) -> str:
-        """A report of ranks without the places in our files."""
-        names = "|".join(re.escape(Path(file).name) for file in self.files)
-        without_frames = re.sub(rf"(?m)^ *(?:{names}), line \d+, in .*\n.*(?:\n|$)", "", story)
-        return re.sub(rf",? at (?:{names}), line \d+, in \w+", "", without_frames)
-
-    def _is_ours(self, error: Raised) -> bool:
-        """Whether the line that is quoted stands in one of our files."""
-        if error.line is None:
-            return False
-        return any(linecache.getline(file, error.line).strip()[:120] == error.source for file in self.files)
+        return replace(evidence, called=called)
 
 
 def _is_loaded(name: str) -> bool:
