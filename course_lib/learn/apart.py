@@ -23,6 +23,7 @@ from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted
 from course_lib.learn.guard import running_on, threads_of_a_person
 from course_lib.learn.judge import by_cases
+from course_lib.learn.left_behind import right_but
 from course_lib.learn.own_text import own_lines, own_warnings
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _with_left(outcomes: list[Outcome], left: Sequence[str]) -> list[Outcome]:
     lines = [line.removeprefix("rank 0 ") for line in left if "left its thread" not in line]
     if not lines or not all(outcome.right for outcome in outcomes):
         return outcomes
-    return [replace(outcomes[0], difference=f"the result is right, and your code {lines[0]}"), *outcomes[1:]]
+    return [replace(outcomes[0], difference=right_but(lines[0])), *outcomes[1:]]
 
 
 def _never_ended(error: RankError, limit_s: float) -> Raised:

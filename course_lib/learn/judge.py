@@ -23,7 +23,14 @@ from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
 from course_lib.learn.guard import TimeIsUp
 from course_lib.learn.kept import Kept
-from course_lib.learn.left_behind import GRADIENTS_OFF, LEFT, LEFT_BEHIND, RIGHT_BUT_OFF, gradients_left_off
+from course_lib.learn.left_behind import (
+    GRADIENTS_OFF,
+    LEFT,
+    LEFT_BEHIND,
+    RIGHT_BUT_OFF,
+    gradients_left_off,
+    right_but,
+)
 from course_lib.learn.own_text import own_warnings, text_of_ranks
 from course_lib.learn.ranks_told import of_ranks
 from course_lib.learn.watch import watch
@@ -105,7 +112,7 @@ def _names_of(answer: Any, count: int) -> list[str]:
 
 
 def _in_words(change: str) -> str:
-    return f"the result is right, and your code changed what it was given: {change}" if change else ""
+    return right_but(f"changed what it was given: {change}") if change else ""
 
 
 def _try(

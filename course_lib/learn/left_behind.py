@@ -6,16 +6,29 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-__all__ = ["GRADIENTS_OFF", "LEFT", "LEFT_BEHIND", "RIGHT_BUT_OFF", "gradients_left_off", "put_back"]
+__all__ = [
+    "GRADIENTS_OFF",
+    "LEFT",
+    "LEFT_BEHIND",
+    "RIGHT_BUT_OFF",
+    "gradients_left_off",
+    "put_back",
+    "right_but",
+]
 
 _OF_OTHERS = ("the alarm clock", "the handler of SIGALRM")  # the time limit of the check looks after them
 
 GRADIENTS_OFF = "left gradients switched off"
-RIGHT_BUT_OFF = f"the result is right, and your code {GRADIENTS_OFF}"
 LEFT = "LeftBehind"  # the kind of an error that a judge's own line met, since an answer had left something
-LEFT_BEHIND = (
-    "the result is right, and your code left something behind"  # on ranks, as the difference of a case
-)
+
+
+def right_but(what: str) -> str:
+    """The difference of a case in which nothing but this is wrong."""
+    return f"the result is right, and your code {what}"
+
+
+LEFT_BEHIND = right_but("left something behind")  # on ranks
+RIGHT_BUT_OFF = right_but(GRADIENTS_OFF)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
@@ -54,6 +55,23 @@ SUM = Exercise(
 
 def test_world_sizes_are_those_of_the_judge():
     assert SUM.world_sizes == (1, 2)
+
+
+def test_what_is_wrong_is_tried_on_two_world_sizes_and_what_is_right_on_all():
+    judge = by_ranks((2, 1, 3, 4), [Case("one number", tensor_of, total)])
+    sizes = {
+        answer: {outcome.case.split()[-1] for outcome in judge(answer).outcomes}
+        for answer in (own_part, gathered)
+    }
+    assert sizes == {own_part: {"2", "1"}, gathered: {"2", "1", "3", "4"}}
+
+
+def test_ranks_come_with_the_rooms_of_the_lessons():
+    def rooms(me, _):
+        return sum(name.startswith("course_lib.learn.exercises.lesson_") for name in sys.modules) > 50
+
+    judge = by_ranks((3,), [Case("a new rank", tensor_of, True)])
+    assert judge(rooms).passed
 
 
 def test_a_right_answer_passes():
