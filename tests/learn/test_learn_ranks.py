@@ -74,6 +74,20 @@ def test_ranks_come_with_the_rooms_of_the_lessons():
     assert judge(rooms).passed
 
 
+def test_no_mistake_is_named_where_something_is_left_and_nothing_else_is_wrong():
+    def leaves_gradients_off(me, x):
+        torch.set_grad_enabled(False)
+        return gathered(me, x)
+
+    eager = Mistake("eager", "Speaks of everything.", own_part, lambda evidence: True)
+    judge = by_ranks((2,), [Case("one number", tensor_of, total)])
+    exercise = Exercise(name="99.eager", title="Eager", judge=judge, mistakes=(eager,), hints=("a", "b", "c"))
+    assert judged(exercise, own_part).mistake == "eager"
+    verdict = judged(exercise, leaves_gradients_off)
+    assert (verdict.status, verdict.mistake) == ("not yet", None)
+    assert "left gradients switched off" in verdict.message
+
+
 def test_a_right_answer_passes():
     assert judged(SUM, gathered).passed
 
