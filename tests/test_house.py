@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,15 @@ def test_a_schedule_is_the_ground_of_two_parts_that_do_not_know_each_other(part,
     assert not leaning, f"{part} imports from {other}"
 
 
+@pytest.mark.parametrize("path", sorted((LIBRARY / "examples").glob("*/*.py")), ids=lambda path: path.name)
+def test_a_program_to_take_home_asks_for_torch_alone(path):
+    allowed = sys.stdlib_module_names | {"torch", "torchvision", "PIL"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        assert {module.partition(".")[0] for module in modules if module} <= allowed
+
+
 # -- circles ---------------------------------------------------------------------------------------------------------
 
 
@@ -87,6 +97,11 @@ def files_imported_by(path: Path) -> set[Path]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif (
+            isinstance(node, ast.ImportFrom) and part_of(path) == "examples"
+        ):  # whose folders are to be copied
+            package = ".".join(path.parent.relative_to(ROOT).parts)
+            names.add(f"{package}.{node.module}")
         elif isinstance(node, ast.ImportFrom):
             raise AssertionError(f"{path}: import by the whole name, from course_lib")
     files = {ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("course_lib.")}

@@ -1,1 +1,1 @@
-"""Whole programs to take home: each is one file that runs as it is, and that a lesson explains line by line."""
+"""Programs to take home: each is a folder to copy, needs nothing of the course, and is explained by a lesson."""

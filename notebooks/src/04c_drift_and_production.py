@@ -466,17 +466,19 @@ print(trial("A5").run())
 # %% [markdown]
 # ### A script to take home
 #
-# `course_lib/examples/train_ddp.py` is a whole program: a ResNet on the digits or on your folder of images, on a laptop
-# or on many machines. You have met every idea in it, so read three of its functions with a question each.
+# `course_lib/examples/train_ddp` is a whole program: a ResNet on images that are made on the spot or on your folder of
+# images, on a laptop or on many machines. It is a folder of ten short files that needs nothing of this course: copy it
+# to where you work, and `torchrun --nproc-per-node 8 -m train_ddp --data /data/flowers` is a real job. You have met every
+# idea in it, so read three of its functions with a question each.
 #
 # A step. *What would change if `clip_grad_norm_` stood in the loop?*
 
 # %%
-from course_lib.examples import train_ddp
-
 import inspect
 
-print(inspect.getsource(train_ddp.train_step))
+from course_lib.examples.train_ddp import loading, train
+
+print(inspect.getsource(train.train_step))
 
 # %% [markdown]
 # In the loop it would see sums that are not complete yet, and that differ from rank to rank. After it, all ranks see
@@ -486,7 +488,7 @@ print(inspect.getsource(train_ddp.train_step))
 # agree on the step after which they leave?*
 
 # %%
-print(inspect.getsource(train_ddp.train_epoch))
+print(inspect.getsource(train.train_epoch))
 
 # %% [markdown]
 # By an all-reduce: the largest number wins, so one rank that was told tells all. They finish that step, save and leave,
@@ -498,28 +500,32 @@ print(inspect.getsource(train_ddp.train_epoch))
 # %%
 ### BEGIN SOLUTION
 ### STUB ask("04.script")
-ask("04.script").commit("torch.manual_seed(hash((args.seed, me.rank, at)))")  # chance chooses the images
+ask("04.script").commit("save(training, epoch, done)")  # what is not saved is lost
 ### END SOLUTION
 
 # %%
-sampler = train_ddp.ResumableSampler(range(12), num_replicas=2, rank=0, seed=0)
+sampler = loading.ResumableSampler(range(12), num_replicas=2, rank=0, seed=0)
 sampler.begin(epoch=3, num_done=0)
-whole = list(sampler)
+whole = [number for epoch, number in sampler]
 sampler.begin(epoch=3, num_done=3)
+rest = [number for epoch, number in sampler]
 print("this rank's images of the epoch:", whole)
-print("after half of it, resumed:      ", list(sampler))
-reveal("04.script", whole, list(sampler))
+print("after half of it, resumed:      ", rest)
+reveal("04.script", whole, rest)
 
 # %% [markdown]
 # Resuming. *Who decides whether there is a checkpoint, and why not each rank for itself?*
 
 # %%
-print(inspect.getsource(train_ddp.resume))
+print(inspect.getsource(train.resume))
 
 # %% [markdown]
-# Rank 0: on several machines the others may not see its disk. Whoever resumes asks first whether the file belongs to
-# this run. And what was saved is the bare model (`model.module`), so that the names in the file carry no prefix and
-# load into any model.
+# Rank 0 (look into `RunFolder.load`): on several machines the others may not see its disk. Whoever resumes asks first
+# whether the file belongs to this run. And what was saved is the bare model (`model.module`), so that the names in the
+# file carry no prefix and load into any model.
+#
+# The sampler tells each image's epoch along with its number. How an image is cut and mirrored is drawn from the seed and
+# these two, so it looks the same on any rank, in any of the loader's workers, and after any resume.
 #
 # <!-- word: local rank | also: `LOCAL_RANK` -->
 # The rest you can read in the file. You will meet one more number there: the **local rank** is the number of a process
@@ -537,7 +543,7 @@ import subprocess
 import sys
 
 meet = ["--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
-job = ["-m", "course_lib.examples.train_ddp", "--device=cpu", "--epochs=2", "--every=22", "--lr=0.03"]
+job = ["-m", "course_lib.examples.train_ddp", "--device=cpu", "--epochs=2", "--log-every=45"]
 command = [sys.executable, "-m", "torch.distributed.run", *meet, *job]
 settings = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 PIPE = subprocess.PIPE
@@ -555,7 +561,7 @@ print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{outp
 # One log for two ranks: only rank 0 speaks. On *two machines* you would run the same line on both, with `--nnodes=2`
 # and `--rdzv-endpoint=first-machine:29500`.
 #
-# With `--max-restarts 3` for `torchrun` and `--checkpoint run.pt` for the script, the job survives a rank that dies in
+# With `--max-restarts 3` for `torchrun` and `--out runs/1` for the program, the job survives a rank that dies in
 # the middle of an epoch: the agents start all ranks anew, they load the file, and what is lost are the steps since it
 # was written.
 #

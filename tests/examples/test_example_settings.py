@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from PIL import Image
 from torch.utils.data import TensorDataset
 
-from course_lib.cluster import Rank
-from course_lib.examples import set_up as setting_up
-from course_lib.examples.settings import Images, learning_rate, load_images, parse_arguments
-from course_lib.examples.train_ddp import make_loaders
+from course_lib.examples.train_ddp import start
+from course_lib.examples.train_ddp.images import Images
+from course_lib.examples.train_ddp.loading import make_loaders
+from course_lib.examples.train_ddp.settings import SettingsError, learning_rate, parse_arguments
+from course_lib.examples.train_ddp.start import Rank
+from course_lib.examples.train_ddp.train import make_model, train
 
 
 def test_the_learning_rate_rises_in_a_line_and_falls_in_a_cosine():
@@ -20,23 +21,43 @@ def test_the_learning_rate_rises_in_a_line_and_falls_in_a_cosine():
     assert rates[9] == rates[10] == pytest.approx(0.2)  # 0.1, for a batch twice as large
     assert rates[60] == pytest.approx(0.1)
     assert 0.0 < rates[-1] < 1e-4
-    assert learning_rate(parse_arguments(["--warmup", "0"]), 0, 1) == 0.1
+    assert learning_rate(parse_arguments(["--warmup", "0", "--lr", "0.1"]), 0, 1) == 0.1
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--epochs 0", "epochs=0 does not work"),
-        ("--workers -1", "The nearest that works is 0"),
-        ("--lr-batch-size 0", "lr_batch_size=0 does not work"),
-        ("--lr 0", "lr=0.0 does not work: it is a number above 0"),
-        ("--clip-norm nan", "clip_norm=nan does not work"),
-        ("--checkpoint nowhere/run.pt", "There is no folder nowhere for --checkpoint"),
+        ("--epochs 0", "--epochs: 0 does not work; the nearest that does is 1"),
+        ("--epochs many", "--epochs: 'many' is no whole number; the least is 1"),
+        ("--workers -1", "--workers: -1 does not work; the nearest that does is 0"),
+        ("--workers 100000", "--workers: 100000 processes for each of 1 ranks are too many for"),
+        ("--lr-batch-size 0", "--lr-batch-size: 0 does not work; the nearest that does is 1"),
+        ("--lr 0", "--lr: '0' does not work: it is a number above 0"),
+        ("--lr fast", "--lr: 'fast' does not work: it is a number above 0"),
+        ("--clip-norm nan", "--clip-norm: 'nan' does not work"),
+        ("--weight-decay nan", "--weight-decay: 'nan' does not work: it is a number from 0 on"),
+        ("--weight-decay -5", "--weight-decay: '-5' does not work: it is a number from 0 on"),
+        ("--weight-decay inf", "--weight-decay: 'inf' does not work"),
+        ("--width 0", "--width: 0 does not work; the nearest that does is 1"),
+        ("--layers 19", "--layers: 19 is none of 18, 34, 50, 101, 152; the nearest is 18"),
+        ("--image-size -3", "--image-size: -3 does not work; the nearest that does is 8"),
+        ("--log-every 0", "--log-every: 0 does not work; the nearest that does is 1"),
+        ("--augment much", "choose from"),
     ],
 )
-def test_settings_that_cannot_work(words, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_settings_that_cannot_work(words, sentence, capsys):
+    with pytest.raises(SystemExit) as ended:
         parse_arguments(words.split())
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_the_most_workers_are_accepted(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert parse_arguments(["--workers", "4"]).workers == 4
+    with pytest.raises(SystemExit):
+        parse_arguments(["--workers", "5"])
 
 
 @pytest.mark.parametrize(
@@ -53,34 +74,34 @@ def test_settings_that_cannot_work(words, sentence):
 )
 def test_batches_that_cannot_be_shared(words, sentence):
     numbers = TensorDataset(torch.arange(44))
-    images = Images(numbers, numbers, 44, 44, num_classes=10, channels=1, size=8)
-    with pytest.raises(ValueError, match=sentence):
-        make_loaders(Rank(0, 4, torch.device("cpu"), "gloo"), parse_arguments(words.split()), images)
+    images = Images(numbers, numbers, 44, 44, num_classes=10, size=8)
+    with pytest.raises(SettingsError, match=sentence):
+        make_loaders(Rank(0, 4, torch.device("cpu")), parse_arguments(words.split()), images)
 
 
-def test_image_folders(tmp_path):
-    for name in ("train/cat/1.png", "train/dog/1.png", "val/cat/1.png"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        Image.new("RGB", (9, 7), "red").save(tmp_path / name)
+ALONE = Rank(0, 1, torch.device("cpu"))
+
+
+def test_a_warmup_as_long_as_the_run():
     with pytest.raises(
-        ValueError, match=r"train and val need the same class folders.*one of the two has dog"
+        SettingsError, match=r"--warmup 100000 takes all of the run's 45 steps.* that works is 44\."
     ):
-        load_images(str(tmp_path), 8)
-    (tmp_path / "val/cat").rename(tmp_path / "val/dog")
-    (tmp_path / "train/cat").rename(tmp_path / "elsewhere")
-    images = load_images(str(tmp_path), 8)
-    assert images[2:] == (1, 1, 1, 3, 8)
-    assert images.train[0][0].shape == (3, 8, 8)
-    with pytest.raises(ValueError, match="There is no folder"):
-        load_images(str(tmp_path / "train"), 8)
-    assert load_images("digits", 224)[2:] == (1438, 359, 10, 1, 8)
+        train(ALONE, parse_arguments(["--warmup", "100000", "--epochs", "1"]))
+
+
+def test_sync_batch_norm_without_gpus():
+    numbers = TensorDataset(torch.arange(44))
+    with pytest.raises(SettingsError, match="--sync-bn needs GPUs"):
+        make_model(
+            ALONE, parse_arguments(["--sync-bn"]), Images(numbers, numbers, 44, 44, num_classes=10, size=8)
+        )
 
 
 def test_more_processes_than_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match=r"GPUs on this machine: 1, processes: 2.*--device cpu"):
-        setting_up.set_up("auto")
+    with pytest.raises(SettingsError, match=r"GPUs on this machine: 1, processes: 2.*--device cpu"):
+        start.set_up("auto")
 
 
 @pytest.mark.parametrize(
@@ -89,5 +110,5 @@ def test_more_processes_than_gpus(monkeypatch):
 def test_restarts_that_may_fail_are_announced(monkeypatch, capsys, restarts, shared, said):
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", restarts)
     monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", shared)
-    setting_up._advise_on_restarts()
+    start._advise_on_restarts()
     assert ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in capsys.readouterr().out) == said

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -10,23 +12,24 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset
 
-from course_lib.cluster import Rank
-from course_lib.examples.settings import Images, learning_rate, parse_arguments
-from course_lib.examples.train_ddp import (
-    ResumableSampler,
+from course_lib.examples.train_ddp.images import Images
+from course_lib.examples.train_ddp.keeping import RunFolder
+from course_lib.examples.train_ddp.loading import ResumableSampler, make_loaders
+from course_lib.examples.train_ddp.settings import learning_rate, parse_arguments
+from course_lib.examples.train_ddp.start import Rank
+from course_lib.examples.train_ddp.train import (
     Training,
     evaluate,
-    make_loaders,
     make_model,
     resume,
     save,
+    train,
     train_epoch,
 )
 from course_lib.meter import metered
 from course_lib.models import SmallCNN
-from course_lib.parallel.data.checkpoint import save_checkpoint
 
 pytestmark = [
     pytest.mark.xdist_group("example_train_ddp"),
@@ -36,24 +39,39 @@ pytestmark = [
 NO_SIGNAL = SimpleNamespace(number=0)
 
 
+class ByItem(Dataset):
+    """A data set that is asked for by (epoch, number), as training images are, or by number."""
+
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self.tensors = tensors
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+    def __getitem__(self, item):
+        number = item if isinstance(item, int) else item[1]
+        return tuple(tensor[number] for tensor in self.tensors)
+
+
 def some_images(num_train: int = 44, num_val: int = 7, dtype: torch.dtype = torch.float32) -> Images:
-    """Random images (N, 1, 8, 8) of ten classes."""
+    """Random images (N, 3, 8, 8) of ten classes."""
     chance = torch.Generator().manual_seed(7)
 
-    def part(num: int) -> TensorDataset:
-        pixels = torch.randn(num, 1, 8, 8, generator=chance, dtype=dtype)
-        return TensorDataset(pixels, torch.randint(10, (num,), generator=chance))
+    def part(num: int) -> ByItem:
+        pixels = torch.randn(num, 3, 8, 8, generator=chance, dtype=dtype)
+        return ByItem(pixels, torch.randint(10, (num,), generator=chance))
 
-    return Images(part(num_train), part(num_val), num_train, num_val, num_classes=10, channels=1, size=8)
+    return Images(part(num_train), part(num_val), num_train, num_val, num_classes=10, size=8)
 
 
 def training_of(me: Rank, words: str, images: Images, model: nn.Module | None = None):
-    """A ``Training`` on this rank as the script makes it, or with another model; and the loader to judge by."""
+    """A ``Training`` on this rank as the program makes it, or with another model; and the loader to judge by."""
     args = parse_arguments(words.split())
     sampler, loader, val_loader = make_loaders(me, args, images)
     ddp = DistributedDataParallel(model) if model is not None else make_model(me, args, images)
     optimizer = torch.optim.SGD(ddp.parameters(), args.lr, momentum=0.9, weight_decay=args.weight_decay)
-    return Training(args, loader, sampler, ddp, optimizer, images.num_train // args.batch_size), val_loader
+    num_steps = images.num_train // args.batch_size
+    return Training(args, RunFolder(me, args.out), sampler, loader, ddp, optimizer, num_steps), val_loader
 
 
 # -- arithmetic -------------------------------------------------------------------------------------------------
@@ -61,7 +79,7 @@ def training_of(me: Rank, words: str, images: Images, model: nn.Module | None = 
 
 def small_cnn() -> nn.Module:
     torch.manual_seed(3)
-    return SmallCNN(width=4, batch_norm=False).double()
+    return SmallCNN(channels=3, width=4, batch_norm=False).double()
 
 
 def weights_after_an_epoch(me: Rank, words: str) -> dict[str, torch.Tensor]:
@@ -110,28 +128,38 @@ def test_bfloat16_computes_and_keeps_weights_in_float32(cluster2):
     def types(me):
         training, _ = training_of(me, "--batch-size 8 --width 2 --bf16", some_images())
         seen = []
-        training.model.module.head[-1].register_forward_hook(lambda *call: seen.append(call[-1].dtype))
+        training.model.module.fc.register_forward_hook(lambda *call: seen.append(call[-1].dtype))
         train_epoch(me, training, NO_SIGNAL, 0, 0)  # type: ignore[arg-type]
         return seen[0], {p.dtype for p in training.model.parameters()}
 
     assert list(cluster2.run(types)) == [(torch.bfloat16, {torch.float32})] * 2
 
 
-def test_about_half_of_the_training_images_are_mirrored(cluster2):
-    def as_seen(me):
-        training, _ = training_of(me, "--batch-size 88 --width 2 --mirror", some_images(88))
-        training.model.module.stem.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs[0]))
-        seen: list[torch.Tensor] = []
+def test_channels_last_lays_images_and_weights_out_and_changes_no_value(cluster2):
+    def weights(me, words):
+        training, _ = training_of(me, f"--batch-size 8 --width 2 {words}", some_images(8))
+        seen = []
+        training.model.module.conv1.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
         train_epoch(me, training, NO_SIGNAL, 0, 0)  # type: ignore[arg-type]
-        return torch.stack(seen)
+        model = training.model.module
+        tensors = (seen[0], model.layer1[0].conv1.weight)
+        return model.state_dict(), [t.is_contiguous(memory_format=torch.channels_last) for t in tensors]
 
-    pixels = some_images(88).train.tensors[0]  # type: ignore[attr-defined]
-    seen = torch.cat(list(cluster2.run(as_seen)))  # (88, 1, 8, 8)
-    as_they_are, mirrored = (
-        sum(any(torch.equal(x, y) for y in ys) for x in seen) for ys in (pixels, pixels.flip(-1))
-    )
-    assert as_they_are + mirrored == 88
-    assert 25 < mirrored < 63
+    plain, laid_out = (cluster2.run(weights, words)[0] for words in ("", "--channels-last"))
+    assert laid_out[1] == [True, True]
+    assert plain[1] == [False, False]
+    for name, tensor in plain[0].items():
+        torch.testing.assert_close(laid_out[0][name], tensor, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_gradients_are_views_of_their_bucket(cluster2):
+    def shares_memory(me):
+        training, _ = training_of(me, "--batch-size 8 --width 2", some_images())
+        training.model(torch.randn(2, 3, 8, 8)).sum().backward()
+        storages = {p.grad.untyped_storage().data_ptr() for p in training.model.parameters()}
+        return len(storages) < len(list(training.model.parameters()))
+
+    assert list(cluster2.run(shares_memory)) == [True, True]
 
 
 # -- who sees which image -----------------------------------------------------------------------------------------
@@ -142,13 +170,13 @@ def test_about_half_of_the_training_images_are_mirrored(cluster2):
 def test_a_step_sees_the_same_images_on_any_number_of_ranks_also_after_a_resume(
     world_size, accumulate, first_step
 ):
-    numbers = TensorDataset(torch.arange(44))
+    numbers = ByItem(torch.arange(44))
     args = parse_arguments(["--batch-size", "8", "--accumulate", str(accumulate), "--seed", "5"])
-    images = Images(numbers, numbers, 44, 44, num_classes=10, channels=1, size=8)
+    images = Images(numbers, numbers, 44, 44, num_classes=10, size=8)
     steps: list[list[int]] = [[] for _ in range(first_step, 5)]
     judged = []
     for rank in range(world_size):
-        me = Rank(rank, world_size, torch.device("cpu"), "gloo")
+        me = Rank(rank, world_size, torch.device("cpu"))
         sampler, loader, val_loader = make_loaders(me, args, images)
         assert isinstance(sampler, ResumableSampler)
         sampler.begin(2, num_done=first_step * 8 // world_size)
@@ -169,11 +197,11 @@ def test_accuracy_counts_each_image_once_and_uses_the_averages_of_rank_0(cluster
     def judge(me, num_val):
         training, val_loader = training_of(me, "--batch-size 4 --width 2", some_images(num_val=num_val))
         if me.rank == 1:  # as after a step, only more so
-            training.model.module.stem[1].running_mean.add_(5.0)
+            training.model.module.bn1.running_mean.add_(5.0)
         return evaluate(me, training, val_loader), training.model.module
 
     (first, model), (second, other) = cluster2.run(judge, num_val)
-    assert torch.equal(model.stem[1].running_mean, other.stem[1].running_mean)
+    assert torch.equal(model.bn1.running_mean, other.bn1.running_mean)
     pixels, labels = some_images(num_val=num_val).val.tensors  # type: ignore[attr-defined]
     with torch.no_grad():
         guesses = model.eval()(pixels).argmax(dim=1)
@@ -195,7 +223,7 @@ class SignalInThirdStep:
         return 15 if self.me.rank == 1 and self.reads >= 3 else 0
 
 
-STOPPED = "--batch-size 8 --width 2 --mirror --warmup 2 --epochs 1 --checkpoint"
+STOPPED = "--batch-size 8 --width 2 --warmup 2 --epochs 1 --out"
 
 
 def stop_in_third_step(me, path):
@@ -214,39 +242,56 @@ def go_on(me, path):
 def test_all_ranks_stop_after_the_step_in_which_one_heard_a_signal_and_go_on_as_if_nothing_was(
     cluster2, cluster4, tmp_path
 ):
-    cluster2.run(go_on, tmp_path / "uninterrupted.pt")
-    assert list(cluster2.run(stop_in_third_step, tmp_path / "run.pt")) == [15, 15]
-    on_four = cluster4.run(go_on, _copy(tmp_path / "run.pt", tmp_path / "four.pt"))
+    whole = [weights for *_, weights in cluster2.run(go_on, tmp_path / "uninterrupted")]
+    assert list(cluster2.run(stop_in_third_step, tmp_path / "run")) == [15, 15]
+    shutil.copytree(tmp_path / "run", tmp_path / "four")
+    on_four = cluster4.run(go_on, tmp_path / "four")
     assert [position for position, *_ in on_four] == [(0, 3)] * 4
-    on_two = cluster2.run(go_on, tmp_path / "run.pt")
-    for (position, loaded, weights), (_, loaded_on_four, _) in zip(on_two, on_four, strict=False):
+    on_two = cluster2.run(go_on, tmp_path / "run")
+    for (position, loaded, weights), (_, loaded_on_four, _), expected in zip(
+        on_two, on_four, whole, strict=False
+    ):
         assert position == (0, 3)
         for name in loaded:
             assert torch.equal(loaded[name], loaded_on_four[name]), name
+            assert torch.equal(weights[name], expected[name]), name
         assert any(not torch.equal(loaded[name], weights[name]) for name in loaded)
-    resumed, whole = (torch.load(tmp_path / name)["model"] for name in ("run.pt", "uninterrupted.pt"))
-    for name, tensor in whole.items():
-        assert torch.equal(resumed[name], tensor), name
 
 
-def _copy(source, target):
-    target.write_bytes(source.read_bytes())
-    return target
-
-
-def test_rank_1_need_not_see_the_file(cluster2, tmp_path):
+def test_rank_1_need_not_see_the_folder(cluster2, tmp_path):
     """As on machines without a common disk; and what rank 1 alone sees does not count."""
 
     def save_and_resume(me, path):
-        training, _ = training_of(me, f"--batch-size 4 --width 2 --checkpoint {path}", some_images())
-        save(me, training, 1, 2)
+        training, _ = training_of(me, f"--batch-size 4 --width 2 --out {path}", some_images())
+        save(training, 1, 2)
         positions = []
         for blind in (1, 0):
-            training.args.checkpoint = path.with_name("not-here.pt") if me.rank == blind else path
+            training.folder.folder = path / "not-here" if me.rank == blind else path
             positions.append(resume(me, training))
         return positions
 
-    assert list(cluster2.run(save_and_resume, tmp_path / "run.pt")) == [[(1, 2), (0, 0)]] * 2
+    assert list(cluster2.run(save_and_resume, tmp_path / "run")) == [[(1, 2), (0, 0)]] * 2
+
+
+def test_a_whole_run_keeps_the_last_and_the_best_and_its_numbers(cluster2, tmp_path):
+    words = f"--batch-size 288 --width 1 --epochs 2 --warmup 2 --log-every 2 --image-size 8 --out {tmp_path}"
+
+    def run(me):
+        return train(me, parse_arguments(words.split()))
+
+    run_of_both = cluster2.run(run)
+    assert list(run_of_both) == [0, 0]
+    last, best = (torch.load(tmp_path / name) for name in ("last.pt", "best.pt"))
+    notes = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    accuracies = [note["accuracy"] for note in notes if "accuracy" in note]
+    assert len(accuracies) == 2
+    assert last["best_accuracy"] == best["best_accuracy"] == max(accuracies)
+    assert best["epoch"] == 1 + accuracies.index(max(accuracies))
+    assert (last["epoch"], last["step"]) == (2, 0)
+    assert [note["step"] for note in notes if "step" in note] == [2, 4, 5, 2, 4, 5]
+    again = cluster2.run(run)  # all is done: it says where it stands, and trains no more
+    assert "Resumed from" in again.text[0]
+    assert "loss" not in again.text[0]
 
 
 # -- sentences ----------------------------------------------------------------------------------------------------
@@ -261,40 +306,40 @@ def failing_resume(me, words):
 
 
 def test_checkpoints_of_other_runs(cluster2, tmp_path):
-    path = tmp_path / "run.pt"
+    path = tmp_path / "last.pt"
 
     def write(me):
-        save(me, training_of(me, f"--batch-size 8 --width 2 --checkpoint {path}", some_images())[0], 1, 2)
+        save(training_of(me, f"--batch-size 8 --width 2 --out {tmp_path}", some_images())[0], 1, 2)
 
     cluster2.run(write)
     for words, sentence in {
         "--batch-size 8 --width 2": "resumed",
-        "--batch-size 8 --width 4": "run.pt has --width 2, this run 4. Give another --checkpoint.",
+        "--batch-size 8 --width 4": "last.pt has --width 2, this run 4. Give another --out; --weights ",
         "--batch-size 4 --width 2": "has --batch-size 8, this run 4",
         "--batch-size 8 --width 2 --layers 34": "has --layers 18, this run 34",
         "--batch-size 8 --width 2 --seed 1": "has --seed 0, this run 1",
-        "--batch-size 8 --width 2 --epochs 1": "run.pt is in epoch 2, beyond the last: give more --epochs",
+        "--batch-size 8 --width 2 --epochs 90": "last.pt has --epochs 5, this run 90",
     }.items():
-        for answer in cluster2.run(failing_resume, f"{words} --checkpoint {path}"):
+        for answer in cluster2.run(failing_resume, f"{words} --out {tmp_path}"):
             assert sentence in answer
-    save_checkpoint(path, {"model": {}})
-    (answer, _) = cluster2.run(failing_resume, f"--batch-size 8 --checkpoint {path}")
-    assert "run.pt is a checkpoint of something else" in answer
+    torch.save({"model": {}}, path)
+    (answer, _) = cluster2.run(failing_resume, f"--batch-size 8 --out {tmp_path}")
+    assert "last.pt is a checkpoint of something else" in answer
     path.write_bytes(b"half a checkpoint")
-    for answer in cluster2.run(failing_resume, f"--batch-size 8 --checkpoint {path}"):
-        assert "run.pt is no checkpoint, or was cut off" in answer
+    for answer in cluster2.run(failing_resume, f"--batch-size 8 --out {tmp_path}"):
+        assert "last.pt is no checkpoint, or was cut off" in answer
 
 
 def test_a_loss_that_is_no_number_ends_the_run_and_is_not_saved(cluster2, tmp_path):
-    def train(me, path):
+    def train_on_nan(me, path):
         images = some_images()
         images.train.tensors[0].fill_(math.nan)  # type: ignore[attr-defined]
-        training, _ = training_of(me, f"--batch-size 8 --width 2 --every 1 --checkpoint {path}", images)
+        training, _ = training_of(me, f"--batch-size 8 --width 2 --save-every 1 --out {path}", images)
         try:
             train_epoch(me, training, NO_SIGNAL, 0, 0)  # type: ignore[arg-type]
         except FloatingPointError as error:
             return str(error)
 
-    for answer in cluster2.run(train, tmp_path / "run.pt"):
-        assert answer == "epoch 1/3  step 1/5: the loss is nan. Try a smaller --lr or --clip-norm."
-    assert not (tmp_path / "run.pt").exists()
+    for answer in cluster2.run(train_on_nan, tmp_path):
+        assert answer == "epoch 1/5  step 1/5: the loss is nan. Try a smaller --lr or --clip-norm."
+    assert not (tmp_path / "last.pt").exists()

@@ -108,7 +108,7 @@ def no_bare_figures(lesson: Lesson) -> list[str]:
 
 
 def imports_are_public(lesson: Lesson) -> list[str]:
-    """A lesson imports from ``course_lib``, the top level of its parts, and the rooms of ``parallel``."""
+    """A lesson imports from ``course_lib``, the top of its parts, and the rooms of ``parallel`` and ``examples``."""
     found = []
     for cell in _code_cells(lesson):
         for node in ast.walk(parse(cell)):
@@ -116,7 +116,7 @@ def imports_are_public(lesson: Lesson) -> list[str]:
             modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for module in modules:
                 parts = module.split(".")
-                public = parts[: 3 if parts[1:2] == ["parallel"] else 2]
+                public = parts[: 3 if parts[1:2] in (["parallel"], ["examples"]) else 2]
                 if parts[0] == "course_lib" and parts != public:
                     place = lesson.at(cell, getattr(node, "lineno", 1))
                     found.append(f"{place}: {module} is too deep; use {'.'.join(public)}")

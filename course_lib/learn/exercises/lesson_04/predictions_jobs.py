@@ -66,9 +66,9 @@ def _unused(place: str) -> Told:
 
 _LINES = (
     "training.sampler.begin(epoch, num_done=...)",
-    "torch.manual_seed(hash((args.seed, me.rank, at)))",
+    "lr = learning_rate(args, epoch * num_steps + step, args.epochs * num_steps)",
     "stopped_by = largest_of_all(stop.number)",
-    "saved = save(me, training, epoch, step + 1)",
+    "save(training, epoch, done)",
 )
 
 
@@ -81,15 +81,13 @@ def _script(whole: Sequence[int], resumed: Sequence[int]) -> Told:
         because="It tells the sampler what this rank has had already. Without it, the sampler deals from the start "
         "again, and the epoch ends after the steps that were left.",
         misreadings={
-            _LINES[
-                1
-            ]: "That seeds dropout and mirrored images. The order of images has a generator of its own.",
+            _LINES[1]: "Without it the rate stays where it is. Which images come does not depend on it.",
             _LINES[
                 2
             ]: "Without it ranks leave in different steps, and some wait for ever for those that have left.",
             _LINES[
                 3
-            ]: "Without it there is no file to resume from, and the epoch begins anew: each image once.",
+            ]: "Without it the file is that of the last epoch's end, and this epoch begins anew: each image once.",
         },
     )
 

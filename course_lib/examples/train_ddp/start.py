@@ -1,20 +1,30 @@
-"""What a training script does before it trains: join the other processes, take a device, listen to signals."""
+"""What a training program does before it trains: join the other processes, take a device, listen to signals."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
-from tqdm import tqdm
 
-from course_lib.cluster import Rank
+from .settings import SettingsError
 
-__all__ = ["StopSignal", "largest_of_all", "leave_signals_to_the_rank", "say", "set_up"]
+__all__ = ["Rank", "StopSignal", "by_rank_0", "largest_of_all", "leave_signals_to_the_rank", "say", "set_up"]
+
+T = TypeVar("T")
+
+
+class Rank(NamedTuple):
+    """Who this process is among the processes of the job."""
+
+    rank: int
+    world_size: int
+    device: torch.device
 
 
 def set_up(device_type: str) -> Rank:
@@ -23,23 +33,23 @@ def set_up(device_type: str) -> Rank:
     local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     num_gpus = torch.cuda.device_count()
     if device_type == "cpu" or (device_type == "auto" and num_gpus == 0):
-        device, backend = torch.device("cpu"), "gloo"
+        device = torch.device("cpu")
     elif local_world_size <= num_gpus:
-        device, backend = torch.device("cuda", local_rank), "nccl"
+        device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)  # before anything else, or each process takes memory on GPU 0 too
     else:
-        raise ValueError(
+        raise SettingsError(
             f"GPUs on this machine: {num_gpus}, processes: {local_world_size}; each needs a GPU of its own. "
             "Start no more than there are GPUs (--nproc-per-node), or train on the CPU with --device cpu."
         )
     options: dict[str, Any] = {"device_id": device} if device.type == "cuda" else {}
     if not dist.is_torchelastic_launched():  # one process, a group of one; its store opens no port
         options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    # Two ways at once on a GPU: gradients go from GPU to GPU, small numbers on the CPU by gloo.
-    dist.init_process_group("cpu:gloo,cuda:nccl" if backend == "nccl" else "gloo", **options)
+    # Two ways at once on a GPU: gradients go from GPU to GPU by NCCL, small numbers on the CPU by gloo.
+    dist.init_process_group("gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl", **options)
     if dist.get_rank() == 0:
         _advise_on_restarts()
-    return Rank(dist.get_rank(), dist.get_world_size(), device, backend, local_rank)
+    return Rank(dist.get_rank(), dist.get_world_size(), device)
 
 
 def _advise_on_restarts() -> None:
@@ -64,6 +74,30 @@ def largest_of_all(number: int) -> int:
     return int(largest)
 
 
+def by_rank_0(me: Rank, action: Callable[[], T]) -> T:
+    """Rank 0 acts; every rank gets what came of it, or raises an error of the same kind with the same words.
+
+    Errors other than these come back as a ``RuntimeError``: whatever it is, the others must not wait for ever.
+    """
+    outcome: list[Any] = [
+        None,
+        None,
+        False,
+    ]  # the result, the words of an error, and whether a setting is to blame
+    failure: Exception | None = None
+    if me.rank == 0:
+        try:
+            outcome[0] = action()
+        except Exception as error:
+            failure = error
+            outcome[1:] = [str(error) or type(error).__name__, isinstance(error, SettingsError)]
+    dist.broadcast_object_list(outcome, src=0)
+    result, words, is_setting = outcome
+    if words is not None:
+        raise (SettingsError if is_setting else RuntimeError)(words) from failure
+    return result
+
+
 class StopSignal:
     """Notes SIGTERM and SIGINT (Ctrl-C) down, so that the step in hand can be finished."""
 
@@ -86,7 +120,6 @@ def leave_signals_to_the_rank(worker: int) -> None:
 
 
 def say(me: Rank, text: str) -> None:
-    """Print a line, on one rank only, and above the progress bar."""
+    """Print a line, on one rank only."""
     if me.rank == 0:
-        tqdm.write(text)
-        sys.stdout.flush()
+        print(text, flush=True)
