@@ -1,0 +1,242 @@
+"""Sharded data parallelism, ZeRO stage 3: every rank keeps 1/n of everything, and borrows the rest while it is needed.
+
+The model is divided into *units*: usually a block of layers each, and one for what remains. A unit's weights are whole
+only while it computes (``unit.py``). Hooks tell when that is: before and after a module's forward; before its backward,
+when the gradient of its output is there. What the ranks keep between steps are rows of every parameter, of its gradient
+and, since the optimizer sees nothing else, of its optimizer state.
+
+``prefetch`` starts the all-gather of the units that come next while one computes; so at most ``1 + prefetch`` units are
+whole at a time, besides those around them.
+
+In production use ``torch.distributed.fsdp.fully_shard``, which this follows and with which its tests compare it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd.graph import register_multi_grad_hook
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from course_lib.checks import at_least
+from course_lib.cluster import Rank
+from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.data.distributed_data_parallel import broadcast_parameters
+from course_lib.parallel.sharded.division import Units, divide
+from course_lib.parallel.sharded.order import Order
+from course_lib.parallel.sharded.reduction import Reduction
+from course_lib.parallel.sharded.unit import Unit, Use
+
+__all__ = ["FullySharded"]
+
+
+class FullySharded(nn.Module):
+    """Wraps a model so that each rank keeps its rows of every parameter; forward and backward are those of the model.
+
+    ``units``: modules, or lists of modules, whose parameters are whole together; the wrapper adds one for the rest.
+    Without it every member of the model's outermost ``nn.ModuleList`` or ``nn.Sequential`` is a unit. Make the optimizer
+    *after* wrapping: ``parameters()`` are the shards, and so are their ``grad``, which hold means over ranks.
+
+    ``compute_dtype``: weights travel and compute in it (inputs are cast too), while shards stay what they are;
+    ``reduce_dtype``: gradients travel in it. ``reshard_after_forward=False`` keeps weights whole from forward to backward:
+    one all-gather less, and the memory of all of them. ``group``: the ranks that share; ``replicas``: those that keep the
+    same rows as this one, over which gradients are averaged too (hybrid sharding). ``find_unused_parameters`` allows
+    backwards that miss parameters, at the price of a small all-reduce.
+
+    ``ValueError``: nothing to train, a parameter in two units, dtypes that differ within a unit. ``RuntimeError``: a
+    backward that misses a parameter, a weight changed while it is whole, a model that was moved after wrapping.
+    Checkpointing needs ``use_reentrant=False``.
+    """
+
+    def __init__(
+        self,
+        me: Rank,
+        module: nn.Module,
+        units: Units | None = None,
+        *,
+        compute_dtype: torch.dtype | None = None,
+        reduce_dtype: torch.dtype | None = None,
+        reshard_after_forward: bool = True,
+        prefetch: int = 1,
+        group: dist.ProcessGroup | None = None,
+        replicas: dist.ProcessGroup | None = None,
+        find_unused_parameters: bool = False,
+    ) -> None:
+        super().__init__()
+        at_least(0, prefetch=prefetch)
+        self.me, self.compute_dtype = me, compute_dtype
+        self.reshard_after_forward, self.prefetch = reshard_after_forward, prefetch
+        members = Members.of(me, group)
+        if not any(p.is_meta for p in module.parameters()):
+            broadcast_parameters(me, module)
+        self.units = divide(members, module, units, dtype=compute_dtype, reduce_dtype=reduce_dtype)
+        self.module = module
+        self._reduction = Reduction(
+            members, Members.of(me, replicas) if replicas else None, self.units, find_unused_parameters
+        )
+        self._forward_order, self._backward_order = Order(), Order()
+        self._backward: int | None = None  # autograd's number of the backward that is under way
+        self._borrowed: list[Use] = []  # what this backward has made whole
+        self._synchronise = True  # False within no_sync
+        for unit in self.units:
+            self._watch(unit)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_recomputing():
+            return self.module(*args, **kwargs)
+        self._end_failed_backward()
+        self._forward_order.begin()
+        try:
+            return self.module(*args, **kwargs)
+        finally:
+            self._let_go()
+
+    def _is_recomputing(self) -> bool:
+        return self._backward is not None and self._backward == torch._C._current_graph_task_id()
+
+    def _end_failed_backward(self) -> None:
+        """A backward that raised has not called ``_finish``."""
+        if self._backward is not None:
+            self._backward = None
+            for use in self._borrowed:
+                self._give_back(use)
+            self._borrowed.clear()
+            self._reduction.begin()
+
+    def _let_go(self) -> None:
+        """After forward, also after one that raised: units that are on their way, or whole, and not needed."""
+        for unit in self.units:
+            unit.drop()
+            if unit.use is not None:
+                unit.use.empty()
+                unit.put()
+                unit.use, unit.num_begun = None, 0
+
+    # -- forward ------------------------------------------------------------------------------------------------
+
+    def _watch(self, unit: Unit) -> None:
+        """Have the unit's modules call before and after their forward."""
+
+        def before(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+            self._before_forward(unit)
+            return self._cast(args), self._cast(kwargs)
+
+        def after(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+            self._after_forward(unit, (args, kwargs), output)
+
+        for module in unit.modules:
+            module.register_forward_pre_hook(before, with_kwargs=True)
+            module.register_forward_hook(after, with_kwargs=True)
+
+    def _cast(self, value: Any) -> Any:
+        if self.compute_dtype is None:
+            return value
+        return tree_map_only(Tensor, lambda t: t.to(self.compute_dtype) if t.is_floating_point() else t, value)
+
+    def _before_forward(self, unit: Unit) -> None:
+        if self._is_recomputing():  # the whole weights of the forward that is repeated
+            self._borrow(unit.last_use())
+            return
+        unit.num_begun += 1
+        if unit.use is not None:
+            return  # another module of the unit has come before
+        unit.check_shards()
+        unit.start()
+        for following in self._forward_order.after(unit, self.prefetch):
+            following.start()
+        unit.use = Use(unit, self._on_gradients)
+        unit.put(unit.gathered(unit.use))
+
+    def _after_forward(self, unit: Unit, inputs: Any, output: Any) -> None:
+        use = unit.use
+        if self._is_recomputing() or use is None:
+            return
+        if torch.is_grad_enabled():
+            self._listen(use, inputs, output)
+        if unit.num_begun < len(unit.modules):
+            return  # other modules of the unit are still to come
+        use.check_unchanged()
+        unit.put()
+        if self.reshard_after_forward or not torch.is_grad_enabled():
+            use.empty()
+        unit.use, unit.num_begun = None, 0
+
+    def _listen(self, use: Use, inputs: Any, output: Any) -> None:
+        """Be called when the unit's backward begins, and, where it has no gradients of its own, when it is over."""
+        for tensor in tree_leaves(output):
+            if isinstance(tensor, Tensor) and tensor.requires_grad:
+                tensor.register_hook(lambda _gradient: self._borrow(use))
+        if use.unit.is_frozen:
+            sources = [t for t in tree_leaves(inputs) if isinstance(t, Tensor) and t.requires_grad]
+            if sources:
+                register_multi_grad_hook(sources, lambda _gradients: self._give_back(use))
+
+    # -- backward -----------------------------------------------------------------------------------------------
+
+    def _borrow(self, use: Use) -> None:
+        """Make a unit's weights whole again: the gradient of its output is there."""
+        if self._backward is None:
+            self._backward = torch._C._current_graph_task_id()
+            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
+            self._backward_order.begin()
+            self._reduction.begin()
+        if use.is_borrowed:
+            return
+        use.is_borrowed = True
+        self._borrowed.append(use)
+        if not use.is_whole:
+            use.unit.start()
+        for following in self._backward_order.after(use.unit, self.prefetch):
+            if not following.is_whole:
+                following.start()
+        use.fill()
+        use.unit.put(use.wholes)  # for a forward that is recomputed within the unit
+
+    def _give_back(self, use: Use) -> None:
+        use.empty()
+        use.is_borrowed = False
+        use.unit.put()
+
+    def _on_gradients(self, use: Use, gradients: tuple[Tensor | None, ...]) -> None:
+        """Called in backward, when the gradients of all of a unit's whole weights are complete."""
+        self._give_back(use)
+        if self._synchronise:
+            self._reduction.start(use.unit, gradients)
+        else:
+            use.unit.hold_back(gradients)
+
+    def _finish(self) -> None:
+        """Called at the end of backward: wait for the gradients, and let go of what is still whole."""
+        self._backward = None
+        for use in self._borrowed:
+            if use.is_borrowed:
+                self._give_back(use)
+        self._borrowed.clear()
+        for unit in self.units:
+            unit.drop()
+        if not self._synchronise:
+            return
+        for unit in self.units:
+            if unit.held_back:  # of an earlier backward, and this one did not use the unit
+                self._reduction.start(unit, [None] * len(unit.parameters))
+        self._reduction.finish()
+
+    def finish_gradient_synchronization(self) -> None:
+        """Nothing is left to wait for when ``backward()`` returns; here for those who are used to call it."""
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of backwards within stay on this rank, *whole*, and travel with the next backward outside.
+
+        Half of the messages, and the memory of all gradients: what accumulation costs here.
+        """
+        before, self._synchronise = self._synchronise, False
+        try:
+            yield
+        finally:
+            self._synchronise = before
