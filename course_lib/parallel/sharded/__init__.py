@@ -1,7 +1,10 @@
 """Lesson 05, sharded data parallelism: parameters, gradients and optimizer states, cut among data-parallel ranks.
 
-Read ``rows.py`` (what a rank keeps of a tensor), ``unit.py`` (gather, use, let go, reduce), ``fully_sharded.py`` (when),
-and then ``division.py``, ``reduction.py``, ``order.py``. Production code uses ``torch.distributed.fsdp.fully_shard``.
+Read ``rows.py`` (what a rank keeps of a tensor); then ZeRO stages 1 and 2: ``optimizer.py``,
+``optimizer_buckets.py``, ``gradient_sharding.py``; then stage 3: ``unit.py`` (gather, use, let go, reduce),
+``fully_sharded.py`` (when), ``division.py``, ``reduction.py``, ``order.py``. Beside them: ``clipping.py``,
+``whole_weights.py`` (whole parameters for a moment), ``whole_matrices.py`` (Muon), ``checkpoint.py``. Production code
+uses ``torch.distributed.fsdp.fully_shard``.
 """
 
 from __future__ import annotations
@@ -12,6 +15,15 @@ _HOME_OF = {
     "FullySharded": "fully_sharded",
     "Packing": "rows",
     "Rows": "rows",
+    "ShardedOptimizer": "optimizer",
+    "WholeMatrixOptimizer": "whole_matrices",
+    "clip_gradients": "clipping",
+    "clip_shards": "clipping",
+    "deal_out": "whole_matrices",
+    "fill_from_meta": "whole_weights",
+    "full_state_dict": "whole_weights",
+    "load_full_state_dict": "whole_weights",
+    "whole": "whole_weights",
 }
 
 __all__ = sorted(_HOME_OF)

@@ -18,8 +18,8 @@ Units = Sequence[nn.Module | Sequence[nn.Module]]
 def divide(members: Members, model: nn.Module, units: Units | None, **options: Any) -> list[Unit]:
     """Cut every parameter of ``model`` into shards, and return its units; the first is what no other unit has.
 
-    A parameter belongs to the innermost unit around it. ``ValueError`` where a unit is no part of the model or is named
-    twice, where a parameter belongs to two units, and where there is nothing to train.
+    A parameter belongs to the innermost unit around it. ``ValueError`` where a unit is no part of the model or is
+    named twice, where a parameter belongs to two units, and where there is nothing to train.
     """
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("no parameter of this model requires a gradient: there is nothing to train")
@@ -38,7 +38,8 @@ def divide(members: Members, model: nn.Module, units: Units | None, **options: A
         holder_names = [f"{names[module]}.{attribute}".lstrip(".") for module, attribute in holders]
         if len(owners) > 1:
             raise ValueError(
-                f"{' and '.join(holder_names)} are one tied parameter in {len(owners)} units, which would each gather it and "
+                f"{' and '.join(holder_names)} are one tied parameter in {len(owners)} units, which would each "
+                "gather it and "
                 "never agree. Put the modules that share it into one unit: "
                 f"units=[[{', '.join('model.' + names[module] for module, _ in holders)}], ...]."
             )
@@ -51,7 +52,8 @@ def divide(members: Members, model: nn.Module, units: Units | None, **options: A
 
 
 def default_units(model: nn.Module) -> list[nn.Module]:
-    """The members of the model's outermost lists of modules: the blocks of a transformer, the layers of a Sequential."""
+    """The members of the model's outermost lists of modules: the blocks of a transformer, the layers of a
+    Sequential."""
     if isinstance(model, nn.ModuleList | nn.Sequential):
         return list(model)
     return [unit for child in model.children() for unit in default_units(child)]
@@ -64,7 +66,8 @@ def _groups(model: nn.Module, units: Units) -> list[list[nn.Module]]:
     for module in (module for group in groups for module in group):
         if not isinstance(module, nn.Module) or module not in inside:
             raise ValueError(
-                f"units has a {type(module).__name__} that is no part of the model; a unit is a module of it, or a list of "
+                f"units has a {type(module).__name__} that is no part of the model; a unit is a module of it, "
+                "or a list of "
                 "them, such as list(model.blocks)"
             )
         if module in seen:

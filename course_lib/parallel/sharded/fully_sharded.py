@@ -1,12 +1,13 @@
-"""Sharded data parallelism, ZeRO stage 3: every rank keeps 1/n of everything, and borrows the rest while it is needed.
+"""Sharded data parallelism, ZeRO stage 3: every rank keeps 1/n of everything, and borrows the rest while it is
+needed.
 
-The model is divided into *units*: usually a block of layers each, and one for what remains. A unit's weights are whole
-only while it computes (``unit.py``). Hooks tell when that is: before and after a module's forward; before its backward,
-when the gradient of its output is there. What the ranks keep between steps are rows of every parameter, of its gradient
-and, since the optimizer sees nothing else, of its optimizer state.
+The model is divided into *units*: usually a block of layers each, and one for what remains. A unit's weights are
+whole only while it computes (``unit.py``). Hooks tell when that is: before and after a module's forward; before its
+backward, when the gradient of its output is there. What the ranks keep between steps are rows of every parameter, of
+its gradient and, since the optimizer sees nothing else, of its optimizer state.
 
-``prefetch`` starts the all-gather of the units that come next while one computes; so at most ``1 + prefetch`` units are
-whole at a time, besides those around them.
+``prefetch`` starts the all-gather of the units that come next while one computes; so at most ``1 + prefetch`` units
+are whole at a time, besides those around them.
 
 In production use ``torch.distributed.fsdp.fully_shard``, which this follows and with which its tests compare it.
 """
@@ -39,14 +40,15 @@ class FullySharded(nn.Module):
     """Wraps a model so that each rank keeps its rows of every parameter; forward and backward are those of the model.
 
     ``units``: modules, or lists of modules, whose parameters are whole together; the wrapper adds one for the rest.
-    Without it every member of the model's outermost ``nn.ModuleList`` or ``nn.Sequential`` is a unit. Make the optimizer
-    *after* wrapping: ``parameters()`` are the shards, and so are their ``grad``, which hold means over ranks.
+    Without it every member of the model's outermost ``nn.ModuleList`` or ``nn.Sequential`` is a unit. Make the
+    optimizer *after* wrapping: ``parameters()`` are the shards, and so are their ``grad``, which hold means over
+    ranks.
 
     ``compute_dtype``: weights travel and compute in it (inputs are cast too), while shards stay what they are;
-    ``reduce_dtype``: gradients travel in it. ``reshard_after_forward=False`` keeps weights whole from forward to backward:
-    one all-gather less, and the memory of all of them. ``group``: the ranks that share; ``replicas``: those that keep the
-    same rows as this one, over which gradients are averaged too (hybrid sharding). ``find_unused_parameters`` allows
-    backwards that miss parameters, at the price of a small all-reduce.
+    ``reduce_dtype``: gradients travel in it. ``reshard_after_forward=False`` keeps weights whole from forward to
+    backward: one all-gather less, and the memory of all of them. ``group``: the ranks that share; ``replicas``: those
+    that keep the same rows as this one, over which gradients are averaged too (hybrid sharding).
+    ``find_unused_parameters`` allows backwards that miss parameters, at the price of a small all-reduce.
 
     ``ValueError``: nothing to train, a parameter in two units, dtypes that differ within a unit. ``RuntimeError``: a
     backward that misses a parameter, a weight changed while it is whole, a model that was moved after wrapping.
@@ -69,15 +71,14 @@ class FullySharded(nn.Module):
     ) -> None:
         super().__init__()
         at_least(0, prefetch=prefetch)
-        self.me, self.compute_dtype = me, compute_dtype
+        self.me, self.members, self.compute_dtype = me, Members.of(me, group), compute_dtype
         self.reshard_after_forward, self.prefetch = reshard_after_forward, prefetch
-        members = Members.of(me, group)
         if not any(p.is_meta for p in module.parameters()):
             broadcast_parameters(me, module)
-        self.units = divide(members, module, units, dtype=compute_dtype, reduce_dtype=reduce_dtype)
+        self.units = divide(self.members, module, units, dtype=compute_dtype, reduce_dtype=reduce_dtype)
         self.module = module
         self._reduction = Reduction(
-            members, Members.of(me, replicas) if replicas else None, self.units, find_unused_parameters
+            self.members, Members.of(me, replicas) if replicas else None, self.units, find_unused_parameters
         )
         self._forward_order, self._backward_order = Order(), Order()
         self._backward: int | None = None  # autograd's number of the backward that is under way
@@ -136,7 +137,9 @@ class FullySharded(nn.Module):
     def _cast(self, value: Any) -> Any:
         if self.compute_dtype is None:
             return value
-        return tree_map_only(Tensor, lambda t: t.to(self.compute_dtype) if t.is_floating_point() else t, value)
+        return tree_map_only(
+            Tensor, lambda t: t.to(self.compute_dtype) if t.is_floating_point() else t, value
+        )
 
     def _before_forward(self, unit: Unit) -> None:
         if self._is_recomputing():  # the whole weights of the forward that is repeated
@@ -228,6 +231,12 @@ class FullySharded(nn.Module):
 
     def finish_gradient_synchronization(self) -> None:
         """Nothing is left to wait for when ``backward()`` returns; here for those who are used to call it."""
+
+    def full_state_dict(self) -> dict[str, Any]:
+        """What ``state_dict()`` of the plain model would be, on every rank."""
+        from course_lib.parallel.sharded.whole_weights import full_state_dict
+
+        return full_state_dict(self)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

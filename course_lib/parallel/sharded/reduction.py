@@ -59,7 +59,8 @@ class Reduction:
             self._averaging.append((unit, start_all_reduce(self.replicas, flat)))
 
     def finish(self) -> None:
-        """Wait for all. ``RuntimeError`` where a parameter has got no gradient on this rank, and that is not allowed."""
+        """Wait for all. ``RuntimeError`` where a parameter has got no gradient on this rank, and that is not
+        allowed."""
         while self._scattering:
             self._land()
         for unit, finish in self._averaging:

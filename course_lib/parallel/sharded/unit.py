@@ -1,12 +1,13 @@
-"""A unit: some parameters that are made whole together, used, and let go. All-gather before use, reduce-scatter after.
+"""A unit: some parameters that are made whole together, used, and let go. All-gather before use, reduce-scatter
+after.
 
 Forward: one all-gather makes the weights of a unit whole, its modules compute, and the memory is given back. Autograd
 has saved the weights for backward, so it is the *storage* that is emptied, and the tensors stay. Backward: the same
-storages are filled by a second all-gather before the unit's backward begins. When the gradients of all its weights are
-there, one reduce-scatter adds them over the ranks, and each rank keeps its own rows of the sum.
+storages are filled by a second all-gather before the unit's backward begins. When the gradients of all its weights
+are there, one reduce-scatter adds them over the ranks, and each rank keeps its own rows of the sum.
 
-To autograd, ``whole = _Gather(shards)`` is one operation, and its backward is called when every gradient of the unit is
-complete, however often and wherever its weights were used. That is why tied and unused weights need no care.
+To autograd, ``whole = _Gather(shards)`` is one operation, and its backward is called when every gradient of the unit
+is complete, however often and wherever its weights were used. That is why tied and unused weights need no care.
 
 Source: Rajbhandari et al., "ZeRO" (2020), stage 3; Zhao et al., "PyTorch FSDP" (2023).
 """
@@ -32,13 +33,18 @@ OnGradients = Callable[["Use", tuple[Tensor | None, ...]], None]
 class ShardedParameter:
     """A parameter of which this rank keeps its rows. ``places`` are the modules that hold it, and under which name."""
 
-    def __init__(self, members: Members, name: str, parameter: nn.Parameter, places: list[tuple[nn.Module, str]]):
-        self.name, self.places = name, places
+    def __init__(
+        self, members: Members, name: str, parameter: nn.Parameter, places: list[tuple[nn.Module, str]]
+    ):
+        self.name, self.places = name, places  # of several names, where it is tied, the first
         self.rows = Rows(tuple(parameter.shape), members.count)
-        self.shard = nn.Parameter(
-            self.rows.cut(parameter.detach(), members.place).clone(), requires_grad=parameter.requires_grad
-        )
-        self.born_as = (self.shard.dtype, self.shard.device)
+        self.is_trained = parameter.requires_grad
+        self.become(self.rows.cut(parameter.detach(), members.place).clone())
+
+    def become(self, rows: Tensor) -> None:
+        """Keep these rows from now on."""
+        self.shard = nn.Parameter(rows, requires_grad=self.is_trained)
+        self.born_as = (rows.dtype, rows.device)
         self.put(self.shard)
 
     def put(self, tensor: Tensor) -> None:
@@ -50,7 +56,8 @@ class ShardedParameter:
 class Use:
     """One forward of a unit: its whole weights, whose storages are empty between forward and backward.
 
-    ``on_gradients`` is called in backward, with this use and the gradients of all its weights, ``None`` for unused ones.
+    ``on_gradients`` is called in backward, with this use and the gradients of all its weights, ``None`` for unused
+    ones.
     """
 
     def __init__(self, unit: Unit, on_gradients: OnGradients) -> None:
@@ -65,13 +72,16 @@ class Use:
         unit.uses = weakref.ref(self)
 
     def fill(self) -> None:
-        """Make the weights whole: wait for their all-gather, which is started now where nobody has started it before."""
+        """Make the weights whole: wait for their all-gather, which is started now where nobody has started it
+        before."""
         if self.is_whole:
             return
         flat = self.unit.arrived()
         for whole in self.wholes:
             whole.untyped_storage().resize_(whole.numel() * whole.element_size())
-        self.unit.packing.unpack_whole(flat, [whole.data for whole in self.wholes])  # .data: no change to autograd
+        self.unit.packing.unpack_whole(
+            flat, [whole.data for whole in self.wholes]
+        )  # .data: no change to autograd
         self.is_whole = True
 
     def empty(self) -> None:
@@ -86,7 +96,8 @@ class Use:
         for whole, parameter in zip(self.wholes, self.unit.parameters, strict=True):
             if whole._version:
                 raise RuntimeError(
-                    f"{parameter.name} was changed while it was whole, in the forward of {self.unit.name}; each rank keeps "
+                    f"{parameter.name} was changed while it was whole, in the forward of {self.unit.name}; each "
+                    "rank keeps "
                     "its own rows, so the change would be lost. Change it between steps, within `with whole(model):`."
                 )
 
@@ -112,7 +123,8 @@ class Unit:
         dtypes = {p.shard.dtype for p in parameters}
         if len(dtypes) > 1:
             raise ValueError(
-                f"the parameters of unit {name!r} are {', '.join(sorted(map(str, dtypes)))}: what travels in one message "
+                f"the parameters of unit {name!r} are {', '.join(sorted(map(str, dtypes)))}: what travels in "
+                "one message "
                 f"has one dtype. The nearest that works is model.to({max(dtypes, key=lambda d: d.itemsize)})."
             )
         self.dtype = dtype or dtypes.pop()
@@ -161,6 +173,15 @@ class Unit:
         flat, self._coming = self._coming(), None
         return flat.view(self.members.count, -1)
 
+    def copies(self) -> list[Tensor]:
+        """Whole weights in the parameters' own dtype, in memory of their own: to look at, or to save."""
+        dtype = self.parameters[0].shard.dtype
+        part = self.packing.pack_part([p.shard.detach() for p in self.parameters], dtype)
+        flat = start_all_gather(self.members, part, 0)().view(self.members.count, -1)
+        wholes = [torch.empty(p.rows.shape, dtype=dtype, device=flat.device) for p in self.parameters]
+        self.packing.unpack_whole(flat, wholes)
+        return wholes
+
     def drop(self) -> None:
         """Forget an all-gather that turned out not to be needed; it is waited for, since other ranks take part."""
         if self._coming is not None:
@@ -208,14 +229,18 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, use: Use, *shards: Tensor) -> tuple[Tensor, ...]:
         ctx.use = use
         ctx.set_materialize_grads(False)  # a weight that was not used has None, and not zeros
-        wholes = tuple(whole.detach() for whole in use.wholes)  # the same storages, known to autograd by this operation
+        wholes = tuple(
+            whole.detach() for whole in use.wholes
+        )  # the same storages, known to autograd by this operation
         ctx.mark_non_differentiable(*(w for w, s in zip(wholes, shards, strict=True) if not s.requires_grad))
         return wholes
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, ...]:
         ctx.use.on_gradients(ctx.use, gradients)
-        return (None,) * (len(gradients) + 1)  # the shards' gradients come later, when the messages have arrived
+        return (None,) * (
+            len(gradients) + 1
+        )  # the shards' gradients come later, when the messages have arrived
 
 
 def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:

@@ -1,0 +1,46 @@
+"""The gradient's norm over all shards, and the clip that every rank agrees on.
+
+A rank that clipped by the norm of its own rows would scale them by a factor of its own: the whole gradient would
+change its direction, and no error would tell. Squares add up, so one number a rank has to be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from course_lib.checks import above_zero
+from course_lib.parallel.collectives.members import Members
+
+if TYPE_CHECKING:
+    from course_lib.parallel.sharded.fully_sharded import FullySharded
+
+__all__ = ["clip_gradients", "clip_shards"]
+
+
+def clip_gradients(model: FullySharded, max_norm: float) -> Tensor:
+    """Scale the gradients of a sharded model so that their norm is ``max_norm`` at most, as ``clip_grad_norm_`` does.
+
+    Returns the norm before, 0-d, the same on every rank. ``ValueError`` for a ``max_norm`` that is not above 0.
+    """
+    return clip_shards(model.parameters(), max_norm, model.members)
+
+
+@torch.no_grad()
+def clip_shards(shards: Iterable[Tensor], max_norm: float, members: Members) -> Tensor:
+    """The same for any tensors of which the ``members`` hold the gradients' rows, each row on one rank."""
+    above_zero(max_norm=max_norm)
+    gradients = [shard.grad for shard in shards if shard.grad is not None]
+    if not gradients:
+        raise ValueError("there are no gradients to clip: call it between backward() and step()")
+    squares = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
+    dist.all_reduce(squares, group=members.group)
+    norm = squares.sqrt()
+    factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(factor)  # without asking whether it is 1, which would make the host wait for a GPU
+    return norm

@@ -1,0 +1,139 @@
+"""Whole parameters for a moment: to look at, to change, to save, and to fill a model that was never whole anywhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.parallel.sharded.fully_sharded import FullySharded
+from course_lib.parallel.sharded.unit import Unit
+
+__all__ = ["fill_from_meta", "full_state_dict", "load_full_state_dict", "whole"]
+
+
+@contextlib.contextmanager
+def whole(model: FullySharded, *, writable: bool = False) -> Iterator[nn.Module]:
+    """The model within, with all its parameters whole. Every rank enters; each holds *all* of the model meanwhile.
+
+    ``with whole(model) as plain: print(plain.head.weight.norm())``. With ``writable`` each rank takes its rows of
+    what the weights are at the end: do the same on every rank. Without it a changed weight is a ``RuntimeError``.
+    """
+    copies: dict[Unit, list[Tensor]] = {}
+    for unit in model.units:
+        unit.check_shards()
+        copies[unit] = unit.copies()
+        unit.put([nn.Parameter(t, requires_grad=t.is_floating_point()) for t in copies[unit]])
+    try:
+        yield model.module
+    except BaseException:
+        _put_back(model)
+        raise
+    for unit, tensors in copies.items():
+        for parameter, tensor in zip(unit.parameters, tensors, strict=True):
+            own = parameter.rows.cut(tensor, model.members.place)
+            if writable:
+                parameter.shard.data.copy_(own)
+            elif not torch.equal(own, parameter.shard.detach()):
+                _put_back(model)
+                raise RuntimeError(
+                    f"{parameter.name} was changed while it was whole, and the change would be lost: each rank "
+                    "keeps its own "
+                    "rows. To keep it, enter by whole(model, writable=True), and do the same on every rank."
+                )
+    _put_back(model)
+
+
+def _put_back(model: FullySharded) -> None:
+    for unit in model.units:
+        unit.put()
+
+
+def full_state_dict(model: FullySharded, *, device: torch.device | str | None = None) -> dict[str, Any]:
+    """What ``state_dict()`` of the plain model would be, on every rank; unit by unit, moved to ``device`` at once."""
+    state = dict(model.module.state_dict())
+    for unit in model.units:
+        for parameter, tensor in zip(unit.parameters, unit.copies(), strict=True):
+            for name in _names(model, parameter.places):
+                state[name] = tensor if device is None else tensor.to(device)
+    return state
+
+
+@torch.no_grad()
+def load_full_state_dict(model: FullySharded, state: Mapping[str, Any]) -> None:
+    """Take this rank's rows of a plain model's ``state_dict()``, and all of its buffers.
+
+    ``ValueError`` where a name is missing or unknown, or a shape is another; nothing is loaded then.
+    """
+    wanted = {name for name, _ in model.module.state_dict().items()}
+    if odd := sorted(wanted ^ set(state)):
+        which = "misses" if odd[0] in wanted else "has unknown"
+        raise ValueError(
+            f"the state {which} {odd[0]} ({len(odd)} such names); it is no state_dict() of this model"
+        )
+    rows = [(p, _names(model, p.places)) for unit in model.units for p in unit.parameters]
+    for parameter, names in rows:
+        shape = tuple(state[names[0]].shape)
+        if shape != parameter.rows.shape:
+            raise ValueError(
+                f"{names[0]} has shape {shape} in the state, and {parameter.rows.shape} in the model. Give "
+                "whole tensors, as "
+                "full_state_dict() returns them; a shard of another run is none."
+            )
+    for parameter, names in rows:
+        parameter.shard.copy_(parameter.rows.cut(state[names[0]], model.members.place))
+    own = {name for _, names in rows for name in names}
+    for name, buffer in model.module.state_dict().items():
+        if name not in own:
+            buffer.copy_(state[name])
+
+
+def _names(model: FullySharded, places: list[tuple[nn.Module, str]]) -> list[str]:
+    prefixes = {module: name for name, module in model.module.named_modules()}
+    return [f"{prefixes[module]}.{attribute}".lstrip(".") for module, attribute in places]
+
+
+def fill_from_meta(
+    model: FullySharded,
+    init: Callable[[nn.Module], None],
+    *,
+    device: torch.device | None = None,
+    seed: int = 0,
+) -> None:
+    """Give real weights to a model that was made under ``torch.device("meta")`` and wrapped: unit by unit.
+
+    Every rank makes one unit's weights whole, calls ``init(module)`` for each module that holds some of them (it
+    fills that module's own parameters and buffers, as ``reset_parameters`` does), keeps its rows, and goes on to the
+    next unit. So no rank ever holds more than a unit. Chance begins anew with every unit, from ``seed`` and the
+    unit's number, the same on all ranks: the weights depend neither on the rank nor on how many there are. Make the
+    optimizer afterwards.
+    """
+    device = model.me.device if device is None else device
+    for module in model.module.modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None and buffer.is_meta:
+                module._buffers[name] = torch.empty_like(buffer, device=device)
+    devices = [device] if device.type == "cuda" else []
+    for number, unit in enumerate(model.units):
+        wholes = [
+            nn.Parameter(
+                torch.empty(p.rows.shape, dtype=p.shard.dtype, device=device),
+                requires_grad=p.shard.requires_grad,
+            )
+            for p in unit.parameters
+        ]
+        unit.put(wholes)
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(hash((seed, number)))
+            for holder in dict.fromkeys(module for p in unit.parameters for module, _ in p.places):
+                init(holder)
+        for parameter, filled in zip(unit.parameters, wholes, strict=True):
+            parameter.become(parameter.rows.cut(filled.detach(), model.members.place).clone())
+        unit.put()
+    holders = {module for unit in model.units for p in unit.parameters for module, _ in p.places}
+    for module in model.module.modules():
+        if module not in holders and module._buffers:  # buffers without parameters beside them
+            init(module)
