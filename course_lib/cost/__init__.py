@@ -30,6 +30,8 @@ from course_lib.cost.scaling import (
     break_even_bandwidth_bytes_per_s,
     scaling_curve,
 )
+from course_lib.cost.sharded import sharded_sent_bytes, sharded_state, sharded_step_s, shared_numel
+from course_lib.cost.sharded_step import ShardedMoment, UnitSizes, sharded_moments
 from course_lib.cost.step import Bucket, StepTime, ddp_buckets, ddp_step
 from course_lib.cost.step_memory import transformer_memory
 from course_lib.cost.tensor_parallel import (
@@ -71,9 +73,11 @@ __all__ = [
     "Round",
     "Saved",
     "ScalingPoint",
+    "ShardedMoment",
     "SplitCollective",
     "StateBytes",
     "StepTime",
+    "UnitSizes",
     "activation_bytes",
     "algorithms_of",
     "block_collectives",
@@ -99,6 +103,11 @@ __all__ = [
     "published_activation_bytes",
     "rounds_of",
     "scaling_curve",
+    "sharded_moments",
+    "sharded_sent_bytes",
+    "sharded_state",
+    "sharded_step_s",
+    "shared_numel",
     "simulate",
     "six_n_flops",
     "split_transformer_collectives",

@@ -8,6 +8,7 @@ not a matter of sampling.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from course_lib.meter.balance import LABELS, Entry, sort_entries
 
-__all__ = ["Record", "Snapshot", "StorageBook", "Watch", "storages_of"]
+__all__ = ["Record", "Snapshot", "StorageBook", "Watch", "resizes_seen_by", "storages_of"]
 
 _PRIORITY = {label: index for index, label in enumerate(LABELS)}
 _BY_ROW, _BY_COLUMN = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
@@ -118,6 +119,9 @@ class StorageBook:
             self._peak = None  # drawn up when the next storage dies, or when somebody asks
         return record
 
+    def knows(self, storage: torch.UntypedStorage) -> bool:
+        return storage._cdata in self.live
+
     def claim(self, label: str, name: str, value: Any) -> None:
         """Say what the storages under ``value`` are for; the earlier of ``LABELS`` wins, then the first."""
         for storage in storages_of(value):
@@ -210,3 +214,24 @@ class Watch(TorchDispatchMode):
         for storage in storages_of(result):
             self._book.see(storage, name, foreign=False, recomputed=recomputed)
         return result
+
+
+@contextlib.contextmanager
+def resizes_seen_by(book: StorageBook) -> Iterator[None]:
+    """Enter a storage anew when its size changes: sharded training empties and fills those of its weights.
+
+    ``UntypedStorage.resize_`` is no operation of PyTorch's, so ``Watch`` does not see it.
+    """
+    plain = torch.UntypedStorage.resize_
+
+    def resize_(storage: torch.UntypedStorage, size_bytes: int) -> Any:
+        result = plain(storage, size_bytes)
+        if book.knows(storage):
+            book.see(storage, "resized", foreign=False)
+        return result
+
+    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        torch.UntypedStorage.resize_ = plain  # type: ignore[method-assign]

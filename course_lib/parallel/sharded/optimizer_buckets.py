@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.checks import at_least
-from course_lib.parallel.collectives.dim_collectives import start_all_gather, start_reduce_scatter
+from course_lib.parallel.collectives.dim_collectives import start_all_gather
+from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded.rows import Packing, Rows
 
@@ -43,7 +44,7 @@ class OptimizerBucket:
         (K,)."""
         like = self.parameters[0]
         flat = self.packing.pack_whole(gradients, like, like.dtype)  # (n, K)
-        finish = start_reduce_scatter(self.members, flat.flatten(), 0)
+        finish = start_lean_reduce_scatter(self.members, flat)
         return lambda: finish().div_(self.members.count)
 
     def accumulate(self, flat: Tensor) -> None:

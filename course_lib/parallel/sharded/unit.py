@@ -21,7 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.parallel.collectives.dim_collectives import start_all_gather, start_reduce_scatter
+from course_lib.parallel.collectives.dim_collectives import start_all_gather
+from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded.rows import Packing, Rows
 
@@ -135,7 +136,8 @@ class Unit:
         self.use: Use | None = None  # of the forward that is under way
         self.num_begun = 0  # of its modules' forwards in this use
         self.uses: weakref.ref[Use] | None = None  # the last one, as long as autograd knows it
-        self._coming: Callable[[], Tensor] | None = None
+        self._coming: Callable[[], Tensor] | None = None  # an all-gather under way
+        self._going: Tensor | None = None  # what it sends, which may not go before it is done
 
     @property
     def is_whole(self) -> bool:
@@ -164,13 +166,13 @@ class Unit:
         """Start the all-gather of the whole weights, unless it is under way."""
         if self._coming is None:
             part = self.packing.pack_part([p.shard.detach() for p in self.parameters], self.dtype)  # (K,)
-            self._coming = start_all_gather(self.members, part, 0)
+            self._coming, self._going = start_all_gather(self.members, part, 0), part
 
     def arrived(self) -> Tensor:
         """(n, K): what all ranks keep."""
         self.start()
         assert self._coming is not None
-        flat, self._coming = self._coming(), None
+        flat, self._coming, self._going = self._coming(), None, None
         return flat.view(self.members.count, -1)
 
     def copies(self) -> list[Tensor]:
@@ -186,7 +188,7 @@ class Unit:
         """Forget an all-gather that turned out not to be needed; it is waited for, since other ranks take part."""
         if self._coming is not None:
             self._coming()
-            self._coming = None
+            self._coming = self._going = None
 
     def gathered(self, use: Use) -> Sequence[Tensor]:
         """The whole weights as autograd knows them: computed from the shards."""
@@ -211,7 +213,7 @@ class Unit:
             self.hold_back(gradients)
             gradients, self.held_back = self.held_back, []
         flat = self.packing.pack_whole(gradients, self.parameters[0].shard, self.reduce_dtype)  # (n, K)
-        return start_reduce_scatter(self.members, flat.flatten(), 0)
+        return start_lean_reduce_scatter(self.members, flat)
 
     def accumulate(self, flat: Tensor) -> None:
         """Add this rank's rows of the mean gradients, (K,), to the shards' gradients."""

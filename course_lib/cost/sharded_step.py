@@ -1,0 +1,141 @@
+"""The memory of a rank over the course of one ZeRO-3 step: unit by unit, what is whole, what travels, what is kept.
+
+It follows ``course_lib.parallel.sharded``, message by message. Activations are left out: they are as in any other
+step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from course_lib.checked import checked
+from course_lib.checks import at_least
+from course_lib.cost.memory import DTYPE_BYTES, OPTIMIZERS
+
+__all__ = ["ShardedMoment", "UnitSizes", "sharded_moments"]
+
+
+@checked
+@dataclass(frozen=True)
+class UnitSizes:
+    """A unit: how many numbers it has whole, and how many of them a rank keeps that has all its rows."""
+
+    whole_numel: int
+    part_numel: int
+
+    def __post_init__(self) -> None:
+        at_least(0, whole_numel=self.whole_numel, part_numel=self.part_numel)
+
+
+@dataclass(frozen=True)
+class ShardedMoment:
+    """What a rank holds at a moment, in bytes. ``messages`` are buffers of collectives under way, or just done
+    with."""
+
+    what: str
+    kept: int  # its rows of weights and optimizer states
+    gradients: int = 0  # its rows of them
+    whole: int = 0  # weights of units that compute
+    whole_gradients: int = 0
+    messages: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.kept + self.gradients + self.whole + self.whole_gradients + self.messages
+
+
+@checked
+def sharded_moments(
+    units: Sequence[UnitSizes],
+    *,
+    num_ranks: int,
+    optimizer: str = "adamw",
+    dtype: str = "float32",
+    compute_dtype: str | None = None,
+    reduce_dtype: str | None = None,
+    reshard_after_forward: bool = True,
+    prefetch: int = 1,
+) -> list[ShardedMoment]:
+    """The moments of a step of units that are used one after the other, forward and backward; the largest is the
+    peak."""
+    at_least(1, num_ranks=num_ranks, num_units=len(units))
+    at_least(0, prefetch=prefetch)
+    kept_bytes, whole_bytes = DTYPE_BYTES[dtype], DTYPE_BYTES[compute_dtype or dtype]
+    copies, _ = OPTIMIZERS[optimizer]
+    kept = sum(unit.part_numel for unit in units) * kept_bytes * (1 + copies)
+    step = _Step(
+        list(units), num_ranks, kept_bytes, whole_bytes, DTYPE_BYTES[reduce_dtype or compute_dtype or dtype]
+    )
+    step.now = ShardedMoment("before the step", kept)
+    step.moments.append(step.now)
+    places = list(range(len(units)))
+    for at, unit in enumerate(places):
+        step.gather(unit, places[at + 1 : at + 1 + prefetch])
+        step.mark(f"forward of unit {unit}", whole=0 if not reshard_after_forward else -step.whole_of(unit))
+    for at, unit in enumerate(reversed(places)):
+        following = places[::-1][at + 1 : at + 1 + prefetch]
+        step.gather(unit, following if reshard_after_forward else [], is_whole=not reshard_after_forward)
+        step.reduce(unit)
+    step.land()
+    step.mark("after backward")
+    return step.moments
+
+
+@dataclass
+class _Step:
+    units: list[UnitSizes]
+    num_ranks: int
+    kept_bytes: int
+    whole_bytes: int
+    reduce_bytes: int
+    now: ShardedMoment = field(init=False)
+    moments: list[ShardedMoment] = field(default_factory=list)
+    started: set[int] = field(default_factory=set)
+    under_way: int | None = None  # the unit whose gradients travel
+
+    def whole_of(self, unit: int) -> int:
+        return self.units[unit].whole_numel * self.whole_bytes
+
+    def mark(self, what: str, **more: int) -> None:
+        """A moment; what ``more`` says is added to it, or taken off, afterwards."""
+        self.moments.append(replace(self.now, what=what))
+        self.add(**more)
+
+    def add(self, **more: int) -> None:
+        self.now = replace(self.now, **{name: getattr(self.now, name) + size for name, size in more.items()})
+
+    def gather(self, unit: int, following: Sequence[int], *, is_whole: bool = False) -> None:
+        """All-gathers start for a unit and for those that follow; the unit's is waited for, and its weights laid
+        out."""
+        if is_whole:
+            return
+        for one in [unit, *following]:
+            if one not in self.started:
+                self.started.add(one)
+                self.add(messages=(self.num_ranks + 1) * self.units[one].part_numel * self.whole_bytes)
+        self.add(whole=self.whole_of(unit))
+        self.mark(f"unit {unit} is laid out")
+        self.started.discard(unit)
+        self.add(messages=-(self.num_ranks + 1) * self.units[unit].part_numel * self.whole_bytes)
+
+    def reduce(self, unit: int) -> None:
+        """A unit's backward: whole gradients; its weights are let go; the reduce-scatter before it is waited for."""
+        self.add(whole_gradients=self.whole_of(unit))
+        self.mark(f"backward of unit {unit}", whole=-self.whole_of(unit))
+        self.land()
+        self.add(messages=self.travelling(unit))
+        self.under_way = unit
+        self.mark(f"gradients of unit {unit} are packed", whole_gradients=-self.whole_of(unit))
+
+    def travelling(self, unit: int) -> int:
+        """Of gradients under way: the buffer that goes, and, by all-to-all on gloo, the one that comes."""
+        return 2 * self.num_ranks * self.units[unit].part_numel * self.reduce_bytes
+
+    def land(self) -> None:
+        """The rows of the gradients under way have come."""
+        if self.under_way is not None:
+            numel = self.units[self.under_way].part_numel
+            self.add(gradients=numel * self.kept_bytes)
+            self.mark("gradients have come", messages=-self.travelling(self.under_way))
+            self.under_way = None

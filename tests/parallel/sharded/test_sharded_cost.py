@@ -1,0 +1,138 @@
+"""What sharding costs: bytes exactly by the formula, memory within two per cent of it, at its peak and in between."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import sharded_cases
+import torch
+from torch import nn
+
+from course_lib.cost import UnitSizes, sharded_moments, sharded_sent_bytes, shared_numel
+from course_lib.meter import MemoryLedger, metered
+from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
+
+pytestmark = [
+    pytest.mark.xdist_group("sharded"),
+    pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
+]
+
+BATCHES = {"odd": sharded_cases.odd, "transformer": sharded_cases.transformer}
+
+
+def one_step(me, make, wrapping):
+    model = FullySharded(me, make(), **wrapping)
+    x, y = (sharded_cases.own(me, t) for t in sharded_cases.batch_for(make, me.world_size))
+    torch.distributed.barrier()
+    sharded_cases.loss_of(model, x, y).backward()
+
+
+def one_step_of_stage(me, make, stage):
+    model = make()
+    opt = ShardedOptimizer(me, model.parameters(), torch.optim.AdamW, stage=stage, lr=0.01)
+    x, y = (sharded_cases.own(me, t) for t in sharded_cases.batch_for(make, me.world_size))
+    sharded_cases.loss_of(model, x, y).backward()
+    opt.step()
+
+
+def sent(run, rank: int) -> int:
+    names = ("all_gather", "all_to_all")  # on gloo a lean reduce-scatter
+    return sum(
+        run.communication.of(rank, operation=name).sent_bytes(rank)
+        for name in run.communication.by_operation()
+        if name.startswith(names)
+    )
+
+
+def shapes_of(model: nn.Module, *, trained: bool = False) -> list[tuple[int, ...]]:
+    return [tuple(p.shape) for p in model.parameters() if p.requires_grad or not trained]
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 4])
+@pytest.mark.parametrize("reshard", [True, False])
+def test_stage_3_sends_three_times_or_twice_its_share(clusters, num_ranks, reshard):
+    make = sharded_cases.transformer
+    run = metered(clusters(num_ranks), one_step, make, {"reshard_after_forward": reshard})
+    expected = sharded_sent_bytes(
+        shapes_of(make()), stage=3, num_ranks=num_ranks, dtype="float64", reshard_after_forward=reshard
+    )
+    assert [sent(run, rank) for rank in range(num_ranks)] == [expected] * num_ranks
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 4])
+@pytest.mark.parametrize("stage", [1, 2])
+def test_stages_1_and_2_send_what_an_all_reduce_would(clusters, num_ranks, stage):
+    make = sharded_cases.odd
+    run = metered(clusters(num_ranks), one_step_of_stage, make, stage)
+    shapes = shapes_of(make(), trained=True)
+    expected = sharded_sent_bytes(shapes, stage=stage, num_ranks=num_ranks, dtype="float64")
+    assert [sent(run, rank) for rank in range(num_ranks)] == [expected] * num_ranks
+    numel = sum(torch.Size(shape).numel() for shape in shapes)
+    assert expected >= 2 * (num_ranks - 1) / num_ranks * numel * 8  # the rest is padding
+    if num_ranks == 2:
+        padding = 2 * shared_numel(shapes, 2) - numel
+        assert expected == (numel + padding) * 8
+
+
+def test_one_message_for_each_unit_and_direction(clusters):
+    run = metered(clusters(2), one_step, sharded_cases.transformer, {})
+    num_units = 4  # three blocks, and the rest
+    names = [call.operation for call in run.communication.calls if call.rank == 0]
+    assert sum(name.startswith("all_gather") for name in names) == 2 * num_units
+    assert sum(name.startswith("all_to_all") for name in names) == num_units
+
+
+# -- memory -------------------------------------------------------------------------------------------------------
+
+NUM_LAYERS, WIDTH = 12, 130  # 130 rows on four ranks: two of padding
+
+
+def layers() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(*[nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(NUM_LAYERS)])
+
+
+def ledgers_of_a_step(me, wrapping):
+    model = FullySharded(me, layers(), **wrapping)
+    opt = torch.optim.AdamW(model.parameters())
+    x = torch.randn(1, WIDTH)
+    for _ in range(2):  # the second knows the order of units
+        opt.zero_grad()
+        model(x).sum().backward()
+        opt.step()
+    return tuple(
+        min(bytes_) for bytes_ in zip(*(bytes_of_a_step(model, opt, x) for _ in range(4)), strict=True)
+    )
+
+
+def bytes_of_a_step(model, opt, x) -> tuple[int, int, int]:
+    """The least of several: gloo's thread may hold a buffer for a moment longer than the message takes."""
+    opt.zero_grad()
+    with MemoryLedger(model, opt, inputs=x) as ledger:
+        loss = model(x).sum()
+        between = ledger.mark("between").total_bytes
+        loss.backward()
+        time.sleep(0.01)
+        after = ledger.mark("after").total_bytes
+    return ledger.peak().total_bytes, between, after
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4])
+@pytest.mark.parametrize(
+    "wrapping",
+    [{"prefetch": 0}, {"prefetch": 1}, {"prefetch": 2}, {"prefetch": 0, "reshard_after_forward": False}],
+    ids=str,
+)
+def test_memory_is_that_of_the_formula(clusters, num_ranks, wrapping):
+    part = -(-WIDTH // num_ranks) * WIDTH
+    moments = sharded_moments([UnitSizes(WIDTH * WIDTH, part)] * NUM_LAYERS, num_ranks=num_ranks, **wrapping)
+    run = clusters(num_ranks).call(ledgers_of_a_step, (wrapping,), show=False)
+    full, has_all_rows = run[0], (WIDTH % num_ranks == 0)
+    assert has_all_rows or all(last < first for last, first in zip(run[num_ranks - 1], full, strict=True))
+    for peak, between, after in list(run)[: None if has_all_rows else -1]:  # the last one keeps fewer rows
+        assert peak == pytest.approx(max(moment.total for moment in moments), rel=0.02)
+        last_forward = [m for m in moments if m.what.startswith("forward")][-1]
+        let_go = 0 if wrapping.get("reshard_after_forward") is False else WIDTH * WIDTH * 4
+        assert between == pytest.approx(last_forward.total - let_go, rel=0.02)
+        assert after == pytest.approx(moments[-1].total, rel=0.02)
