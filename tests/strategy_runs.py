@@ -16,6 +16,7 @@ from course_lib.parallel import collectives
 from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_drift
 from course_lib.parallel.model import ModelParallel, cut, parameter_costs, split_evenly
 from course_lib.parallel.pipeline import Pipeline, RowStage, average_gradients
+from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
 from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
 from course_lib.schedules import SCHEDULES, get_schedule
 
@@ -148,6 +149,24 @@ def ddp_of_a_transformer(me: Rank) -> Any:
     return values_of(model)
 
 
+def fully_sharded(me: Rank, **options: Any) -> Any:
+    model = FullySharded(me, nn.Sequential(*layers(3)).to(me.device), **options)
+    trained(me, model)
+    return [tensor.tolist() for tensor in model.full_state_dict().values()]
+
+
+def sharded_optimizer(me: Rank, stage: int) -> Any:
+    model = nn.Sequential(*layers(3)).to(me.device)
+    optimizer = ShardedOptimizer(me, model.parameters(), torch.optim.AdamW, stage=stage, lr=0.1)
+    x, y = batch(me)
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.clip_grad_norm(0.5)
+        optimizer.step()
+    return values_of(model)
+
+
 def values_of(model: nn.Module) -> list[Any]:
     return [p.tolist() for p in model.parameters()]
 
@@ -162,6 +181,9 @@ STRATEGIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "model parallel": (model_parallel, ()),
     **{f"pipeline, {kind}": (pipeline, (kind,)) for kind in SCHEDULES},
     "pipeline, by rows": (pipeline_by_rows, ()),
+    "sharded, stage 1": (sharded_optimizer, (1,)),
+    "sharded, stage 2": (sharded_optimizer, (2,)),
+    "sharded, stage 3": (fully_sharded, ()),
     "tensor parallel": (tensor_parallel, (False,)),
     "tensor and sequence parallel": (tensor_parallel, (True,)),
 }

@@ -6,8 +6,8 @@ rank that calls it first, leaves its input alone unless ``out`` says otherwise, 
 say which collective the backward pass is.
 
 Beside them: ``recording.py`` and ``message_steps.py`` watch a collective as it runs, for the pictures of lesson 02,
-and ``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08. Production code calls
-``torch.distributed``.
+``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08, and ``lean_reduce_scatter.py`` what
+gloo lacks. Production code calls ``torch.distributed``.
 """
 
 from __future__ import annotations

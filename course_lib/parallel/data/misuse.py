@@ -99,7 +99,7 @@ def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
             return f"{which} gives sparse gradients, and buckets are dense: make it with sparse=False"
         if isinstance(part, wrappers):
             return (
-                f"{which} is a DistributedDataParallel already. Two wrappers would average the same gradients in "
+                f"{which} is a {type(part).__name__} already. Two wrappers would average the same gradients in "
                 "turns, each while the other fills them: wrap the outer model alone"
             )
     return ""

@@ -21,8 +21,6 @@ _HOME_OF = {
     "clip_shards": "clipping",
     "deal_out": "whole_matrices",
     "fill_from_meta": "whole_weights",
-    "full_state_dict": "whole_weights",
-    "load_full_state_dict": "whole_weights",
     "whole": "whole_weights",
 }
 

@@ -15,7 +15,7 @@ In production use ``torch.distributed.fsdp.fully_shard``, which this follows and
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -27,8 +27,10 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from course_lib.checks import at_least
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.data.distributed_data_parallel import broadcast_parameters
+from course_lib.parallel.data.distributed_data_parallel import DistributedDataParallel, broadcast_parameters
+from course_lib.parallel.data.misuse import check_model
 from course_lib.parallel.sharded.division import Units, divide
+from course_lib.parallel.sharded.full_state import full_state_dict, load_full_state_dict
 from course_lib.parallel.sharded.order import Order
 from course_lib.parallel.sharded.reduction import Reduction
 from course_lib.parallel.sharded.unit import Unit, Use
@@ -73,6 +75,7 @@ class FullySharded(nn.Module):
         at_least(0, prefetch=prefetch)
         self.me, self.members, self.compute_dtype = me, Members.of(me, group), compute_dtype
         self.reshard_after_forward, self.prefetch = reshard_after_forward, prefetch
+        check_model(me, module, (FullySharded, DistributedDataParallel, nn.parallel.DistributedDataParallel))
         if not any(p.is_meta for p in module.parameters()):
             broadcast_parameters(me, module)
         self.units = divide(self.members, module, units, dtype=compute_dtype, reduce_dtype=reduce_dtype)
@@ -232,11 +235,26 @@ class FullySharded(nn.Module):
     def finish_gradient_synchronization(self) -> None:
         """Nothing is left to wait for when ``backward()`` returns; here for those who are used to call it."""
 
-    def full_state_dict(self) -> dict[str, Any]:
-        """What ``state_dict()`` of the plain model would be, on every rank."""
-        from course_lib.parallel.sharded.whole_weights import full_state_dict
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Take this rank's own shards back. ``ValueError`` for those of a run on another number of ranks."""
+        for unit in self.units:
+            for parameter in unit.parameters:
+                given = state_dict.get(f"module.{parameter.name}")
+                if given is not None and given.shape != parameter.shard.shape:
+                    raise ValueError(
+                        f"the state holds {len(given)} rows of {parameter.name}, and this rank keeps "
+                        f"{len(parameter.shard)} of {parameter.rows.shape[0]}: it is a shard of another run. "
+                        "Save full_state_dict(), or by torch.distributed.checkpoint, which any number of ranks loads."
+                    )
+        return super().load_state_dict(state_dict, *args, **kwargs)
 
-        return full_state_dict(self)
+    def full_state_dict(self, device: torch.device | str | None = None) -> dict[str, Any]:
+        """What ``state_dict()`` of the plain model would be, on every rank; all ranks call it."""
+        return full_state_dict(self.module, self.units, device)
+
+    def load_full_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take this rank's rows of a plain model's ``state_dict()``. ``ValueError`` for one that does not fit."""
+        load_full_state_dict(self.module, self.units, state)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -152,7 +152,12 @@ class Unit:
     def check_shards(self) -> None:
         """``RuntimeError`` where the shards are not any more what they were when the model was wrapped."""
         for parameter in self.parameters:
-            shard = parameter.shard
+            shard, (module, attribute) = parameter.shard, parameter.places[0]
+            if module._parameters[attribute] is not shard:
+                raise RuntimeError(
+                    f"{parameter.name} is not the shard any more that this rank kept: something has replaced it, as "
+                    "model.to() does between some devices. Move and convert a model first, and shard it then."
+                )
             if (shard.dtype, shard.device) != parameter.born_as:
                 dtype, device = parameter.born_as
                 raise RuntimeError(

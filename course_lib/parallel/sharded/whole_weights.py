@@ -1,10 +1,9 @@
-"""Whole parameters for a moment: to look at, to change, to save, and to fill a model that was never whole anywhere."""
+"""Whole parameters for a moment: to look at, to change, and to fill a model that was never whole anywhere."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from course_lib.parallel.sharded.fully_sharded import FullySharded
 from course_lib.parallel.sharded.unit import Unit
 
-__all__ = ["fill_from_meta", "full_state_dict", "load_full_state_dict", "whole"]
+__all__ = ["fill_from_meta", "whole"]
 
 
 @contextlib.contextmanager
@@ -50,50 +49,6 @@ def whole(model: FullySharded, *, writable: bool = False) -> Iterator[nn.Module]
 def _put_back(model: FullySharded) -> None:
     for unit in model.units:
         unit.put()
-
-
-def full_state_dict(model: FullySharded, *, device: torch.device | str | None = None) -> dict[str, Any]:
-    """What ``state_dict()`` of the plain model would be, on every rank; unit by unit, moved to ``device`` at once."""
-    state = dict(model.module.state_dict())
-    for unit in model.units:
-        for parameter, tensor in zip(unit.parameters, unit.copies(), strict=True):
-            for name in _names(model, parameter.places):
-                state[name] = tensor if device is None else tensor.to(device)
-    return state
-
-
-@torch.no_grad()
-def load_full_state_dict(model: FullySharded, state: Mapping[str, Any]) -> None:
-    """Take this rank's rows of a plain model's ``state_dict()``, and all of its buffers.
-
-    ``ValueError`` where a name is missing or unknown, or a shape is another; nothing is loaded then.
-    """
-    wanted = {name for name, _ in model.module.state_dict().items()}
-    if odd := sorted(wanted ^ set(state)):
-        which = "misses" if odd[0] in wanted else "has unknown"
-        raise ValueError(
-            f"the state {which} {odd[0]} ({len(odd)} such names); it is no state_dict() of this model"
-        )
-    rows = [(p, _names(model, p.places)) for unit in model.units for p in unit.parameters]
-    for parameter, names in rows:
-        shape = tuple(state[names[0]].shape)
-        if shape != parameter.rows.shape:
-            raise ValueError(
-                f"{names[0]} has shape {shape} in the state, and {parameter.rows.shape} in the model. Give "
-                "whole tensors, as "
-                "full_state_dict() returns them; a shard of another run is none."
-            )
-    for parameter, names in rows:
-        parameter.shard.copy_(parameter.rows.cut(state[names[0]], model.members.place))
-    own = {name for _, names in rows for name in names}
-    for name, buffer in model.module.state_dict().items():
-        if name not in own:
-            buffer.copy_(state[name])
-
-
-def _names(model: FullySharded, places: list[tuple[nn.Module, str]]) -> list[str]:
-    prefixes = {module: name for name, module in model.module.named_modules()}
-    return [f"{prefixes[module]}.{attribute}".lstrip(".") for module, attribute in places]
 
 
 def fill_from_meta(

@@ -1,0 +1,59 @@
+"""The state of the plain model, out of shards and into them: what a file should hold, whatever the number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from course_lib.parallel.sharded.unit import Unit
+
+__all__ = ["full_state_dict", "load_full_state_dict"]
+
+
+def full_state_dict(
+    module: nn.Module, units: Sequence[Unit], device: torch.device | str | None = None
+) -> dict[str, Any]:
+    """What ``state_dict()`` of the plain model would be, on every rank; unit by unit, moved to ``device`` at once."""
+    state = dict(module.state_dict())
+    for unit in units:
+        for parameter, tensor in zip(unit.parameters, unit.copies(), strict=True):
+            for name in _names(module, parameter.places):
+                state[name] = tensor if device is None else tensor.to(device)
+    return state
+
+
+@torch.no_grad()
+def load_full_state_dict(module: nn.Module, units: Sequence[Unit], state: Mapping[str, Any]) -> None:
+    """Take this rank's rows of a plain model's ``state_dict()``, and all of its buffers.
+
+    ``ValueError`` where a name is missing or unknown, or a shape is another; nothing is loaded then.
+    """
+    wanted = {name for name, _ in module.state_dict().items()}
+    if odd := sorted(wanted ^ set(state)):
+        which = "misses" if odd[0] in wanted else "has unknown"
+        raise ValueError(
+            f"the state {which} {odd[0]} ({len(odd)} such names); it is no state_dict() of this model"
+        )
+    rows = [(p, _names(module, p.places)) for unit in units for p in unit.parameters]
+    for parameter, names in rows:
+        shape = tuple(state[names[0]].shape)
+        if shape != parameter.rows.shape:
+            raise ValueError(
+                f"{names[0]} has shape {shape} in the state, and {parameter.rows.shape} in the model. Give "
+                "whole tensors, as "
+                "full_state_dict() returns them; a shard of another run is none."
+            )
+    for parameter, names in rows:
+        parameter.shard.copy_(parameter.rows.cut(state[names[0]], units[0].members.place))
+    own = {name for _, names in rows for name in names}
+    for name, buffer in module.state_dict().items():
+        if name not in own:
+            buffer.copy_(state[name])
+
+
+def _names(model: nn.Module, places: list[tuple[nn.Module, str]]) -> list[str]:
+    prefixes = {part: name for name, part in model.named_modules()}
+    return [f"{prefixes[part]}.{attribute}".lstrip(".") for part, attribute in places]
