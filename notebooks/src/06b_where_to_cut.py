@@ -52,8 +52,8 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))
 # %% [markdown]
 # ## Where to cut
 #
-# ![A row of thirteen pieces, ten convolutions and three linear layers. Above each its share of the parameters, nearly
-# all in the linear layers; below its share of the memory, largest at both ends; under each gap between two pieces the
+# ![A row of thirteen pieces, ten convolutions and three linear layers. Above each its share of the parameters, most of
+# it in the linear layers; below its share of the memory, largest at both ends; under each gap between two pieces the
 # bytes that would cross it, fewer to the right](../assets/06_where.png)
 #
 # For a transformer, blocks are alike. A network for images is not: at the start its pictures are large and its
@@ -174,8 +174,8 @@ memory_bars(bars, title="The same model, cut in four places")
 # on one of 10 MB/s?** Decide before you run.
 
 
-# %% tags=["nbval-ignore-output"]
-def quickest_step_s(me, parts, num_steps=15):
+# %%
+def quickest_step_s(me, parts, num_steps=8):
     model, times_s = ModelParallel(me, parts), []
     for _ in range(num_steps):
         dist.barrier()
@@ -185,12 +185,15 @@ def quickest_step_s(me, parts, num_steps=15):
     return min(times_s)
 
 
-print("the cut by   this machine's link      10 MB/s")
-for by, ranges in cuts.items():
-    own_s = two.run(quickest_step_s, cut(vgg, ranges))[0]
+# %% tags=["nbval-ignore-output"]
+times_s = {by: {"own": [], "slow": []} for by in cuts}
+for by, ranges in list(cuts.items()) * 3:  # in turns, so that a busy moment of the machine hits no cut alone
+    times_s[by]["own"].append(two.run(quickest_step_s, cut(vgg, ranges))[0])
     with two.shaped(links=Links(Link(bandwidth_bytes_per_s=10e6))):
-        slow_s = two.run(quickest_step_s, cut(vgg, ranges))[0]
-    print(f"{by:<13}{own_s * 1e3:>16.0f} ms{slow_s * 1e3:>10.0f} ms")
+        times_s[by]["slow"].append(two.run(quickest_step_s, cut(vgg, ranges))[0])
+print("the cut by   this machine's link      10 MB/s")
+for by, its in times_s.items():
+    print(f"{by:<13}{min(its['own']) * 1e3:>16.0f} ms{min(its['slow']) * 1e3:>10.0f} ms")
 
 # %% [markdown]
 # <!-- word: naive model parallelism -->

@@ -130,7 +130,7 @@ def test_who_chose_another_cut_is_told_what_it_is_the_worst_by():
         "Of the columns, none has its largest number in the row bytes" in told.misreadings["the cut by bytes"]
     )
     assert "the cut by time" not in told.misreadings
-    assert "a large picture" in told.because
+    assert "no other cut of the four sends more" in told.because
 
 
 def test_where_no_cut_is_the_worst_by_all_others_nothing_is_said_of_convolutions():

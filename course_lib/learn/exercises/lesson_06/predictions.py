@@ -186,8 +186,9 @@ def _ways(table: Mapping[str, Mapping[str, float]]) -> Told:
             "Go through the columns and mark the largest number of each. Look at the row time."
         )
         because += (
-            "Most of the computing is in the first convolutions, where pictures are large. A cut among them halves the "
-            "time, but nearly all parameters and most of the memory lie behind it, and what crosses is a large picture."
+            "Half of the computing is in the first few convolutions, where pictures are large. A cut behind them "
+            "halves the time, but nearly all parameters and most of the memory lie beyond it, and no other cut of the "
+            "four sends more."
         )
     return Told(
         measured=_CUTS[found[0]] if len(found) == 1 else _NONE,
