@@ -199,6 +199,14 @@ LEGAL: dict[str, dict[str, Any]] = {
         "tolerance": 0.1,
     },
     "models.SmallCNN": {"num_classes": 10, "channels": 1, "width": 4},
+    "models.VGG": {
+        "convolutions": (1, 1),
+        "num_classes": 3,
+        "channels": 3,
+        "width": 4,
+        "hidden": 8,
+        "image_size": 8,
+    },
     "models.TransformerConfig": {
         "vocab_size": 16,
         "context_length": 8,
@@ -340,7 +348,8 @@ ELSEWHERE: dict[str, str] = {
          "models.Transformer", "models.TransformerBlock", "models.accuracy", "models.next_token_loss",
          "parallel.data.DataParallel", "parallel.data.assign_buckets", "parallel.data.fingerprints",
          "parallel.data.gather", "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
-         "parallel.model.OnDevices", "parallel.model.Part", "parallel.model.memory_costs", "parallel.model.time_costs",
+         "parallel.model.OnDevices", "parallel.model.Part", "parallel.model.crossing_costs",
+         "parallel.model.memory_costs", "parallel.model.time_costs",
          "parallel.tensor.join_states", "parallel.tensor.parameter_placements"], _TENSORS),
     **dict.fromkeys(
         ["meter.calibrate", "data.digits", "data.documentation_text", "data.documentation_windows", "data.image_folder",

@@ -13,6 +13,7 @@ from torch import nn
 
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.models import (
+    VGG,
     Attention,
     ResNet,
     SmallCNN,
@@ -55,6 +56,7 @@ def every_model() -> list[tuple[nn.Module, torch.Tensor]]:
     return [
         (SmallCNN(width=4), images()),
         (SmallCNN(width=4, batch_norm=False), images()),
+        (VGG((1, 2), width=4, hidden=8, num_classes=5, image_size=16), images(channels=3, size=16)),
         (ResNet.preset(18, width=4, num_classes=5), images(channels=3, size=32)),
         (ResNet.preset(152, width=4, num_classes=5, small_images=True), images(channels=3, size=16)),
         (tiny(), tokens()),

@@ -1,6 +1,6 @@
-"""Plain models that know nothing of parallelism: a small CNN, a ResNet, a small transformer.
+"""Plain models that know nothing of parallelism: a small CNN, a ResNet, a VGG, a small transformer.
 
-All three have the same outline, so that later lessons can cut any of them between layers::
+All of them have the same outline, so that later lessons can cut any of them between layers::
 
     x = model.stem(x)              # raw input -> features
     for block in model.blocks:     # an nn.ModuleList; every block keeps the kind of tensor it was given
@@ -15,8 +15,10 @@ from course_lib.models.pieces import parameter_count, pieces
 from course_lib.models.resnet import BasicBlock, Bottleneck, ResNet
 from course_lib.models.small_cnn import SmallCNN
 from course_lib.models.transformer import Attention, Mlp, Transformer, TransformerBlock, TransformerConfig
+from course_lib.models.vgg import VGG
 
 __all__ = [
+    "VGG",
     "Attention",
     "BasicBlock",
     "Bottleneck",

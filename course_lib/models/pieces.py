@@ -25,7 +25,7 @@ def pieces(model: nn.Module) -> dict[str, nn.Module]:
         raise ValueError(
             f"{type(model).__name__} cannot be listed in pieces: a model needs the modules stem, blocks "
             f"(an nn.ModuleList) and head; it has {', '.join(children) or 'none'}. "
-            "SmallCNN, ResNet and Transformer have them."
+            "SmallCNN, ResNet, VGG and Transformer have them."
         )
     row = {"stem": children["stem"]}
     row |= {f"blocks.{i}": block for i, block in enumerate(children["blocks"])}

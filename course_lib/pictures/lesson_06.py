@@ -1,6 +1,6 @@
 """The pictures of lesson 06.
 
-The shares of memory and parameters are counted on the lesson's own ResNet; the other pictures are drawings.
+Parameters, memory and the bytes that cross are counted on the lesson's own VGG; the other pictures are drawings.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.models import ResNet
-from course_lib.parallel.model import memory_costs, parameter_costs, pieces_of
-from course_lib.pictures.cut_model import LEFT, RIGHT, arrow, box
+from course_lib.models import VGG
+from course_lib.parallel.model import crossing_costs, memory_costs, parameter_costs
+from course_lib.pictures.cut_model import GREEN, LEFT, RIGHT, arrow, box
 from course_lib.pictures.sketch import GREY, INK, PALE, Drawings, drawing, word
 from course_lib.plot import OKABE_ITO
 
@@ -72,74 +72,31 @@ def there_and_back() -> Figure:
     return figure
 
 
-def rows_with_question(axes: Axes) -> None:
-    """Two rows on a time axis; only the first forward is known."""
-    for row, y in enumerate((13, 5)):
-        word(axes, 5, y + 2.5, f"rank {row}")
-        axes.plot([10, 76], [y - 0.8, y - 0.8], color="#CCCCCC", linewidth=1)
-    box(axes, 11, 13, 14, 5, "forward", colour=LEFT)
-    word(axes, 73, 1.6, "time →", size=9, color=GREY)
-
-
-def staircase_question() -> Figure:
-    """Two rows: what comes after the first forward?"""
-    figure, axes = drawing(8, 2.2)
-    rows_with_question(axes)
-    for x, y in ((48, 15.5), (44, 7.5)):
-        word(axes, x, y, "?", size=20, weight="bold")
-    return figure
-
-
-def moving() -> Figure:
-    """What costs more: the arrow, or the empty half of each row?"""
-    figure, axes = drawing(8, 2.2)
-    rows_with_question(axes)
-    box(axes, 29, 5, 14, 5, "forward", colour=RIGHT)
-    box(axes, 43, 5, 18, 5, "backward", colour=RIGHT)
-    box(axes, 26, 13, 35, 5, "", colour="white", dash="--")
-    word(axes, 43.5, 15.5, "waiting ?", weight="bold")
-    arrow(axes, (25, 13), (29, 10))
-    word(axes, 20, 11.4, "moving ?", weight="bold", size=10)
-    return figure
-
-
-def memory_question() -> Figure:
-    """The whole model's memory, and two ranks whose share is the question."""
-    figure, axes = drawing(8, 2.2)
-    box(axes, 12, 3, 12, 16, "the whole\nmodel", colour=OKABE_ITO["yellow"])
-    for x, rank in ((38, 0), (56, 1)):
-        box(axes, x, 3, 12, 9, "?", colour="white", dash="--")
-        word(axes, x + 6, 14, f"rank {rank}")
-    return figure
-
-
 def where() -> Figure:
-    """Parameters above the row of pieces, memory below: counted on the lesson's ResNet and batch."""
+    """Parameters above the row of pieces, memory below, bytes over each gap: counted on the lesson's VGG and batch."""
     torch.manual_seed(0)
-    model = ResNet((2, 2, 2, 2), width=8, bottleneck=False, num_classes=10, small_images=True)
-    parameters, memory = parameter_costs(model), memory_costs(model, torch.randn(32, 3, 32, 32))
-    figure, axes = drawing(8, 3.2)
-    for number, name in enumerate(pieces_of(model)):
-        x = 13 + 6.5 * number
-        box(axes, x, 14.5, 6, 3, name.replace("blocks.", "block "), colour=PALE)
-        above, below = 14 * parameters[number] / max(parameters), 14 * memory[number] / max(memory)
-        axes.add_patch(Rectangle((x, 17.7), 6, above * 0.8, facecolor=OKABE_ITO["blue"], edgecolor="white"))
+    model, images = (
+        VGG((2, 2, 3, 3), width=8, hidden=512, num_classes=10, image_size=32),
+        torch.randn(32, 3, 32, 32),
+    )
+    parameters, memory = parameter_costs(model), memory_costs(model, images)
+    crossing = crossing_costs(model, images)
+    names = [*(f"conv\n{i}" for i in range(1, 11)), *(f"linear\n{i}" for i in range(1, 4))]
+    figure, axes = drawing(8, 4.2)
+    for number, (name, its_parameters, its_memory) in enumerate(zip(names, parameters, memory, strict=True)):
+        x = 12.5 + 5.1 * number
+        box(axes, x, 23, 4.7, 4.5, name, colour=PALE)
+        above, below = 12 * its_parameters / max(parameters), 11 * its_memory / max(memory)
+        axes.add_patch(Rectangle((x, 27.7), 4.7, above, facecolor=OKABE_ITO["blue"], edgecolor="white"))
         axes.add_patch(
-            Rectangle((x, 14.3 - below * 0.8), 6, below * 0.8, facecolor=RIGHT, edgecolor="white", hatch="//")
+            Rectangle((x, 22.8 - below), 4.7, below, facecolor=RIGHT, edgecolor="white", hatch="//")
         )
-    word(axes, 6, 23, "share of\nparameters")
-    word(axes, 6, 8, "share of\nmemory")
-    return figure
-
-
-def fits() -> Figure:
-    """One step on one device needs more than the limit."""
-    figure, axes = drawing(8, 1.8)
-    box(axes, 16, 6, 52, 6, colour=OKABE_ITO["yellow"])
-    word(axes, 28.5, 9, "one step on one device", size=9.5)
-    axes.plot([42, 42], [3, 15.5], color=INK, linestyle="--", linewidth=1.6)
-    word(axes, 42, 16.6, "limit", size=9.5)
-    word(axes, 8, 9, "memory")
+    for number, size_bytes in enumerate(crossing):
+        x, high = 17.4 + 5.1 * number, 8 * size_bytes / max(crossing)
+        axes.add_patch(Rectangle((x - 0.8, 1.5), 1.6, high, facecolor=GREEN, edgecolor=INK, hatch="xx"))
+    word(axes, 6, 32, "share of\nparameters")
+    word(axes, 6, 17.5, "share of\nmemory")
+    word(axes, 6, 5, "bytes over\neach gap")
     return figure
 
 
@@ -162,25 +119,10 @@ def tied() -> Figure:
     return figure
 
 
-def quiz() -> Figure:
-    """Three boxes in time; what lies before and after one batch?"""
-    figure, axes = drawing(8, 1.8)
-    for number, (text, colour) in enumerate((("?", LEFT), ("one batch", RIGHT), ("?", OKABE_ITO["yellow"]))):
-        box(axes, 10 + 21 * number, 6, 18, 6, colour=colour)
-        word(axes, 19 + 21 * number, 9, text, size=14 if text == "?" else 10, weight="bold", color="black")
-    word(axes, 73, 3, "time →", size=9, color=GREY)
-    return figure
-
-
 PICTURES: Drawings = {
     "cut": cut,
     "messages": messages,
     "there_and_back": there_and_back,
-    "staircase_question": staircase_question,
-    "moving": moving,
-    "memory_question": memory_question,
     "where": where,
-    "fits": fits,
     "tied": tied,
-    "quiz": quiz,
 }

@@ -45,6 +45,15 @@ def conv_share():
     return 100 * sum(pieces[i] for i in BY_PARAMETERS[0]) / sum(pieces)
 
 
+FOUR_CUTS = {
+    "parameters": {"parameters": 0.52, "memory": 0.69, "time": 0.95, "bytes": 65536},
+    "memory": {"parameters": 0.84, "memory": 0.52, "time": 0.86, "bytes": 131072},
+    "time": {"parameters": 0.99, "memory": 0.76, "time": 0.53, "bytes": 524288},
+    "bytes": {"parameters": 0.74, "memory": 0.54, "time": 0.92, "bytes": 32768},
+}
+IN_BETWEEN = FOUR_CUTS | {"time": FOUR_CUTS["memory"]}  # a machine on which time and memory agree
+ONE_PLACE = dict.fromkeys(FOUR_CUTS, FOUR_CUTS["time"])
+
 CASES = [  # name, run, measured, model
     ("06.recv", (0,), "the sender's rank", None),
     ("06.recv", (None,), "nothing", None),
@@ -56,6 +65,9 @@ CASES = [  # name, run, measured, model
     ("06.moving", ({"moving": 0.09, "waiting for the other": 0.05},), "moving", None),
     ("06.memory", (peaks(600), CONFIG), 60, 54),
     ("06.lopsided", lopsided(0.9), 90, round(conv_share())),
+    ("06.ways", (FOUR_CUTS,), "the cut by time", None),
+    ("06.ways", (IN_BETWEEN,), "none of them, or more than one", None),
+    ("06.ways", (ONE_PLACE,), "none of them, or more than one", None),
     ("06.tied", (), "each copy of the matrix learns from its own place alone", None),
 ]
 
@@ -106,3 +118,26 @@ def test_a_run_far_from_the_model_is_said_to_be_apart(name, run):
     shown = reveal(name, *run)
     assert shown.is_apart
     assert ASKED[name].tell(*run).apart in repr(shown)
+
+
+def test_who_chose_another_cut_is_told_what_it_is_the_worst_by():
+    told = ASKED["06.ways"].tell(FOUR_CUTS)
+    assert (
+        "Of the columns, time has its largest number in the row parameters"
+        in told.misreadings["the cut by parameters"]
+    )
+    assert (
+        "Of the columns, none has its largest number in the row bytes" in told.misreadings["the cut by bytes"]
+    )
+    assert "the cut by time" not in told.misreadings
+    assert "no other cut of the four sends more" in told.because
+
+
+def test_where_no_cut_is_the_worst_by_all_others_nothing_is_said_of_convolutions():
+    told = ASKED["06.ways"].tell(IN_BETWEEN)
+    assert (
+        "parameters and bytes has its largest number in the row memory"
+        in told.misreadings["the cut by memory"]
+    )
+    assert "none of them, or more than one" not in told.misreadings
+    assert "convolutions" not in told.because

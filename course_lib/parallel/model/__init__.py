@@ -18,6 +18,7 @@ _HOME_OF = {
     "RecvFromPrevious": "passing",
     "SendToNext": "passing",
     "TiedParameters": "tied",
+    "crossing_costs": "cutting",
     "cut": "cutting",
     "memory_costs": "cutting",
     "parameter_costs": "cutting",

@@ -7,7 +7,8 @@ A part is what pipelines call a stage and others a partition; the place of a cut
     parts = cut(model, split_evenly(time_costs(model, x), 2))
 
 There are three ways to weigh a piece, and they disagree: early pieces of a network for images take time and
-activations, late ones take parameters. Weigh what runs out first on your devices.
+activations, late ones take parameters. A fourth weighs the gaps between pieces: the bytes that cross a cut there.
+Weigh what runs out first on your devices and links.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from course_lib.models import pieces
 __all__ = [
     "Part",
     "buffers_kept",
+    "crossing_costs",
     "cut",
     "memory_costs",
     "parameter_costs",
@@ -153,6 +155,27 @@ def _there_and_back(timeline: Timeline, name: str, piece: nn.Module, x: torch.Te
         if y.requires_grad:
             y.backward(torch.ones_like(y))
     return y
+
+
+def crossing_costs(model: nn.Module, x: torch.Tensor) -> list[int]:
+    """Bytes that cross a cut behind each piece but the last, one way: what that piece gives for batch ``x``.
+
+    One number for each gap between two pieces. A step sends them twice: the activation to the right, its gradient to
+    the left, unless nothing before the cut learns. Found by a forward pass without gradients; the model is left as it
+    was. Raises TypeError where a piece gives no tensor: this course sends one over each cut.
+    """
+    sizes_bytes = []
+    with torch.no_grad(), buffers_kept(model):
+        for name, piece in pieces_of(model).items():
+            given: object = piece(x)
+            if not isinstance(given, torch.Tensor):
+                raise TypeError(
+                    f"the piece {name} gives a {type(given).__name__}, and what crosses a cut is one tensor. Let it "
+                    "give a single one, such as torch.cat of those it has."
+                )
+            sizes_bytes.append(given.nbytes)
+            x = given
+    return sizes_bytes[:-1]
 
 
 @contextmanager

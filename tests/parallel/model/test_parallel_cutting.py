@@ -12,6 +12,7 @@ from torch import nn
 from course_lib.meter import MemoryLedger, Timeline
 from course_lib.models import ResNet, SmallCNN, Transformer, TransformerConfig
 from course_lib.parallel.model import (
+    crossing_costs,
     cut,
     memory_costs,
     parameter_costs,
@@ -187,6 +188,35 @@ def test_time_costs_are_the_median_of_forward_and_backward_of_each_piece(monkeyp
     assert [piece.rounds for piece in model] == [6, 6, 6]
     model = nn.Sequential(Busy(clock, 1), Busy(clock, 3))
     assert time_costs(model, torch.ones(2), repetitions=1) == [11, 133], "the first round is not counted"
+
+
+def test_crossing_costs_are_the_bytes_that_each_piece_passes_on(model_and_batch):
+    model, x = model_and_batch
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    costs = crossing_costs(model, x)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    wanted, num_pieces = [], len(pieces_of(model))
+    for part in cut(model, split_evenly([1] * num_pieces, num_pieces))[:-1]:
+        x = part(x)
+        wanted.append(x.numel() * x.element_size())
+    assert costs == wanted
+
+
+def test_crossing_costs_by_hand():
+    halves = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2), nn.Linear(2, 1)).to(torch.bfloat16)
+    assert crossing_costs(halves, torch.ones(5, 4, dtype=torch.bfloat16)) == [5 * 8 * 2, 5 * 2 * 2]
+    assert crossing_costs(nn.Sequential(nn.Linear(4, 4)), torch.ones(1, 4)) == [], "nowhere to cut"
+
+
+class Pair(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
+def test_a_piece_that_passes_on_no_tensor_is_named():
+    with pytest.raises(TypeError, match=r"the piece 1 gives a tuple, and what crosses a cut is one tensor"):
+        crossing_costs(nn.Sequential(nn.Linear(2, 2), Pair()), torch.ones(1, 2))
 
 
 @pytest.mark.parametrize(

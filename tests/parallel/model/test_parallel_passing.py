@@ -16,6 +16,7 @@ from course_lib.models import next_token_loss
 from course_lib.parallel.model import (
     ModelParallel,
     OnDevices,
+    crossing_costs,
     cut,
     parameter_costs,
     pieces_of,
@@ -51,6 +52,20 @@ def test_each_cut_is_crossed_once_each_way_in_a_step(cluster4, by_hand, kind, ba
     wanted = [forth + told + tied, forth + told + back * its_back, forth + told + its_back, its_back + tied]
     messages = [4 + 3 * bool(tied), 4 + 3 * back, 7, 3 + 3 * bool(tied)]
     assert expect(run.communication, sent_bytes=wanted, num_messages=messages, only=["send", "recv"]) == []
+
+
+def step_of_a_cut(me, place):
+    model, (x, y) = make("cnn"), next(batches("cnn", 1))
+    ranges = [range(place), range(place, len(pieces_of(model)))]
+    ModelParallel(me, cut(model, ranges)).forward_backward(x, y, F.cross_entropy)
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_crossing_costs_are_what_the_meter_counts_once_each_way(cluster2, place):
+    x, _ = next(batches("cnn", 1))
+    crossing_bytes = crossing_costs(make("cnn"), x)[place - 1]
+    matrix = metered(cluster2, step_of_a_cut, place).communication.matrix()
+    assert matrix == [[0, crossing_bytes + TOLD_BYTES], [crossing_bytes, 0]]
 
 
 def memory_of_a_step(me):

@@ -38,12 +38,12 @@ def _recv(returned: int | None) -> Told:
             _SENT: "One would think so. Then somebody would have to make it, and know how large; recv writes into a "
             "tensor that you pass.",
             _NOTHING: "Close: the numbers are in the room that you made. What comes back is of use with "
-            "src=None, which takes a message from anybody.",
+            "src=None, which takes a message from anybody (gloo can do that, NCCL cannot).",
             _WORKED: "Where it does not work, an error is raised. What comes back is of use with src=None, which takes "
-            "a message from anybody.",
+            "a message from anybody (gloo can do that, NCCL cannot).",
         },
-        because="The receiver makes the room, of the right shape and dtype, and recv fills it. As written in that "
-        "tutorial, the call fails at once: 0 is not a tensor.",
+        because="The receiver makes the room, of the right shape and dtype, and recv fills it. As article A "
+        "writes it, the call raises TypeError: 0 is not a tensor.",
     )
 
 
@@ -55,8 +55,8 @@ def _gradients(with_a_gradient: int, num_parameters: int) -> Told:
             "received, and that is a tensor without a past.",
             num_parameters // 2: "Half of the model learns, and it is the other half: all that rank 1 holds.",
         },
-        because="A message carries numbers, and no graph. No error, no warning: half of the model does not learn, and "
-        "the loss goes down all the same, because the other half does.",
+        because="A message carries numbers, and no graph. No error, no warning: half of the model does not learn. "
+        "The other half does, so the loss may well go down, and nobody looks closer.",
     )
 
 
@@ -158,9 +158,43 @@ def _lopsided(
             ): "It is the late pieces that have the parameters. Who has the pixels?",
         },
         because="The late pieces hold the parameters, the early ones do the work. The model counts multiplications in "
-        "convolutions and in the last layer, and nothing else: no norms, no moving of memory.",
+        "convolutions and linear layers, and nothing else: no moving of memory.",
         apart="Run the cell with the times once more. If the number moves, other work on this machine is in it. If it "
         "stays, memory is: large pictures with few channels take longer than their arithmetic.",
+    )
+
+
+_NONE = "none of them, or more than one"
+_CUTS = {by: f"the cut by {by}" for by in ("parameters", "memory", "time", "bytes")}
+
+
+def _ways(table: Mapping[str, Mapping[str, float]]) -> Told:
+    """From what each cut costs by each measure; a cut is called by the measure that it is best at."""
+    largest = {measure: max(row[measure] for row in table.values()) for measure in _CUTS}
+    worst_by = {by: [m for m in _CUTS if m != by and row[m] >= largest[m]] for by, row in table.items()}
+    found = [by for by, measures in worst_by.items() if len(measures) == len(_CUTS) - 1]
+    misreadings = {
+        _CUTS[
+            by
+        ]: f"Of the columns, {' and '.join(measures) or 'none'} has its largest number in the row {by}."
+        for by, measures in worst_by.items()
+        if by not in found
+    }
+    because = "Each measure pulls the cut to a place of its own, and asks nobody what it costs there by the others. "
+    if found == ["time"]:
+        misreadings[_NONE] = (
+            "Go through the columns and mark the largest number of each. Look at the row time."
+        )
+        because += (
+            "Half of the computing is in the first few convolutions, where pictures are large. A cut behind them "
+            "halves the time, but nearly all parameters and most of the memory lie beyond it, and no other cut of the "
+            "four sends more."
+        )
+    return Told(
+        measured=_CUTS[found[0]] if len(found) == 1 else _NONE,
+        label="the table says",
+        misreadings=misreadings,
+        because=because,
     )
 
 
@@ -217,6 +251,12 @@ PREDICTIONS = (
         unit="%",
         high=100,
         tell=_lopsided,
+    ),
+    Asked(
+        name="06.ways",
+        question="Which of the four cuts is the worst by all three other measures?",
+        choices=(*_CUTS.values(), _NONE),
+        tell=_ways,
     ),
     Asked(name="06.tied", question="Why is it another model?", choices=_SUSPECTS, tell=_tied),
 )

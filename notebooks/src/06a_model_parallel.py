@@ -1,0 +1,491 @@
+# %% [markdown]
+# # 06a · Model parallelism: there and back
+#
+# A model that is too large for one device is cut between two layers, and each device gets a part. You let autograd do
+# the work within one process. Then you carry across ranks, with your own hands, what has to cross, and measure what
+# that costs in time and buys in memory.
+#
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 1 of 2 · [2: where to cut](06b_where_to_cut.ipynb)
+#
+# At the end you can
+#
+# - cut a model in parts, in one process and over ranks, and get the same weights as without the cut;
+# - write the backward pass across a cut, and say what `dist.send` and `dist.recv` do to autograd;
+# - predict what share of the time a device works, and see it on a timeline;
+# - say how many bytes cross a cut, and how much memory each part holds.
+#
+# In lesson 04 every rank held the whole model, its gradients and its optimizer state. More ranks made the batch
+# larger, not the model. There are two ways out. One cuts every *tensor* in shards and gathers it when it is needed
+# (known as ZeRO and as FSDP); that is lesson 05. This lesson takes the other: a layer stays whole in one place, and the
+# *activations* travel.
+
+# %%
+from course_lib import Cluster, Link, Links, ask, check, hint, reveal, shared_cluster, solution
+from course_lib.cluster import exchange, recv, send
+from course_lib.data import documentation_windows, loader
+from course_lib.meter import MemoryLedger, Timeline, metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.model import ModelParallel, cut, parameter_costs, split_evenly
+from course_lib.plot import gantt, memory_bars
+
+import torch
+import torch.distributed as dist
+
+# %% tags=["nbval-ignore-output"]
+two, four = shared_cluster(2), shared_cluster(4)
+
+# %% [markdown]
+# ## A row of pieces
+#
+# ![A row of six boxes: stem, four blocks, head. A dashed line between the third and the fourth says cut; the left half
+# is labelled device 0, the right half device 1](../assets/06_cut.png)
+#
+# <!-- word: stage | also: part, partition, pipeline stage -->
+# <!-- word: split point | also: cut -->
+# The models of this course are a row: a *stem*, some *blocks*, a *head*. What one piece gives, the next one takes.
+# `pieces_of` lists them, and `cut` makes parts of them: neighbours that stay together. A part is what the field calls a
+# **stage** or a partition of the model: neighbouring layers, which one device holds. A **split point** is a place
+# between two layers at which a model is cut.
+
+# %%
+config = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
+text, _ = documentation_windows(config.context_length)
+batches = [batch for batch, _ in zip(loader(text, 16), range(5), strict=False)]
+
+
+def make_parts(num_parts):
+    torch.manual_seed(0)  # every rank that calls this makes the same weights
+    model = Transformer(config)
+    return cut(model, split_evenly(parameter_costs(model), num_parts))
+
+
+whole = make_parts(1)[0]
+for number, part in enumerate(make_parts(2)):
+    print(f"part {number}: {', '.join(part.names)}")
+
+# %% [markdown]
+# ## Within one process
+#
+# <!-- word: device map -->
+# Two devices, one process. The only new thing is `.to(device)` between the parts. To autograd, a move is an operation
+# like any other, and its backward moves the gradient the other way. So `loss.backward()` needs no change. A table that
+# says which layer lies on which device is called a **device map**; libraries that load large models ask for one, such
+# as [Accelerate](https://huggingface.co/docs/accelerate/usage_guides/big_modeling).
+#
+# This cell uses your first two GPUs, or your only GPU and the CPU. Without a GPU both parts lie on the CPU: the code
+# is the same, the moves are none.
+
+# %%
+num_gpus = torch.cuda.device_count()
+devices = ["cuda:0" if num_gpus else "cpu", "cuda:1" if num_gpus > 1 else "cpu"]
+first, second = (part.to(device) for part, device in zip(make_parts(2), devices, strict=True))
+
+
+def from_device_to_device(x):
+    x = first(x.to(devices[0]))
+    return second(x.to(devices[1]))
+
+
+x, y = batches[0]
+loss = next_token_loss(from_device_to_device(x), y.to(devices[1]))
+loss.backward()
+uncut_loss = next_token_loss(whole(x), y)
+print(f"loss in two parts {loss:.4f}, uncut {uncut_loss:.4f}")
+print("parameters of the first part with a gradient:", sum(p.grad is not None for p in first.parameters()))
+
+# %% [markdown]
+# <!-- word: model parallelism | also: layer-wise model parallelism, inter-layer model parallelism -->
+# **Model parallelism** is no more than this: each device holds some of the model's layers, and passes on what they make
+# of a batch. In one process that is all of it. It has a limit: one process sees the devices of one machine. To go
+# further, each part gets a process of its own, a *rank*, and what crosses the cut is a message.
+#
+# ## A message
+#
+# ![Two ranks with a part each. A solid arrow labelled activation goes from rank 0 to rank 1; a dashed arrow with a
+# question mark comes back](../assets/06_messages.png)
+#
+# Article A of this course's five, *How can a single model be trained using multiple GPUs?*, writes the second rank's
+# side like this: `x = dist.recv(0)`. (`course_lib.claims.ARTICLES` has the titles of all five; the course tells what
+# they say in its own words.)
+#
+# **What does `dist.recv` return?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("06.recv")
+ask("06.recv").commit("the tensor that was sent")
+### END SOLUTION
+
+
+# %%
+def send_and_recv(me):
+    if me.rank == 0:
+        return dist.send(torch.tensor([1.0, 2.0, 3.0]), dst=1)
+    try:
+        as_written = dist.recv(0)
+    except TypeError:
+        as_written = "TypeError"
+    room = torch.zeros(3)
+    result = dist.recv(room, src=0)
+    return {"dist.recv(0)": as_written, "dist.recv(room, src=0)": result, "room": room.tolist()}
+
+
+with Cluster(2, backend="gloo") as plain:  # messages between tensors on the CPU, on any machine
+    run = plain.run(send_and_recv)
+print(run[1])
+reveal("06.recv", run[1]["dist.recv(room, src=0)"])
+
+# %% [markdown]
+# So a receiver must *know* what will come. Here it is easy: whatever the cut, a block of this transformer gives
+# (batch, tokens, width).
+#
+# Now the whole step, as it first comes to mind: rank 0 sends its activation, rank 1 goes on and calls
+# `loss.backward()`. (`exchange`, `send` and `recv` are those of lesson 02; they work on GPUs too.)
+#
+# **How many of rank 0's parameters have a gradient then?**
+
+# %%
+num_parameters = len(list(make_parts(2)[0].parameters()))
+print("rank 0 has", num_parameters, "parameters")
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("06.gradients")
+ask("06.gradients").commit(18)  # "backward goes through the whole model"
+### END SOLUTION
+
+
+# %%
+SHAPE = (16, config.context_length, config.width)  # batch, tokens, width: what crosses a cut
+
+
+def forward_alone(me):
+    part = make_parts(2)[me.rank].to(me.device)
+    x, y = (tensor.to(me.device) for tensor in batches[0])
+    if me.rank == 0:
+        exchange([send(part(x), 1)])
+    else:
+        activation = torch.empty(SHAPE, device=me.device)
+        exchange([recv(activation, 0)])
+        next_token_loss(part(activation), y).backward()
+    return sum(p.grad is not None for p in part.parameters())
+
+
+run = two.run(forward_alone)
+print("parameters with a gradient, by rank:", list(run))
+
+# %%
+reveal("06.gradients", run[0], num_parameters)
+
+# %% [markdown]
+# Sending activations between two halves of a model is enough to train it: so says article A, in our words. It is not.
+# Somebody has to send the gradient back, and that is you.
+#
+# ## Build: there and back
+#
+# ![Two ranks. Rank 0 forward, an activation goes right, rank 1 forward, loss, backward, a gradient goes left, rank 0
+# backward](../assets/06_there_and_back.png)
+#
+# Write one batch for any rank. On the first rank `x` is the batch, on the last `target` is there; elsewhere they are
+# None. `room` is a new tensor of the shape and dtype of every activation, for what arrives.
+#
+# Two tools. `requires_grad_()` makes an ordinary tensor a *leaf*: a place where autograd leaves a gradient. And
+# `tensor.backward(gradient)` begins a backward pass in the middle of a model, with the gradient that you give it.
+
+
+# %%
+def there_and_back(me, part, x, target, loss_of, room):
+    """One batch; gradients are added to those of ``part``. Returns the loss on the last rank, None elsewhere."""
+    is_first, is_last = me.rank == 0, me.rank == me.world_size - 1
+    # 1. Forward: get what enters this part, run it, pass on what leaves it.
+    # 2. Backward: begin at the loss, or at the gradient that the next rank sends.
+    # 3. Who waits for a gradient from you?
+    ### BEGIN SOLUTION
+    if not is_first:
+        exchange([recv(room, me.rank - 1)])
+    entering = x if is_first else room.requires_grad_()
+    leaving, loss = part(entering), None
+    if is_last:
+        loss = loss_of(leaving, target)
+        loss.backward()
+    else:
+        exchange([send(leaving.detach(), me.rank + 1)])
+        gradient = torch.empty_like(leaving)
+        exchange([recv(gradient, me.rank + 1)])
+        leaving.backward(gradient)
+    if not is_first:
+        exchange([send(entering.grad, me.rank - 1)])
+    return loss
+    ### END SOLUTION
+
+
+# %%
+backward_verdict = check("06.backward", there_and_back)
+
+# %% [markdown]
+# `check` compares every gradient with the uncut model's, and counts messages. Stuck? Take the `#` away; each run gives
+# one more hint. `solution("06.backward")` says where the solved version stands.
+
+# %%
+# hint("06.backward")
+
+# %% [markdown]
+# Your step on the transformer, cut over four ranks. Compare the losses with those of the uncut model, below.
+
+
+# %%
+def train_by_hand(me, step, num_steps=4):
+    part = make_parts(me.world_size)[me.rank].to(me.device)
+    is_first, is_last = me.rank == 0, me.rank == me.world_size - 1
+    optimizer = torch.optim.AdamW(part.parameters(), lr=1e-3)
+    losses = []
+    for x, y in batches[:num_steps]:
+        optimizer.zero_grad()
+        room = torch.empty(SHAPE, device=me.device)
+        x, y = x.to(me.device) if is_first else None, y.to(me.device) if is_last else None
+        loss = step(me, part, x, y, next_token_loss, room)
+        optimizer.step()
+        losses.append(round(torch.as_tensor(loss).item(), 4) if is_last else None)
+    return losses
+
+
+if backward_verdict.passed:
+    print("4 parts, by hand:", four.run(train_by_hand, there_and_back)[3])
+
+# %% [markdown]
+# Here two of four ranks talk while the others do something else. NCCL allows that, but not as the *first* call of a
+# group that has no communicator yet: then all its ranks must take part, says the
+# [page of `batch_isend_irecv`](https://docs.pytorch.org/docs/stable/distributed.html). The course's ranks give
+# `init_process_group` a `device_id`, which forms the communicator at once. Do so too, or begin with a barrier.
+#
+# ### Twice the same, by autograd
+#
+# <!-- word: custom autograd function | also: `torch.autograd.Function` -->
+# What you wrote by hand can be taught to autograd. A **custom autograd function** is a forward and the backward that
+# belongs to it, both written by you; in PyTorch it is a `torch.autograd.Function`. Here: *forward: `send`; backward:
+# `recv`*, and the other way round. With such a pair every rank's loop looks like any training loop. The pair is in
+# `course_lib/parallel/model/passing.py`, 40 lines; `ModelParallel` uses it.
+
+
+# %%
+def train(me, num_steps):
+    model = ModelParallel(me, make_parts(me.world_size))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for x, y in batches[:num_steps]:
+        optimizer.zero_grad()
+        loss = model.loss(next_token_loss, model(x), y)
+        loss.backward()  # on each rank its part, in the right order
+        optimizer.step()
+        losses.append(round(loss.item(), 4))
+    return losses, {name: weight.detach().cpu() for name, weight in model.part.named_parameters()}
+
+
+weights = {}  # after 4 steps, by number of parts: what all ranks hold together
+for cluster in [shared_cluster(1), two, four]:
+    run = cluster.run(train, 4)
+    weights[len(run)] = {name: weight for _, mine in run for name, weight in mine.items()}
+    print(f"{len(run)} part{'s' * (len(run) > 1)}: {run[len(run) - 1][0]}")
+
+# %% [markdown]
+# Losses that agree in four decimals prove little. Look at the weights: **by how much may a weight of the cut model
+# differ from the uncut model's, after four steps of AdamW?**
+
+# %%
+for num_parts in [2, 4]:
+    apart = max((weights[num_parts][name] - w).abs().max().item() for name, w in weights[1].items())
+    print(f"{num_parts} parts: of {len(weights[1])} tensors, the largest difference is {apart:.1e}")
+
+# %% [markdown]
+# A cut changes no number that a layer computes, only where it is computed. So nothing but rounding may differ, where
+# ranks run on devices of different kinds; between equal ones not even that.
+#
+# ## Who works when?
+#
+# Twice the devices. **What share of the time does each of two devices work on one batch?** And of four? Computing
+# counts, waiting does not.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("06.two")
+ask("06.two").commit(100)  # "both are busy"
+### END SOLUTION
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("06.four")
+ask("06.four").commit(80)  # "there is some waiting"
+### END SOLUTION
+
+# %% [markdown]
+# The ranks below do real arithmetic; no wait stands in for it. That is honest even on two cores, as a count below the
+# picture will show: no two ranks compute at the same moment, so none takes a core from another. Of seven steps the
+# quickest counts; whatever else your machine does can only lengthen a step.
+
+
+# %%
+def timelines_of_steps(me, num_steps=7):
+    model = ModelParallel(me, make_parts(me.world_size))
+    x, y = batches[0]
+    timelines = []
+    for _ in range(num_steps):
+        model.passing.timeline = model.timeline = Timeline(me.rank, device=me.device)
+        dist.barrier()
+        model.forward_backward(x, y, next_token_loss)
+        timelines.append(model.timeline)
+    return timelines
+
+
+def steps_of(run):
+    return [Timeline.join(by_rank) for by_rank in zip(*run, strict=True)]
+
+
+def quickest(steps):
+    return min(steps, key=lambda timeline: timeline.wall_s)
+
+
+def share_at_work(timeline):
+    return 100 * timeline.time_s(kind="compute") / len(timeline.ranks) / timeline.wall_s
+
+
+# %% tags=["nbval-ignore-output"]
+steps = {cluster.world_size: steps_of(cluster.run(timelines_of_steps)) for cluster in [two, four]}
+working = {n: [span for span in quickest(mine).spans if span.kind == "compute"] for n, mine in steps.items()}
+gantt(working[4], title="One batch, four ranks: boxes are computing, white is waiting")
+
+# %% tags=["nbval-ignore-output"]
+reveal("06.two", share_at_work(quickest(steps[2])))
+
+# %% tags=["nbval-ignore-output"]
+reveal("06.four", share_at_work(quickest(steps[4])))
+
+# %% [markdown]
+# A staircase. Count it: of all moments of that step, how many ranks computed at once at most?
+
+
+# %%
+def most_at_once(spans):
+    edges = sorted([(span.start_s, 1) for span in spans] + [(span.end_s, -1) for span in spans])
+    computing, most = 0, 0
+    for _, change in edges:
+        computing += change
+        most = max(most, computing)
+    return most
+
+
+print({f"{n} ranks": most_at_once(spans) for n, spans in working.items()})
+
+# %% [markdown]
+# Article E, *Data, model, and tensor parallelism*, takes model parallelism and pipeline parallelism for two names of
+# one thing; article B, *4 Strategies for Multi-GPU Training*, takes a pipeline for data and model parallelism together.
+# A pipeline has several things in it at once; what you ran has one. Lesson 07 makes one of your staircase, and puts
+# both sentences on trial.
+#
+# ### Is it the moving?
+#
+# Placing layers on different devices, says article B, makes a severe bottleneck of moving the activations. You have a
+# timeline; it can be checked.
+#
+# **What takes more of a device's time on two ranks of this machine: moving activations and gradients, or waiting for
+# the other device to compute?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("06.moving")
+ask("06.moving").commit("moving")
+### END SOLUTION
+
+# %% [markdown]
+# Whatever is not computing, on any rank, is moving. Whatever one rank computes, the other waits for. The same step over
+# the machine's own links, and over links that the course makes slower (bytes are real, their speed is set). Of seven
+# steps the least counts, for each of the two:
+
+
+# %%
+def moving_and_waiting(steps):
+    computing_s = [step.time_s(kind="compute") for step in steps]
+    return {
+        "moving": min(step.wall_s - its_s for step, its_s in zip(steps, computing_s, strict=True)),
+        "waiting for the other": min(computing_s) / len(steps[0].ranks),
+    }
+
+
+found = {"this machine": moving_and_waiting(steps[2])}
+for megabytes_per_s in [1000, 100, 10]:
+    with two.shaped(links=Links(Link(bandwidth_bytes_per_s=megabytes_per_s * 1e6))):
+        found[f"{megabytes_per_s} MB/s"] = moving_and_waiting(steps_of(two.run(timelines_of_steps)))
+
+# %% tags=["nbval-ignore-output"]
+for name, times_s in found.items():
+    print(f"{name:<14}", "   ".join(f"{what} {time_s * 1e3:6.1f} ms" for what, time_s in times_s.items()))
+
+# %% tags=["nbval-ignore-output"]
+reveal("06.moving", found["this machine"])
+
+# %% [markdown]
+# It depends on the link, and the sentence does not say so. A faster link would win back the moving and nothing else.
+#
+# How much crosses a cut? One activation to the right and its gradient to the left, each (batch, tokens, width) of 4
+# bytes. The model's depth does not enter.
+
+# %%
+run = metered(two, lambda me: ModelParallel(me, make_parts(2)).forward_backward(*batches[0], next_token_loss))
+print("bytes from rank (row) to rank (column):", run.communication.matrix())
+print("batch x tokens x width x 4 bytes:      ", 4 * SHAPE[0] * SHAPE[1] * SHAPE[2])
+
+# %% [markdown]
+# <!-- word: shape inference -->
+# (The few bytes more from rank 0 are sent once, before the first activation: the shape and dtype to expect.)
+# **Shape inference** finds out, before the first batch, which shapes and dtypes will travel; PyTorch's pipelines do it
+# by themselves.
+#
+# ## What it buys
+#
+# Memory. The uncut step holds parameters, gradients, optimizer state and activations. **Cut in two: what share of
+# that does the fuller of the two ranks hold?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("06.memory")
+ask("06.memory").commit(50)  # "two halves"
+### END SOLUTION
+
+
+# %%
+def peak_of_a_step(me):
+    x, y = batches[0]
+    model = ModelParallel(me, make_parts(me.world_size))
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):  # in the second step the optimizer has its state
+        with MemoryLedger(model.part, optimizer, inputs=(x, y), rank=me.rank) as ledger:
+            model.forward_backward(x, y, next_token_loss)
+            optimizer.step()
+            optimizer.zero_grad()
+    return ledger.peak()
+
+
+peaks = {n: list(shared_cluster(n).run(peak_of_a_step)) for n in [1, 2, 4]}
+memory_bars({f"{n} parts, rank {p.rank}" if n > 1 else "uncut": p for n, ps in peaks.items() for p in ps})
+
+# %%
+reveal("06.memory", peaks, config)
+
+# %% [markdown]
+# Splitting the layers lowers the memory on each device, says article E, and here it does. That is more than data
+# parallelism can say. In a real pipeline there is a second thing to know: several pieces of a batch are in flight at
+# once, and the first rank holds the most of them. Lesson 07 comes to that.
+#
+# ## What you can do now
+#
+# You can cut a model of any row of layers, in one process or over ranks, and it learns what it would learn in one
+# piece. You know what crosses a cut and who has to carry it back, how long a device waits, and what it saves.
+#
+# So far you have cut where the parameters are halved. [Part 2](06b_where_to_cut.ipynb) asks whether that is a good
+# place, and what becomes of a matrix that is needed on both sides of a cut.
+#
+# **Further reading.** Dean et al., [Large Scale Distributed Deep
+# Networks](https://papers.nips.cc/paper/4687-large-scale-distributed-deep-networks) (2012), section 3: models cut over
+# machines, before GPUs. PyTorch's page on [writing an autograd
+# function](https://docs.pytorch.org/docs/stable/notes/extending.html).
