@@ -57,6 +57,11 @@ def sharded_state(
 def shared_numel(shapes: Sequence[tuple[int, ...]], num_ranks: int) -> int:
     """K: how many numbers each of ``num_ranks`` ranks keeps of tensors of these shapes, padding included."""
     at_least(1, num_ranks=num_ranks)
+    at_most(MOST_RANKS, num_ranks=num_ranks)
+    for shape in shapes:
+        if not shape:
+            raise ValueError("shapes has (), which has no rows to share; the nearest that works is (1,)")
+        at_least(0, **{f"dim {dim} of {tuple(shape)}": size for dim, size in enumerate(shape)})
     return sum(-(-shape[0] // num_ranks) * prod(shape[1:]) for shape in shapes)
 
 

@@ -28,6 +28,7 @@ class UnitSizes:
         at_least(0, whole_numel=self.whole_numel, part_numel=self.part_numel)
 
 
+@checked
 @dataclass(frozen=True)
 class ShardedMoment:
     """What a rank holds at a moment, in bytes. ``messages`` are buffers of collectives under way, or just done
@@ -39,6 +40,10 @@ class ShardedMoment:
     whole: int = 0  # weights of units that compute
     whole_gradients: int = 0
     messages: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(0, kept=self.kept, gradients=self.gradients, whole=self.whole)
+        at_least(0, whole_gradients=self.whole_gradients, messages=self.messages)
 
     @property
     def total(self) -> int:

@@ -68,7 +68,7 @@ class Use:
             torch.empty(p.rows.shape, dtype=unit.dtype, device=p.shard.device) for p in unit.parameters
         ]
         for whole, parameter in zip(self.wholes, unit.parameters, strict=True):
-            whole.untyped_storage().resize_(0)
+            _resize(whole, 0)
             whole.requires_grad_(parameter.shard.requires_grad)
         unit.uses = weakref.ref(self)
 
@@ -79,17 +79,17 @@ class Use:
             return
         flat = self.unit.arrived()
         for whole in self.wholes:
-            whole.untyped_storage().resize_(whole.numel() * whole.element_size())
-        self.unit.packing.unpack_whole(
-            flat, [whole.data for whole in self.wholes]
-        )  # .data: no change to autograd
+            _resize(whole, whole.numel() * whole.element_size())
+        # To autograd nothing has changed: what it saved is there again.
+        with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tuple(self.wholes)):
+            self.unit.packing.unpack_whole(flat, self.wholes)
         self.is_whole = True
 
     def empty(self) -> None:
         """Give the memory of the whole weights back."""
         if self.is_whole:
             for whole in self.wholes:
-                whole.untyped_storage().resize_(0)
+                _resize(whole, 0)
             self.is_whole = False
 
     def check_unchanged(self) -> None:
@@ -252,3 +252,9 @@ class _Gather(torch.autograd.Function):
 
 def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return b if a is None else a if b is None else a + b
+
+
+def _resize(tensor: Tensor, size_bytes: int) -> None:
+    """Give a tensor's memory back, or take it anew, while views of it and autograd still know the tensor."""
+    if type(tensor) is Tensor:  # a subclass may have no storage of its own
+        tensor.untyped_storage().resize_(size_bytes)
