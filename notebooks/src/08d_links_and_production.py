@@ -317,7 +317,7 @@ def masks(me, drawing):
     for _ in range(2000):
         with drawing(region):
             kept.append(F.dropout(torch.ones(4), 0.5) > 0)
-    outside = F.dropout(torch.ones(6), 0.5) > 0  # for the stream, which all ranks share
+    outside = F.dropout(torch.ones(6), 0.5) > 0  # for the residual stream, which all ranks share
     return torch.stack(kept), outside
 
 
