@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from course_lib import cost
 from course_lib.claims import VERDICTS
 from course_lib.learn import ask, exercises, reveal
 from course_lib.models import TransformerConfig
@@ -18,6 +19,16 @@ GATE_KIB = 4 * 4 * 32 * 128 / 1024  # float32 numbers of 4 sequences of 32 token
 SUMS_S = 16 * (2 * 0.0005 + 131_072 / 12e6)  # all-reduces between two: two messages of half the tensor each
 BY_COLUMNS = matmul_plan(*map(parse_placement, ("R", "S(1)", "S(1)")))
 X, A = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 1.0, 3.0]])
+ALONG_BYTES, ANEW_BYTES = (
+    sum(
+        term.course_bytes
+        for term in cost.explained_activations(
+            SMALL, batch_size=4, num_ranks=4, sequence_parallel=True, regather=way
+        )
+    )
+    for way in (False, True)
+)
+ANEW_KIB = ANEW_BYTES / 1024
 ALIKE = "neither: about equally far off"
 
 
@@ -40,16 +51,25 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("08.rounding", (9e-7, 2e-7, 0.9), "the one in one piece, clearly", None),
     ("08.rounding", (2e-7, 9e-7, 0.9), "the four parts, clearly", None),
     ("08.rounding", (2e-7, 2e-7, 0.0), "neither: equal to the last bit", None),
+    ("08.norms", (), "the gradient is not summed at the entrance", None),
     ("08.sequence", (448.0, 448.0), "the same", None),
     ("08.sequence", (448.0, 600.0), "more", None),
+    ("08.kept", (ALONG_BYTES, SMALL), round(ALONG_BYTES / 1024), round(ALONG_BYTES / 1024)),
+    ("08.shares", (), "each norm hears of its own positions alone", None),
     ("08.link", (0.284, 0.080 + SUMS_S, 0.160), 284, round(80 + 1e3 * SUMS_S)),
-    ("08.norms", (), "the gradient is not summed at the entrance", None),
+    ("08.hidden", (0.031, 0.015, 0.012), 31, 30),
+    ("08.hidden", (0.036, 0.015, 0.020), 36, 35),
     ("08.seeds", (), "each rank drops the same of its units", None),
     ("08.gather", (), "the parts are joined along the wrong dim", None),
     ("08.bet_b3", (bet("misleading"),), "misleading", None),
 ]
 USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of two runs the first
-FAR = [("08.bytes", (sent(768), SMALL)), ("08.link", (0.900, 0.271, 0.160))]
+FAR = [
+    ("08.bytes", (sent(768), SMALL)),
+    ("08.kept", (2 * ALONG_BYTES, SMALL)),
+    ("08.link", (0.900, 0.271, 0.160)),
+    ("08.hidden", (0.090, 0.015, 0.012)),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +101,7 @@ def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
     for key in asked.tell(*runs).misreadings:
         if callable(key):
             assert not key(right)
-            (wrong,) = [n for n in (90, 25_000) if key(n)]
+            wrong = next(n for n in (90, 25_000, 42, ANEW_KIB, 100) if key(n))
         else:
             wrong = key
         ask(name).reset()

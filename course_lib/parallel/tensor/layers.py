@@ -121,7 +121,8 @@ class SequenceParallelNorm(nn.Module):
     """A LayerNorm over this rank's positions: (..., T/n, D) -> same. The parameters are the same on all ranks.
 
     Forward: nothing is sent, a norm looks at one position at a time. Backward: each rank's gradients of weight and bias
-    tell of its own positions alone, so they are all-reduced, both in one call.
+    tell of its own positions alone, so they are all-reduced, both in one call. A norm without parameters
+    (``elementwise_affine=False``) sends nothing.
     """
 
     placements: ClassVar[dict[str, Placement]] = {"weight": Replicate(), "bias": Replicate()}
@@ -130,15 +131,18 @@ class SequenceParallelNorm(nn.Module):
         super().__init__()
         self.region = Region(me, group, sequence_parallel=True)
         self.normalized_shape, self.eps = whole.normalized_shape, whole.eps
-        self.weight = own_slice(self.region, whole.weight, Replicate())
-        self.bias = None if whole.bias is None else own_slice(self.region, whole.bias, Replicate())
+        has_weight, has_bias = whole.weight is not None, whole.bias is not None
+        self.weight = own_slice(self.region, whole.weight, Replicate()) if has_weight else None
+        self.bias = own_slice(self.region, whole.bias, Replicate()) if has_bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., T/n, D) -> (..., T/n, D)."""
-        if self.bias is None:
-            weight, bias = used_by_parts(self.region, self.weight), None
-        else:
-            weight, bias = used_by_parts(self.region, torch.stack([self.weight, self.bias]))
+        weight: Tensor | None = self.weight
+        bias: Tensor | None = self.bias
+        if weight is not None and bias is not None:
+            weight, bias = used_by_parts(self.region, torch.stack([weight, bias]))
+        elif weight is not None:
+            weight = used_by_parts(self.region, weight)
         return F.layer_norm(x, self.normalized_shape, weight, bias, self.eps)
 
 

@@ -1,6 +1,6 @@
 """The pictures of lesson 08: the explorer is the widget's own, the others are drawings.
 
-``products.py`` draws one product, cut; ``regions.py`` regions and their gates; ``model.py`` a whole model.
+``products.py`` draws one product, cut; ``regions.py`` regions and their gates; ``model.py`` a loss and dropout.
 """
 
 from course_lib.pictures.lesson_08 import model, products, regions
@@ -19,12 +19,9 @@ PICTURES: Drawings = {
     "region": regions.region,
     "block": regions.block,
     "vocabulary": model.vocabulary,
-    "model": model.whole_model,
     "sequence": regions.sequence,
     "link": regions.link,
-    "clinic": model.clinic,
-    "dropout": model.dropout,
+    "hidden": regions.hidden,
     "masks": model.masks,
     "gather": products.gather,
-    "production": products.production,
 }

@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from course_lib.pictures.sketch import COLOURS, INK, PALE, arrow, box, drawing, word
 from course_lib.widgets import MatmulExplorer
 
-ZERO, ONE, TWO, THREE = COLOURS
+ZERO, ONE = COLOURS[:2]
 
 
 def matrix(
@@ -66,23 +66,24 @@ def rows() -> Figure:
 
 
 def tiles() -> Figure:
-    """A cut in four tiles, and Y as sums of two ranks' products."""
-    figure, axes = drawing(8, 2.5)
-    matrix(axes, 8, 6, 12, 12, [(PALE, ""), (PALE, "")], dim=1)
-    word(axes, 11, 12, "for\n0, 1", size=9)
-    word(axes, 17, 12, "for\n2, 3", size=9)
+    """A cut in four tiles, and each half of Y as a sum of two ranks' products."""
+    figure, axes = drawing(8, 2.6)
+    matrix(axes, 3, 6, 12, 12, [(PALE, ""), (PALE, "")], dim=1)
+    word(axes, 6, 12, "for\n0, 1", size=9)
+    word(axes, 12, 12, "for\n2, 3", size=9)
     for number, colour in enumerate(COLOURS):
         row, column = divmod(number, 2)
-        box(axes, 28 + 10 * column, 12 - 6 * row, 10, 6, f"rank {number}", colour=colour, size=10)
-    for column, (colours, text) in enumerate((((ZERO, TWO), "0 + 2"), ((ONE, THREE), "1 + 3"))):
-        box(axes, 58 + 8 * column, 12, 8, 6, "", colour=colours[0], hatch="//")
-        box(axes, 58 + 8 * column, 6, 8, 6, "", colour=colours[1], hatch="//")
-        ground = {"facecolor": "white", "edgecolor": "none", "pad": 2}
-        word(axes, 62 + 8 * column, 12, text, size=10, color="black", bbox=ground)
-    for x, text in ((14, "X"), (38, "A, in tiles"), (66, "Y, added up in pairs")):
+        box(axes, 21 + 9 * column, 12 - 6 * row, 9, 6, f"rank {number}", colour=colour, size=9.5)
+    for x, pair, text in ((46.0, (0, 2), "left columns of Y"), (64.0, (1, 3), "right columns of Y")):
+        for place, number in enumerate(pair):
+            left = x + 7.5 * place
+            box(axes, left, 6, 5, 12, str(number), colour=COLOURS[number], hatch="//", size=11, pad=2)
+        word(axes, x + 6.25, 12, "+", size=14, weight="bold")
+        word(axes, x + 6.25, 3, text, size=9.5)
+    for x, text in ((9, "X"), (30, "A, in tiles"), (61, "Y: what two ranks make, added up")):
         word(axes, x, 21.5, text, weight="bold", size=11)
-    word(axes, 24, 12, "×", size=16)
-    word(axes, 53, 12, "=", size=16)
+    word(axes, 18, 12, "×", size=16)
+    word(axes, 42.5, 12, "=", size=16)
     return figure
 
 
@@ -116,24 +117,6 @@ def explorer() -> bytes:
     widget.num_ranks.value, widget.x.value = "4", "cut by columns"
     widget.a.value, widget.y.value = "cut by rows", "whole"
     return widget.picture().png()
-
-
-def production() -> Figure:
-    """A plan for PyTorch's own tensor parallelism, with the cut that each line makes."""
-    figure, axes = drawing(8, 2.7)
-    rows = (
-        ("attention.w_q, w_k, w_v", "ColwiseParallel()", 1),
-        ("attention.w_out", "RowwiseParallel()", 0),
-        ("mlp.w_up", "ColwiseParallel()", 1),
-        ("mlp.w_down", "RowwiseParallel()", 0),
-    )
-    for number, (name, plan, dim) in enumerate(rows):
-        y = 19 - 5.6 * number
-        word(axes, 6, y + 2, name, ha="left", family="DejaVu Sans Mono", size=10)
-        word(axes, 36, y + 2, plan, ha="left", family="DejaVu Sans Mono", size=10)
-        matrix(axes, 63, y, 9, 4.2, [(ZERO, "0"), (ONE, "1")], dim=dim)
-    word(axes, 40, 25, "the plan, and how A is cut in each case", weight="bold", size=10.5)
-    return figure
 
 
 def gather() -> Figure:

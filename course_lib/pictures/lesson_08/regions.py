@@ -158,3 +158,23 @@ def link() -> Figure:
         box(axes, start, 1.2, wide, 4.2, "sum", colour=RED, size=8.5)
     word(axes, 44, 3.2, "which is slower depends on the link", ha="left", size=10)
     return figure
+
+
+def hidden() -> Figure:
+    """The backward pass of an entrance: its sum waited for at once, and beside the product for the weight."""
+    figure, axes = drawing(8, 2.7)
+    blue, orange = OKABE_ITO["sky blue"], OKABE_ITO["orange"]
+    word(axes, 2, 24.6, "one after the other", ha="left", weight="bold")
+    for left, wide, text, colour, hatch in (
+        (2, 20, "dX = dY Aᵀ", blue, ""),
+        (22, 16, "sum of dX", RED, ".."),
+        (38, 20, "dA = Xᵀ dY", orange, "//"),
+    ):
+        box(axes, left, 18, wide, 4.4, text, colour=colour, hatch=hatch)
+    word(axes, 2, 13.6, "side by side", ha="left", weight="bold")
+    box(axes, 2, 7, 20, 4.4, "dX = dY Aᵀ", colour=blue)
+    box(axes, 22, 7, 20, 4.4, "dA = Xᵀ dY", colour=orange, hatch="//")
+    box(axes, 22, 2.2, 16, 4.4, "sum of dX", colour=RED, hatch="..")
+    word(axes, 44, 9.2, "what the rank computes", ha="left", size=9.5)
+    word(axes, 44, 4.4, "what is on its way", ha="left", size=9.5)
+    return figure

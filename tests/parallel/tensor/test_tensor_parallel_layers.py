@@ -10,6 +10,7 @@ from torch._C._distributed_c10d import Work
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.cluster import Rank, RankFailed
+from course_lib.meter import metered
 from course_lib.models import Transformer, TransformerConfig
 from course_lib.models.transformer import Attention
 from course_lib.parallel.tensor import (
@@ -219,6 +220,36 @@ def test_attention_by_heads_equals_the_unsplit_one(cluster2, cluster4, num_kv_he
 def test_bad_input_gets_a_sentence(cluster2, call, message):
     with pytest.raises(RankFailed, match=f"(?s)(ValueError|WrongKind).*{message}"):
         cluster2.call(call)
+
+
+# -- norms ----------------------------------------------------------------------------------------------------
+
+
+def norm_of_own_positions(me: Rank, options: dict) -> tuple[list[int], int]:
+    """A norm on this rank's positions against the whole one, and how many parameters it has."""
+    torch.manual_seed(0)
+    whole = nn.LayerNorm(D, **options).double()
+    for parameter in whole.parameters():
+        nn.init.normal_(parameter)
+    norm = SequenceParallelNorm(me, whole)
+    x, weight = drawn(B, T, D).requires_grad_(), drawn(B, T, D, seed=2)
+    wanted = whole(x)
+    (wanted * weight).sum().backward()
+    part = mine(me, x.detach(), 1).clone().requires_grad_()
+    got = norm(part)
+    (got * mine(me, weight, 1)).sum().backward()
+    gradients = zip(norm.parameters(), whole.parameters(), strict=True)
+    pairs = [(one.grad, other.grad) for one, other in gradients]
+    return differ((got, mine(me, wanted, 1)), (part.grad, mine(me, x.grad, 1)), *pairs), len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("options", "count"), [({}, 2), ({"bias": False}, 1), ({"elementwise_affine": False}, 0)]
+)
+def test_a_norm_has_the_parameters_of_the_whole_one(cluster4, options, count):
+    run = metered(cluster4, norm_of_own_positions, options)
+    assert list(run) == [([], count)] * 4
+    assert len(run.communication.of(0).calls) == (1 if count else 0)  # one message for both gradients
 
 
 # -- nothing to compute ---------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from course_lib.learn.exercises.lesson_08.tries import leaf, seen_report, weight
 from course_lib.learn.exercises.lesson_08.wrong_gates import ByTheLibrary
 from course_lib.learn.failure import NotAnAnswer
 
-__all__ = ["GATES"]
+__all__ = ["GATES", "need_gate"]
 
 
 class _NoTensor(Exception):
@@ -91,7 +91,8 @@ def _use(kind: str, through: Callable[[Tensor, bool], Tensor], rank: int, **give
     return Several([entered, through(given["partial"], False)])  # gone back through in this order
 
 
-def _need_gate(answer: Any) -> None:
+def need_gate(answer: Any) -> None:
+    """Raise ``NotAnAnswer`` for what is no class of a gate."""
     if not isinstance(answer, type):
         raise NotAnAnswer(
             "Give the class itself, `Gate`, without brackets behind it: a `torch.autograd.Function`, of which `apply` "
@@ -138,7 +139,7 @@ GATES = Exercise(
     judge=by_steps(
         tuple(Case(kind, (kind,), right(kind)) for kind in (ENTER, LEAVE, BOTH, CROSSED)),
         _trial,
-        check=_need_gate,
+        check=need_gate,
     ),
     mistakes=MISTAKES,
     hints=(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Evidence, Outcome
-from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR
+from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
+from course_lib.learn.exercises.lesson_08.step import GOES_BACK, NOT_A_TENSOR
 from course_lib.learn.exercises.lesson_08.tries import (
     ALIVE,
     BACKWARD,
@@ -60,8 +60,16 @@ class _StepJudge(RankJudge):
         self.check(answer)
         evidence = super().__call__(answer, forbidden)
         called = {name for outcome in evidence.outcomes for name in _called(outcome)}
-        outcomes = tuple(replace(one, got=_without_names(one.got)) for one in evidence.outcomes)
+        outcomes = tuple(
+            replace(one, got=_without_names(one.got), error=_of_the_answer(one.error))
+            for one in evidence.outcomes
+        )
         return replace(evidence, outcomes=outcomes, called=tuple(sorted({*evidence.called, *called})))
+
+
+def _of_the_answer(error: Raised | None) -> Raised | None:
+    """An error without the line at which this check goes back: it says nothing about the answer."""
+    return replace(error, line=None, source="") if error is not None and error.source == GOES_BACK else error
 
 
 def _called(outcome: Outcome) -> tuple[str, ...]:

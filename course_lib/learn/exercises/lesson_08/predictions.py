@@ -1,4 +1,7 @@
-"""What lesson 08 asks before a run, and tells after it; its clinics are in ``predictions_clinic``."""
+"""What lesson 08 asks before a run, and tells after it.
+
+Its clinics are in ``predictions_clinic``, and what part c asks about positions in ``predictions_along``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from torch import Tensor
 from course_lib import cost
 from course_lib.claims import VERDICTS
 from course_lib.learn.asked import Asked, Told
-from course_lib.learn.exercises.lesson_08.predictions_clinic import CLINICS
+from course_lib.learn.exercises.lesson_08.predictions_along import ALONG
+from course_lib.learn.exercises.lesson_08.predictions_clinic import CLINICS, NORMS
 
 if TYPE_CHECKING:
     from course_lib.claims import Evidence
@@ -76,7 +80,7 @@ def _bet_e10(evidence: Evidence) -> Told:
     return Told(
         measured=evidence.verdict,
         because="Ask where the output is wanted. The two collectives of the sentence are those of sequence "
-        "parallelism, further down.",
+        "parallelism, in part 3.",
         misreadings={
             "holds": "Two of the four cases that ran call something else, or nothing.",
             "misleading": "It names the right collective for each cut, and leaves out for which placement of Y.",
@@ -153,24 +157,6 @@ def _rounding(whole_error: float, parts_error: float, differ: float) -> Told:
     )
 
 
-_AMOUNTS = ("fewer", "the same", "more")
-
-
-def _sequence(plain_bytes: float, along_bytes: float) -> Told:
-    fewer, same, more = _AMOUNTS
-    return Told(
-        measured=same if plain_bytes == along_bytes else more if along_bytes > plain_bytes else fewer,
-        label="computed",
-        because="By the formulas for rings, that is. The two halves of each all-reduce are pulled apart, and the norms "
-        "stand between them. (The norms' own gradients, now summed over ranks, are small messages that come on top: "
-        "latency, hardly bytes.)",
-        misreadings={
-            more: "Twice as many calls, each for half of the bytes.",
-            fewer: "Lesson 02: an all-reduce *is* a reduce-scatter and an all-gather.",
-        },
-    )
-
-
 def _link(step_s: float, model_s: float, alone_s: float) -> Told:
     computing_ms, model_ms = 1e3 * alone_s / 2, 1e3 * model_s
     than = "slower" if model_s > alone_s else "faster"
@@ -191,6 +177,27 @@ def _link(step_s: float, model_s: float, alone_s: float) -> Told:
         "sixteen sums also waits until both are let in. Run the cell again while nothing else runs: a number that "
         "falls was such waiting. One that stays says that an all-reduce of this size takes longer on your link than "
         "the model has it; time one alone.",
+    )
+
+
+def _hidden(step_s: float, product_s: float, sum_s: float) -> Told:
+    product_ms, sum_ms = 1e3 * product_s, 1e3 * sum_s
+    one_by_one, product = round(2 * product_ms + sum_ms), round(product_ms)
+    longer = (
+        "dA, which takes longer than the sum" if product_s >= sum_s else "the sum, which takes longer than dA"
+    )
+    return Told(
+        measured=round(1e3 * step_s),
+        model=round(product_ms + max(product_ms, sum_ms)),
+        because=f"dX comes first. Then its sum and dA go on side by side, and both are over with {longer}: the "
+        f"{min(product_ms, sum_ms):.0f} ms of the other cost nothing.",
+        misreadings={
+            one_by_one: "That is one after the other. While the sum is on its way the rank has something to do that "
+            "needs no other rank.",
+            product: "One product cannot hide the other: a rank makes them in turn. What hides is the sum.",
+        },
+        apart="The model has paced products and the link's timetable alone. Where ranks share a core, a wait ends when "
+        "its rank is let in. Run the cell again while nothing else runs: a number that falls was such waiting.",
     )
 
 
@@ -236,8 +243,15 @@ PREDICTIONS = (
         choices=_ROUNDING,
         tell=_rounding,
     ),
-    Asked(name="08.sequence", question="What does a block send now?", choices=_AMOUNTS, tell=_sequence),
+    NORMS,
+    *ALONG,
     Asked(name="08.link", question="A tensor-parallel step on two ranks at 12 MB/s?", unit="ms", tell=_link),
+    Asked(
+        name="08.hidden",
+        question="How long does the backward pass take with the all-reduce beside dA?",
+        unit="ms",
+        tell=_hidden,
+    ),
     *CLINICS,
     Asked(
         name="08.bet_b3",

@@ -1,10 +1,10 @@
-"""Lesson 08's three clinics: what is asked before the evidence, and told after it."""
+"""Lesson 08's clinics, but for that of part c's positions: what is asked before the evidence, and told after it."""
 
 from __future__ import annotations
 
 from course_lib.learn.asked import Asked, Told
 
-__all__ = ["CLINICS"]
+__all__ = ["CLINICS", "NORMS"]
 
 _NORMS = (
     "the exit forgets its all-reduce",
@@ -78,8 +78,9 @@ def _gather() -> Told:
     )
 
 
+NORMS = Asked(name="08.norms", question="What is wrong with the block?", choices=_NORMS, tell=_norms)
+
 CLINICS = (
-    Asked(name="08.norms", question="What is wrong with the block?", choices=_NORMS, tell=_norms),
     Asked(name="08.seeds", question="Why does dropout help less?", choices=_SEEDS, tell=_seeds),
     Asked(name="08.gather", question="What is wrong with the logits?", choices=_GATHER, tell=_gather),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from course_lib.cost import block_collectives, collectives_sent_bytes, published_activation_bytes
+from course_lib.cost import block_collectives, collectives_sent_bytes, explained_activations
 from course_lib.learn.questions import Question
 from course_lib.parallel.tensor import Replicate, Shard, matmul_plan
 
@@ -68,14 +68,16 @@ def _ratio_of_sequence_parallel() -> float:
     return plain / along
 
 
-def _memory_share(sequence_parallel: bool) -> str:
-    def kept(num_ranks: int, along: bool) -> float:
-        return published_activation_bytes(
-            length=2048, batch_size=1, width=4096, num_heads=32, num_ranks=num_ranks, sequence_parallel=along
+def _keeps_less() -> bool:
+    """Whether a rank keeps less of a block with sequence parallelism, where gathered inputs are kept."""
+    plain, along = (
+        sum(
+            term.course_bytes
+            for term in explained_activations(_Sizes(), batch_size=1, num_ranks=8, sequence_parallel=way)
         )
-
-    share = kept(8, sequence_parallel) / kept(1, False)
-    return "one eighth" if abs(share - 1 / 8) < 1e-9 else "more than one eighth"
+        for way in (False, True)
+    )
+    return along < plain
 
 
 QUIZ = (
@@ -138,7 +140,8 @@ QUIZ = (
     ),
     Question(
         name="sequence",
-        text="Sequence parallelism is switched on, on 8 ranks. What changes, where every collective is a ring?",
+        text="Sequence parallelism is switched on, on 8 ranks, and gathered inputs are kept. What changes, where every "
+        "collective is a ring?",
         choices=(
             "fewer bytes, less memory",
             "the same bytes, less memory",
@@ -146,14 +149,15 @@ QUIZ = (
             "fewer bytes, the same memory",
         ),
         answer=lambda: {1.0: "the same bytes, less memory"}.get(
-            _ratio_of_sequence_parallel() if _memory_share(True) == "one eighth" else 0.0,
+            _ratio_of_sequence_parallel() if _keeps_less() else 0.0,
             "fewer bytes, less memory",
         ),
         misconceptions={
             "fewer bytes, less memory": "An all-reduce is a reduce-scatter and an all-gather; the two halves move to "
             "different places, and none of them goes away.",
-            "more bytes, less memory": "There are more calls, of half the bytes each.",
-            "fewer bytes, the same memory": "What stands outside the regions is kept once and not on every rank.",
+            "more bytes, less memory": "There are more calls, of half the bytes each. More bytes it takes where "
+            "gathered inputs are let go, and gathered anew.",
+            "fewer bytes, the same memory": "What the norms keep is kept once and not on every rank.",
         },
         because="The halves of each all-reduce are pulled apart, and between them stand norms and residuals, on one "
         "eighth of the positions.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
 from typing import Any
 
 import torch
@@ -13,43 +12,11 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from course_lib.cluster import Rank
+from course_lib.learn.exercises.lesson_08 import right_along, right_models
+from course_lib.learn.exercises.lesson_08.right_sums import by_future, by_halves, by_messages
 from course_lib.parallel.tensor import Shard, all_gather_split, all_reduce_identity, identity_all_reduce
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
-
-
-# -- three ways to sum over ranks -------------------------------------------------------------------------------------
-
-
-def _by_future(tensor: Tensor) -> Tensor:
-    total = tensor.detach().clone(memory_format=torch.contiguous_format)
-    dist.all_reduce(total, async_op=True).get_future().wait()
-    return total
-
-
-def _by_halves(tensor: Tensor) -> Tensor:
-    n = dist.get_world_size()
-    flat = F.pad(tensor.detach().flatten(), (0, -tensor.numel() % n))
-    part = flat.new_empty(flat.numel() // n)
-    dist.reduce_scatter_tensor(part, flat)
-    whole = torch.empty_like(flat)
-    dist.all_gather_into_tensor(whole, part)
-    return whole[: tensor.numel()].view(tensor.shape)
-
-
-def _by_messages(tensor: Tensor) -> Tensor:
-    n, rank = dist.get_world_size(), dist.get_rank()
-    size = ceil(tensor.numel() / n)
-    parts = F.pad(tensor.detach().flatten(), (0, n * size - tensor.numel())).view(n, size).clone()
-    for step in range(2 * (n - 1)):
-        give, take = (rank - step) % n, (rank - step - 1) % n
-        came = torch.empty(size, dtype=tensor.dtype, device=tensor.device)
-        sending = dist.P2POp(dist.isend, parts[give].clone(), (rank + 1) % n)
-        taking = dist.P2POp(dist.irecv, came, (rank - 1) % n)
-        for work in dist.batch_isend_irecv([sending, taking]):
-            work.wait()
-        parts[take] = parts[take] + came if step < n - 1 else came
-    return parts.flatten()[: tensor.numel()].view(tensor.shape)
 
 
 # -- 08.gates ---------------------------------------------------------------------------------------------------------
@@ -61,12 +28,12 @@ class GateWithAFlagOfOne(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
         ctx.save_for_backward(torch.tensor(is_entrance))
-        return x if is_entrance else _by_future(x)
+        return x if is_entrance else by_future(x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (is_entrance,) = ctx.saved_tensors
-        return (_by_future(grads[0]) if is_entrance.item() else grads[0].clone()), None
+        return (by_future(grads[0]) if is_entrance.item() else grads[0].clone()), None
 
 
 class GateSetUpApart(Function):
@@ -74,11 +41,11 @@ class GateSetUpApart(Function):
 
     @staticmethod
     def forward(x: Tensor, is_entrance: bool) -> Tensor:
-        return x.clone() if is_entrance else _by_halves(x)
+        return x.clone() if is_entrance else by_halves(x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
-        ctx.back = _by_halves if inputs[1] else nn.Identity()
+        ctx.back = by_halves if inputs[1] else nn.Identity()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -91,9 +58,9 @@ class GateOfHooks:
     @staticmethod
     def apply(x: Tensor, is_entrance: bool) -> Tensor:
         if not is_entrance:
-            return x + (_by_messages(x) - x.detach())
+            return x + (by_messages(x) - x.detach())
         entered = x.view_as(x)
-        entered.register_hook(_by_messages)
+        entered.register_hook(by_messages)
         return entered
 
 
@@ -108,9 +75,7 @@ def mlp_by_einsum(me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tenso
     return GateWithAFlagOfOne.apply(torch.einsum("nh,dh->nd", hidden, w_down), False).add(b_down)
 
 
-def mlp_by_messages(
-    me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor
-) -> Tensor:
+def mlpby_messages(me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor) -> Tensor:
     """Matrix products, and sums that go around a ring message by message."""
     hidden = nn.GELU()(torch.addmm(b_up, GateOfHooks.apply(x, True), w_up.t()))
     return b_down + GateOfHooks.apply(hidden @ w_down.mT, False)
@@ -129,7 +94,7 @@ class _WholeMlp(Function):
         x, w_up, b_up, w_down, b_down = given
         up = x @ w_up.T + b_up
         ctx.save_for_backward(x, w_up, up, w_down)
-        return _by_halves(F.gelu(up) @ w_down.T) + b_down
+        return by_halves(F.gelu(up) @ w_down.T) + b_down
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
@@ -137,7 +102,7 @@ class _WholeMlp(Function):
         x, w_up, up, w_down = ctx.saved_tensors
         bell = torch.exp(-up.square() / 2) / (2 * torch.pi) ** 0.5
         of_up = (grad @ w_down) * (0.5 * (1 + torch.erf(up / 2**0.5)) + up * bell)
-        return _by_future(of_up @ w_up), of_up.T @ x, of_up.sum(0), grad.T @ F.gelu(up), grad.sum(0)
+        return by_future(of_up @ w_up), of_up.T @ x, of_up.sum(0), grad.T @ F.gelu(up), grad.sum(0)
 
 
 def mlp_summed_in_place(
@@ -158,7 +123,7 @@ def mlp_summed_in_place(
 def norm_by_a_hook(me: Rank, x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
     """The gradient is summed by a hook on what the norm gives."""
     h = nn.functional.layer_norm(x, [x.shape[1]], weight=norm_weight)
-    h.register_hook(_by_future)
+    h.register_hook(by_future)
     return all_reduce_identity(me, F.gelu(h @ w_up.T) @ w_down.T) + x
 
 
@@ -248,15 +213,35 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any] | Any, ...]] = {
         {"A": "S(-1)", "B": "S(-2)"},
     ),
     "08.gates": (GateWithAFlagOfOne, GateSetUpApart, GateOfHooks),
-    "08.mlp": (mlp_by_einsum, mlp_by_messages, mlp_in_one_function, mlp_summed_in_place),
+    "08.mlp": (mlp_by_einsum, mlpby_messages, mlp_in_one_function, mlp_summed_in_place),
+    "08.heads": right_models.HEADS,
+    "08.embedding": right_models.EMBEDDINGS,
     "08.norm": (norm_by_a_hook, norm_by_hand, norm_in_a_module),
     "08.loss": (loss_by_log_sums, loss_by_one_hot, loss_in_one_function, loss_position_by_position),
+    "08.along": right_along.GATES,
+    "08.positions": right_along.NORMS,
+    "08.logits": right_models.LOGITS,
 }
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "08.gates": {
         "forward: gradients switched off": "Autograd turns gradients off for it, and puts the switch back itself.",
         "backward: gradients switched off": "Autograd turns gradients off for it, and puts the switch back itself.",
+    },
+    "08.along": {
+        "forward: gradients switched off": "Autograd turns gradients off for it, and puts the switch back itself.",
+        "backward: gradients switched off": "Autograd turns gradients off for it, and puts the switch back itself.",
+    },
+    "08.heads": {
+        "1: `entered = enter(me, x)` after `own_heads = num_heads // me.world_size`": "Neither line reads what the "
+        "other makes.",
+        "4: `F.linear(entered, w).unflatten(-1, (own_heads, -1)).transpose(1, 2)` -> `F.linear(entered, w)."
+        "unflatten(-1, (own_heads, -1)).transpose(2, 1)`": "To exchange two dims is the same in both orders.",
+        "8: `mixed.transpose(1, 2)` -> `mixed.transpose(2, 1)`": "To exchange two dims is the same in both orders.",
+    },
+    "08.embedding": {
+        "2: `is_here = (place >= 0) & (place < len(table))` after `vectors = F.embedding(place.clamp(0, len(table) - "
+        "1), table)`": "Neither line reads what the other makes.",
     },
     "08.norm": {"3: `-1` -> `1`": "x is (N, D): its last dim is dim 1."},
     "08.loss": {

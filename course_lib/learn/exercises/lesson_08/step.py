@@ -21,6 +21,7 @@ from course_lib.meter import Call
 
 __all__ = [
     "AS_IT_WAS",
+    "GOES_BACK",
     "NOT_A_TENSOR",
     "NO_GRADIENT",
     "UNWRITTEN",
@@ -34,6 +35,7 @@ NO_GRADIENT, UNWRITTEN = "none came", "`backward` still raises its `NotImplement
 _LOOKS_FOR_MORE = 2  # ranks
 _SETTLE_S = 0.5
 NOT_A_TENSOR, AS_IT_WAS = "no tensor: ", "as it was"
+GOES_BACK = "loss_of(output).backward()"  # the line below that does so
 
 
 class Several(list[Any]):

@@ -32,11 +32,13 @@ __all__ = [
     "SumBothWays",
     "all_reduce_of",
     "gradient_of",
+    "in_words",
     "leaf",
     "made",
     "manners",
     "manners_of",
     "reported",
+    "ring_bytes",
     "seen_report",
     "weighted_sum",
 ]
@@ -133,9 +135,19 @@ def manners_of(seen: Seen) -> dict[str, Any]:
 
 def _in_words(calls: Sequence[Call], num_summed: int, most_bytes: int) -> str:
     """Each call with its size; but an all-reduce that is made of others, and sends no more than that, is named so."""
-    are_parts = bool(calls) and all(call.operation in _SENT_IN_A_RING for call in calls)
-    if are_parts and sum(_SENT_IN_A_RING[c.operation](c) * c.size_bytes for c in calls) <= most_bytes:
-        return all_reduce_of(num_summed)
+    sent = ring_bytes(calls)
+    return all_reduce_of(num_summed) if calls and sent is not None and sent <= most_bytes else in_words(calls)
+
+
+def ring_bytes(calls: Sequence[Call]) -> float | None:
+    """What a rank sends in these parts of an all-reduce, by rings; None where there are others among them."""
+    if any(call.operation not in _SENT_IN_A_RING for call in calls):
+        return None
+    return round(sum(_SENT_IN_A_RING[call.operation](call) * call.size_bytes for call in calls), 3)
+
+
+def in_words(calls: Sequence[Call]) -> str:
+    """Each call with its size."""
     return ", ".join(map(_call_in_words, calls)) or NOTHING
 
 

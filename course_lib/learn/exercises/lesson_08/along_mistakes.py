@@ -1,0 +1,104 @@
+"""Usual wrong gates along positions, each by name and with a sentence."""
+
+from __future__ import annotations
+
+from course_lib.learn.exercise import Evidence, Mistake
+from course_lib.learn.exercises.lesson_08.tries import BACKWARD, FORWARD, gradient_of
+from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
+from course_lib.learn.exercises.lesson_08.wrong_along import (
+    along,
+    features_shared_out,
+    joined,
+    joined_by_features,
+    lost,
+    mean_shared_out,
+    not_waited_for,
+    own_among_zeros,
+    own_rows,
+    same,
+    shared_out,
+    summed_and_cut,
+)
+
+__all__ = ["MISTAKES"]
+
+
+def _gradient_of_another_shape(evidence: Evidence) -> bool:
+    return evidence.error is not None and "invalid gradient" in evidence.error.message
+
+
+def _twice_as_dear(evidence: Evidence) -> bool:
+    """All numbers are right, and an all-reduce was called."""
+    return all(differs_in(o, FORWARD, BACKWARD) for o in evidence.wrong) and all(
+        "all_reduce" in o.got[FORWARD] + o.got[BACKWARD] for o in evidence.wrong
+    )
+
+
+MISTAKES = (
+    not_waited(along(enter=(not_waited_for, shared_out))),
+    Mistake(
+        "own-part-back",
+        "Forward is right. Backward at the entrance you keep this rank's positions of *this rank's* gradient. But "
+        "every rank used all positions, each for features of its own: their gradients are summands. Add them up, and "
+        "keep your positions of the sum.",
+        along(enter=(joined, own_rows)),
+    ),
+    Mistake(
+        "zeros-for-the-others",
+        "Forward is right. Backward at the exit you know the gradient of your own positions and take that of the "
+        "others to be zero. Your summand went into *their* positions too: gather what they know.",
+        along(leave=(shared_out, own_among_zeros)),
+    ),
+    Mistake(
+        "cut-and-not-summed",
+        "At the exit each rank has a summand of every position, and yours keeps its own positions of its own summand. "
+        "They are to be added up over ranks.",
+        along(leave=(own_rows, joined)),
+    ),
+    Mistake(
+        "gates-swapped",
+        "At the entrance a rank has some of the positions and needs all; at the exit it has a summand of all and is to "
+        "keep some. You have them the other way round.",
+        along(enter=(shared_out, joined), leave=(joined, shared_out)),
+    ),
+    Mistake(
+        "backward-as-forward",
+        "A gradient has the shape of what it is a gradient of, and here another shape came. What is long forward is "
+        "short backward: where `forward` gathers, `backward` shares out, and the other way round.",
+        along(enter=(joined, joined), leave=(shared_out, shared_out)),
+        _gradient_of_another_shape,
+    ),
+    Mistake(
+        "nothing-gathered",
+        "At the entrance the rank's own positions went on alone. Inside the region every rank works on *all* "
+        "positions, with features of its own: gather them.",
+        along(enter=(same, same)),
+    ),
+    Mistake(
+        "joined-by-features",
+        "The ranks' parts were put side by side. They are *positions*, rows of (P, D): one rank's behind the other's, "
+        "along dim 0.",
+        along(enter=(joined_by_features, features_shared_out)),
+    ),
+    Mistake(
+        "mean-not-sum",
+        "At the exit you take the mean. What the ranks have are summands of one product: add up, and divide by "
+        "nothing.",
+        along(leave=(mean_shared_out, joined)),
+    ),
+    Mistake(
+        "mean-going-back",
+        "Forward is right. Backward at the entrance you divide by the number of ranks; the gradients there are "
+        "summands of one gradient.",
+        along(enter=(joined, mean_shared_out)),
+    ),
+    Mistake(
+        "all-reduce-and-a-cut",
+        "The numbers are right. But you had everything added up on all ranks and kept a part: twice the bytes of a "
+        "reduce-scatter, and the whole sum in memory for a moment. Each rank needs the sum for its own positions "
+        "alone.",
+        along(enter=(joined, summed_and_cut), leave=(summed_and_cut, joined)),
+        _twice_as_dear,
+    ),
+    no_way_back(along(enter=(joined, lost), leave=(shared_out, lost)), "output", gradient_of("x")),
+)

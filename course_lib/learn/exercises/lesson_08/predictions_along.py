@@ -1,0 +1,97 @@
+"""What part c of lesson 08 asks about positions that are shared out: bytes, memory, and a clinic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from course_lib import cost
+from course_lib.learn.asked import Asked, Told
+
+if TYPE_CHECKING:
+    from course_lib.models import TransformerConfig
+
+__all__ = ["ALONG"]
+
+_AMOUNTS = ("fewer", "the same", "more")
+
+
+def _sequence(plain_bytes: float, along_bytes: float) -> Told:
+    fewer, same, more = _AMOUNTS
+    return Told(
+        measured=same if plain_bytes == along_bytes else more if along_bytes > plain_bytes else fewer,
+        because="Counted on messages around a ring, that is. The two halves of each all-reduce are pulled apart, and "
+        "the norms stand between them. (The norms' own gradients are small messages that come on top: latency, hardly "
+        "bytes.)",
+        misreadings={
+            more: "Twice as many calls, each for half of the bytes.",
+            fewer: "Lesson 02: an all-reduce *is* a reduce-scatter and an all-gather.",
+        },
+    )
+
+
+_RANKS = 4
+
+
+def _kept(kept_bytes: int, config: TransformerConfig) -> Told:
+    def model(**way: bool) -> float:
+        terms = cost.explained_activations(config, batch_size=4, num_ranks=_RANKS, **way)
+        return sum(term.course_bytes for term in terms) / 1024
+
+    plain_kib, along_kib = model(), model(sequence_parallel=True)
+    anew_kib = model(sequence_parallel=True, regather=True)
+    return Told(
+        measured=round(kept_bytes / 1024),
+        model=round(along_kib),
+        because=f"What the norms keep falls to a quarter. But a region's input has just been gathered, and the "
+        f"gradient of its weights needs all of it: {along_kib / plain_kib:.0%} of what was kept before is still there.",
+        misreadings={
+            lambda kib: (
+                abs(kib - anew_kib) <= 0.03 * anew_kib
+            ): "That is both at a quarter. The inputs of the regions "
+            "have been gathered, though, and somebody keeps them: which rank needs all positions in the backward pass, "
+            "and for what?",
+            lambda kib: (
+                kib <= plain_kib / _RANKS * 1.1
+            ): "A quarter of everything. But what lies inside the regions is "
+            "each rank's own share already, and does not shrink again.",
+            round(plain_kib): "The norms work on a quarter of the positions now, and keep so much less.",
+        },
+        apart="Bytes do not depend on how busy a machine is. Hold the terms below against the ledger's.",
+    )
+
+
+_SHARES = (
+    "the exit gives a rank the wrong positions",
+    "each norm hears of its own positions alone",
+    "the entrance forgets its reduce-scatter backward",
+    "the residual is added by every rank",
+)
+
+
+def _shares() -> Told:
+    return Told(
+        measured=_SHARES[1],
+        label="the evidence says",
+        because="The two ranks' gradients of the norm differ, and add up to that of one device. Every rank holds the "
+        "norm's weight whole and uses it on its own positions, so its gradient has a summand from each of them. Each "
+        "rank takes its summand for the whole, and the copies part.",
+        misreadings={
+            _SHARES[0]: "Then the first loss would be wrong already.",
+            _SHARES[2]: "Then the gradient of x, which comes back through the entrance, would be wrong.",
+            _SHARES[
+                3
+            ]: "Each rank adds the residual of its own positions, once; else the loss would be wrong.",
+        },
+    )
+
+
+ALONG = (
+    Asked(name="08.sequence", question="What does a block send now?", choices=_AMOUNTS, tell=_sequence),
+    Asked(
+        name="08.kept",
+        question="How many KiB does a rank keep, with positions shared out?",
+        unit="KiB",
+        tell=_kept,
+    ),
+    Asked(name="08.shares", question="What is wrong with the block?", choices=_SHARES, tell=_shares),
+)

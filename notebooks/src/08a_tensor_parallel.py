@@ -1,0 +1,378 @@
+# %% [markdown]
+# # 08a · Tensor parallelism: one product, cut
+#
+# One matrix, and no single device that holds it. You cut the matrix itself, derive which collective each cut needs,
+# forward and backward, and build the smallest thing that several ranks compute as one: an MLP between two gates.
+#
+# **75 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 1 of 4 · [2: a transformer, cut](08b_split_transformer.ipynb) · [3: positions, shared
+# out](08c_sequence_parallel.ipynb) · [4: the link, two faults, and production](08d_links_and_production.ipynb)
+#
+# At the end you can
+#
+# - derive, for any cut of a matrix product, what has to travel;
+# - cut two matrices in a row so that nothing travels between them;
+# - write the two gates of a split region, and a split MLP.
+#
+# A pipeline hands each device some whole *layers*. So two things stay as they were: the largest layer must fit on one
+# device, and a single sample still passes through all layers one after the other, so it takes no less time than
+# before.
+#
+# <!-- word: tensor parallelism | also: intra-layer model parallelism, TP -->
+# In **tensor parallelism** every matrix is cut among several devices, which work on the *same* layer at the same
+# moment. Both limits fall.
+
+# %%
+from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib.claims import trial
+from course_lib.parallel.tensor import (
+    Shard,
+    all_reduce_identity,
+    identity_all_reduce,
+    matmul_plan,
+    parse_placement,
+)
+
+import itertools
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+# %% tags=["nbval-ignore-output"]
+two, four = shared_cluster(2), shared_cluster(4)
+
+# %% [markdown]
+# ## By columns
+#
+# ![X times a matrix A of which rank 0 has the left columns and rank 1 the right ones; each gets half of the columns of
+# Y](../assets/08_columns.png)
+#
+# A linear layer is a product, $Y = XA$: each row of X is a sample or a token, each column of A makes one output. (In
+# PyTorch `weight` is A's transpose, so that columns of A are rows of `weight`.) Give each of two ranks half of the
+# *columns* of A, and let both have all of X:
+
+# %%
+X = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+A = torch.tensor([[1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 1.0, 3.0]])
+
+
+def by_columns(me):
+    my_columns = A.chunk(me.world_size, dim=1)[me.rank]  # (2, 2) of (2, 4)
+    return X @ my_columns
+
+
+parts = two.run(by_columns)
+for rank, part in enumerate(parts):
+    print(f"rank {rank} has", part.tolist())
+print("X A is    ", (X @ A).tolist())
+print("side by side they are X A:", torch.equal(torch.cat(list(parts), dim=1), X @ A))
+
+# %% [markdown]
+# <!-- word: column-parallel | also: column-wise parallel, `ColwiseParallel`, column split -->
+# A linear layer, Y = X A, is called **column-parallel** when each rank holds some columns of A and makes the same
+# columns of Y. A column of Y is X times one column of A and knows nothing of the others. No message was sent.
+
+# %% [markdown]
+# ## By rows
+#
+# ![X, of which rank 0 has the left columns and rank 1 the right ones, times A, of which rank 0 has the upper rows and
+# rank 1 the lower ones; two full-sized products, and a question mark](../assets/08_rows.png)
+#
+# <!-- word: row-parallel | also: row-wise parallel, `RowwiseParallel`, row split -->
+# Now cut A the other way: each rank has some *rows*. A row of A is multiplied by a column of X, so each rank uses the
+# columns of X that match its rows. A linear layer, Y = X A, is called **row-parallel** when each rank holds some rows
+# of A, and the columns of X that match them.
+#
+# **Rank 0 gets Y0, rank 1 gets Y1. How do they become Y?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("08.rows")
+ask("08.rows").commit("one above the other")  # "A was cut by rows, so Y comes in rows"
+### END SOLUTION
+
+
+# %%
+def by_rows(me):
+    my_rows = A.chunk(me.world_size, dim=0)[me.rank]  # (1, 4) of (2, 4)
+    my_part_of_x = X.chunk(me.world_size, dim=1)[me.rank]  # (2, 1) of (2, 2)
+    return my_part_of_x @ my_rows
+
+
+first, second = two.run(by_rows)
+print("rank 0 has", first.tolist())
+print("rank 1 has", second.tolist())
+print("X A is    ", (X @ A).tolist())
+
+# %%
+reveal("08.rows", first, second, X @ A)
+
+# %% [markdown]
+# ## By both
+#
+# ![A cut in four tiles: rank 0 upper left, rank 1 upper right, rank 2 lower left, rank 3 lower right. The left columns
+# of Y are a sum of what ranks 0 and 2 make, the right ones of what ranks 1 and 3 make](../assets/08_tiles.png)
+#
+# <!-- word: tile | also: two-dimensional tensor parallelism, 2D sharding -->
+# Four ranks can cut A both ways at once, so that each holds a **tile** of the matrix: some columns of some of its rows.
+# Nothing new happens: ranks that share *columns* hold summands of the same part of Y and add them up among themselves,
+# in a group of two.
+
+
+# %%
+def by_both(me):
+    row, column = divmod(me.rank, 2)
+    tile = A.chunk(2, dim=0)[row].chunk(2, dim=1)[column]
+    partial = X.chunk(2, dim=1)[row] @ tile
+    groups = [dist.new_group([c, c + 2]) for c in range(2)]  # all ranks make all groups, in one order
+    dist.all_reduce(partial, group=groups[column])
+    dist.destroy_process_group(groups[column])
+    return partial
+
+
+found = four.run(by_both)
+print("columns 0, 1 on ranks 0 and 2:", found[0].tolist())
+print("columns 2, 3 on ranks 1 and 3:", found[1].tolist())
+print("X A is                        ", (X @ A).tolist())
+
+# %% [markdown]
+# ## What each cut needs
+#
+# ![Forward, X goes to both ranks and each gives some columns of Y. Backward, each rank has the gradient of its columns;
+# what goes back to X is a question mark](../assets/08_backward.png)
+#
+# <!-- word: placement | also: sharding, layout -->
+# <!-- word: partial sums | also: partial tensor, `Partial` -->
+# The **placement** of a tensor says which part of it each rank holds: **S(0)** cut by rows, **S(1)** cut by columns (S
+# is for *shard*, with the dim), **R** whole on every rank (replicated), **P** partial. Tensors of the full shape, one
+# on each rank, are **partial sums** of the tensor that they add up to. The rules for $Y = XA$ follow from arithmetic
+# alone: R times S(1) is S(1), as you saw; S(1) times S(0) is P.
+#
+# The backward pass is two products more: $dX = dY\,A^T$ and $dA = X^T dY$. A transpose turns rows into columns, so the
+# same rules answer for it.
+#
+# **A is cut by columns, X is whole on every rank, Y stays cut. Forward nothing is sent. What does the backward pass
+# need, if X is to get its gradient?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("08.backward")
+ask("08.backward").commit("nothing")  # "forward needed nothing"
+### END SOLUTION
+
+# %% [markdown]
+# `matmul_plan` applies the rules: from the placements of X, A and Y it derives what every rank multiplies and which
+# collectives that takes. Nothing in this table is typed by hand.
+
+# %%
+situations = {
+    "by columns": ("R", "S(1)", "S(1)"),
+    "by columns, Y whole": ("R", "S(1)", "R"),
+    "by rows": ("S(1)", "S(0)", "R"),
+    "by rows, Y cut": ("S(1)", "S(0)", "S(0)"),
+    "X by rows": ("S(0)", "R", "S(0)"),
+    "X by rows, A by columns": ("S(0)", "S(1)", "S(1)"),
+}
+plans = {name: matmul_plan(*map(parse_placement, cuts)) for name, cuts in situations.items()}
+print(f"{'':<24}{'X':<5}{'A':<5}{'Y':<5}{'forward':<22}backward")
+for name, plan in plans.items():
+    there, again = (
+        ", ".join(f"{s.collective} {s.tensor}" for s in way if s.is_sent) or "-"
+        for way in (plan.forward, plan.backward)
+    )
+    print(f"{name:<24}{plan.x!s:<5}{plan.a!s:<5}{plan.y!s:<5}{there:<22}{again}")
+
+# %%
+reveal("08.backward", plans["by columns"])
+
+# %% [markdown]
+# Read the table again. Columns and rows mirror each other: where one sends forward, the other sends backward. And you
+# have met the fifth line: X cut by rows, A whole, and an all-reduce of dA backward. That is *data parallelism*. It is
+# one cut of a product among others.
+#
+# Article E of those that the course puts on trial (*Data, model, and tensor parallelism*, a course page) says, in our
+# words: *a column-split linear layer needs an all-gather and a row-split one a reduce-scatter*. **Bet on a verdict
+# before the trial.**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("08.bet_e10")
+ask("08.bet_e10").commit("holds")
+### END SOLUTION
+
+# %%
+evidence = trial("E10").run()
+print(evidence)
+reveal("08.bet_e10", evidence)
+
+# %% [markdown]
+# ## The explorer
+#
+# ![The explorer: menus for X, A, Y and the ranks; below, for each of four ranks, its part of X, its part of A, the
+# partial sum that it computes, and Y after an all-reduce](../assets/08_explorer.png)
+#
+# Cut what you like, and press *run*: the ranks then do these steps and no others, and the meter counts. Two steps send
+# nothing: in *split: X* each rank takes its part of an X that it has whole; in *first rank keeps: Y* the others put
+# zeros where they had Y, so that it is partial sums. Three missions:
+#
+# 1. The ranks share the work, and nothing travels, forward or backward. One choice of X, A and Y does that. Which, and
+#    who pays for it?
+# 2. X, A and Y are all cut by rows. How is that possible, and which lesson did it?
+# 3. Four ranks: what sends less, forward and backward together, A and Y by columns with X whole, or A in tiles? (In
+#    tiles each rank uses half of X's columns, as above.)
+
+# %%
+from course_lib.widgets import MatmulExplorer
+
+MatmulExplorer(shared_cluster)
+
+# %% [markdown]
+# When you have tried, compare. The first mission can be solved by asking for every choice there is:
+
+# %%
+placements = [parse_placement(text) for text in ("R", "S(0)", "S(1)", "P")]
+for x, a, y in itertools.product(placements[:3], placements[:3], placements):
+    plan = matmul_plan(x, a, y)
+    is_shared = isinstance(plan.x_used, Shard) or isinstance(plan.a_used, Shard)
+    if is_shared and plan.collectives() == ((), ()):
+        print(f"X {x}, A {a}, Y {y}: nothing travels")
+
+# %% [markdown]
+# Columns of X, rows of A, and the sum is left open: whoever uses Y next has to add up.
+#
+# For the second, each rank gathers all of A, multiplies its rows of X, and lets A go: FSDP, lesson 05.
+#
+# For the third, tiles, at the explorer's sizes: there are two all-reduces and not one, but each runs between two ranks
+# and not four, for half of a tensor. (The wider Y is beside X, the less that helps.)
+# [GSPMD](https://arxiv.org/abs/2105.04663) cuts transformers this way, on up to 2048 TPU cores; this lesson stays with
+# one cut at a time.
+#
+# ## Two layers in a row
+#
+# ![X goes through A, GELU and B; both matrices bear a question mark](../assets/08_between.png)
+#
+# A layer seldom comes alone. An MLP is $\mathrm{GELU}(XA)\,B$: widen, bend, narrow. X is on every rank, and so shall
+# the output be. Cut *both* matrices, so that each rank holds its share of either, in such a way that **nothing travels
+# between the two**. One thing to know about GELU: it bends every number by itself, and it is not linear.
+
+# %%
+u, v = torch.tensor(1.0), torch.tensor(-1.5)  # two summands of one number
+print(f"GELU of the sum: {F.gelu(u + v).item():.2f}")
+print(f"sum of GELUs:    {(F.gelu(u) + F.gelu(v)).item():.2f}")
+
+# %%
+### BEGIN SOLUTION
+### STUB cuts = ...  # for example: {"A": "R", "B": "S(1)"}, with R, S(0) or S(1) for each
+cuts = {"A": "S(1)", "B": "S(0)"}
+### END SOLUTION
+
+# %%
+check("08.between", cuts)
+
+# %%
+# hint("08.between")
+
+# %% [markdown]
+# The hidden units are dealt out to the ranks: each rank makes some of them, and uses the same ones. That works wherever
+# something is made in parts and used in the same parts. In part 2 it will be the heads of attention.
+#
+# ## Two gates
+#
+# ![A region between two gates, with two ranks in it, forward and backward; at both gates stands a question
+# mark](../assets/08_gates.png)
+#
+# <!-- word: split region | also: tensor-parallel region, model-parallel region -->
+# What lies between the first cut matrix and the last is a **split region**: inside, every rank works on features of its
+# own; outside, everything is the same on all ranks. What happens at the two borders? Call them gates, *entrance* and
+# *exit*; the [Megatron-LM](https://arxiv.org/abs/1909.08053) paper calls them f and g.
+#
+# ### Build: the gates
+#
+# Autograd needs to know what each gate does backward, so it is a `torch.autograd.Function`: `backward` gets the
+# gradient of what `forward` gave, and returns one for each input of `forward` (the flag has none: `None`). What
+# `backward` has to know, `forward` leaves on `ctx` as an attribute. Where a gate has to send, it calls one all-reduce
+# and no more. Think about one gate at a time: what is the same on all ranks and complete there, and what is a summand?
+
+
+# %%
+def summed(tensor):
+    """The sum over all ranks, in a tensor of its own."""
+    total = tensor.clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(total)
+    return total
+
+
+# %%
+class Gate(torch.autograd.Function):
+    """The entrance of a split region, or its exit."""
+
+    @staticmethod
+    def forward(ctx, x, is_entrance):
+        ### BEGIN SOLUTION
+        ctx.is_entrance = is_entrance
+        return x.view_as(x) if is_entrance else summed(x)
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, grad):
+        ### BEGIN SOLUTION
+        return (summed(grad) if ctx.is_entrance else grad), None
+        ### END SOLUTION
+
+
+# %%
+check("08.gates", Gate)
+
+# %%
+# hint("08.gates")
+
+# %% [markdown]
+# <!-- word: conjugate operators | also: f and g, copy_to region, reduce_from region, entrance and exit -->
+# The entrance and the exit of a split region are **conjugate operators**: each does forward what the other does
+# backward. From here on they are called `enter` and `leave`; both are the course's, which are written like yours and
+# also take a group of ranks. (In Megatron-LM's code f is `copy_to_tensor_model_parallel_region`, and g is
+# `reduce_from_tensor_model_parallel_region`.)
+#
+# ### Build: the MLP
+#
+# Now the MLP of a rank, with biases. The weights come as PyTorch keeps them: `w_up` is (hidden/n, width), `b_up`
+# (hidden/n), `w_down` (width, hidden/n); `b_down` (width) is whole on every rank. Use `F.linear(x, weight, bias)`. The
+# check looks at the output, at the gradients of all five, and at what is sent.
+
+# %%
+enter, leave = identity_all_reduce, all_reduce_identity  # enter(me, x), leave(me, partial)
+
+
+# %%
+def split_mlp(me, x, w_up, b_up, w_down, b_down):
+    """x (N, width), the same on all ranks -> (N, width), the same on all ranks."""
+    ### BEGIN SOLUTION
+    hidden = F.gelu(F.linear(enter(me, x), w_up, b_up))  # (N, hidden/n)
+    return leave(me, F.linear(hidden, w_down)) + b_down
+    ### END SOLUTION
+
+
+# %%
+check("08.mlp", split_mlp)
+
+# %%
+# hint("08.mlp")
+
+# %% [markdown]
+# ![A region between two gates. Forward: at the entrance X passes, at the exit an all-reduce. Backward: at the exit the
+# gradient passes, at the entrance an all-reduce](../assets/08_region.png)
+#
+# The region of the MLP, with both gates and what passes them.
+#
+# ## What you can do now
+#
+# You can cut a product any way and say what travels. You have written the two gates, and an MLP of which each rank
+# holds a part: one all-reduce forward, one backward, whatever lies between.
+#
+# [Part 2](08b_split_transformer.ipynb) does this to a whole transformer, from its table of tokens to its loss.
+#
+# **Further reading.** Shoeybi et al., [Megatron-LM](https://arxiv.org/abs/1909.08053) (2019), section 3: columns, then
+# rows, f and g. Xu et al., [GSPMD](https://arxiv.org/abs/2105.04663) (2021), section 3: placements, and how they spread
+# through a program.
