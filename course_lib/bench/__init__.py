@@ -17,6 +17,7 @@ BENCHES = {
     "data_parallel": "threads of one process against processes: what the interpreter's lock costs",
     "ddp": "a training step of the course's DDP beside torch's, and how much of its all-reduces hides",
     "pipeline": "a pipeline of the course beside torch's, and paced ones beside the simulator",
+    "sharded": "a training step of the course's ZeRO-3 beside fully_shard, and what prefetching hides",
     "tensor": "a transformer block cut in two by the course and by DTensor, in turns",
     "judges": "how many wrong answers the checks refuse, and how many right ones they accept",
     "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
