@@ -3,8 +3,8 @@
 Read ``rows.py`` (what a rank keeps of a tensor); then ZeRO stages 1 and 2: ``optimizer.py``,
 ``optimizer_buckets.py``, ``gradient_sharding.py``; then stage 3: ``unit.py`` (gather, use, let go, reduce),
 ``fully_sharded.py`` (when), ``division.py``, ``reduction.py``, ``order.py``. Beside them: ``clipping.py``,
-``full_state.py``, ``whole_weights.py`` (whole parameters for a moment), ``whole_matrices.py`` (Muon). Production code
-uses ``torch.distributed.fsdp.fully_shard``.
+``full_state.py``, ``whole_weights.py`` (whole parameters for a moment), ``whole_matrices.py`` (Muon),
+``checkpoint.py``. Production code uses ``torch.distributed.fsdp.fully_shard``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ _HOME_OF = {
     "clip_shards": "clipping",
     "deal_out": "whole_matrices",
     "fill_from_meta": "whole_weights",
+    "load_sharded": "checkpoint",
+    "newest_checkpoint": "checkpoint",
+    "save_sharded": "checkpoint",
+    "start_save_sharded": "checkpoint",
     "whole": "whole_weights",
 }
 

@@ -20,7 +20,7 @@ def full_state_dict(
     state = dict(module.state_dict())
     for unit in units:
         for parameter, tensor in zip(unit.parameters, unit.copies(), strict=True):
-            for name in _names(module, parameter.places):
+            for name in parameter.names_in(module):
                 state[name] = tensor if device is None else tensor.to(device)
     return state
 
@@ -37,7 +37,7 @@ def load_full_state_dict(module: nn.Module, units: Sequence[Unit], state: Mappin
         raise ValueError(
             f"the state {which} {odd[0]} ({len(odd)} such names); it is no state_dict() of this model"
         )
-    rows = [(p, _names(module, p.places)) for unit in units for p in unit.parameters]
+    rows = [(p, p.names_in(module)) for unit in units for p in unit.parameters]
     for parameter, names in rows:
         shape = tuple(state[names[0]].shape)
         if shape != parameter.rows.shape:
@@ -52,8 +52,3 @@ def load_full_state_dict(module: nn.Module, units: Sequence[Unit], state: Mappin
     for name, buffer in module.state_dict().items():
         if name not in own:
             buffer.copy_(state[name])
-
-
-def _names(model: nn.Module, places: list[tuple[nn.Module, str]]) -> list[str]:
-    prefixes = {part: name for name, part in model.named_modules()}
-    return [f"{prefixes[part]}.{attribute}".lstrip(".") for part, attribute in places]

@@ -48,6 +48,11 @@ class ShardedParameter:
         self.born_as = (rows.dtype, rows.device)
         self.put(self.shard)
 
+    def names_in(self, model: nn.Module) -> list[str]:
+        """All names of this parameter in the model's ``state_dict()``; several where it is tied."""
+        name_of = {part: name for name, part in model.named_modules()}
+        return [f"{name_of[module]}.{attribute}".lstrip(".") for module, attribute in self.places]
+
     def put(self, tensor: Tensor) -> None:
         """Let the modules see this tensor as their parameter."""
         for module, attribute in self.places:
