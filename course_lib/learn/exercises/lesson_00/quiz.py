@@ -84,7 +84,7 @@ QUIZ = (
             1: "Minus 15 is SIGTERM: torchrun ended it, since another rank had failed.",
             3: "Minus 15 is SIGTERM: torchrun ended it, since another rank had failed.",
         },
-        because="Minus 11 is SIGSEGV, a crash in native code, and nobody sends that on purpose.",
+        because="Minus 11 is a crash of that rank itself (SIGSEGV), and the three others are what followed from it.",
         show=lambda rank: f"rank {rank}",
     ),
     Question(
