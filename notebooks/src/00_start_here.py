@@ -179,7 +179,7 @@ print("shards:  ", model_gb, "GB in all,", model_gb // world_size, "GB on each r
 # Write `my_share`. It returns the block of items of one rank, as a `range`:
 #
 # - every item belongs to exactly one rank, and the blocks follow each other in the order of the ranks;
-# - no rank has more than one item more than another;
+# - the largest block is at most one item longer than the smallest;
 # - where it does not come out even, the first ranks take one more, as in the picture.
 
 
@@ -226,7 +226,7 @@ print(calibration.summary())
 #
 # > time = latency + n / bandwidth
 #
-# When does which part matter?
+# Elsewhere this is called the alpha-beta model; lesson 02 builds on it. When does which part matter?
 
 # %% tags=["nbval-ignore-output"]
 link = calibration.link
@@ -527,10 +527,12 @@ check("00.report", mended_report)
 #
 # <!-- word: torchrun | also: torch.distributed.run -->
 # <!-- word: rendezvous -->
-# Warm ranks in a notebook are for learning. Real jobs are started by **torchrun**, PyTorch's own launcher, and
-# the script joins the others in its first lines. The **rendezvous** is the meeting at the start of a job: all
-# who take part report at one agreed address, and agree on who is there and which rank each has. Here is a whole
-# script of that kind. Its parts have numbers; every training script has these five.
+# Ranks that wait in a notebook, started before they are needed, are for learning. Real jobs are started by
+# **torchrun**, PyTorch's own launcher, and the script joins the others in its first lines. The **rendezvous** is the
+# meeting at the start of a job: all who take part report at one agreed address, and agree on who is there and which
+# rank each has.
+#
+# Here is a whole script of that kind. Its parts have numbers; every training script has these five.
 
 # %%
 script = """
@@ -583,7 +585,8 @@ print(output if job.returncode == 0 else errors)
 
 # %% [markdown]
 # The same sum on both ranks. In a terminal the command is `torchrun --nproc-per-node=2 sum_up.py`; the other options of
-# the cell keep the meeting on this machine and on a free port.
+# the cell keep the meeting on this machine and on a free port. Start the script by `python sum_up.py`, and it dies in
+# part 1 with `KeyError: 'RANK'`: nobody has told it who it is.
 #
 # <!-- word: local rank | also: `LOCAL_RANK` -->
 # That is what a process knows of its job, in six words. `RANK` and `WORLD_SIZE` you know. `MASTER_ADDR` and
@@ -602,15 +605,15 @@ for rank in range(2 * gpus_per_node):
 
 # %% [markdown]
 # So a script says `torch.cuda.set_device(local_rank)`. With `set_device(rank)`, rank 6 asks its node for a GPU number
-# 6, and CUDA answers "invalid device ordinal". Without the line it is worse: every process of a node takes GPU 0, and
-# the other GPUs stand idle.
+# 6, and CUDA answers "invalid device ordinal". Without the line it is worse: in every process of the node, `"cuda"`
+# means GPU 0, and the other GPUs stand idle.
 #
 # What does the start of processes cost, against a call to ranks that are up?
 
 # %% tags=["nbval-ignore-output"]
 warm_s = statistics.median(ranks.run(lambda me: None).time_s for _ in range(20))
 print(f"torchrun, from start to end: {torchrun_s * 1e3:10,.1f} ms for 2 ranks")
-print(f"a call to warm ranks:        {warm_s * 1e3:10,.1f} ms for 4 ranks")
+print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 
 # %% [markdown]
 # A job that trains for hours does not mind such a start; you, trying things out, do. That is all the difference: the
@@ -625,7 +628,8 @@ print(f"a call to warm ranks:        {warm_s * 1e3:10,.1f} ms for 4 ranks")
 # ## A log from production
 #
 # Some day you will get a log, and no story. This one is real: a job of two ranks under torchrun, recorded on a machine
-# without GPUs. Here is what came first.
+# without GPUs. (Of the paths of PyTorch's files the first half is left out; nothing else was touched.) Here is what
+# came first.
 
 # %%
 from course_lib.paths import project_root
@@ -638,8 +642,8 @@ told_by_ranks = next(number for number, line in enumerate(log) if line.startswit
 print("\n".join(log[:told_by_ranks]))
 
 # %% [markdown]
-# An answer from rank 0 only: it stood in the all-reduce of the fourth step, and there its connection was closed. (The
-# `[rank0]:` at the beginning of a line says who wrote it.)
+# Only rank 0 left a traceback (the `[rank0]:` before a line says who wrote it). It stood in the all-reduce of the
+# fourth step, and there its connection was closed.
 #
 # **Who failed first, and how?** Think of what is *not* in the log.
 
@@ -661,13 +665,15 @@ reveal("00.first", log)
 # <!-- word: exit code | sentences: 2 -->
 # How do you read such a table? An **exit code** is the number that a process leaves behind when it ends. Zero is
 # success, a positive one is what the program said itself (1 after an exception that nobody caught), and a negative one
-# is the number of the signal that ended it.
+# is the number of the signal that ended it. (A *signal* is a short message of the operating system to a process.)
 #
-# - -9 is SIGKILL. No program can catch it, so there are no last words. Where nobody typed `kill -9`, it is mostly the
-#   kernel's out-of-memory killer, which ends a process when the memory of the machine is full: ask `dmesg`.
+# - -9 is SIGKILL. No program can catch it, so there are no last words. For this recording somebody typed `kill -9`.
+#   Where nobody did, it is mostly the operating system's out-of-memory killer, which ends a process when the memory of
+#   the machine is full: the command `dmesg` shows it.
 # - -15 is SIGTERM, here from torchrun itself: the line with "Sending process" says so. What torchrun ended is not the
-#   cause.
-# - -11 is SIGSEGV, a crash in native code; -6 is SIGABRT, which is also how the watchdog ends a rank.
+#   cause. (Rank 0 was about to end by its RuntimeError, with exit code 1; the signal was faster.)
+# - -11 is SIGSEGV, a crash in compiled code such as PyTorch's own; -6 is SIGABRT, which is also how the watchdog ends a
+#   rank.
 #
 # "First *observed*" is meant literally: torchrun looks at its processes every tenth of a second, and the times in its
 # table are whole seconds. Where two ranks fail together it may name the echo. So compare with what the ranks wrote.

@@ -376,6 +376,10 @@ ask("03.processes").commit(4)  # "one for each device"
 ### END SOLUTION
 
 
+# %% tags=["nbval-ignore-output"]
+ranks = shared_cluster(4)
+
+
 # %%
 def forward_of_a_process(me):
     places, met = [], threading.Barrier(4)  # nobody goes on before all four are here
@@ -390,7 +394,7 @@ def forward_of_a_process(me):
     return places
 
 
-places = [place for of_process in shared_cluster(4).run(forward_of_a_process) for place in of_process]
+places = [place for of_process in ranks.run(forward_of_a_process) for place in of_process]
 print(len({process for process, _ in places}), "processes;", len(set(places)), "threads")
 reveal("03.processes", places)
 
