@@ -215,9 +215,9 @@ reveal("03.copies", sum(totals.values()) / 10, size)
 #
 # (What the forward count has beyond whole models is the batch, which is cut and handed out, and the outputs.)
 #
-# (On GPUs PyTorch leaves both ways to NCCL where it can, a broadcast out and an `nccl.reduce` back: see its
+# On GPUs PyTorch leaves both ways to NCCL where it can, a broadcast out and an `nccl.reduce` back: see its
 # [`comm.py`](https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/comm.py). Every device still gets all
-# weights and gives all gradients, but they may pass from device to device, and not all of them through one port.)
+# weights and gives all gradients, but they may pass from device to device, and not all of them through one port.
 #
 # The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and tells what they say in its
 # own words. Article A, *How can a single model be trained using multiple GPUs?*, says of data parallelism that the
@@ -317,6 +317,9 @@ class FadesIn(nn.Module):
         noted.append(self.step)
         return F.dropout(self.layer(x), share)
 
+
+# %% [markdown]
+# **Why does the share stand still?** Name your suspect before you see the evidence.
 
 # %%
 ### BEGIN SOLUTION

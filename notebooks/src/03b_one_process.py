@@ -2,7 +2,7 @@
 # # 03b · Data parallelism in one process: what one process costs
 #
 # One device that runs out of memory before the others, threads that wait for each other, files that load nothing:
-# you measure and mend what made everybody leave `nn.DataParallel`.
+# you measure and mend what made people leave `nn.DataParallel`.
 #
 # **70 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -264,6 +264,8 @@ if threads_verdict.passed:
 # torch.save(wrapped.state_dict(), path)                        # at the end of the training
 # model.load_state_dict(torch.load(path), strict=False)         # at the start of the fine-tuning
 # ```
+#
+# **Why is nothing left of the training?** Name your suspect before you see the evidence.
 
 # %%
 ### BEGIN SOLUTION

@@ -74,3 +74,8 @@ def test_the_recorded_script_has_the_line_that_the_log_names():
 def test_a_log_without_a_table_is_refused():
     with pytest.raises(ValueError, match="no table of torchrun; give all lines"):
         ASKED["00.first"].tell(RECORD["log"][:12])
+
+
+def test_the_quiz_by_hand():
+    right = {question.name: question.answer() for question in exercises.quiz_of("00")}
+    assert right == {"memory": 5, "ranks": 23, "mean": 4.0, "exit_codes": 2, "evidence": 2}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -91,3 +93,8 @@ def test_a_run_far_from_the_model_is_called_apart():
     assert shown.is_right
     assert "Here the cost model and the run are apart. These are counted bytes" in repr(shown)
     assert "apart" not in repr(reveal("03.copies", 6 * 4000.0, 4000))
+
+
+def test_the_quiz_by_hand():
+    right = {question.name: question.answer() for question in exercises.quiz_of("03")}
+    assert right == {"steps": 32, "ragged": (3, 3, 3), "copied": 600, "lock": 14, "mean": Fraction(7, 5)}
