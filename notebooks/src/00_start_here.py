@@ -299,7 +299,8 @@ def time_of_sum(me):
 import timeit
 
 together_us = max(ranks.run(time_of_sum)) * 1e6
-alone_us = timeit.timeit("a + b + c + d", "a, b, c, d = 3.0, 1.0, 4.0, 1.0", number=100_000) / 100_000 * 1e6
+numbers = "a, b, c, d = 3.0, 1.0, 4.0, 1.0"
+alone_us = timeit.timeit("a + b + c + d", numbers, number=100_000) / 100_000 * 1e6
 
 print(f"one process, four numbers: {alone_us:8.2f} µs")
 print(f"four ranks, a number each: {together_us:8.2f} µs")
@@ -330,14 +331,16 @@ print("ranks   messages     model   measured")
 for num_ranks in [2, 3, 4]:
     measured_us = max(shared_cluster(num_ranks).run(time_of_sum)) * 1e6
     steps = 2 * (num_ranks - 1)
-    print(f"{num_ranks:>5}   {steps:>8}   {steps * link.latency_s * 1e6:>4.0f} µs   {measured_us:>5.0f} µs")
+    model_us = steps * link.latency_s * 1e6
+    print(f"{num_ranks:>5}   {steps:>8}   {model_us:>4.0f} µs   {measured_us:>5.0f} µs")
 
 # %% [markdown]
-# Look at the growth first: each rank more adds two messages, and about the same time. That much of the model
-# holds. The size is less exact: on a machine with fewer cores than ranks, a rank also waits for a core, which
-# the model does not know; on GPUs other paths are taken. Still, it tells you what you pay for: **a small
-# collective costs latency, not arithmetic and not bandwidth.** Lesson 02 opens the ring; here it is enough to
-# know that agreeing on one number is not free.
+# Look at the growth first: by the model, each rank more adds two messages, and always the same time. How evenly does
+# yours grow, and how far is it from the model? On a machine with fewer cores than ranks, a rank also waits for a core,
+# which the model does not know; on GPUs other paths are taken.
+#
+# Still, the model tells you what you pay for: **a small collective costs latency, not arithmetic and not bandwidth.**
+# Lesson 02 opens the ring; here it is enough to know that agreeing on one number is not free.
 
 # %% [markdown]
 # ## Exercise 2: a mean that no rank knows
@@ -350,7 +353,7 @@ for num_ranks in [2, 3, 4]:
 
 # %%
 def global_mean(me, values: torch.Tensor) -> float:
-    """The mean over the values of all ranks; `values` are those of this rank, of shape (n,) with n of its own."""
+    """The mean over the values of all ranks; `values`, of shape (n,), are those of this rank."""
     # 1. What does this rank have to tell the others? Put it into one tensor.
     # 2. Add it up over all ranks.
     # 3. Divide, once.
@@ -560,24 +563,26 @@ print(f"{told}\\n  the sum is {number.item():g}\\n", end="")
 # Two ranks of it, started by torchrun from this cell. What the ranks write is collected, and shown when the job is
 # over.
 
-# %% tags=["nbval-ignore-output"]
+# %%
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-meet = ["--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
-settings = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 folder = tempfile.TemporaryDirectory()
 file = Path(folder.name) / "sum_up.py"
 file.write_text(script)
-start_s = time.perf_counter()
-command = [sys.executable, "-m", "torch.distributed.run", *meet, file]
-job = subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+meet = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", *meet, file]
+settings = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+
+# %% tags=["nbval-ignore-output"]
+start_s, pipe = time.perf_counter(), subprocess.PIPE
+job = subprocess.Popen(command, env=os.environ | settings, stdout=pipe, stderr=pipe, text=True)
 try:
     output, errors = job.communicate(timeout=200)
 except subprocess.TimeoutExpired:
-    output, errors = "", "The job was not done after 200 s. The machine may be very busy; run the cell again."
+    output, errors = "", "not done after 200 s; a very busy machine? Run the cell again."
 finally:
     job.terminate()  # it ends its ranks; a job that is over does not mind
 torchrun_s = time.perf_counter() - start_s
@@ -585,7 +590,8 @@ print(output if job.returncode == 0 else errors)
 
 # %% [markdown]
 # The same sum on both ranks. In a terminal the command is `torchrun --nproc-per-node=2 sum_up.py`; the other options of
-# the cell keep the meeting on this machine and on a free port. Start the script by `python sum_up.py`, and it dies in
+# the cell keep the meeting on this machine and on a free port. (One thread a process is what torchrun sets, too; the
+# other setting is for torch 2.13, and lesson 04 says why.) Start the script by `python sum_up.py`, and it dies in
 # part 1 with `KeyError: 'RANK'`: nobody has told it who it is.
 #
 # <!-- word: local rank | also: `LOCAL_RANK` -->
