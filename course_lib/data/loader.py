@@ -29,6 +29,8 @@ def loader(
     drop_last: bool = False,
     workers: int = 0,
     keep_workers: bool = False,
+    prefetch_factor: int = 2,
+    pin_memory: bool = False,
     timeout_s: float = 120.0,
 ) -> DataLoader[Any]:
     """Cut ``dataset`` into batches: ``for x, y in loader(train, 64): ...``.
@@ -39,10 +41,14 @@ def loader(
     would be short.
 
     ``workers`` processes prepare batches ahead while this one computes; 0 means that this process does
-    both, which is fastest for data already in memory. They end with each epoch unless ``keep_workers``. A
-    worker that gives nothing for ``timeout_s`` ends the loop with a ``RuntimeError``.
+    both, which is fastest for data already in memory. They end with each epoch unless ``keep_workers``. Each reads
+    up to ``prefetch_factor`` batches ahead. A worker that gives nothing for ``timeout_s`` ends the loop with a
+    ``RuntimeError``.
 
-    ``ValueError`` for a batch size or a number of workers that cannot work.
+    ``pin_memory`` hands out batches in page-locked memory of the host, from which a GPU copies while it computes;
+    without a GPU it changes nothing, and a warning says so.
+
+    ``ValueError`` for a batch size, a number of workers or of batches ahead that cannot work.
     """
     _check_dataset(dataset)
     at_least(0, seed=seed)
@@ -51,6 +57,8 @@ def loader(
     num_examples = len(dataset)  # type: ignore[arg-type]  # Dataset promises no length; all of ours have one
     _check_batch_size(batch_size, num_examples, drop_last)
     _check_workers(workers)
+    at_least(1, prefetch_factor=prefetch_factor)
+    pin_memory = pin_memory and _can_pin()
     if sampler is None and shuffle:
         # A generator of its own: workers draw their seeds from the other one, and must not change the order.
         sampler = RandomSampler(range(num_examples), generator=torch.Generator().manual_seed(seed))
@@ -64,6 +72,8 @@ def loader(
             num_workers=workers,
             generator=torch.Generator().manual_seed(seed),
             multiprocessing_context=_context() if workers else None,
+            prefetch_factor=prefetch_factor if workers else None,
+            pin_memory=pin_memory,
             persistent_workers=keep_workers and workers > 0,
             timeout=timeout_s if workers else 0,
         )
@@ -137,3 +147,14 @@ def _check_workers(workers: int) -> None:
             f"may use: they will take turns, and batches come no sooner than with {cores}.",
             stacklevel=3,
         )
+
+
+def _can_pin() -> bool:
+    if torch.cuda.is_available():
+        return True
+    warnings.warn(
+        "pin_memory=True changes nothing here: page-locked memory is for copies to a GPU, and PyTorch finds none. "
+        "Write pin_memory=torch.cuda.is_available() where both may be.",
+        stacklevel=3,
+    )
+    return False
