@@ -9,6 +9,7 @@ held against every choice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from itertools import product
 from typing import Any, Protocol
@@ -132,12 +133,16 @@ class MemoryExplorer(widgets.VBox):
             {**self._now_dials, "batch_size": batch_size, "precision": precision, "recompute": recompute}
             for precision, recompute in ways
         ]
-        return [Bar(chosen, self._predict(**chosen)) for chosen in dials]
+        bars = []
+        for chosen in dials:
+            with suppress(ValueError):  # a choice that is refused is none
+                bars.append(Bar(chosen, self._predict(**chosen)))
+        return bars
 
     def _look_at_missions(self) -> None:
         bars = Bar(self._now_dials, self._sizes), Bar(self._kept_dials, self._kept)
         for number, mission in enumerate(self._missions, start=1):
-            if number not in self._found and not mission.missed(*bars, self._bars_of):
+            if not mission.missed(*bars, self._bars_of):
                 self._found[number] = mission.told(*bars)
 
     def _draw(self) -> None:

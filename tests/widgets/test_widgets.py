@@ -196,13 +196,37 @@ def test_the_largest_batch_that_can_be_chosen_is_enough() -> None:
     assert "reached. No batch larger than 40 fits" in choose(explorer, batch_size=40)[0]
 
 
-def test_a_refused_choice_leaves_missions_as_they_were() -> None:
-    explorer = MemoryExplorer(predict, batch_size=14, limit_bytes=5000, missions=[AddedMemory()])
-    explorer.batch_size.value = 13
-    explorer.keep.click()  # keeps the choice that is drawn
-    explorer.batch_size.value = 14
-    assert "Keep the bar" in explorer.missions
-    assert "14" in explorer.words.value
+def test_what_is_kept_after_a_refused_choice_is_the_bar_that_is_drawn() -> None:
+    def some(*, recompute: bool, **dials: Any) -> dict[str, int]:
+        if recompute:
+            raise ValueError("not here")
+        return with_copies(recompute=False, **dials)
+
+    explorer = MemoryExplorer(some, batch_size=1, missions=[AddedMemory()])
+    explorer.recompute.value = True
+    explorer.keep.click()
+    explorer.recompute.value = False
+    assert choose(explorer, precision="bfloat16 autocast")[0].startswith("mission 1: reached.")
+
+
+def test_a_dial_that_changes_nothing_adds_nothing_and_the_last_find_is_told() -> None:
+    def level(*, precision: str, recompute: bool, **_: Any) -> dict[str, int]:
+        return {"parameter": 1000 + 7 * recompute, "activation": 10}
+
+    explorer = MemoryExplorer(level, batch_size=1, missions=[AddedMemory()])
+    assert choose(explorer, precision="bfloat16 autocast")[0].endswith(
+        "The dial 'precision' has added nothing."
+    )
+    assert (
+        "adds 7 B; the label that grows is 'parameter'"
+        in choose(explorer, precision="float32", recompute=True)[0]
+    )
+    assert "adds 7 B" in choose(explorer, recompute=False)[0]  # stays reached
+
+
+def test_a_larger_batch_that_is_refused_is_no_larger_batch() -> None:
+    explorer = MemoryExplorer(predict, missions=[LargestBatch(10_000)])  # 13 is refused with any dials
+    assert choose(explorer, batch_size=12)[0].startswith("mission 1: reached. No batch larger than 12")
 
 
 def test_without_missions_nothing_is_said_of_them(explorer: MemoryExplorer) -> None:
