@@ -225,12 +225,20 @@ torch.set_num_threads(num_threads)  # all cores compute again
 # for, 2 unless you say otherwise. A longer queue makes no worker faster. Then what is it good for? Let reads take
 # *unequally* long: a disk that is slow with every eighth batch. (Paced as well: these reads sleep.)
 
-# %% tags=["nbval-ignore-output"]
-read_times_s = [0.001] * (7 * 8) + [0.010] * 8  # seven quick batches of 8, then a slow one
-for ahead in (1, 2, 8):
+
+# %%
+def waited_s(ahead):
+    """How long the device waits in an epoch, the first batch aside: that one waits for the worker's start."""
+    read_times_s = [0.001] * (7 * 8) + [0.010] * 8  # seven quick batches of 8, then a slow one
     batches = loader(PacedReads(256, read_times_s), 8, shuffle=False, workers=1, prefetch_factor=ahead)
-    waited_s = epoch(batches, compute_s=0.020).time_s("wait")
-    print(f"prefetch_factor={ahead}: the device waited {1e3 * waited_s:.0f} ms in the epoch")
+    spans = epoch(batches, compute_s=0.020).spans
+    return sum([span.time_s for span in spans if span.name == "wait"][1:])
+
+
+# %% tags=["nbval-ignore-output"]
+for ahead in (1, 2, 8):
+    quicker_s = min(waited_s(ahead) for _ in range(2))
+    print(f"prefetch_factor={ahead}: the device waits {1e3 * quicker_s:.0f} ms in an epoch")
 
 # %% [markdown]
 # On average the worker is faster than the device. What fills the queue in easy times feeds the device in hard ones, if
