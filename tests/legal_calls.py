@@ -187,8 +187,17 @@ LEGAL: dict[str, dict[str, Any]] = {
     "cost.transformer_parameters": {"config": CONFIG},
     "data.TextWindows": {"tokens": torch.arange(40), "length": 4, "stride": 2},
     "data.generated_images": {"num_images": 4, "size": 8, "num_classes": 2, "channels": 1, "seed": 0},
-    "data.loader": {"dataset": DATASET, "batch_size": 2, "seed": 0, "workers": 0, "timeout_s": 5.0},
+    "data.PacedReads": {"num_items": 3, "read_times_s": [0.0, 0.001]},
+    "data.loader": {
+        "dataset": DATASET,
+        "batch_size": 2,
+        "seed": 0,
+        "workers": 0,
+        "prefetch_factor": 2,
+        "timeout_s": 5.0,
+    },
     "link.Link": {"latency_s": 1e-3, "bandwidth_bytes_per_s": 1e9},
+    "meter.TimedReads": {"dataset": DATASET},
     "meter.bytes_text": {"size_bytes": 1e6},
     "meter.time_text": {"time_s": 1.0},
     "meter.expect": {

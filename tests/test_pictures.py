@@ -140,7 +140,7 @@ def test_the_list_draws_nothing(monkeypatch, tmp_path, capsys):
         (["00", "quiz"], "there is no lesson 'quiz' with pictures"),
         (["00", "--only", "wating"], "no picture is called 'wating'. Did you mean 'waiting'?"),
         (["00", "--only", "07_quiz"], "no picture is called '07_quiz'. `course pictures --list`"),
-        (["03", "1", "--only", "memory_question"], "2 pictures are called 'memory_question': 01_memory_question, "),
+        (["04", "1", "--only", "accumulate"], "2 pictures are called 'accumulate': 01_accumulate, "),
     ],
 )  # fmt: skip
 def test_an_unknown_word_gets_a_sentence(argv, sentence, tmp_path, capsys):

@@ -179,6 +179,18 @@ def test_the_layers_of_the_curve_are_as_thick_as_the_bytes() -> None:
     assert tops == [10, 20, 40, 45, 75, 84]  # parameter, gradient, optimizer state, input, activation, other
 
 
+def test_gantt_rows_have_the_names_that_they_are_given_in_the_words_too() -> None:
+    spans = [
+        Span(0, "wait", "wait", 0.0, 1.0),
+        Span(1, "read", "data", 0.0, 0.5),
+        Span(2, "read", "data", 0.5, 1.0),
+    ]
+    picture = gantt(spans, names={0: "notebook", 1: "worker 1"})
+    labels = [label.get_text() for label in picture.figure.axes[0].get_yticklabels()]
+    assert labels == ["notebook", "worker 1", "rank 2"]
+    assert "notebook: wait 100%; worker 1: read 50%; rank 2: read 50%." in picture.alt
+
+
 def test_gantt_boxes_stand_at_their_times_from_zero_in_the_unit_that_fits() -> None:
     picture = gantt(SPANS)
     axes = picture.figure.axes[0]

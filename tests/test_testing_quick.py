@@ -123,7 +123,7 @@ def test_a_file_that_does_not_parse_hides_no_other(project: Path) -> None:
         ("course_lib/pictures/lesson_07.py", "tests/test_pictures.py"),
         ("course_lib/learn/exercises/lesson_03/load.py", "tests/lessons/test_lesson_03_reviews.py"),
         ("course_lib/learn/exercises/lesson_03/load.py", EXERCISES),
-        ("notebooks/src/03_data_parallel.py", "tests/lessons/test_predictions_03.py"),
+        ("notebooks/src/03a_data_parallel.py", "tests/lessons/test_predictions_03.py"),
         ("course", "tests/test_course_script.py"),
     ],
 )
@@ -229,7 +229,7 @@ def test_exercises_of_other_lessons_are_left_out(project: Path, quickly) -> None
             ("lint", "types", "unit"),
             (),
         ),
-        (["notebooks/src/03_data_parallel.py"], ("lint", "unit", "fresh"), ("03",)),
+        (["notebooks/src/03a_data_parallel.py"], ("lint", "unit", "fresh"), ("03",)),
         (["tests/test_models.py"], ("lint", "unit"), ()),
         (["of_nobody" + ".yml"], (), ()),  # in one word it would be named in a test: here
     ],

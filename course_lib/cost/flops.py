@@ -96,9 +96,9 @@ def _attention(layer: Attention, recomputed: bool) -> Flops:
 def six_n_flops(num_parameters: int, num_tokens: int) -> int:
     """The rule of thumb for a transformer's step: six operations per parameter and token.
 
-    Two forward and four backward for each weight that a token meets; it forgets attention and counts
-    embedding tables, which do no arithmetic. Source: Kaplan et al., "Scaling Laws for Neural Language
-    Models", 2020, section 2.1.
+    Two forward and four backward for each weight that a token meets; it forgets attention. Source: Kaplan et al.,
+    "Scaling Laws for Neural Language Models", 2020, section 2.1. Their number of parameters leaves embedding tables
+    out (section 1.3), which do no arithmetic; give all of them, as is often done, and the rule counts those too.
     """
     at_least(0, num_parameters=num_parameters, num_tokens=num_tokens)
     return 6 * num_parameters * num_tokens

@@ -4,6 +4,7 @@
 * ``documentation_text()``: Python's own documentation, shipped inside Python, as text, bytes and windows;
 * ``generated_images(...)``: images of any size, made from a seed as they are asked for;
 * ``image_folder(...)``: a folder of images with one sub-folder for each class, as ImageNet has;
+* ``PacedReads(...)``: reads that sleep as long as one says, to see what a slow disk does to a loader;
 * ``loader(dataset, ...)``: batches of any of them, in an order that a seed decides.
 """
 
@@ -11,11 +12,13 @@ from course_lib.data.digits import Digits, digits
 from course_lib.data.generated import generated_images
 from course_lib.data.image_folder import image_folder
 from course_lib.data.loader import loader
+from course_lib.data.paced import PacedReads
 from course_lib.data.text import ByteTokenizer, TextWindows, documentation_text, documentation_windows
 
 __all__ = [
     "ByteTokenizer",
     "Digits",
+    "PacedReads",
     "TextWindows",
     "digits",
     "documentation_text",

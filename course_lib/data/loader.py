@@ -29,6 +29,8 @@ def loader(
     drop_last: bool = False,
     workers: int = 0,
     keep_workers: bool = False,
+    prefetch_factor: int = 2,
+    pin_memory: bool = False,
     timeout_s: float = 120.0,
 ) -> DataLoader[Any]:
     """Cut ``dataset`` into batches: ``for x, y in loader(train, 64): ...``.
@@ -38,19 +40,20 @@ def loader(
     ``sampler`` brings its own order and replaces ``shuffle``. ``drop_last`` leaves out a last batch that
     would be short.
 
-    ``workers`` processes prepare batches ahead while this one computes; 0 means that this process does
-    both, which is fastest for data already in memory. They end with each epoch unless ``keep_workers``. A
-    worker that gives nothing for ``timeout_s`` ends the loop with a ``RuntimeError``.
+    ``workers`` processes prepare up to ``prefetch_factor`` batches each ahead while this one computes; 0 means that
+    this process does both, which is fastest for data already in memory. They end with each epoch unless
+    ``keep_workers``. A worker that gives nothing for ``timeout_s`` ends the loop with a ``RuntimeError``.
+    ``pin_memory`` hands out batches in page-locked memory of the host, from which a GPU copies while it computes;
+    without a GPU it changes nothing, and a warning says so.
 
-    ``ValueError`` for a batch size or a number of workers that cannot work.
+    ``ValueError`` for a batch size, a number of workers or of batches ahead that cannot work.
     """
     _check_dataset(dataset)
-    at_least(0, seed=seed)
-    at_most(_LARGEST_SEED, seed=seed)
+    _check_seed(seed)
     above_zero(timeout_s=timeout_s)
     num_examples = len(dataset)  # type: ignore[arg-type]  # Dataset promises no length; all of ours have one
     _check_batch_size(batch_size, num_examples, drop_last)
-    _check_workers(workers)
+    _check_workers(workers, prefetch_factor)
     if sampler is None and shuffle:
         # A generator of its own: workers draw their seeds from the other one, and must not change the order.
         sampler = RandomSampler(range(num_examples), generator=torch.Generator().manual_seed(seed))
@@ -61,11 +64,9 @@ def loader(
             batch_size,
             sampler=sampler,
             drop_last=drop_last,
-            num_workers=workers,
             generator=torch.Generator().manual_seed(seed),
-            multiprocessing_context=_context() if workers else None,
-            persistent_workers=keep_workers and workers > 0,
-            timeout=timeout_s if workers else 0,
+            pin_memory=pin_memory and _can_pin(),
+            **_of_workers(workers, keep_workers, prefetch_factor, timeout_s),
         )
 
 
@@ -85,6 +86,19 @@ class _Loader(DataLoader[Any]):
                 batches._shutdown_workers()  # type: ignore[attr-defined]  # DataLoader has no public way
                 self._iterator = None  # kept workers are gone too: the next epoch starts new ones
             raise
+
+
+def _of_workers(workers: int, keep: bool, prefetch_factor: int, timeout_s: float) -> dict[str, Any]:
+    """What ``DataLoader`` is told of its workers; without any, it refuses most of it."""
+    if workers == 0:
+        return {"num_workers": 0}
+    return {
+        "num_workers": workers,
+        "multiprocessing_context": _context(),
+        "persistent_workers": keep,
+        "prefetch_factor": prefetch_factor,
+        "timeout": timeout_s,
+    }
 
 
 def _context() -> str | None:
@@ -123,8 +137,14 @@ def _check_batch_size(batch_size: int, num_examples: int, drop_last: bool) -> No
         )
 
 
-def _check_workers(workers: int) -> None:
+def _check_seed(seed: int) -> None:
+    at_least(0, seed=seed)
+    at_most(_LARGEST_SEED, seed=seed)
+
+
+def _check_workers(workers: int, prefetch_factor: int) -> None:
     at_least(0, workers=workers)
+    at_least(1, prefetch_factor=prefetch_factor)
     if workers and multiprocessing.current_process().daemon:
         raise ValueError(
             f"workers={workers} cannot start here: this process may not start others. "
@@ -137,3 +157,14 @@ def _check_workers(workers: int) -> None:
             f"may use: they will take turns, and batches come no sooner than with {cores}.",
             stacklevel=3,
         )
+
+
+def _can_pin() -> bool:
+    if torch.cuda.is_available():
+        return True
+    warnings.warn(
+        "pin_memory=True changes nothing here: page-locked memory is for copies to a GPU, and PyTorch finds none. "
+        "Write pin_memory=torch.cuda.is_available() where both may be.",
+        stacklevel=3,
+    )
+    return False

@@ -13,6 +13,7 @@ _HOME_OF = {
     "History": "memory",
     "MemoryLedger": "memory",
     "ledger": "memory",
+    "TimedReads": "reads",
     "KINDS": "timeline",
     "Span": "timeline",
     "Timeline": "timeline",

@@ -100,7 +100,7 @@ def parse_first_cell(path: Path, first: str) -> LessonInfo:
     if file is None:
         raise LessonError(
             f"{path.name}: a lesson's file is named NN_name (two digits, small letters), "
-            "for example 03_data_parallel.py; a part of a lesson has a letter, as 04b_name has"
+            "for example 06_model_parallel.py; a part of a lesson has a letter, as 04b_name has"
         )
     title, facts = _TITLE.search(first), _FACTS.search(first)
     label = file["number"] + file["part"]

@@ -65,16 +65,16 @@ def loop() -> bytes:
 
 
 def four_ranks() -> bytes:
-    """The notebook's kernel hands one function to four processes; each has its own memory."""
+    """The notebook's kernel hands one function to four processes, and gets back what they return."""
     figure, axes = drawing(7.4, 3.1)
-    box(axes, 25, 23.5, 24, 6, "your notebook (its kernel)\n counter = 0", facecolor=PALE)
+    box(axes, 25, 23.5, 24, 6, "your notebook\n(its kernel: one process)", facecolor=PALE)
     for rank in range(4):
         x = 2 + 18 * rank
         arrow(axes, (37, 23.4), (x + 8, 17.2), "<|-|>")
         box(axes, x, 2, 16, 15, facecolor=COLOURS[rank] + "38", edgecolor=INK)
         word(axes, x + 8, 14.8, f"rank {rank}", weight="bold", size=12)
-        word(axes, x + 8, 12.2, "a process of its own", size=9.5)
-        box(axes, x + 1.5, 6.7, 13, 3.8, "its own counter", size=10)
+        word(axes, x + 8, 12.2, "one process", size=9.5)
+        box(axes, x + 1.5, 6.7, 13, 3.8, f"me.rank = {rank}", size=10)
         box(axes, x + 1.5, 2.6, 13, 3.3, "its device", size=10, hatch="///", edgecolor="#b5b5b5")
     word(axes, 12.5, 25.2, "the function travels\nto every rank", size=9.5, ha="center", color=GREY)
     word(axes, 61, 25.2, "what it returns\ntravels back", size=9.5, ha="center", color=GREY)

@@ -52,26 +52,6 @@ def memory_kinds() -> Figure:
     return memory_bars(bars, title="A step of the digits network, batch of 64").figure
 
 
-def step_timeline() -> Figure:
-    """A step in a row: data, forward, backward, step; how long backward takes is the question."""
-    figure, axes = drawing(8, 1.7)
-    row = [
-        ("data", 6, YELLOW, "black", ".."),
-        ("forward", 17, BLUE, "white", ""),
-        ("backward: ?", 22, ORANGE, "black", "//"),
-        ("step", 9, GREEN, "black", "\\\\"),
-    ]
-    x = 10.0
-    for text, wide, colour, ink, hatch in row:
-        open_end = text.startswith("backward")
-        box(axes, x, 6, wide, 6, text, colour="white" if open_end else colour, ink=ink, hatch="" if open_end else hatch,
-            dashed=open_end)  # fmt: skip
-        x += wide
-    arrow(axes, (10, 3.5), (68, 3.5))
-    axes.text(69, 3.5, "time", va="center", fontsize=10)
-    return figure
-
-
 def three_products() -> Figure:
     """The three matrix products of a linear layer, and what each costs."""
     figure, axes = drawing(8, 3.2)
@@ -93,14 +73,6 @@ def three_products() -> Figure:
     return figure
 
 
-def memory_question() -> Figure:
-    """A bar that begins with the parameters; the rest is the question."""
-    figure, axes = drawing(8, 1.3)
-    box(axes, 6, 3.5, 14, 6, "parameters", colour=BLUE, ink="white")
-    box(axes, 20, 3.5, 52, 6, "and what else?   how much?", dashed=True)
-    return figure
-
-
 def bfloat16() -> Figure:
     """The bits of a float32 above those of a bfloat16."""
     figure, axes = drawing(8, 2.9)
@@ -115,15 +87,15 @@ def bfloat16() -> Figure:
 
 
 def accumulate() -> Figure:
-    """Twelve examples in pieces of 5, 5 and 2, each with its share in the sum of gradients."""
+    """Twelve examples in pieces of 5, 5 and 2; by what each counts in the sum of gradients is the question."""
     figure, axes = drawing(8, 3.0)
     x = 3.0
-    for size, share in ((5, "5/12"), (5, "5/12"), (2, "2/12")):
+    for size in (5, 5, 2):
         for i in range(size):
             box(axes, x + 3.4 * i, 22, 3.4, 4, "", colour=SKY)
         middle = x + 3.4 * size / 2
         arrow(axes, (middle, 21.5), (middle, 12.5))
-        axes.text(middle + 1, 17, f"× {share}", fontsize=11, va="center")
+        axes.text(middle + 1, 17, "× ?", fontsize=11, va="center")
         x += 3.4 * size + 4
     axes.text(3, 27.2, "a batch of 12 examples, in pieces of 5, 5 and 2", fontsize=10, fontweight="bold")
     box(axes, 3, 6, x - 7, 6, "one running sum, .grad", colour=ORANGE, hatch="//")
@@ -174,11 +146,34 @@ def recompute() -> Figure:
     return figure
 
 
+def loader() -> Figure:
+    """The way of a batch from files to the device, and below each place the settings of PyTorch's data loader."""
+    figure, axes = drawing(8, 2.9)
+    box(axes, 2, 13, 9, 6, "files")
+    for y in (18, 8):
+        box(axes, 18, y, 17, 6, "worker:\nread, decode, cut", colour=YELLOW, size=9)
+        arrow(axes, (11.5, 16), (17.5, y + 3))
+        arrow(axes, (35.5, y + 3), (39.5, 16))
+    for slot in range(4):
+        box(axes, 40 + 3.4 * slot, 13, 3.4, 6, colour=YELLOW if slot > 0 else "white", dashed=slot == 0)
+    arrow(axes, (54, 16), (57.5, 16))
+    box(axes, 58, 13, 9, 6, "pinned\nmemory", colour=SKY, size=9)
+    arrow(axes, (67.5, 16), (70.5, 16))
+    box(axes, 71, 13, 7.5, 6, "device", colour=BLUE, ink="white")
+    word(axes, 46.8, 21, "ready batches", size=9.5)
+    settings = [(26.5, "num_workers\npersistent_workers"), (46.8, "prefetch_factor\n"),
+                (62.5, "pin_memory\n"), (74.2, "non_blocking\n")]  # fmt: skip
+    for x, text in settings:
+        axes.text(x, 3.5, text, size=9, family="DejaVu Sans Mono", ha="center", va="center", color=INK)
+    axes.text(46.8, 2.5, "for each worker", size=9, ha="center", va="center", color=INK)
+    return figure
+
+
 def explorer() -> Figure:
     """The memory explorer with its controls, at one choice."""
     config = TransformerConfig(context_length=256, num_layers=12, width=512, num_heads=8)
     before = transformer_memory(config, batch_size=32)
-    after = transformer_memory(config, batch_size=32, recompute=True)
+    after = transformer_memory(config, batch_size=16)
     bars = memory_bars(
         {"kept": before, "now": after}, title="Memory of a training step, predicted", limit_bytes=2 << 30
     )
@@ -194,23 +189,10 @@ def explorer() -> Figure:
     controls.set(xlim=(0, 80), ylim=(0, 9))
     controls.axis("off")
     for i, (name, value) in enumerate(
-        [("Batch size", "32"), ("Optimizer", "adamw"), ("Precision", "float32"), ("Recompute", "yes")]
+        [("Batch size", "16"), ("Optimizer", "adamw"), ("Precision", "float32"), ("Recompute", "no")]
     ):
         controls.text(2 + 19.5 * i, 5, name, fontsize=9, va="center")
         box(controls, 10 + 19.5 * i, 2.5, 9.5, 5, value, size=9)
-    return figure
-
-
-def clinic() -> Figure:
-    """Memory that grows with every batch of an evaluation, up to a limit."""
-    figure, axes = drawing(8, 2.8)
-    for i in range(9):
-        box(axes, 8 + 6.6 * i, 4, 6.6, 3 + 1.9 * i, "", colour=RED)
-    axes.plot([6, 72], [22.4, 22.4], color="black", linestyle="--")
-    axes.text(72, 23.8, "limit", ha="right", fontsize=10)
-    axes.text(8, 1.6, "batches of the evaluation, one after the other", fontsize=10, va="center")
-    axes.text(4, 13, "memory", rotation=90, ha="center", va="center", fontsize=10)
-    axes.text(71, 19, "?", fontsize=20, ha="center", va="center")
     return figure
 
 
@@ -228,15 +210,13 @@ def levers() -> Figure:
 
 
 PICTURES: Drawings = {
-    "memory_question": memory_question,
     "memory_kinds": memory_kinds,
-    "step_timeline": step_timeline,
     "three_products": three_products,
     "accumulate": accumulate,
     "bfloat16": bfloat16,
     "autocast": autocast,
     "recompute": recompute,
+    "loader": loader,
     "explorer": explorer,
-    "clinic": clinic,
     "levers": levers,
 }

@@ -69,29 +69,25 @@ def four_steps() -> Figure:
 
 
 def traffic() -> Figure:
-    """Device 0 in the middle: weights go out to three devices, what comes back is the question."""
-    figure, axes = drawing(8, 3.2)
-    box(axes, 5, 8, 18, 16, "", colour=COLOURS[0])
-    for line, text in enumerate(("device 0", "model, optimizer,", "replica 0")):
-        word(axes, 14, 20 - 4 * line, text, color="black", weight="bold" if not line else "normal")
-    for device in (1, 2, 3):
-        y = 26 - 9.5 * (device - 1)
-        box(
+    """What the devices hold when a step begins; what has to travel is the question."""
+    figure, axes = drawing(8, 2.3)
+    for device in range(4):
+        left, own = 2 + 19.5 * device, device == 0
+        coloured = partial(box, colour=COLOURS[device], hatch=HATCHES[device])
+        word(axes, left + 8.7, 20.4, f"device {device}", weight="bold")
+        box(axes, left, 3, 17.4, 15.4, "", colour="white", dash="-" if own else "--")
+        coloured(axes, left + 1.5, 4.4, 14.4, 3.6, "")
+        word(
             axes,
-            57,
-            y - 3.2,
-            18,
-            6.4,
-            f"device {device}: replica {device}",
-            colour=COLOURS[device],
-            hatch=HATCHES[device],
+            left + 8.7,
+            6.2,
+            "its rows",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+            size=9,
         )
-        home = 16 + 5 * (2 - device)
-        arrow(axes, (23.5, home + 1.2), (56.5, y + 1.4))
-        arrow(axes, (56.5, y - 1.4), (23.5, home - 1.2), linestyle="--", color=GREY)
-    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-    word(axes, 42, 27.5, "weights", bbox=ground)
-    word(axes, 42, 4.6, "?  on the way back", bbox=ground, size=11, weight="bold")
+        if own:
+            box(axes, left + 1.5, 13.4, 14.4, 3.6, "model", colour="white")
+            box(axes, left + 1.5, 8.9, 14.4, 3.6, "optimizer", colour="white")
     return figure
 
 
@@ -168,23 +164,6 @@ def warm_up() -> Figure:
     return figure
 
 
-def keys() -> Figure:
-    """A file of a trained model, loaded without an error, and a model that begins at the bottom."""
-    figure, axes = drawing(8, 1.9)
-    texts = (
-        "trained on four GPUs",
-        "saved, loaded:\nno error",
-        "begins like a model\nthat was never trained",
-    )
-    for left, text in zip((3.0, 29.0, 55.0), texts, strict=True):
-        box(axes, left, 6, 22, 7.4, colour="white")
-        word(axes, left + 11, 9.7, text, size=9.5)
-    for left in (25.2, 51.2):
-        arrow(axes, (left, 9.7), (left + 3.6, 9.7), color=INK)
-    word(axes, 40, 2.6, "?", size=18, weight="bold")
-    return figure
-
-
 PICTURES: Drawings = {
     "question": question,
     "four_steps": four_steps,
@@ -193,5 +172,4 @@ PICTURES: Drawings = {
     "memory_question": memory_question,
     "threads": threads,
     "warm_up": warm_up,
-    "keys": keys,
 }

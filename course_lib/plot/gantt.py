@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from matplotlib.axes import Axes
 
@@ -18,12 +18,18 @@ _TWO_BANDS = ((-0.14, 0.52), (0.28, 0.24))  # computing above, communicating bel
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
-def gantt(timeline: Timeline | Iterable[Span], *, title: str = "", alt: str | None = None) -> Picture:
+def gantt(
+    timeline: Timeline | Iterable[Span],
+    *,
+    title: str = "",
+    alt: str | None = None,
+    names: Mapping[int, str] | None = None,
+) -> Picture:
     """Spans as boxes on a common time axis, a row for each rank; a span inside another lies on top of it.
 
     Where a rank communicates and computes at once, the rows are split: communication runs in a thinner bar below.
-    Boxes named data, forward, backward and step have a look of their own, others that of their kind. The alt
-    text is made from the spans unless given; it holds times.
+    Boxes named data, forward, backward and step have a look of their own, others that of their kind. ``names``
+    gives rows another name than "rank 0". The alt text is made from the spans unless given; it holds times.
     """
     joined = timeline if isinstance(timeline, Timeline) else Timeline.join([timeline])
     spans = joined.spans
@@ -42,13 +48,13 @@ def gantt(timeline: Timeline | Iterable[Span], *, title: str = "", alt: str | No
             height *= max(1 - 0.275 * depth, 0.25)
             row = ranks.index(span.rank) + middle
             _box(axes, row, height, depth, start, width, span.name, look, wall_s / scale)
-        axes.set_yticks(range(len(ranks)), labels=[f"rank {rank}" for rank in ranks])
+        axes.set_yticks(range(len(ranks)), labels=[_row_name(rank, names) for rank in ranks])
         axes.set_ylim(len(ranks) - 0.45, -0.55)
         axes.set_xlim(0, max(wall_s, 1e-9) / scale)
         axes.set_xlabel(f"time ({unit})")
         axes.grid(visible=False, axis="y")
         key(figure, looks)
-    return Picture(figure, alt if alt is not None else _words(joined, title))
+    return Picture(figure, alt if alt is not None else _words(joined, title, names))
 
 
 def _bands(spans: Iterable[Span]) -> tuple[tuple[float, float], ...]:
@@ -119,12 +125,16 @@ def _box(
         )
 
 
-def _words(timeline: Timeline, title: str) -> str:
+def _row_name(rank: int, names: Mapping[int, str] | None) -> str:
+    return (names or {}).get(rank, f"rank {rank}")
+
+
+def _words(timeline: Timeline, title: str, names: Mapping[int, str] | None) -> str:
     wall = timeline.wall_s
     parts = []
     for rank in timeline.ranks:
-        names = dict.fromkeys(span.name for span in timeline.spans if span.rank == rank)
-        shares = {name: timeline.time_s(name, rank=rank) / wall if wall else 0.0 for name in names}
+        seen = dict.fromkeys(span.name for span in timeline.spans if span.rank == rank)
+        shares = {name: timeline.time_s(name, rank=rank) / wall if wall else 0.0 for name in seen}
         top = sorted(shares.items(), key=lambda item: -item[1])[:6]
-        parts.append(f"rank {rank}: " + ", ".join(f"{name} {share:.0%}" for name, share in top))
+        parts.append(f"{_row_name(rank, names)}: " + ", ".join(f"{name} {share:.0%}" for name, share in top))
     return f"{title or 'Timeline'}, {time_text(wall)} in all. Shares of the time: {'; '.join(parts)}."

@@ -6,12 +6,15 @@ from course_lib.widgets.bucket_explorer import BucketExplorer
 from course_lib.widgets.collective_explorer import CollectiveExplorer
 from course_lib.widgets.matmul_explorer import MatmulExplorer
 from course_lib.widgets.memory_explorer import MemoryExplorer
+from course_lib.widgets.memory_missions import AddedMemory, LargestBatch
 from course_lib.widgets.schedule_studio import Goal, ScheduleStudio, run_on_ranks
 
 __all__ = [
+    "AddedMemory",
     "BucketExplorer",
     "CollectiveExplorer",
     "Goal",
+    "LargestBatch",
     "MatmulExplorer",
     "MemoryExplorer",
     "ScheduleStudio",

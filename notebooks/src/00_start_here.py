@@ -5,14 +5,14 @@
 # measure what it costs them to agree on one number, and find a bug that makes a whole job hang.
 # Everything runs on the machine in front of you, with GPUs or without.
 #
-# **50 minutes · difficulty 1 of 5 · needs: cpu**
+# **65 minutes · difficulty 1 of 5 · needs: cpu**
 #
 # After this lesson you can
 #
 # - say what *rank*, *world size*, *device*, *node*, *replica*, *shard* and *collective* mean, with an example
 #   from a run;
 # - deal out data to ranks and compute a mean that no rank could compute alone;
-# - tell from the evidence why a job hangs;
+# - tell from the evidence why a job hangs, and from a log which rank failed first;
 # - name the parts of a program that runs under `torchrun`.
 
 # %% [markdown]
@@ -51,8 +51,7 @@ print(machine().summary())
 # <!-- word: world size -->
 # <!-- word: device -->
 # A **rank** is one process of a job, and also its number: 0, 1, 2, 3. The **world size** is how many ranks a job
-# has. Each rank is a whole Python of its own, with its own memory. The **device** of a rank is what it computes
-# on: a GPU, or the CPU where there is none.
+# has. The **device** of a rank is what it computes on: a GPU, or the CPU where there is none.
 #
 # The line below starts four ranks and keeps them waiting for work.
 
@@ -87,8 +86,8 @@ print("rank 2 returned", run[2])
 # %% [markdown]
 # ## What do ranks share?
 #
-# ![The notebook sends a function to four ranks; each rank is a process with its own counter and its own
-# device](../assets/00_four_ranks.png)
+# ![The notebook sends a function to four ranks and gets back what they return; each rank is a process with a number
+# and a device](../assets/00_four_ranks.png)
 #
 # Here is a counter in the notebook, and a function that adds 1 to it.
 
@@ -169,8 +168,8 @@ print("replicas:", model_gb * world_size, "GB in all,", model_gb, "GB on each ra
 print("shards:  ", model_gb, "GB in all,", model_gb // world_size, "GB on each rank")
 
 # %% [markdown]
-# The same goes for data. In most training jobs the model is replicated and the *data* is sharded: each rank
-# works on its own part. So the first thing to write is: which part is mine?
+# The same goes for data. Small models are replicated and large ones are sharded too (lesson 05), but the *data* is
+# sharded in nearly every job: each rank works on its own part. So the first thing to write is: which part is mine?
 
 # %% [markdown]
 # ## Exercise 1: deal out the items
@@ -180,7 +179,7 @@ print("shards:  ", model_gb, "GB in all,", model_gb // world_size, "GB on each r
 # Write `my_share`. It returns the block of items of one rank, as a `range`:
 #
 # - every item belongs to exactly one rank, and the blocks follow each other in the order of the ranks;
-# - no rank has more than one item more than another;
+# - the largest block is at most one item longer than the smallest;
 # - where it does not come out even, the first ranks take one more, as in the picture.
 
 
@@ -227,7 +226,7 @@ print(calibration.summary())
 #
 # > time = latency + n / bandwidth
 #
-# When does which part matter?
+# Elsewhere this is called the alpha-beta model; lesson 02 builds on it. When does which part matter?
 
 # %% tags=["nbval-ignore-output"]
 link = calibration.link
@@ -271,8 +270,11 @@ ask("00.sum").commit(1)  # "four numbers: next to nothing"
 ### END SOLUTION
 
 # %% [markdown]
-# The ranks repeat the call a hundred times, and we take the middle one of the times. Beside it, one process
-# adds four numbers that are all its own.
+# <!-- word: barrier -->
+# The ranks repeat the call a hundred times, and we take the middle one of the times. A **barrier** is a collective that
+# carries nothing: nobody leaves it before all have come. One stands before each call, so that all begin together.
+#
+# Beside the ranks, one process adds four numbers that are all its own.
 
 # %%
 import statistics
@@ -285,7 +287,7 @@ import torch.distributed as dist
 def time_of_sum(me):
     number, times_s = torch.ones(1, device=me.device), []
     for _ in range(100):
-        dist.barrier()  # all begin together
+        dist.barrier()
         start_s = time.perf_counter()
         dist.all_reduce(number)
         number.item()  # a GPU works in the background; this waits for it
@@ -297,7 +299,8 @@ def time_of_sum(me):
 import timeit
 
 together_us = max(ranks.run(time_of_sum)) * 1e6
-alone_us = timeit.timeit("a + b + c + d", "a, b, c, d = 3.0, 1.0, 4.0, 1.0", number=100_000) / 100_000 * 1e6
+numbers = "a, b, c, d = 3.0, 1.0, 4.0, 1.0"
+alone_us = timeit.timeit("a + b + c + d", numbers, number=100_000) / 100_000 * 1e6
 
 print(f"one process, four numbers: {alone_us:8.2f} µs")
 print(f"four ranks, a number each: {together_us:8.2f} µs")
@@ -308,9 +311,10 @@ print(f"which is {together_us / alone_us:,.0f} times as long")
 # <!-- word: gloo -->
 # <!-- word: NCCL -->
 # Why? A **cost model** is a formula that says what a run should cost before it runs. Here is a first one.
-# **gloo** is the library that carries messages between CPU ranks, as **NCCL** does between NVIDIA GPUs. With gloo
-# the partial sums are passed around in a ring: with $p$ ranks a message has to be passed on $2(p-1)$ times, one
-# after the other. Each time costs one latency. You measured the latency above.
+# **gloo** is the library that carries messages between CPU ranks, as **NCCL** (NVIDIA's collective communications
+# library, said "nickel") does between NVIDIA GPUs. With gloo the partial sums are passed around in a ring: with $p$
+# ranks a message has to be passed on $2(p-1)$ times, one after the other. Each time costs one latency. You measured
+# the latency above.
 
 # %% tags=["nbval-ignore-output"]
 steps = 2 * (ranks.world_size - 1)
@@ -327,14 +331,16 @@ print("ranks   messages     model   measured")
 for num_ranks in [2, 3, 4]:
     measured_us = max(shared_cluster(num_ranks).run(time_of_sum)) * 1e6
     steps = 2 * (num_ranks - 1)
-    print(f"{num_ranks:>5}   {steps:>8}   {steps * link.latency_s * 1e6:>4.0f} µs   {measured_us:>5.0f} µs")
+    model_us = steps * link.latency_s * 1e6
+    print(f"{num_ranks:>5}   {steps:>8}   {model_us:>4.0f} µs   {measured_us:>5.0f} µs")
 
 # %% [markdown]
-# Look at the growth first: each rank more adds two messages, and about the same time. That much of the model
-# holds. The size is less exact: on a machine with fewer cores than ranks, a rank also waits for a core, which
-# the model does not know; on GPUs other paths are taken. Still, it tells you what you pay for: **a small
-# collective costs latency, not arithmetic and not bandwidth.** Lesson 02 opens the ring; here it is enough to
-# know that agreeing on one number is not free.
+# Look at the growth first: by the model, each rank more adds two messages, and always the same time. How evenly does
+# yours grow, and how far is it from the model? On a machine with fewer cores than ranks, a rank also waits for a core,
+# which the model does not know; on GPUs other paths are taken.
+#
+# Still, the model tells you what you pay for: **a small collective costs latency, not arithmetic and not bandwidth.**
+# Lesson 02 opens the ring; here it is enough to know that agreeing on one number is not free.
 
 # %% [markdown]
 # ## Exercise 2: a mean that no rank knows
@@ -347,7 +353,7 @@ for num_ranks in [2, 3, 4]:
 
 # %%
 def global_mean(me, values: torch.Tensor) -> float:
-    """The mean over the values of all ranks; `values` are those of this rank, of shape (n,) with n of its own."""
+    """The mean over the values of all ranks; `values`, of shape (n,), are those of this rank."""
     # 1. What does this rank have to tell the others? Put it into one tensor.
     # 2. Add it up over all ranks.
     # 3. Divide, once.
@@ -422,8 +428,7 @@ except RankError as error:
 
 # %% [markdown]
 # Read it from the top: *who* failed first, *why*, *at which line*, and *where everybody else stood*. The three
-# others did nothing wrong. In a log of a real job you would find four error messages, and three of them would
-# be echoes: "connection closed by peer". Looking for the first cause is half of the work.
+# others did nothing wrong. A real job tells no such story; near the end of this lesson you read what it tells.
 #
 # The ranks that stood in the collective could not be freed, so the cluster ended them and will start fresh ones,
 # and what your `%%ranks` cells had made there is gone. You need not do anything; the next call works.
@@ -434,8 +439,8 @@ print(list(ranks.run(lambda me: f"rank {me.rank} is here")))
 # %% [markdown]
 # ## The clinic: a job that hangs
 #
-# In every lesson you will meet a bug that people really make. You get the symptom and the evidence; you name
-# the cause.
+# In every lesson you will meet a bug that people really make. You get the symptom and the code, and name a suspect.
+# Then the evidence decides.
 #
 # <!-- word: hang -->
 # *The symptom.* A colleague wants to log the mean loss. One line in the log is enough, so only rank 0 writes
@@ -459,7 +464,7 @@ def training_step(me):
 
 
 # %% [markdown]
-# **Why does the job hang?** Name the cause before you see the evidence.
+# **Why does the job hang?** Name your suspect before you see the evidence.
 
 # %%
 ### BEGIN SOLUTION
@@ -468,7 +473,8 @@ ask("00.cause").commit("rank 0 is too slow")  # "it is the one that hangs"
 ### END SOLUTION
 
 # %% [markdown]
-# *The evidence.* The cluster notices that nobody will ever answer, and asks each rank where it stands.
+# *The evidence.* The cluster notices that nobody will ever answer, and asks each rank where it stands. (`ranks.call`
+# is `ranks.run` with options: here, the longest that we would wait.)
 
 # %%
 try:
@@ -524,56 +530,165 @@ check("00.report", mended_report)
 #
 # <!-- word: torchrun | also: torch.distributed.run -->
 # <!-- word: rendezvous -->
-# Warm ranks in a notebook are for learning. Real jobs are started by **torchrun**, PyTorch's own launcher, and
-# the script joins the others in its first lines. The **rendezvous** is the meeting at the start of a job: all
-# who take part report at one agreed address, and agree on who is there and which rank each has. Here is a whole
-# script of that kind.
+# Ranks that wait in a notebook, started before they are needed, are for learning. Real jobs are started by
+# **torchrun**, PyTorch's own launcher, and the script joins the others in its first lines. The **rendezvous** is the
+# meeting at the start of a job: all who take part report at one agreed address, and agree on who is there and which
+# rank each has.
+#
+# Here is a whole script of that kind. Its parts have numbers; every training script has these five.
 
 # %%
 script = """
+import os
 import torch
 import torch.distributed as dist
 
-dist.init_process_group("gloo")                       # "nccl" on GPUs; torchrun has told us who we are
-number = torch.tensor([3.0, 1.0, 4.0, 1.0][dist.get_rank()])
+# 1. Who am I? torchrun has put it into the environment of this process.
+names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"]
+told = "  ".join(f"{name}={os.environ[name]}" for name in names)
+# 2. My device, before anything touches a GPU.
+if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+# 3. Join the others. It reads RANK, WORLD_SIZE and the address by itself. ("nccl" on GPUs)
+dist.init_process_group("gloo")
+# 4. The work.
+number = torch.tensor([3.0, 4.0][dist.get_rank()])
 dist.all_reduce(number)
-print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {number.item():g}\\n", end="")
+# 5. Leave.
 dist.destroy_process_group()
+print(f"{told}\\n  the sum is {number.item():g}\\n", end="")
 """
 
-# %% tags=["nbval-ignore-output"]
+# %% [markdown]
+# Two ranks of it, started by torchrun from this cell. What the ranks write is collected, and shown when the job is
+# over.
+
+# %%
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-with tempfile.TemporaryDirectory() as folder:
-    file = Path(folder) / "sum_up.py"
-    file.write_text(script)
-    options = ["--standalone", "--nproc-per-node", "4"]
-    command = [sys.executable, "-m", "torch.distributed.run", *options, str(file)]
-    start_s = time.perf_counter()
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    torchrun_s = time.perf_counter() - start_s
+folder = tempfile.TemporaryDirectory()
+file = Path(folder.name) / "sum_up.py"
+file.write_text(script)
+meet = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", *meet, file]
+settings = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
-print("\n".join(sorted(result.stdout.split("\n"))).strip() or result.stderr)
+# %% tags=["nbval-ignore-output"]
+start_s, pipe = time.perf_counter(), subprocess.PIPE
+job = subprocess.Popen(command, env=os.environ | settings, stdout=pipe, stderr=pipe, text=True)
+try:
+    output, errors = job.communicate(timeout=200)
+except subprocess.TimeoutExpired:
+    output, errors = "", "not done after 200 s; a very busy machine? Run the cell again."
+finally:
+    job.terminate()  # it ends its ranks; a job that is over does not mind
+torchrun_s = time.perf_counter() - start_s
+print(output if job.returncode == 0 else errors)
 
 # %% [markdown]
-# The same sum. In a terminal the command is `torchrun --standalone --nproc-per-node 4 sum_up.py`. What does the
-# start of four processes cost, against a call to ranks that are up?
+# The same sum on both ranks. In a terminal the command is `torchrun --nproc-per-node=2 sum_up.py`; the other options of
+# the cell keep the meeting on this machine and on a free port. (One thread a process is what torchrun sets, too; the
+# other setting is for torch 2.13, and lesson 04 says why.) Start the script by `python sum_up.py`, and it dies in
+# part 1 with `KeyError: 'RANK'`: nobody has told it who it is.
+#
+# <!-- word: local rank | also: `LOCAL_RANK` -->
+# That is what a process knows of its job, in six words. `RANK` and `WORLD_SIZE` you know. `MASTER_ADDR` and
+# `MASTER_PORT` are the address of the rendezvous, the same for all. The **local rank** is the number of a rank on its
+# own node, and `LOCAL_WORLD_SIZE` is how many ranks that node has. On one node, local rank and rank are equal, which is
+# why scripts that mix them up work until the day they get a second node.
+#
+# **Two nodes with four GPUs each, a rank for each GPU. Which GPU should rank 6 take?** Say it before you run the cell.
+
+# %%
+gpus_per_node = 4
+print("RANK   node   LOCAL_RANK, the number of its GPU there")
+for rank in range(2 * gpus_per_node):
+    node, local_rank = divmod(rank, gpus_per_node)
+    print(f"{rank:>4}   {node:>4}   {local_rank:>10}")
+
+# %% [markdown]
+# So a script says `torch.cuda.set_device(local_rank)`. With `set_device(rank)`, rank 6 asks its node for a GPU number
+# 6, and CUDA answers "invalid device ordinal". Without the line it is worse: in every process of the node, `"cuda"`
+# means GPU 0, and the other GPUs stand idle.
+#
+# What does the start of processes cost, against a call to ranks that are up?
 
 # %% tags=["nbval-ignore-output"]
 warm_s = statistics.median(ranks.run(lambda me: None).time_s for _ in range(20))
-print(f"torchrun, from start to end: {torchrun_s * 1e3:10,.1f} ms")
-print(f"a call to warm ranks:        {warm_s * 1e3:10,.1f} ms")
+print(f"torchrun, from start to end: {torchrun_s * 1e3:10,.1f} ms for 2 ranks")
+print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 
 # %% [markdown]
-# A job that trains for hours does not mind a few seconds; you, trying things out, do. That is all the
-# difference: the functions in between are the same `torch.distributed`. A rank function of this course also
-# runs under torchrun as it is: `torchrun --nproc-per-node 4 -m course_lib.cluster.launch
-# my_module:my_function`.
+# A job that trains for hours does not mind such a start; you, trying things out, do. That is all the difference: the
+# functions in between are the same `torch.distributed`. A rank function of this course also runs under torchrun as it
+# is: `torchrun --nproc-per-node 4 -m course_lib.cluster.launch my_module:my_function`.
 #
-# Use torchrun for everything that is to last: it also restarts failed jobs and spans many nodes (lesson 12).
+# Use torchrun for everything that is to last: it spans many nodes, it ends all ranks when one has died, and with
+# `--max-restarts 3` it starts them again, up to three times. (Without that option it does not: the default is 0.)
+# Lesson 12 takes it over several machines.
+
+# %% [markdown]
+# ## A log from production
+#
+# Some day you will get a log, and no story. This one is real: a job of two ranks under torchrun, recorded on a machine
+# without GPUs. (Of the paths of PyTorch's files the first half is left out; nothing else was touched.) Here is what
+# came first.
+
+# %%
+from course_lib.paths import project_root
+
+import json
+
+record = project_root() / "assets" / "measured" / "torchrun_killed_rank.json"
+log = json.loads(record.read_text(encoding="utf-8"))["log"]
+told_by_ranks = next(number for number, line in enumerate(log) if line.startswith("W"))
+print("\n".join(log[:told_by_ranks]))
+
+# %% [markdown]
+# Only rank 0 left a traceback (the `[rank0]:` before a line says who wrote it). It stood in the all-reduce of the
+# fourth step, and there its connection was closed.
+#
+# **Who failed first, and how?** Think of what is *not* in the log.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("00.first")
+ask("00.first").commit("rank 0, by the RuntimeError")  # "there stands its traceback"
+### END SOLUTION
+
+# %% [markdown]
+# Then torchrun itself speaks. The traceback in the middle is its own, and the same in every such log: skip it. The
+# table at the end is what counts.
+
+# %%
+print("\n".join(log[told_by_ranks:]))
+reveal("00.first", log)
+
+# %% [markdown]
+# <!-- word: exit code | sentences: 2 -->
+# How do you read such a table? An **exit code** is the number that a process leaves behind when it ends. Zero is
+# success, a positive one is what the program said itself (1 after an exception that nobody caught), and a negative one
+# is the number of the signal that ended it. (A *signal* is a short message of the operating system to a process.)
+#
+# - -9 is SIGKILL. No program can catch it, so there are no last words. For this recording somebody typed `kill -9`.
+#   Where nobody did, it is mostly the operating system's out-of-memory killer, which ends a process when the memory of
+#   the machine is full: the command `dmesg` shows it.
+# - -15 is SIGTERM, here from torchrun itself: the line with "Sending process" says so. What torchrun ended is not the
+#   cause. (Rank 0 was about to end by its RuntimeError, with exit code 1; the signal was faster.)
+# - -11 is SIGSEGV, a crash in compiled code such as PyTorch's own; -6 is SIGABRT, which is also how the watchdog ends a
+#   rank.
+#
+# "First *observed*" is meant literally: torchrun looks at its processes every tenth of a second, and the times in its
+# table are whole seconds. Where two ranks fail together it may name the echo. So compare with what the ranks wrote.
+#
+# On GPUs the echo is quieter. This was gloo, where a lost connection is an error at once. Under NCCL the others often
+# keep waiting, without a word, until torchrun or the watchdog ends them.
+#
+# And where a rank ends by an *exception*, its traceback comes into the table as well, if the script's main function has
+# the decorator [`@record`](https://docs.pytorch.org/docs/stable/elastic/errors.html).
 
 # %% [markdown]
 # ## Five questions
@@ -586,8 +701,9 @@ quiz("00")
 # %% [markdown]
 # ## Where you are
 #
-# You can start ranks and send them work; deal out data; let ranks agree on a number and say what that costs;
-# and read a hang from its evidence. `progress()` shows what you have done in every lesson. It is kept on this
+# You can start ranks and send them work; deal out data; let ranks agree on a number and say what that costs; read a
+# hang from its evidence, and a log for its first cause; and say what each part of a torchrun script is for.
+# `progress()` shows what you have done in every lesson. It is kept on this
 # machine, in a file of yours, and holds no code.
 
 # %% tags=["nbval-ignore-output"]
@@ -599,5 +715,5 @@ progress()
 # That is lesson 01.
 #
 # *Further reading.* PyTorch's own overview, [Distributed
-# communication](https://pytorch.org/docs/stable/distributed.html);
-# [torchrun](https://pytorch.org/docs/stable/elastic/run.html).
+# communication](https://docs.pytorch.org/docs/stable/distributed.html);
+# [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), with all that it puts into the environment.

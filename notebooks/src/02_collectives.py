@@ -14,7 +14,7 @@
 # - predict what a collective sends and roughly how long it takes, from two numbers of your machine;
 # - name the cause of a job that hangs, from the evidence that its ranks leave.
 #
-# [Lesson 01](01_one_device.ipynb) ended at a limit: one device holds so much and computes so fast. Several devices
+# [Lesson 01](01a_one_device.ipynb) ended at a limit: one device holds so much and computes so fast. Several devices
 # that share a job have to exchange numbers, and that is what this lesson weighs.
 
 # %%

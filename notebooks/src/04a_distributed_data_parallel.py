@@ -16,7 +16,7 @@
 # - pack gradients into buckets and send them while the backward pass goes on, and choose a size for them.
 #
 # <!-- word: `DistributedDataParallel` | also: DDP -->
-# [Lesson 02](02_collectives.ipynb) built the all-reduce. [Lesson 03](03_data_parallel.ipynb) shared a batch inside
+# [Lesson 02](02_collectives.ipynb) built the all-reduce. [Lesson 03](03a_data_parallel.ipynb) shared a batch inside
 # *one* process, whose threads wait for each other. In **`DistributedDataParallel`** every device has a process of its
 # own, with the whole model and a part of each batch.
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 
 import pytest
 import torch
@@ -207,6 +208,50 @@ def test_an_empty_data_set_is_told() -> None:
 def test_numbers_of_workers_that_cannot_work_are_told(workers) -> None:
     with pytest.raises(ValueError, match=rf"workers={workers} does not work"):
         loader(Numbers(10), 2, workers=workers)
+
+
+@pytest.mark.parametrize("prefetch_factor", [0, -2, 1.5, True])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_queues_that_cannot_work_are_told(workers: int, prefetch_factor) -> None:
+    with pytest.raises(ValueError, match=rf"prefetch_factor={prefetch_factor!r} does not work.*at least 1"):
+        loader(Numbers(10), 2, workers=workers, prefetch_factor=prefetch_factor)
+
+
+def test_a_worker_reads_as_many_batches_ahead_as_it_may(tmp_path) -> None:
+    class Noted(Numbers):
+        def __getitem__(self, index: int) -> tuple[int, int, float]:
+            (tmp_path / str(index)).touch()
+            return super().__getitem__(index)
+
+    for ahead, begun in ((1, 2), (3, 4)):  # the first batch is handed out, and another begun in its place
+        batches = iter(loader(Noted(20), 1, shuffle=False, workers=1, prefetch_factor=ahead))
+        next(batches)
+        deadline_s = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < begun and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert len(list(tmp_path.iterdir())) == begun
+        batches.close()
+        for file in tmp_path.iterdir():
+            file.unlink()
+    assert loader(Numbers(4), 2, prefetch_factor=5).prefetch_factor is None  # nobody to read ahead
+
+
+def test_pinned_memory_without_a_gpu_is_told_once_and_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.warns(UserWarning, match=r"pin_memory=True changes nothing here.*finds none") as told:
+        batches = loader(Numbers(4), 2, pin_memory=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        assert sorted(itertools.chain(*order(batches))) == [0, 1, 2, 3]
+    assert [one.filename for one in told] == [__file__]
+    assert not batches.pin_memory
+
+
+def test_pinned_memory_is_asked_for_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert loader(Numbers(4), 2, pin_memory=True).pin_memory
+    assert not loader(Numbers(4), 2).pin_memory
 
 
 def test_more_workers_than_cores_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:

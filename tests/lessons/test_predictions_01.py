@@ -40,15 +40,30 @@ def epoch(forward_s, backward_s):
     return timeline
 
 
+def fed_epoch(wait_s, compute_s, num_batches=10):
+    """An epoch of equal batches."""
+    timeline, now = Timeline(), 0.0
+    for _ in range(num_batches):
+        for name, kind, lasts_s in (("wait", "wait", wait_s), ("compute", "compute", compute_s)):
+            timeline.add(Span(0, name, kind, now, now + lasts_s))
+            now += lasts_s
+    return timeline
+
+
+HUNGRY = fed_epoch(0.02, 0.01)  # 300 ms
+
 RUNS = [  # name, what ran, what is measured, what the model says
     (
         "01.peak",
         (held(3_621_740), STATE, KEPT),
-        3537,
-        round((4 * 4 * PARAMETERS + 11 * 4 + KEPT) / 1024),
+        3.45,
+        round((4 * 4 * PARAMETERS + 11 * 4 + KEPT) / 2**20, 2),
     ),
     ("01.backward", (epoch(0.003, 0.006),), 2.0, round(TWICE_BUT_THE_FIRST, 2)),
     ("01.mfu", (0.331,), 33.1, None),
+    ("01.fed", (HUNGRY, fed_epoch(0.0105, 0.01)), 68, 70),  # (20 + 9 x 20 + 10) of 300 ms
+    ("01.fed", (fed_epoch(0.01, 0.03), fed_epoch(0.0005, 0.03)), 76, 78),  # the arithmetic is the longer part
+    ("01.fed", (fed_epoch(0.01, 0.01), fed_epoch(0.001, 0.01)), 55, 55),  # half is as good as right here
     ("01.pieces", (0.4,), "off by more than 1 %", None),
     ("01.pieces", (1e-7,), "the same, up to rounding", None),
     ("01.autocast", (READER, held(1000), held(788)), 79, 79),  # 79 %: also what the ledger found
@@ -59,6 +74,7 @@ FAR = [
     ("01.peak", (held(9_000_000), STATE, KEPT)),
     ("01.backward", (epoch(0.003, 0.003),)),
     ("01.autocast", (READER, held(1000), held(500))),
+    ("01.fed", (HUNGRY, fed_epoch(0.02, 0.01))),
     ("01.recompute", (READER, 1000, 900)),
 ]
 
@@ -89,3 +105,21 @@ def test_a_run_far_from_the_model_is_said_to_be_so(name, run):
     assert shown.is_apart
     assert f"the cost model and the run are apart. {ASKED[name].tell(*run).apart}" in repr(shown)
     ask(name).reset()
+
+
+@pytest.mark.parametrize(
+    ("percent", "times", "words"),
+    [
+        (50, (0.02, 0.01), "if reading and computing lasted equally long"),
+        (33, (0.02, 0.01), "reads no faster than the notebook did"),
+        (50, (0.01, 0.01), None),  # half is right, or nearly
+        (75, (0.01, 0.03), None),  # the arithmetic alone, and right
+        (90, (0.02, 0.01), None),
+    ],
+)
+def test_a_worker_misread_is_told_what_it_mixes_up(percent, times, words):
+    hungry = fed_epoch(*times)
+    told = ASKED["01.fed"].tell(hungry, fed_epoch(max(times[0] - times[1], 0.0), times[1]))
+    found = [text for wrong, text in told.misreadings.items() if wrong == percent]
+    assert len(found) == (words is not None)
+    assert words is None or words in found[0]

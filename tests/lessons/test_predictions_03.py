@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from fractions import Fraction
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
 from course_lib.learn import ask, exercises, reveal
 from course_lib.learn.asked import Asked, Told
-from course_lib.meter import MemoryLedger
-from course_lib.parallel.data import thread_race
+from course_lib.parallel.data import memory_by_device, thread_race
 from course_lib.parallel.data.thread_race import Race
 
 ASKED = {asked.name: asked for asked in exercises.predictions_of("03")}
@@ -21,7 +23,7 @@ RUNS = {  # what the cells hand over, and what comes of it by hand
     "03.rows": (([8, 8, 8, 8],), 8),
     "03.copies": ((6 * 4000.0, 4000), 6),
     "03.mean": ((10.0,), 10),
-    "03.device_0": (({"parameter": 300, "other": 28}, SimpleNamespace(total_bytes=200)), 1.64),
+    "03.device_0": (({"device 0": {"parameter": 300, "other": 28}, "device 1": {"parameter": 200}},), 1.64),
     "03.threads": ((SLOWED,), 0.9),
     "03.self": ((), "a replica counts on itself, and is thrown away"),
     "03.keys": ((), "no name in the file fits"),
@@ -60,10 +62,13 @@ def test_a_misreading_is_possible_and_wrong(name: str):
         assert wrong, key
 
 
-def test_device_0_is_told_of_what_a_ledger_gives():
-    held = MemoryLedger().now()
-    assert ASKED["03.device_0"].tell({"parameter": 8}, SimpleNamespace(total_bytes=4)).measured == 2
-    assert hasattr(held, "total_bytes")
+def test_device_0_is_told_of_what_the_lesson_measures():
+    model = nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(model.parameters())
+    batch = torch.zeros(8, 2), torch.zeros(8, dtype=torch.long)
+    held = memory_by_device(model, optimizer, batch, F.cross_entropy, 4)
+    told_of = ASKED["03.device_0"].tell(held).measured
+    assert told_of == round(sum(held["device 0"].values()) / sum(held["device 1"].values()), 2) > 1
 
 
 def test_threads_that_gain_are_not_said_to_lose(monkeypatch):
@@ -88,3 +93,8 @@ def test_a_run_far_from_the_model_is_called_apart():
     assert shown.is_right
     assert "Here the cost model and the run are apart. These are counted bytes" in repr(shown)
     assert "apart" not in repr(reveal("03.copies", 6 * 4000.0, 4000))
+
+
+def test_the_quiz_by_hand():
+    right = {question.name: question.answer() for question in exercises.quiz_of("03")}
+    assert right == {"steps": 32, "ragged": (3, 3, 3), "copied": 600, "lock": 14, "mean": Fraction(7, 5)}

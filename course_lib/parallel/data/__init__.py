@@ -1,7 +1,8 @@
 """Lessons 03 and 04, data parallelism: every worker holds the whole model, and a part of the batch.
 
 Lesson 03, one process: ``data_parallel.py`` (nn.DataParallel taken apart), ``device_moves.py`` (its three moves and
-their way back), ``copies.py`` (bytes between devices), ``thread_race.py`` (threads against processes).
+their way back), ``copies.py`` (bytes between devices), ``device_memory.py`` (what each device holds),
+``thread_race.py`` (threads against processes).
 
 Lesson 04, a process for each device: ``distributed_data_parallel.py``, ``buckets.py``, ``uneven_batches.py`` (their
 mean), ``misuse.py`` (what goes wrong with a wrapper, and its sentences), ``distributed_sampler.py``,
@@ -38,6 +39,7 @@ _HOME_OF = {
     "interpreter_lock": "thread_race",
     "load_checkpoint": "checkpoint",
     "load_on_all": "checkpoint",
+    "memory_by_device": "device_memory",
     "paced_step_s": "paced_layers",
     "parallel_apply": "data_parallel",
     "replicate": "data_parallel",

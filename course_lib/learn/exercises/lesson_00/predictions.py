@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from course_lib.learn.asked import Asked, Told
 
 __all__ = ["PREDICTIONS"]
@@ -50,6 +53,37 @@ def _cause() -> Told:
     )
 
 
+_FIRST = (
+    "rank 0, by the RuntimeError",
+    "rank 0, ended by torchrun",
+    "rank 1, by an exception of its own",
+    "rank 1, killed by a signal",
+)
+
+
+def _first(log: Sequence[str]) -> Told:
+    """From the lines of torchrun's log: what stands under its root cause."""
+    end = "\n".join(log).partition("Root Cause")[2]
+    rank, code = re.search(r"rank +: (\d+)", end), re.search(r"exitcode +: (-?\d+)[^\n]*\((SIG\w+)\)", end)
+    if rank is None or code is None:
+        raise ValueError("these lines hold no table of torchrun; give all lines of the recorded log")
+    return Told(
+        measured=next(choice for choice in _FIRST if choice.startswith(f"rank {rank[1]}, killed")),
+        label="the log says",
+        because=f"The table has it at its end: rank {rank[1]}, exit code {code[1]} ({code[2]}). An exception would "
+        "have left a traceback of that rank; it left none. It is the peer who closed the connection of the other.",
+        misreadings={
+            _FIRST[
+                0
+            ]: "That is an echo: rank 0 waited for a partner that was gone. The loudest is seldom the first.",
+            _FIRST[
+                1
+            ]: "torchrun ended rank 0 because another rank had died already. Look for that other one.",
+            _FIRST[2]: "Then a traceback of rank 1 would stand in the log, as one of rank 0 does.",
+        },
+    )
+
+
 PREDICTIONS = (
     Asked(
         name="00.shared",
@@ -64,4 +98,5 @@ PREDICTIONS = (
         tell=_sum,
     ),
     Asked(name="00.cause", question="Why does the job hang?", choices=_SUSPECTS, tell=_cause),
+    Asked(name="00.first", question="Who failed first, and how?", choices=_FIRST, tell=_first),
 )

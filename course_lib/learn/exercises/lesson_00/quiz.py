@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 from collections.abc import Sequence
 
 import torch
@@ -26,7 +27,13 @@ def _missing(collectives_begun: Sequence[int]) -> int:
     return min(range(len(collectives_begun)), key=lambda rank: collectives_begun[rank])
 
 
+def _first_cause(exit_codes: Sequence[int]) -> int:
+    """The rank that a signal ended, other than the SIGTERM by which torchrun ends the rest."""
+    return next(rank for rank, code in enumerate(exit_codes) if code < 0 and code != -signal.SIGTERM)
+
+
 _BEGUN = (7, 7, 6, 7)
+_EXIT_CODES = (1, -15, -11, -15)
 
 QUIZ = (
     Question(
@@ -67,16 +74,18 @@ QUIZ = (
         show=lambda value: f"{value:g}",
     ),
     Question(
-        name="shards",
-        text="Four ranks hold a model of 8 GB as shards. How much of it does each rank hold?",
-        choices=(2, 8, 32),
-        answer=lambda: 8 // 4,
+        name="exit_codes",
+        text=f"A job has ended. Its four ranks left the exit codes {', '.join(map(str, _EXIT_CODES))}, in this order; "
+        'the last words of rank 0 are "connection closed by peer". Where do you look first?',
+        choices=(0, 1, 2, 3),
+        answer=lambda: _first_cause(_EXIT_CODES),
         misconceptions={
-            8: "That would be a replica: the whole model on every rank.",
-            32: "That is what four replicas take together.",
+            0: "It lost the connection to somebody who was gone before: an echo, with a traceback.",
+            1: "Minus 15 is SIGTERM: torchrun ended it, since another rank had failed.",
+            3: "Minus 15 is SIGTERM: torchrun ended it, since another rank had failed.",
         },
-        because="Shards are pieces: together they make one model.",
-        show=lambda size: f"{size} GB",
+        because="Minus 11 is a crash of that rank itself (SIGSEGV), and the three others are what followed from it.",
+        show=lambda rank: f"rank {rank}",
     ),
     Question(
         name="evidence",

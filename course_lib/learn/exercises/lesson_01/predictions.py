@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import TYPE_CHECKING
 
 from course_lib import cost
 from course_lib.learn.asked import Asked, Told
+from course_lib.learn.exercises.lesson_01.predictions_time import ASKED_OF_TIME
 
 if TYPE_CHECKING:
     from course_lib.cost import StateBytes
-    from course_lib.meter import Balance, MemoryLedger, Timeline
+    from course_lib.meter import Balance, MemoryLedger
     from course_lib.models import TransformerConfig
 
 __all__ = ["PREDICTIONS"]
@@ -18,11 +18,15 @@ __all__ = ["PREDICTIONS"]
 _WINDOWS = 8  # of text, in the transformer's batch
 
 
+def _mib(size_bytes: float) -> float:
+    return round(size_bytes / 2**20, 2)
+
+
 def _peak(peak: Balance, state: StateBytes, kept: int) -> Told:
-    alone, with_gradients, whole_state = (round(times * state.parameters / 1024) for times in (1, 2, 4))
+    alone, with_gradients, whole_state = (_mib(times * state.parameters) for times in (1, 2, 4))
     return Told(
-        measured=round(peak.total_bytes / 1024),
-        model=round((state.total + kept) / 1024),
+        measured=_mib(peak.total_bytes),
+        model=_mib(state.total + kept),
         because="The model adds up parameters, gradients, optimizer state and activations. The real peak lies inside "
         "backward: some activations are gone by then, and gradients on their way, labelled other, have come.",
         misreadings={
@@ -35,41 +39,6 @@ def _peak(peak: Balance, state: StateBytes, kept: int) -> Told:
         },
         apart="Go through the ledger's table label by label. The next sections hold each label against its formula; "
         "what is left is other: gradients on their way, and on a GPU also memory that kernels work in.",
-    )
-
-
-def _backward(timeline: Timeline) -> Told:
-    forward_s, backward_s = (
-        statistics.median(span.end_s - span.start_s for span in timeline.spans if span.name == name)
-        for name in ("forward", "backward")
-    )
-    work = cost.flops(cost.cnn_layers(batch_size=256))
-    return Told(
-        measured=round(backward_s / forward_s, 2),
-        model=round(work.backward / work.forward, 2),
-        because="By the model, forward makes one matrix product in each layer and backward two. The model counts "
-        "nothing else. The stopwatch also sees BatchNorm, ReLU and the start of each operation.",
-        misreadings={
-            1: "Backward goes through the same layers, and in each of them it has two gradients to compute: that of "
-            "the layer's input and that of its weights.",
-            3: "That is the whole step, held against forward. Backward alone is asked for.",
-        },
-        apart="Run the epoch again. If the number moves, other work on this machine is in it. If it stays, raise the "
-        "batch from 256 to 1024 above: the products grow with it, the start of an operation does not.",
-    )
-
-
-def _mfu(share: float) -> Told:
-    return Told(
-        measured=round(100 * share, 1),
-        because="The rest goes to operations that wait for memory rather than for arithmetic (norms, GELU, the "
-        "optimizer), to starting hundreds of small operations, and to matrices too small to keep the machine busy.",
-        misreadings={
-            lambda percent: (
-                percent >= 80
-            ): "A step is more than matmuls, and small matmuls are slower than the large "
-            "ones of the calibration.",
-        },
     )
 
 
@@ -159,22 +128,10 @@ PREDICTIONS = (
     Asked(
         name="01.peak",
         question="How much does a step with AdamW hold at its fullest, batch of 64?",
-        unit="KiB",
+        unit="MiB",
         tell=_peak,
     ),
-    Asked(
-        name="01.backward",
-        question="Backward takes how many times as long as forward?",
-        unit="times",
-        tell=_backward,
-    ),
-    Asked(
-        name="01.mfu",
-        question="What share of this machine's matmul rate does the step reach?",
-        unit="%",
-        high=100,
-        tell=_mfu,
-    ),
+    *ASKED_OF_TIME,
     Asked(
         name="01.pieces",
         question="Four pieces of 16 instead of one batch of 64: the gradient of our CNN is ...",

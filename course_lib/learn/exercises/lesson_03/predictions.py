@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from course_lib.cost import collective_cost
 from course_lib.learn.asked import Asked, Told
 from course_lib.link import Link
-from course_lib.meter import Balance
 from course_lib.parallel.data.thread_race import Race, interpreter_lock
 
 __all__ = ["PREDICTIONS"]
@@ -56,9 +55,11 @@ def _mean(running_mean: float) -> Told:
     )
 
 
-def _device_0(on_device_0: Mapping[str, int], on_device_1: Balance) -> Told:
+def _device_0(held: Mapping[str, Mapping[str, int]]) -> Told:
+    """From the bytes by label that each device holds."""
+    sizes = {device: sum(by_label.values()) for device, by_label in held.items()}
     return Told(
-        measured=round(sum(on_device_0.values()) / on_device_1.total_bytes, 2),
+        measured=round(sizes["device 0"] / sizes["device 1"], 2),
         because="Gradients and the optimizer's state come with every model. The outputs of the *whole* batch, and what "
         "the loss keeps of them, come with the way in which this class works.",
         misreadings={

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from course_lib.learn.questions import Question
 from course_lib.parallel.data import CopyCounter, DataParallel, scatter
@@ -35,24 +36,27 @@ def _true_mean() -> Fraction:
     return Fraction(sum(mean * n for mean, n in zip((1, 1, 1, 5), rows, strict=True)), sum(rows))
 
 
-def _running_mean() -> float:
-    """BatchNorm over four parts whose means are 2, 4, 6 and 8, keeping the last mean alone (momentum 1)."""
-    norm = nn.BatchNorm1d(1, momentum=1.0)
-    DataParallel(norm, _FOUR)(torch.tensor([[1.0], [3], [3], [5], [5], [7], [7], [9]]))
-    return norm.running_mean.item() if norm.running_mean is not None else 0.0
+def _two_threads_at_best(python_ms: int, operators_ms: int) -> int:
+    """Two threads, each its Python first and then its operators; one at a time runs Python."""
+    done_ms = lock_is_free_ms = 0
+    for _ in range(2):
+        lock_is_free_ms += python_ms
+        done_ms = max(done_ms, lock_is_free_ms + operators_ms)
+    return done_ms
 
 
 QUIZ = (
     Question(
-        name="rows",
-        text="nn.DataParallel on four GPUs, and a loader with batch_size=256. How many rows does each GPU compute?",
-        choices=(64, 256, 1024),
-        answer=lambda: _rows(256)[0],
+        name="steps",
+        text="An epoch has 1,024 examples, the loader says batch_size=32, and nn.DataParallel uses four GPUs. How many "
+        "steps does the optimizer take in an epoch?",
+        choices=(8, 32, 128),
+        answer=lambda: len(DataLoader(range(1024), batch_size=32)),  # type: ignore[arg-type]
         misconceptions={
-            256: "That is DistributedDataParallel, where every process has a loader of its own.",
-            1024: "Nobody makes rows; the batch of the loader is cut.",
+            8: "Then a step would use 128 rows. There is one loader, and what it hands out is cut in four.",
+            128: "Then a step would use 8 rows. Each device computes 8, and all four of them make one step.",
         },
-        because="One process, one loader, one batch; it is cut in four.",
+        because="As many as on one GPU: a batch of the loader is a step, however many devices share it.",
     ),
     Question(
         name="ragged",
@@ -85,16 +89,18 @@ QUIZ = (
         because="Three times weights forward, three times gradients backward; at every step.",
     ),
     Question(
-        name="statistics",
-        text="BatchNorm with momentum 1, and a batch whose four parts have the means 2, 4, 6 and 8. What does the "
-        "model remember as its running mean?",
-        choices=(2, 5, 8),
-        answer=lambda: round(_running_mean()),
+        name="lock",
+        text="A forward pass takes 6 ms of Python and 4 ms in operators that let go of the lock. Two threads share the "
+        "batch: each spends 6 ms in Python again, and then 2 ms in operators. When are both done, at the earliest?",
+        choices=(5, 8, 10, 14),
+        answer=lambda: _two_threads_at_best(python_ms=6, operators_ms=2),
         misconceptions={
-            5: "That would be the mean of the whole batch, and no replica ever sees that.",
-            8: "The last replica writes into a copy, which is thrown away.",
+            5: "Half of the rows are half of the operators' work. But the Python is as long as for a whole batch.",
+            8: "That is one thread alone. While one runs Python, the other cannot.",
+            10: "So long takes one thread alone on all rows. Add up what the lock lets only one thread do at a time.",
         },
-        because="Only replica 0 writes into the module's own buffers.",
+        because="Twice 6 ms of Python, one after the other, and the operators that come after the last of it.",
+        show=lambda time: f"{time} ms",
     ),
     Question(
         name="mean",

@@ -1,0 +1,399 @@
+# %% [markdown]
+# # 03b · Data parallelism in one process: what one process costs
+#
+# One device that runs out of memory before the others, threads that wait for each other, files that load nothing:
+# you measure and mend what made people leave `nn.DataParallel`.
+#
+# **70 minutes · difficulty 2 of 5 · needs: cpu**
+#
+# Part 2 of 2 · [1: four steps](03a_data_parallel.ipynb)
+#
+# At the end you can
+#
+# - predict which device fills up first, and with what;
+# - tell when threads help a model and when they slow it down;
+# - run replicas in threads, so that neither a mode nor an error gets lost;
+# - find out why a checkpoint loads nothing.
+#
+# From part 1 you need the four steps: scatter cuts the batch, replicate copies the model, parallel apply runs each
+# replica in a thread, gather joins the outputs. They are here as the course's own pieces, with a model and a batch.
+
+# %%
+from course_lib import ask, check, cost, hint, machine, quiz, reveal, shared_cluster, solution
+from course_lib.data import digits, documentation_windows, loader
+from course_lib.meter import bytes_text
+from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss, parameter_count
+from course_lib.parallel.data import DataParallel, gather, memory_by_device, replicate, scatter
+from course_lib.plot import memory_bars
+
+import threading
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+# %%
+devices = ["cpu"] * 4  # four replicas on one CPU compute what four GPUs would
+torch.manual_seed(0)
+model = SmallCNN(batch_norm=False)
+x, y = next(iter(loader(digits().train, 32)))
+
+# %% [markdown]
+# ## Who is full first?
+#
+# ![Four bars for four devices. Each has parameters and activations; device 0 has a box with a question mark on
+# top](../assets/03_memory_question.png)
+#
+# All devices hold the same weights and a quarter of the batch each. Yet it is device 0 that runs out of memory.
+#
+# **The small transformer of lesson 01, 32 texts, AdamW, four devices, at the end of the forward pass. How many times as
+# much as device 1 does device 0 hold?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("03.device_0")
+ask("03.device_0").commit(4)  # "everything comes back to it"
+### END SOLUTION
+
+# %%
+torch.manual_seed(0)
+config = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
+reader = Transformer(config)
+optimizer = torch.optim.AdamW(reader.parameters())
+text, _ = documentation_windows(config.context_length)
+tokens, targets = next(iter(loader(text, 32)))
+
+next_token_loss(DataParallel(reader, devices)(tokens), targets).backward()
+optimizer.step()  # AdamW has its state now, and the model its gradients
+
+# %% [markdown]
+# On GPUs each device has its own memory to ask. Here `memory_by_device` lets the replicas run one after another, each
+# under a ledger (lesson 01) that sees what *its* device would hold.
+
+# %%
+held = memory_by_device(reader, optimizer, (tokens, targets), next_token_loss, num_devices=4)
+memory_bars(held, title="At the end of the forward pass")
+
+# %%
+reveal("03.device_0", held)
+
+# %% [markdown]
+# In the bars, *other* is the gathered outputs. The loss has made a second table of that size, their logarithms, which
+# its backward pass needs: it stands among the activations of device 0.
+#
+# This reader chooses among 256 bytes. Language models choose among tens of thousands of tokens, for each token of each
+# text. What is that in a model of 12 layers, by the formulas of lesson 01?
+
+# %%
+large = TransformerConfig(vocab_size=50_257, context_length=512, num_layers=12, width=768, num_heads=12)
+with torch.device("meta"):  # sizes without memory
+    state = cost.model_state(parameter_count(Transformer(large)))
+logits_bytes = 4 * 32 * large.context_length * large.vocab_size
+print("gradients and optimizer state:", bytes_text(state.gradients + state.optimizer))
+print(
+    "outputs of the whole batch:   ",
+    bytes_text(logits_bytes),
+    "and as much again for the loss, and for the gradient",
+)
+
+# %% [markdown]
+# ### Let the replicas compute the loss
+#
+# The usual way out: put the loss into the module. Each replica then returns a single number in place of its logits.
+
+
+# %%
+class WithLoss(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.model(x), y)
+
+
+x10, y10 = x[:10], y[:10]
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    losses = DataParallel(WithLoss(model), devices)(x10, y10)
+print("came back:", tuple(losses.shape), "and a warning:", told[0].message)
+
+# %% [markdown]
+# Four scalars became a vector of four, which `backward` refuses. So one writes `losses.mean().backward()`, and all is
+# well until a batch cannot be cut evenly:
+
+# %%
+sizes = torch.tensor([len(part) for part in scatter(x10, devices)])
+whole = F.cross_entropy(model(x10), y10)
+print("rows:", sizes.tolist())
+print("mean of the means is the batch's loss:    ", torch.allclose(losses.mean(), whole))
+print("means weighed by rows are the batch's loss:", torch.allclose((losses * sizes).sum() / 10, whole))
+
+# %% [markdown]
+# The last row counted as much as three others. You met this in lesson 01, with pieces of a batch; it will come back
+# with ranks.
+
+# %% [markdown]
+# ## Threads
+#
+# <!-- word: thread -->
+# <!-- word: GIL | also: global interpreter lock -->
+# **Threads** are lines of work that go on side by side in one process and share its memory. *Parallel apply* runs each
+# replica in one. A usual Python has one lock, the **GIL** (global interpreter lock): of all threads, one at a time runs
+# Python. PyTorch lets go of it while an operator computes, so two threads can compute at once, as long as they are
+# inside operators.
+#
+# **A model of 100 small layers, two threads on two cores, half of the batch each. How many times as fast as one thread
+# with the whole batch?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("03.threads")
+ask("03.threads").commit(1.8)  # "nearly two"
+### END SOLUTION
+
+# %% [markdown]
+# A fair race: one worker, two threads, two *processes* (ranks of the cluster), in turns, one core each. Nothing is
+# exchanged and no weights are copied: forward passes alone, since that is what `nn.DataParallel` runs in threads. Of
+# each, the fastest round counts: whatever else your machine does can only lengthen a time.
+
+
+# %%
+def many_small_layers():
+    return nn.Sequential(*(nn.Linear(32, 32) for _ in range(100))), torch.ones(256, 32)
+
+
+def few_large_layers():
+    return nn.Sequential(nn.Linear(1024, 1024), nn.Linear(1024, 1024)), torch.ones(512, 1024)
+
+
+# %% tags=["nbval-ignore-output"]
+from course_lib.parallel.data import interpreter_lock, threads_or_processes
+
+ranks = shared_cluster(2)
+races = {
+    "100 small layers": threads_or_processes(ranks, many_small_layers, backward=False, steps=5, rounds=25),
+    "2 large layers": threads_or_processes(ranks, few_large_layers, backward=False, steps=3, rounds=9),
+}
+print(f"the lock is {interpreter_lock()}; times as fast as one worker:")
+for which, race in races.items():
+    print(f"{which:<18} 2 threads {race.threads_speed_up:4.2f}   2 processes {race.processes_speed_up:4.2f}")
+
+# %% tags=["nbval-ignore-output"]
+reveal("03.threads", races["100 small layers"])
+
+# %% [markdown]
+# ![Above, two threads in one process that share a lock: each works while it holds the lock, and waits while the other
+# has it. Below, two processes with a lock each work side by side](../assets/03_threads.png)
+#
+# <!-- word: launch | also: kernel launch -->
+# The picture is the extreme case, in which all the work is Python. With few large layers the threads spend their time
+# inside operators, without the lock; on two free cores they then come closer to the processes. So "Python threads are
+# slow" is not the rule. The rule: **the lock costs what your model spends in Python**. On a GPU, Python only
+# **launches** an operator: it hands it to the device and goes on without waiting. That makes it worse, because one
+# interpreter has to launch for all devices.
+#
+# (How far two processes get depends on the cores that are really free. Compare them first: if yours stay far below two
+# with the large layers, the race says little about threads. Look at what else is running, and race again.)
+#
+# <!-- word: free-threaded | also: no-GIL build -->
+# A **free-threaded** Python, one without the GIL, exists since 3.13 as a build of its own. There, the reason for the
+# difference above is gone, and threads would keep everything else that they share. We have not measured it: the course
+# installs the usual build. `interpreter_lock()` says what you have, so that you can race yourself.
+
+# %% [markdown]
+# ## Build: parallel apply
+#
+# Write it. A thread is `threading.Thread(target=work, args=(r,))`, with `start()` and `join()`, which waits for its
+# end. A new thread does not inherit what is set for the caller's, such as `torch.no_grad()`, and an exception in a
+# thread ends that thread and nobody else's. `raise NewError(...) from error` keeps the old one with the new.
+
+
+# %%
+def apply_in_threads(modules, inputs):
+    """``modules[r](inputs[r])`` for every r, at the same time; a list of the results in this order."""
+    results, failures = [None] * len(modules), {}
+
+    def work(r):  # what one thread does
+        ### BEGIN SOLUTION: run module r as the caller would; keep its result, or its failure
+        try:
+            with torch.set_grad_enabled(recording):
+                results[r] = modules[r](inputs[r])
+        except Exception as error:
+            failures[r] = error
+        ### END SOLUTION
+
+    # Does the caller record? Start all threads. Wait for all. If one failed, tell which.
+    ### BEGIN SOLUTION: a thread for each module, all at the same time
+    recording = torch.is_grad_enabled()
+    threads = [threading.Thread(target=work, args=(r,)) for r in range(len(modules))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for r, error in sorted(failures.items()):
+        raise RuntimeError(f"replica {r} failed: {error}") from error
+    return results
+    ### END SOLUTION
+
+
+# %%
+threads_verdict = check("03.threads", apply_in_threads)
+
+# %%
+# hint("03.threads")
+
+# %% [markdown]
+# All four steps, with yours among them:
+
+# %%
+if threads_verdict.passed:
+    logits = gather(apply_in_threads(replicate(model, devices), scatter(x, devices)), "cpu")
+    print(
+        "four threads of yours, one forward pass, as one device:", torch.allclose(logits, model(x), atol=1e-5)
+    )
+
+# %% [markdown]
+# ## Clinic: a model that forgot everything
+#
+# *Symptoms.* A model was trained on four GPUs and saved. Fine-tuning starts from that file, and begins at the loss of
+# a model that has never seen a digit. No error. The two lines, as they were sent in:
+#
+# ```python
+# torch.save(wrapped.state_dict(), path)                        # at the end of the training
+# model.load_state_dict(torch.load(path), strict=False)         # at the start of the fine-tuning
+# ```
+#
+# **Why is nothing left of the training?** Name your suspect before you see the evidence.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("03.keys")
+ask("03.keys").commit("the model is in training mode")  # one forgets eval() so easily
+### END SOLUTION
+
+# %% [markdown]
+# <!-- word: state dict | also: `state_dict` -->
+# A **state dict** is what is saved of a model: a dictionary with the name and the tensor of each parameter and buffer.
+# Evidence: what `load_state_dict` returns, which nobody had looked at, and a name from each side.
+
+# %%
+in_file = DataParallel(model, devices).state_dict()
+fresh = SmallCNN(batch_norm=False)
+report = fresh.load_state_dict(in_file, strict=False)
+missing, unexpected = report.missing_keys, report.unexpected_keys
+print("saved:", len(in_file), "tensors; missing:", len(missing), "unexpected:", len(unexpected))
+print("the model asks for ", missing[0])
+print("the file offers    ", unexpected[0])
+
+# %%
+reveal("03.keys")
+
+# %% [markdown]
+# Two habits prevent it: save `wrapped.module.state_dict()`, load it into the bare model, and wrap afterwards; and never
+# use `strict=False` to silence an error.
+#
+# ### Mend it
+#
+# Files like that exist by the thousand. Write a `load` that takes both kinds, and still refuses what is not this model.
+# Now and then a bare model has a part of its own that is called `module`; its names are right as they are.
+
+
+# %%
+def load(model, saved):
+    """Load ``saved`` into the bare ``model``, whoever saved it: the model or a wrapper. ``saved`` stays as it is."""
+    ### BEGIN SOLUTION: bring the names to those of the bare model, where they are not
+    if saved.keys() != model.state_dict().keys():
+        saved = {name.removeprefix("module."): tensor for name, tensor in saved.items()}
+    model.load_state_dict(saved)
+    ### END SOLUTION
+
+
+# %%
+check("03.load", load)
+
+# %%
+# hint("03.load")
+
+# %% [markdown]
+# ## What the articles say
+#
+# The course puts five articles on trial, and tells what they say in its own words. Here are four sentences about
+# `nn.DataParallel`, from articles C and D. **Bet on each before you run the cell**: does it hold, hold with conditions,
+# mislead, or is it false? You have measured enough to argue for most of them. A trial in `course_lib/claims` decides by
+# its numbers, and is *blocked* where this machine lacks the GPUs that it needs.
+#
+# - C2: `DistributedDataParallel` is faster than `nn.DataParallel` because it uses one process for each device.
+# - C4: to move the model to the GPU *after* wrapping it is an error, or falls back to the CPU.
+# - D4: `nn.DataParallel` needs no change to the training loop.
+# - D6: the first GPU uses the most memory, because it holds parameters, gradients and optimizer state.
+
+# %% tags=["nbval-ignore-output"]
+from course_lib.claims import trial, verdicts
+
+print(verdicts("C2", "C4", "D4", "D6"))
+
+# %% [markdown]
+# "With conditions" is worth nothing without the conditions. D4 has three, and you have met all of them, one in part 1.
+# Name them before you run the cell.
+
+# %%
+print(trial("D4").run())
+
+# %% [markdown]
+# And D6, where you have no GPUs, you can decide from your own bars above: are parameters, gradients and optimizer state
+# all that device 0 has more of?
+
+# %% [markdown]
+# ## In production
+#
+# The real class, on two GPUs. With fewer, there is nothing that it could do.
+
+# %% tags=["nbval-ignore-output"]
+num_gpus = len(machine().devices)
+if num_gpus < 2:
+    print(f"blocked: needs 2 GPUs, and this machine has {num_gpus}")
+else:
+    real = nn.DataParallel(SmallCNN(batch_norm=False).to("cuda:0"), device_ids=[0, 1])
+    optimizer = torch.optim.AdamW(real.parameters())
+    F.cross_entropy(real(x.to("cuda:0")), y.to("cuda:0")).backward()
+    optimizer.step()
+    for gpu in (0, 1):
+        print(f"GPU {gpu}: at most {bytes_text(torch.cuda.max_memory_allocated(gpu))}")
+
+# %% [markdown]
+# It is not formally deprecated. But [its
+# documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html) recommends
+# `DistributedDataParallel` in its place, on one machine too, and you have seen why. You will meet it in older code;
+# then you know what its one line does.
+#
+# | you wrote or used | production code has |
+# |---|---|
+# | `replica_tensors` | `torch.nn.parallel.replicate`, which sends many tensors in one go |
+# | `apply_in_threads` | `torch.nn.parallel.parallel_apply`, with a CUDA stream for each device |
+# | `scatter`, `gather` | the same names in `torch.nn.parallel` |
+# | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")`, which never asks |
+#
+# The course's own version is in `course_lib/parallel/data/data_parallel.py`, about four screens.
+
+# %% [markdown]
+# ## Five questions
+
+# %% tags=["computed-time"]
+quiz("03")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can say who runs out of memory and with what, judge threads by what a model spends in Python, and load a file
+# whoever saved it. Together with part 1 you can name the four prices of `nn.DataParallel`: an interpreter for all,
+# device 0, the weights on the road at every step, and a model that must not remember anything.
+#
+# **The limit.** Each price has one cause: *one process does it for all*.
+# [Lesson 04](04a_distributed_data_parallel.ipynb) gives every device a process of its own, with its interpreter, its
+# loader, its optimizer and a model that stays. What then still has to travel, and how often, is the first thing that it
+# asks.
+#
+# **Further reading.** [PEP 703](https://peps.python.org/pep-0703/), the motivation: the lock, and what goes without it.
+# Python's own [page on free threading](https://docs.python.org/3/howto/free-threading-python.html).
