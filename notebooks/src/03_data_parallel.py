@@ -14,7 +14,7 @@
 # - find out why a counter stands still, and why a checkpoint loads nothing.
 #
 # <!-- word: data parallelism | also: DP -->
-# [Lesson 02](02_collectives.ipynb) ended with numbers that ranks can share. The first work to share is a batch.
+# [Lesson 02](02c_hangs.ipynb) ended with numbers that ranks can share. The first work to share is a batch.
 # **Data parallelism** gives each device a copy of the whole model, a *replica*, and a part of every batch. Here there
 # are no ranks yet: *one* process, and several devices.
 
