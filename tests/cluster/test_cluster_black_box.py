@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import queue
 import subprocess
@@ -18,6 +19,7 @@ pytestmark = [
     pytest.mark.limit_s(120.0),
 ]
 GUILTY = 1
+box = importlib.import_module("course_lib.cluster.black_box")  # the room has a function of the same name
 
 
 def wait_for_a_batch(me, step):
@@ -96,3 +98,27 @@ def test_a_block_that_is_over_in_time_leaves_nothing(tmp_path):
 def test_bad_input_gets_a_sentence(quiet_s, folder, words):
     with pytest.raises(ValueError, match=words), black_box(None, folder, quiet_s=quiet_s):
         pass
+
+
+class Looks:
+    """An event that is set after so many looks."""
+
+    def __init__(self, number):
+        self.left = number
+
+    def wait(self, time_s):
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize(("progress", "writes"), [(lambda look: 0, True), (lambda look: look // 4, False)])
+def test_only_a_rank_that_was_quiet_for_so_long_is_written_down(tmp_path, monkeypatch, progress, writes):
+    looks = iter(range(100))
+    monkeypatch.setattr(box, "_progress", lambda: progress(next(looks)))
+    monkeypatch.setattr(box, "_dump", dict)
+    monkeypatch.setattr(box, "_stack", str)
+    for number, folder in ((4, "early"), (40, "late")):
+        (tmp_path / folder).mkdir()
+        box._look_after(0, tmp_path / folder, 0.5, Looks(number))
+    assert not list((tmp_path / "early").iterdir())
+    assert len(list((tmp_path / "late").iterdir())) == (2 if writes else 0)
