@@ -14,7 +14,7 @@ __all__ = ["numbered", "on_line", "rank_list", "reasons"]
 
 def reasons(standings: Mapping[int, Standing]) -> list[str]:
     """What keeps ranks from going on; empty where they might."""
-    waits = hopeless(standings)
+    waits = dict(sorted(hopeless(standings).items()))  # sentences in rank order, whoever was asked first
     found = _let_go(standings, waits)
     found += _who_never_came(standings)
     found += [_other_end(standings[rank], standings) for rank, wait in waits.items() if wait.missing]
