@@ -190,7 +190,8 @@ reveal("02.small", measured_s)
 # ### What did they wait for?
 #
 # The model counts messages *in a row*. A machine whose ranks share cores may count otherwise: each message keeps two
-# ranks busy, and then the work of *all* messages queues for the cores. So divide the time for 64 bytes by both counts.
+# ranks busy, and then the work of *all* messages queues for the cores. So divide the time of a small tensor (the
+# fastest of the first three rows) by both counts.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -202,10 +203,10 @@ def counts_of(name):
     return in_a_row, (sum(found.messages_sent), found.total_bytes)
 
 
-print("64 bytes    in a row   µs for each      in all   µs for each")
+print(" " * 12, "in a row   µs for each      in all   µs for each")
 for name in ALGORITHMS:
     (in_a_row, _), (in_all, _) = counts_of(name)
-    time_us = measured_s[name][0] * 1e6
+    time_us = min(measured_s[name][:3]) * 1e6
     print(f"{name:<9} {in_a_row:>10.0f} {time_us / in_a_row:>13,.0f} {in_all:>11} {time_us / in_all:>13,.0f}")
 
 # %% [markdown]

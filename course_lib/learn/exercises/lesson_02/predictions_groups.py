@@ -26,7 +26,8 @@ def _new_group(ended: Any) -> Told:
         measured=seen.get(tuple(stuck), f"ranks {stuck} hang in new_group"),
         because="Groups have no names of their own: PyTorch counts the calls of new_group on each rank and takes the "
         "count as the name. The pair found each other, since only they wait for it. But from then on ranks 2 and 3 "
-        "count one more than ranks 0 and 1, and their next group is another one. The mistake is in the line above.",
+        "count one more than ranks 0 and 1, and their next group is another one. The line that is wrong comes before "
+        "the one where they hang.",
         misreadings={
             _OWN_GROUPS[
                 0
