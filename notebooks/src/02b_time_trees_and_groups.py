@@ -259,8 +259,8 @@ lines(
 )
 
 # %% [markdown]
-# Flat on the left, where latency rules, and straight on the right, where bytes do: two numbers describe five powers of
-# ten in size. See where your points leave the lines.
+# By the model a curve is flat on the left, where latency rules, and straight on the right, where bytes do. See how well
+# two numbers describe five powers of ten in size here, and where your points leave the lines.
 #
 # Which of the two counts fits better depends on the machine. Where every rank has cores and a port of its own, as GPUs
 # have, count *in a row*. Where ranks share cores, as on a laptop, count *in all*. **α and β belong to a link under the
@@ -287,8 +287,9 @@ for name in ALGORITHMS:
 # %% [markdown]
 # ![Six messages in a row for the ring, four for the tree; each is nearly all latency](../assets/02_small.png)
 #
-# There is the model, with messages in a row: α is what you set, for all three. The tree wins the 64 bytes, the ring the
-# mebibyte. What is above the model is the work at the two ends of each message, which this machine does with its cores.
+# By the model the tree wins the 64 bytes and the ring the mebibyte, with *one* α, the one that you set. See how near
+# your run comes. What is above the model is the work at the two ends of each message, which this machine does with its
+# cores: the ring, with its 24 messages, has most of it.
 #
 # What do the two numbers say of larger jobs? Take the network of a GPU cluster: its bandwidth is the maker's, its
 # latency of 8 µs a message is an estimate of the course.
@@ -324,11 +325,11 @@ reveal("02.algbw", on_64)
 # %% [markdown]
 # <!-- word: algorithm bandwidth | also: algbw -->
 # <!-- word: bus bandwidth | also: busbw -->
-# [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md), NVIDIA's
-# benchmark, prints two bandwidths. The **algorithm bandwidth** (`algbw`) is size over time, what you have asked for. It
-# falls as ranks are added, on the same links. The **bus bandwidth** (`busbw`) is the algorithm bandwidth times a
-# factor, $2(n-1)/n$ for an all-reduce: the bytes that each rank has to send. It can be held against the link, for any
-# number of ranks. `cost.bus_factor` has the factor of each collective.
+# NVIDIA's benchmark [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) prints two
+# bandwidths. The **algorithm bandwidth** (`algbw`) is size over time, what you have asked for. It falls as ranks are
+# added, on the same links. The **bus bandwidth** (`busbw`) is the algorithm bandwidth times a factor, $2(n-1)/n$ for an
+# all-reduce: the bytes that each rank has to send. It can be held against the link, for any number of ranks.
+# `cost.bus_factor` has the factor of each collective.
 
 # %% tags=["computed-time"]
 print("ring over 50 GB/s     algbw        busbw")
