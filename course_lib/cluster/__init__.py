@@ -1,6 +1,7 @@
 """N ranks that work: start them, run functions and cells on them, learn what happened when they fail."""
 
 from course_lib.cluster.arguments import CrowdedWarning
+from course_lib.cluster.black_box import black_box
 from course_lib.cluster.cluster import Cluster
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout
 from course_lib.cluster.links import Links
@@ -22,6 +23,7 @@ __all__ = [
     "RankInterrupted",
     "RankTimeout",
     "Run",
+    "black_box",
     "exchange",
     "pace",
     "recv",

@@ -14,11 +14,13 @@ __all__ = ["numbered", "on_line", "rank_list", "reasons"]
 
 def reasons(standings: Mapping[int, Standing]) -> list[str]:
     """What keeps ranks from going on; empty where they might."""
-    waits = hopeless(standings)
+    waits = dict(sorted(hopeless(standings).items()))  # sentences in rank order, whoever was asked first
     found = _let_go(standings, waits)
     found += _who_never_came(standings)
     found += [_other_end(standings[rank], standings) for rank, wait in waits.items() if wait.missing]
-    found += [_meeting(standings[rank], wait) for rank, wait in waits.items() if standings[rank].meeting]
+    found += [
+        _meeting(standings[rank], wait, standings) for rank, wait in waits.items() if standings[rank].meeting
+    ]
     found += _circle(waits)
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
@@ -82,10 +84,16 @@ def _other_end(standing: Standing, standings: Mapping[int, Standing]) -> str:
     return f"Rank {message.peer} returned and never {deed} rank {standing.rank}."
 
 
-def _meeting(standing: Standing, wait: Wait) -> str:
+def _meeting(standing: Standing, wait: Wait, standings: Mapping[int, Standing]) -> str:
     if not wait.missing:
         return f"Rank {standing.rank} makes a group by new_group that is another one elsewhere: all must make the same."
-    return f"{rank_list(sorted(wait.missing)).capitalize()} never called {standing.meeting}."
+    absent = sorted(wait.missing)
+    if standing.meeting == "new_group" and all(standings[rank].meeting == "new_group" for rank in absent):
+        who, them = ("stands", "it") if len(absent) == 1 else ("stand", "them")
+        return (
+            f"{rank_list(absent).capitalize()} {who} in an earlier new_group than those that wait for {them}."
+        )
+    return f"{rank_list(absent).capitalize()} never called {standing.meeting}."
 
 
 def _let_go(standings: Mapping[int, Standing], waits: Mapping[int, Wait]) -> list[str]:

@@ -456,7 +456,7 @@ quiz("01")
 # **The limit.** With those 16 bytes, a model of a billion parameters has 16 GB of state before its first activation.
 # And one device computes one batch at a time. Both limits fall to several devices that share the work, and for that
 # they must send numbers to each other: who sends what to whom, and what it costs, is [lesson
-# 02](02_collectives.ipynb).
+# 02](02a_collectives.ipynb).
 #
 # **Further reading.** Chen et al., [Training Deep Nets with Sublinear Memory Cost](https://arxiv.org/abs/1604.06174)
 # (2016), section 4: recomputation. Micikevicius et al., [Mixed Precision Training](https://arxiv.org/abs/1710.03740)

@@ -16,7 +16,7 @@
 # - tell this class from `DistributedDataParallel`, which has a process for each device.
 #
 # <!-- word: data parallelism | also: DP -->
-# [Lesson 02](02_collectives.ipynb) ended with numbers that ranks can share. The first work to share is a batch.
+# [Lesson 02](02a_collectives.ipynb) ended with numbers that ranks can share. The first work to share is a batch.
 # **Data parallelism** gives each device a copy of the whole model, a *replica*, and a part of every batch. Here there
 # are no ranks yet: *one* process, and several devices.
 

@@ -16,7 +16,7 @@
 # - pack gradients into buckets and send them while the backward pass goes on, and choose a size for them.
 #
 # <!-- word: `DistributedDataParallel` | also: DDP -->
-# [Lesson 02](02_collectives.ipynb) built the all-reduce. [Lesson 03](03a_data_parallel.ipynb) shared a batch inside
+# [Lesson 02](02a_collectives.ipynb) built the all-reduce. [Lesson 03](03a_data_parallel.ipynb) shared a batch inside
 # *one* process, whose threads wait for each other. In **`DistributedDataParallel`** every device has a process of its
 # own, with the whole model and a part of each batch.
 
@@ -269,7 +269,6 @@ LAYER_BYTES = 4 * 256 * 256, 4 * 256  # weight and bias
 print(f"8 layers, 16 gradients, {bytes_text(8 * sum(LAYER_BYTES))}")
 
 # %% [markdown]
-# <!-- word: shaped link | also: traffic shaping -->
 # A **shaped link** is slowed down to a latency and a bandwidth of your choice: it holds every real message back until
 # its time has come, which is called traffic shaping elsewhere. The link between the two ranks gets 5 ms latency and
 # 100 MB/s. In one all-reduce of two ranks, each sends two messages, one after the other.

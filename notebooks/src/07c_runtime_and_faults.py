@@ -66,7 +66,7 @@ def make_stages(num_stages):
 #
 # The first rank has nobody before it, the last nobody behind it: there `arrived` is None, and nothing is sent. Begin as
 # one would, with one message at a time: `exchange([recv(arrived, rank)])` and `exchange([send(made, rank)])`, as in
-# [lesson 02](02_collectives.ipynb).
+# [lesson 02](02c_hangs.ipynb).
 
 
 # %%

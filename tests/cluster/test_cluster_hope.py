@@ -113,6 +113,13 @@ def is_missing_at_new_group(me):
         dist.new_group([0, 1, 2])
 
 
+def makes_a_group_by_itself_first(me):
+    if me.rank != 1:
+        dist.new_group([0, 2])
+    dist.barrier()  # else this group and the next, of one name, may get in each other's way
+    dist.new_group([0, 1, 2])
+
+
 def makes_groups_in_another_order(me):
     if me.rank != 1:
         dist.new_group([0, 1] if me.rank == 2 else [0, 2])
@@ -175,6 +182,10 @@ def skips_the_backward_of_ddp(me):
             ["rank 0  waits in monitored_barrier", "Rank 1 never called monitored_barrier."],
         ),
         (is_missing_at_new_group, ["rank 2  waits in new_group", "Rank 1 never called new_group."]),
+        (
+            makes_a_group_by_itself_first,
+            ["rank 1  waits in new_group", "Rank 1 stands in an earlier new_group than those that wait for it."],
+        ),
         (makes_groups_in_another_order, ["by new_group that is another one elsewhere"]),
         (calls_another_operation, ["Call #1 does not have the same operation on every rank: all_reduce, broadcast."]),
         (hands_in_another_shape, ["Call #1 does not have the same shape on every rank: 3, 4, 5."]),

@@ -1,4 +1,7 @@
-"""What lesson 02 asks before a run, and tells after it. Its three clinics are in ``predictions_clinic``."""
+"""What lesson 02 asks before a run, and tells after it.
+
+Its clinics are in ``predictions_clinic``, what it asks of groups in ``predictions_groups``.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from typing import TYPE_CHECKING
 from course_lib.cost import CollectiveCost, collective_cost
 from course_lib.learn.asked import Asked, Told
 from course_lib.learn.exercises.lesson_02.predictions_clinic import CLINICS
+from course_lib.learn.exercises.lesson_02.predictions_groups import GROUPS
 from course_lib.link import Link
 
 if TYPE_CHECKING:
     from course_lib.meter import Communication
+    from course_lib.parallel.collectives.recording import Recording
 
 __all__ = ["PREDICTIONS"]
 
@@ -50,9 +55,9 @@ def _which(held_at_the_end: Mapping[str, Held]) -> Told:
         misreadings={
             "all_reduce, ring": "It brings the quarter, and the three others too, at twice the bytes, as you will see.",
             "reduce": "One rank has everything then, and the others nothing.",
-            "all_to_all": "It brings every rank the pieces that it needs, unsummed: each could add them up itself.",
+            "all_to_all": "It brings every rank the parts that it needs, unsummed: each could add them up itself.",
             "broadcast": "It adds nothing: everybody gets what one rank had.",
-            "all_gather": "It adds nothing: everybody gets a piece of everybody.",
+            "all_gather": "It adds nothing: everybody gets a part of everybody.",
         },
     )
 
@@ -94,10 +99,12 @@ def _ring_bytes(sent: Communication) -> Told:
 def _reduce_scatter(theirs: Communication, ours: Communication) -> Told:
     times = theirs.sent_bytes(0) / ours.sent_bytes(0)
     gloo = (
-        "gloo, the library that carries messages between CPU ranks, does a whole all-reduce, and each rank keeps its "
-        "part: the second lap is for nothing."
+        "PyTorch's back end for gloo, which carries messages between CPU ranks, answers this call with all-reduces, "
+        "one for each rank's part. Each rank keeps its own, so the second lap of every one of them is for nothing."
     )
-    nccl = "These ranks use NCCL, which stops after the first lap. gloo, on CPU ranks, goes round twice."
+    nccl = (
+        "These ranks use NCCL, which stops after the first lap. PyTorch's back end for gloo goes round twice."
+    )
     return Told(
         measured=times,
         because=gloo if times > 1.5 else nccl,
@@ -137,7 +144,7 @@ def _small(times_s: Mapping[str, Sequence[float]]) -> Told:
     left_out = (
         " Messages in a row do not account for that. The model leaves out what a message costs the ranks at its two "
         f"ends, such as the Python of each call. In all, the ring sends {sum(ring.messages_sent)} messages and the "
-        f"tree {sum(tree.messages_sent)}: where ranks share cores, that work queues. The next run looks into it."
+        f"tree {sum(tree.messages_sent)}: where ranks share cores, that work queues. The next cell looks into it."
     )
     return Told(
         measured=_quicker(times_s["ring"][0], times_s["tree"][0]),
@@ -149,7 +156,48 @@ def _small(times_s: Mapping[str, Sequence[float]]) -> Told:
             "the same": "The same bytes, nearly; but six messages in a row against four.",
         },
         apart="A machine that does something else at the same time can turn the order round. Run the cells again: if "
-        "it turns back, that was it. If it stays, see what the next run says.",
+        "it turns back, that was it. If it stays, see what the next cell says.",
+    )
+
+
+def _algbw(found: CollectiveCost) -> Told:
+    link = found.bus_bandwidth_bytes_per_s / 1e9
+    return Told(
+        measured=found.algorithm_bandwidth_bytes_per_s / 1e9,
+        label="the cost model says",
+        because=f"Each rank sends nearly twice the tensor, {found.bytes_sent[0] / found.size_bytes:.2f} times its "
+        f"size. So the links carry {link:.0f} GB/s all the time, and about half of it is what you have asked for.",
+        misreadings={
+            50: "That is what goes through a link. But each rank has to send nearly two tensors.",
+            100: "Both directions at once: a rank sends while it receives, but what it sends is nearly two tensors.",
+            lambda rate: (
+                rate < 2
+            ): "A ring does not share one link among its ranks: all links work at the same time.",
+        },
+    )
+
+
+# -- the explorer ----------------------------------------------------------------------------------------------------
+
+
+def _halving(recordings: Sequence[Recording]) -> Told:
+    found = {recording.name.partition(", ")[2] or recording.name: recording for recording in recordings}
+    halving, ring = found["halving-doubling"], found["ring"]
+    sent = [halving.sent_bytes(rank) / ring.sent_bytes(rank) for rank in range(_RANKS)]
+    bytes_too = (
+        "as many bytes as in the ring" if set(sent) == {1.0} else f"{max(sent):.2f} times the ring's bytes"
+    )
+    return Told(
+        measured=halving.num_steps,
+        model=round(_cost("halving-doubling", 0).time_s / _LINK.latency_s),
+        because=f"Half of the tensor, then a quarter, and the same way back; each rank sends {bytes_too}. So it takes "
+        "the ring's bytes and the tree's steps. What it costs: partners who are far apart, so that on a real network "
+        "its messages share links, and a number of ranks that is no power of two needs extra steps.",
+        misreadings={
+            6: "That is the ring. Here a partner stands for a whole half of the ranks, not for one of them.",
+            2: "That is the way to one complete part. The way back is as long.",
+            3: "In three steps a rank could meet all others. Here it has two partners, and meets each of them twice.",
+        },
     )
 
 
@@ -184,5 +232,18 @@ PREDICTIONS = (
         unit="times",
         tell=_reduce_scatter,
     ),
+    Asked(
+        name="02.halving",
+        question="Halving-doubling on 4 ranks: how many steps?",
+        unit="steps",
+        tell=_halving,
+    ),
+    Asked(
+        name="02.algbw",
+        question="64 ranks, a ring over links of 50 GB/s: size over time?",
+        unit="GB/s",
+        tell=_algbw,
+    ),
+    *GROUPS,
     *CLINICS,
 )

@@ -1,10 +1,33 @@
-"""Lesson 02's three clinics: what is asked before the evidence, and told after it."""
+"""Lesson 02's clinics, and when a collective is over: what is asked before the evidence, and told after it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from course_lib.learn.asked import Asked, Told
 
 __all__ = ["CLINICS"]
+
+_LINES = ("all_reduce(..., async_op=True)", "work.wait()", "tensor[-1].item()")
+
+
+def _returns(lines_s: Sequence[float], device_type: str) -> Told:
+    """``lines_s``: what each of the three lines took on rank 0."""
+    on_cpu = (
+        "The call has handed the work over, to a thread of gloo, and wait() stays until it is done. On a GPU, wait() "
+        "would return as well, and the time would be in the last line."
+    )
+    on_gpu = "The call and wait() have put work into the GPU's queue. Reading a number waits for the queue."
+    return Told(
+        measured=_LINES[max(range(3), key=lambda line: lines_s[line])],
+        because=on_cpu if device_type == "cpu" else on_gpu,
+        misreadings={
+            _LINES[0]: "That is what `async_op=True` is for: the call returns while the bytes still travel.",
+            _LINES[2]: "On a GPU, yes. On CPU ranks the result is there when wait() returns.",
+        },
+    )
+
 
 _POLITE = (
     "a rank never came",
@@ -19,7 +42,8 @@ def _deadlock() -> Told:
         measured=_POLITE[1],
         label="the evidence says",
         because="All four stand at the same line, the sending one. Each waits until its message is taken, and the line "
-        "that would take it comes next. Neither library buffers a message for a rank that is not there yet.",
+        "that would take it comes next. Neither gloo nor NCCL promises to keep a message for a rank that is not there "
+        "yet. NCCL does so with small ones, which makes such code work until the tensors grow.",
         misreadings={
             _POLITE[0]: "Then one rank would stand elsewhere, or have returned. All are at the same line.",
             _POLITE[2]: "There is no collective in this code.",
@@ -42,11 +66,11 @@ def _mismatch() -> Told:
     return Told(
         measured=_EPOCH[1],
         label="the evidence says",
-        because="Every rank makes both calls, and all of them have come to a call number 1; but for rank 0 that is a "
-        "broadcast. Collectives have no names: the first call of one rank meets the first call of the others.",
+        because="Every rank has come to the same number, 2407 in the log and 1 here; but on rank 0 that is a "
+        "broadcast. Collectives have no names: the next call of one rank meets the next call of the others.",
         misreadings={
-            _EPOCH[0]: "It did come: it waits in its call #1, a broadcast. Look at the others' call #1.",
-            _EPOCH[2]: "Four numbers are not too large, and size alone stops nobody.",
+            _EPOCH[0]: "It did come: it waits in number 2407 as the others do. Look at the operation.",
+            _EPOCH[2]: "4096 numbers are not too large, and size alone stops nobody.",
             _EPOCH[3]: "What a function returns is its own business; nobody waits for it.",
         },
     )
@@ -74,8 +98,31 @@ def _skip() -> Told:
     )
 
 
+_RANKS = tuple(f"rank {rank}" for rank in range(4))
+
+
+def _blame(dumps: Sequence[Mapping[str, Any]]) -> Told:
+    """``dumps``: of every rank what its flight recorder holds."""
+    enqueued = [dump["pg_status"]["0"]["last_enqueued_collective"] for dump in dumps]
+    fewest = min(enqueued)
+    behind = [f"rank {rank}" for rank, count in enumerate(enqueued) if count == fewest]
+    others = [name for name in _RANKS if name not in behind]
+    return Told(
+        measured=" and ".join(behind),
+        label="the recorders say",
+        because=f"It has enqueued {fewest} collectives, and none of them is open. The others have enqueued "
+        f"{max(enqueued)} and wait for it. They complain, and nothing is wrong with them.",
+        misreadings=dict.fromkeys(
+            others,
+            "It has enqueued as many as two others, and waits. It is not the one that somebody waits for.",
+        ),
+    )
+
+
 CLINICS = (
     Asked(name="02.deadlock", question="Why does nothing move?", choices=_POLITE, tell=_deadlock),
     Asked(name="02.mismatch", question="Why does the job hang?", choices=_EPOCH, tell=_mismatch),
     Asked(name="02.skip", question="Why does the job hang?", choices=_BROKEN, tell=_skip),
+    Asked(name="02.returns", question="Which line takes the time?", choices=_LINES, tell=_returns),
+    Asked(name="02.blame", question="Which rank is to blame?", choices=_RANKS, tell=_blame),
 )

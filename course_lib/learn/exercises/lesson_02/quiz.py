@@ -50,13 +50,21 @@ def _fewest_bytes(num_ranks: int) -> str:
     return min(_WAYS, key=busiest_bytes)
 
 
-_POSITIONS = {0: "exchange([send])", 1: "exchange([send])", 2: "exchange([send])", 3: "exchange([send])"}
+_STEP = (4096, 1024)  # what each step of the loop sends, in this order
+_COMPLETED = 4096  # numbers in call 116, on every rank
+_WAITING_IN = {0: 1024, 1: 1024, 2: 4096, 3: 1024}  # numbers in each rank's call 117
 
 
-def _diagnosis(positions: dict[int, str]) -> str:
-    if set(positions.values()) == {"exchange([send])"}:
-        return "all send, nobody receives"
-    return "a rank never came" if "returned" in positions.values() else "two different collectives"
+def _diagnosis() -> str:
+    """Whose call 117 is not the one that is due after 116."""
+    due = _STEP[(_STEP.index(_COMPLETED) + 1) % len(_STEP)]
+    [apart] = [rank for rank, size in _WAITING_IN.items() if size != due]
+    return f"rank {apart} has left out a call"
+
+
+def _clocked(time_s: float) -> str:
+    model_s = collective_cost("all_reduce", 256 * 2**20, Link(5e-6, 450e9), num_ranks=8).time_s
+    return "that the call was queued" if time_s < model_s / 10 else "the all-reduce"
 
 
 QUIZ = (
@@ -114,15 +122,30 @@ QUIZ = (
     ),
     Question(
         name="evidence",
-        text="A job hangs. All four ranks stand at the same line, `exchange([send(mine, after)])`. "
-        "What is the matter?",
-        choices=("all send, nobody receives", "a rank never came", "two different collectives"),
-        answer=lambda: _diagnosis(_POSITIONS),
+        text="Each step of a loop all-reduces 4096 numbers, then 1024. The job hangs. All ranks have completed #116, "
+        "one of 4096. Their recorders: ranks 0, 1 and 3 wait in #117, all_reduce, 1024 numbers; rank 2 waits in #117, "
+        "all_reduce, 4096 numbers. What is the matter?",
+        choices=("rank 2 has left out a call", "rank 2 is slow", "ranks 0, 1 and 3 have left out a call"),
+        answer=_diagnosis,
         misconceptions={
-            "a rank never came": "Then one of the ranks would stand elsewhere, or have returned.",
-            "two different collectives": "Then the table would name two operations; and a send is no collective.",
+            "rank 2 is slow": "A slow rank is behind: it would not have enqueued #117 yet.",
+            "ranks 0, 1 and 3 have left out a call": "After one of 4096 comes one of 1024, and that is what they wait "
+            "in.",
         },
-        because="Each waits until its message is taken, and the line that would take it comes next. Put both halves in "
-        "one list.",
+        because="Rank 2 is at the next step's first call, so it never made the second of this step. Equal numbers do "
+        "not prove equal calls: compare operations and sizes too.",
+    ),
+    Question(
+        name="clock",
+        text="On eight GPUs you read the clock, call dist.all_reduce on 256 MiB, and read the clock again: 40 µs. The "
+        "links carry 450 GB/s each way. What have you measured?",
+        choices=("the all-reduce", "that the call was queued", "the latency of the links"),
+        answer=lambda: _clocked(40e-6),
+        misconceptions={
+            "the all-reduce": "By the model its bytes alone need about a millisecond.",
+            "the latency of the links": "Nothing has waited for a message when the call returns.",
+        },
+        because="On a GPU a collective returns when it is in the queue. Call torch.cuda.synchronize() before you read "
+        "the clock.",
     ),
 )

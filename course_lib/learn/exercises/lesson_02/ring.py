@@ -50,7 +50,8 @@ RING = Exercise(
     mistakes=MISTAKES,
     hints=(
         "Cut the tensor: `parts = tensor.tensor_split(n)`. In step 0 of the first lap, send part `me.rank` to the next "
-        "rank. Which part does the rank before you send at the same time?",
+        "rank. (The recording begins with part `me.rank - 1`: either will do.) Which part does "
+        "the rank before you send at the same time?",
         "First lap, step s: send part `(rank - s) % n`, receive part `(rank - s - 1) % n` into a buffer, add it to "
         "your part. Second lap, step s: send part `(rank + 1 - s) % n`, receive part `(rank - s) % n` in its place.",
         "One step of the first lap: `arrived = torch.empty_like(mine)`, then `exchange([send(give, after), "
@@ -84,5 +85,5 @@ RING = Exercise(
     ),
     forbidden_example=_by_the_library,
     passed="The sum is right on 2, 3, 4 and 5 ranks, in the tensor's own memory. No rank sends more than "
-    "2 (n - 1) parts, and all go to one neighbour: no all-reduce can do with fewer bytes.",
+    "2 (n - 1) parts, and all go to one neighbour: no all-reduce made of messages can do with fewer bytes.",
 )

@@ -1,0 +1,46 @@
+"""What lesson 02 asks about process groups, before ranks make some and not others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from course_lib.learn.asked import Asked, Told
+
+__all__ = ["GROUPS"]
+
+_OWN_GROUPS = (
+    "it works: each rank has made the groups that it is in",
+    "ranks 2 and 3 hang, where they make their pair",
+    "all four hang, where they make the group of everybody",
+    "ranks 0 and 1 get a ValueError",
+)
+
+
+def _new_group(ended: Any) -> Told:
+    """``ended``: the ``RankError``, or the run of a program that came through."""
+    standings: Mapping[int, Any] = getattr(ended, "standings", {})
+    stuck = sorted(rank for rank, standing in standings.items() if standing.meeting == "new_group")
+    seen = {(): _OWN_GROUPS[0], (2, 3): _OWN_GROUPS[1], (0, 1, 2, 3): _OWN_GROUPS[2]}
+    return Told(
+        measured=seen.get(tuple(stuck), f"ranks {stuck} hang in new_group"),
+        because="Groups have no names of their own: PyTorch counts the calls of new_group on each rank and takes the "
+        "count as the name. The pair found each other, since only they wait for it. But from then on ranks 2 and 3 "
+        "count one more than ranks 0 and 1, and their next group is another one. The line that is wrong comes before "
+        "the one where they hang.",
+        misreadings={
+            _OWN_GROUPS[
+                0
+            ]: "So one should think, and the pair does its sum. But look where everybody stands.",
+            _OWN_GROUPS[
+                1
+            ]: "So says the rule, and with another version or back end it may be so. Here the pair comes "
+            "through, and the mistake shows later, which is worse.",
+            _OWN_GROUPS[
+                3
+            ]: "Nobody tells ranks 0 and 1 that the others have made a group. There is nothing to check.",
+        },
+    )
+
+
+GROUPS = (Asked(name="02.new_group", question="What happens?", choices=_OWN_GROUPS, tell=_new_group),)

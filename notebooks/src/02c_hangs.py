@@ -1,0 +1,436 @@
+# %% [markdown]
+# # 02c · Collectives: when a job hangs
+#
+# Collectives fail in a way of their own: nobody crashes, and nothing moves. You find out when a collective is over, and
+# then read the evidence of four jobs: a log of NCCL's watchdog, a flight recorder, and the stacks of ranks that are
+# really stuck.
+#
+# **65 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 3 of 3 · [1: what travels](02a_collectives.ipynb) · [2: time, trees and groups](02b_time_trees_and_groups.ipynb)
+#
+# At the end you can
+#
+# - say at which line a hang shows, and why that is seldom the line that is wrong;
+# - mend a deadlock of messages;
+# - read a watchdog's log, a flight recorder's dump and a stack, and name the rank to look at;
+# - say which mistake does not hang, and is worse.
+#
+# From part 1 you need `exchange`, which starts all `send`s and `recv`s of a list together and waits for them. Every
+# rank must call the same collectives in the same order.
+
+# %%
+from course_lib import Link, Links, ask, check, hint, quiz, reveal, shared_cluster, solution
+from course_lib.cluster import Cluster, RankError, black_box, exchange, recv, send
+
+import contextlib
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+# %% tags=["nbval-ignore-output"]
+ranks = shared_cluster(4)
+
+# %% [markdown]
+# ## When is a collective over?
+#
+# With `async_op=True` a collective returns at once, with a handle whose `wait()` you call when you need the result. The
+# next cell looks at the clock after each of three lines, on a link that is slowed down to 20 MB/s, so that 1 MiB takes
+# a while.
+
+
+# %%
+def three_lines(me):
+    tensor = torch.ones(2**18, device=me.device)
+    clock_s = [time.perf_counter()]
+    work = dist.all_reduce(tensor, async_op=True)
+    clock_s.append(time.perf_counter())
+    work.wait()
+    clock_s.append(time.perf_counter())
+    tensor[-1].item()
+    clock_s.append(time.perf_counter())
+    return [after_s - before_s for before_s, after_s in pairwise(clock_s)]
+
+
+# %% [markdown]
+# **Which of the three lines takes the time, on your machine?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("02.returns")
+ask("02.returns").commit("all_reduce(..., async_op=True)")  # "there the work is done"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+with ranks.shaped(links=Links(Link(latency_s=1e-3, bandwidth_bytes_per_s=20e6))):
+    lines_s = ranks.run(three_lines)[0]
+print("rank 0:", ", ".join(f"{1e3 * line_s:.1f} ms" for line_s in lines_s))
+
+# %% tags=["nbval-ignore-output"]
+reveal("02.returns", lines_s, ranks.run(lambda me: me.device.type)[0])
+
+# %% [markdown]
+# On GPUs this goes one step further, also *without* `async_op`: `dist.all_reduce(tensor)` puts the work into the GPU's
+# queue (its *stream*) and returns. Even `wait()` only tells the stream to wait; Python goes on. It stops where it needs
+# a number: at `.item()`, `.cpu()`, `print(tensor)` or `torch.cuda.synchronize()`
+# ([PyTorch on this](https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations)).
+# Three things follow, and you will need all of them in a moment:
+#
+# - A clock around a collective on a GPU measures how long it took to *queue* it, unless you synchronise first.
+# - An error or a hang shows at a later line than the one that caused it.
+# - A rank that hangs may have queued further collectives. So there are two counts: the last that it *enqueued*, and
+#   the last that was *completed*.
+
+# %% [markdown]
+# ## Clinic 1: everybody is polite
+#
+# *Symptom.* Each rank passes its tensor to the next rank. With one rank it works. With more, nothing moves.
+
+
+# %%
+def pass_on(me, mine):
+    theirs = torch.empty_like(mine)
+    exchange([send(mine, (me.rank + 1) % me.world_size)])
+    exchange([recv(theirs, (me.rank - 1) % me.world_size)])
+    return theirs
+
+
+def pass_on_job(me):
+    return pass_on(me, torch.arange(5, device=me.device) + 100 * me.rank).tolist()
+
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("02.deadlock")
+ask("02.deadlock").commit("a rank never came")
+### END SOLUTION
+
+# %% tags=["computed-time"]
+try:
+    ranks.call(pass_on_job, timeout_s=4)
+except RankError as error:
+    print(error)
+
+# %%
+reveal("02.deadlock")
+
+# %% [markdown]
+# <!-- word: deadlock -->
+# A **deadlock** is a hang in which ranks wait for each other in a circle. Here each waits for the next one's second
+# line. This is why this course sends in lists: `exchange` starts a whole list before it waits, as
+# `dist.batch_isend_irecv` does. (On NCCL there is one thing more to know: if `batch_isend_irecv` is the *first* call of
+# a group, all of its ranks must take part, [its documentation
+# says](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.batch_isend_irecv).)
+#
+# ### Mend it
+
+
+# %%
+def pass_on_mended(me, mine):
+    """The tensor of the rank before this one; ``mine`` goes to the rank after it, and stays as it is here."""
+    ### BEGIN SOLUTION
+    theirs = torch.empty_like(mine)
+    after, before = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size
+    exchange([send(mine, after), recv(theirs, before)])
+    return theirs
+    ### END SOLUTION
+
+
+# %%
+check("02.shift", pass_on_mended)
+
+# %%
+# hint("02.shift")
+
+# %% [markdown]
+# ## Clinic 2: the end of the epoch
+#
+# *Symptom.* A job on four GPUs hangs at the end of the first epoch, every time. After ten minutes NCCL's watchdog, the
+# thread that looks after collectives (lesson 00), ends it. This is what stands in the log of each rank.
+#
+# ```text
+# [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2407, OpType=BROADCAST,
+#   NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600019 milliseconds before timing out.
+# [PG ID 0 PG GUID 0(default_pg) Rank 0] failure detected by watchdog at work sequence id: 2407
+#   PG status: last enqueued work: 2408, last completed work: 2406
+# [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2407, OpType=ALLREDUCE,
+#   NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600044 milliseconds before timing out.
+# [PG ID 0 PG GUID 0(default_pg) Rank 1] failure detected by watchdog at work sequence id: 2407
+#   PG status: last enqueued work: 2408, last completed work: 2406
+# [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2407, OpType=ALLREDUCE,
+#   NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600038 milliseconds before timing out.
+# [PG ID 0 PG GUID 0(default_pg) Rank 2] failure detected by watchdog at work sequence id: 2407
+#   PG status: last enqueued work: 2408, last completed work: 2406
+# [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2407, OpType=ALLREDUCE,
+#   NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600051 milliseconds before timing out.
+# [PG ID 0 PG GUID 0(default_pg) Rank 3] failure detected by watchdog at work sequence id: 2407
+#   PG status: last enqueued work: 2408, last completed work: 2406
+# ```
+#
+# No GPU wrote these lines: the course composed them by the format in [PyTorch's
+# source](https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp), without time
+# stamps. [Here is a real log of this kind](https://github.com/NVIDIA/nccl/issues/1409).
+#
+# *SeqNum* counts the collectives of a group, *Numel* the numbers in the tensor. **Why does this job hang?** (Nobody has
+# shown you the code. Often nobody has it at hand.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("02.mismatch")
+ask("02.mismatch").commit("rank 0 never came")
+### END SOLUTION
+
+# %% [markdown]
+# Here is the code: rank 0 has some more to do at the end of an epoch, and a colleague tidied up its branch yesterday.
+# The course's own ranks run it, and say where they stand.
+
+
+# %%
+def end_of_epoch(me, weights, loss):
+    if me.rank == 0:
+        dist.broadcast(weights, src=0)
+        dist.all_reduce(loss)
+        return f"mean loss {loss.item() / me.world_size:.2f}"
+    dist.all_reduce(loss)
+    dist.broadcast(weights, src=0)
+
+
+def epoch_job(me):
+    weights, loss = torch.ones(4096, device=me.device), torch.ones(1, device=me.device)
+    return end_of_epoch(me, weights, loss)
+
+
+# %% tags=["computed-time"]
+try:
+    ranks.call(epoch_job, timeout_s=4)
+except RankError as error:
+    print(error)
+
+# %%
+reveal("02.mismatch")
+
+# %% [markdown]
+# The log had the same in three fields: equal SeqNum, another OpType on one rank, another Numel. Two traps: every rank's
+# watchdog speaks, those of the innocent too; and each rank had queued one call more before anybody looked.
+#
+# If a job hangs like that again and again, start it with `TORCH_DISTRIBUTED_DEBUG=DETAIL`. PyTorch then compares the
+# ranks *before* each collective, and raises an error in place of a hang. That takes time in every call, so it is for
+# searching only. For real, on four ranks with that switch:
+
+# %% tags=["nbval-ignore-output"]
+with Cluster(4, debug=True) as compared:
+    try:
+        compared.call(epoch_job, timeout_s=20)
+    except RankError as error:
+        message = error.failure.message if error.failure else str(error)
+        print(f"{message[:140]} ...\n... {message[message.find('Collectives differ') :]}")
+
+# %% [markdown]
+# ## Clinic 3: a broken batch
+#
+# *Symptom.* Some batches give a loss that is not a number, and somebody decided to skip those. The job now hangs near
+# the end of some epochs. Of others, the log shows odd losses, and nothing hangs.
+
+
+# %%
+def train_epoch(me, losses):
+    means = []
+    for loss in losses:
+        if torch.isnan(loss):
+            continue  # skip a broken batch
+        dist.all_reduce(loss)
+        means.append(loss.item() / me.world_size)
+    return means
+
+
+def job_with_a_broken_batch(me, broken):
+    losses = torch.tensor([1.0, 2.0, 3.0], device=me.device)
+    for rank, batch in broken:
+        losses[batch] = float("nan") if rank == me.rank else losses[batch]
+    return train_epoch(me, losses)
+
+
+# %% [markdown]
+# **In an epoch that hangs, rank 1 has a broken batch. Why does the job hang?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("02.skip")
+ask("02.skip").commit("all_reduce cannot add what is not a number")
+### END SOLUTION
+
+# %%
+try:
+    ranks.call(job_with_a_broken_batch, ([(1, 0)],), timeout_s=20)
+except RankError as error:
+    print(error)
+
+# %%
+reveal("02.skip")
+
+# %% [markdown]
+# A hang is the *lucky* case: it took a rank that made fewer calls than the others. Now let every rank skip
+# one batch, not all of them the same one. The counts agree again.
+
+# %%
+run = ranks.run(job_with_a_broken_batch, [(0, 0), (1, 1), (2, 2), (3, 2)])
+for rank, means in enumerate(run):
+    print(f"rank {rank}: means {means}")
+print("the batches' true means are 1, 2 and 3")
+
+# %% [markdown]
+# No error, no hang, and numbers that mean nothing: a rank's second batch was added to another's third. With gradients
+# in place of losses, this trains a model on garbage. The rule that prevents it: **whether a collective is called must
+# never depend on something that only one rank knows.** If a batch may be skipped, let the ranks agree first; for
+# example, all-reduce a flag.
+
+# %% [markdown]
+# ## Clinic 4: Monday morning
+#
+# *Symptom.* The job has stood still since Saturday. Nobody has touched it, so its ranks can still be asked.
+#
+# Each rank has a *loader*: a thread that reads records and puts them into a queue. One record of the data set cannot be
+# read. In whose part it lies you do not know, nor does the training loop.
+
+
+# %%
+def read_records(records, ready):
+    for record in records:
+        if record < 0:
+            return  # cannot be read: the thread ends, and tells nobody
+        ready.put(record)
+
+
+def next_batch(ready):
+    return ready.get()
+
+
+def train(me, shards, folder):
+    ready, gradient, loss = queue.Queue(), torch.zeros(1024), torch.zeros(1)
+    threading.Thread(target=read_records, args=(shards[me.rank], ready), daemon=True).start()
+    with black_box(me, folder, quiet_s=2.0):
+        for _ in range(6):
+            gradient.fill_(next_batch(ready))
+            works = [dist.all_reduce(tensor, async_op=True) for tensor in (gradient, loss)]
+            for work in works:
+                work.wait()
+
+
+# %% [markdown]
+# <!-- word: flight recorder -->
+# PyTorch's **flight recorder** keeps the last collectives of each rank in memory, and writes them to a file when the
+# watchdog finds one that takes too long. This job runs on gloo, on the CPU of any machine: there it is recorded as
+# well, but nobody watches. So `black_box` does: if no collective begins or ends on a rank for two seconds, it writes
+# the recorder to `rank_N` and the stack of the main thread to `stack_N.txt`.
+
+# %%
+shards = torch.arange(24).view(4, 6)
+torch.manual_seed(9)
+shards[tuple(int(torch.randint(high, ())) for high in (4, 6))] = -1  # somewhere
+kept = tempfile.TemporaryDirectory()  # gone when the kernel ends
+folder = Path(kept.name)
+with Cluster(4, backend="gloo") as cluster, contextlib.suppress(RankError):
+    cluster.call(train, (shards.tolist(), str(folder)), timeout_s=8)
+print(*sorted(path.name for path in folder.iterdir()))
+
+# %% [markdown]
+# A dump is a pickle. Here are, of every rank, the last collective that it has enqueued, and three entries. (`retired`:
+# it is over. NCCL's dumps also tell by `state` whether a collective was `scheduled`, `started` or `completed`.)
+
+# %%
+dumps = [pickle.loads((folder / f"rank_{rank}").read_bytes()) for rank in range(4)]
+for rank, dump in enumerate(dumps):
+    print(f"rank_{rank}: last_enqueued_collective {dump['pg_status']['0']['last_enqueued_collective']}")
+    for entry in dump["entries"][-3:]:
+        keys = "collective_seq_id", "profiling_name", "input_sizes", "retired"
+        print("   ", *(f"{key} {entry[key]}" for key in keys), sep="  ")
+
+# %% [markdown]
+# **Which rank is to blame?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("02.blame")
+ask("02.blame").commit("rank 0")  # "it complains"
+### END SOLUTION
+
+# %%
+reveal("02.blame", dumps)
+
+# %% [markdown]
+# The recorder says *who*. *Where* that rank stands, a stack says. In production you ask a running process with
+# [py-spy](https://github.com/benfred/py-spy): `py-spy dump --pid 4711` prints such lines, the innermost call first, and
+# needs no preparation. (`black_box` wrote these, in the same form.) Read the stack of the rank to blame, and compare it
+# with the others.
+
+# %% tags=["nbval-ignore-output"]
+for rank in range(4):
+    print(f"stack_{rank}.txt:", (folder / f"stack_{rank}.txt").read_text())
+
+# %% [markdown]
+# Note where the innocent stand: not at `all_reduce`, which returned long ago, but at `work.wait()`. On GPUs it would be
+# later still, at the first line that needs a number. So a stack of an innocent rank tells little. Ask the recorder
+# first.
+#
+# With hundreds of ranks nobody reads dumps by eye. PyTorch ships the reader, `torchfrtrace`; it compares all ranks. It
+# was made for NCCL's dumps: in gloo's the list of groups is empty, so `black_box` fills that in.
+
+# %% tags=["nbval-ignore-output"]
+reader = [
+    sys.executable,
+    "-m",
+    "torch.distributed.flight_recorder.fr_trace",
+    str(folder),
+    "--prefix",
+    "rank_",
+]
+done = subprocess.run(reader, capture_output=True, text=True)
+print(*(line for line in (done.stdout + done.stderr).splitlines() if "tabulate" not in line), sep="\n")
+
+# %% [markdown]
+# ## In production
+#
+# | you wrote | production code uses |
+# |---|---|
+# | `ring_all_reduce` | `dist.all_reduce(tensor)` |
+# | `tree_broadcast` | `dist.broadcast(tensor, src=0)` |
+# | `exchange([send(...), recv(...)])` | `dist.batch_isend_irecv([dist.P2POp(...), ...])` |
+#
+# And for the evidence:
+#
+# - The flight recorder is on by default in PyTorch 2.13, with 2000 entries (`TORCH_FR_BUFFER_SIZE`, formerly
+#   `TORCH_NCCL_TRACE_BUFFER_SIZE`). `TORCH_NCCL_DUMP_ON_TIMEOUT` has the watchdog write it, `torchfrtrace` reads it
+#   ([tutorial](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html)).
+# - `torch.distributed.debug.start_debug_server` shows stacks and recorders of all ranks on a page (experimental).
+# - The watchdog's patience is `init_process_group(timeout=...)`: ten minutes by default for NCCL, thirty for gloo.
+#
+# NCCL has had calls of its own for all-to-all, gather and scatter since version 2.28; before, PyTorch made them of
+# sends and receives.
+#
+# The order in which to look: **the recorder says which rank, its stack says which line, the code says why.**
+
+# %% [markdown]
+# ## Questions
+
+# %% tags=["computed-time"]
+quiz("02")
+
+# %% [markdown]
+# ## What you can do now
+#
+# Over three parts: you know what each collective moves, what it costs in bytes, in messages and in time. You have
+# written a ring and a tree. And you can tell from evidence why a job hangs: messages in a circle, calls in another
+# order, a call left out, and a rank that is busy with something else.
+#
+# **The limit.** You can share numbers; you do not share any *work* yet. The first thing to share is a batch: one
+# process, several devices, each with a copy of the model. It takes one line in PyTorch, and [lesson
+# 03](03a_data_parallel.ipynb) takes it apart, to see why nobody uses it any more.
