@@ -468,15 +468,15 @@ print(trial("A5").run())
 #
 # `course_lib/examples/train_ddp` is a whole program: a ResNet on images that are made on the spot or on your folder of
 # images, on a laptop or on many machines. It is a folder of ten short files that needs nothing of this course: copy it
-# to where you work, and `torchrun --nproc-per-node 8 -m train_ddp --data /data/flowers` is a real job. You have met every
-# idea in it, so read three of its functions with a question each.
+# to where you work, and `torchrun --nproc-per-node 8 -m train_ddp --data /data/flowers` is a real job. You have met
+# every idea in it, so read three of its functions with a question each.
 #
 # A step. *What would change if `clip_grad_norm_` stood in the loop?*
 
 # %%
-import inspect
-
 from course_lib.examples.train_ddp import loading, train
+
+import inspect
 
 print(inspect.getsource(train.train_step))
 
@@ -524,8 +524,8 @@ print(inspect.getsource(train.resume))
 # whether the file belongs to this run. And what was saved is the bare model (`model.module`), so that the names in the
 # file carry no prefix and load into any model.
 #
-# The sampler tells each image's epoch along with its number. How an image is cut and mirrored is drawn from the seed and
-# these two, so it looks the same on any rank, in any of the loader's workers, and after any resume.
+# The sampler tells each image's epoch along with its number. How an image is cut and mirrored is drawn from the seed
+# and these two, so it looks the same on any rank, in any of the loader's workers, and after any resume.
 #
 # The rest you can read in the file. You will meet the *local rank* of lesson 00 there: the number of a process
 # on its machine, which chooses its GPU. It stands in `LOCAL_RANK`; `RANK`, which `init_process_group` reads itself, is
