@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import gc
 import os
 import re
 import shutil
@@ -62,6 +63,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(
                 pytest.mark.xdist_group(f"lesson_{lesson_of(item.nodeid)}")
             )  # the names are joined
+
+
+# What is collected lives to the end of the run: the collector need not look through it while it grows, nor again and
+# again beside the tests. Each of the workers collects all tests.
+gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
