@@ -14,7 +14,12 @@ from collections.abc import Iterator
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
-from small_projects import no_network, project  # noqa: F401 - fixtures of the tests of set-up
+from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
+    empty_environment,
+    made_project,
+    no_network,
+    project,
+)
 
 if (
     "COURSE_HOME" not in os.environ
