@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import gc
 import os
 import re
 import shutil
@@ -13,7 +14,12 @@ from collections.abc import Iterator
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
-from small_projects import no_network, project  # noqa: F401 - fixtures of the tests of set-up
+from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
+    empty_environment,
+    made_project,
+    no_network,
+    project,
+)
 
 if (
     "COURSE_HOME" not in os.environ
@@ -62,6 +68,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(
                 pytest.mark.xdist_group(f"lesson_{lesson_of(item.nodeid)}")
             )  # the names are joined
+
+
+# What is collected lives to the end of the run: the collector need not look through it while it grows, nor again and
+# again beside the tests. Each of the workers collects all tests.
+gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

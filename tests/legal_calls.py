@@ -356,8 +356,9 @@ ELSEWHERE: dict[str, str] = {
         ["models.Attention", "models.BasicBlock", "models.Bottleneck", "models.Mlp", "models.ResNet",
          "models.Transformer", "models.TransformerBlock", "models.accuracy", "models.next_token_loss",
          "parallel.data.DataParallel", "parallel.data.assign_buckets", "parallel.data.fingerprints",
-         "parallel.data.memory_by_device", "parallel.data.gather", "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
-         "parallel.model.OnDevices", "parallel.model.Part", "parallel.model.crossing_costs",
+         "parallel.data.gather", "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
+         "parallel.data.memory_by_device", "parallel.model.OnDevices", "parallel.model.Part",
+         "parallel.model.crossing_costs",
          "parallel.model.memory_costs", "parallel.model.time_costs",
          "parallel.tensor.join_states", "parallel.tensor.parameter_placements"], _TENSORS),
     **dict.fromkeys(

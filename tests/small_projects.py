@@ -112,6 +112,25 @@ def project(tmp_path: Path, no_network: None) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def empty_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with pip alone. To make one takes seconds of computing, to copy it hardly any."""
+    folder = tmp_path_factory.mktemp("environment") / ".venv"
+    base = getattr(sys, "_base_executable", sys.executable)
+    subprocess.run([base, "-m", "venv", str(folder)], check=True, timeout=HANG_LIMIT_S)
+    return folder
+
+
+@pytest.fixture
+def made_project(project: Path, empty_environment: Path) -> Path:
+    """A small project whose environment stands, with none of its packages: the script has only those to install."""
+    venv = project / ".venv"
+    shutil.copytree(empty_environment, venv, symlinks=True)
+    (venv / "course-made").touch()
+    (venv / "course-ready").write_text(load_script(project).place() + "another list of packages\n")
+    return project
+
+
 def command(project: Path, *argv: str) -> list[str]:
     return [sys.executable, str(project / "course"), *argv]
 

@@ -130,16 +130,16 @@ def test_what_makes_an_environment_unfit(project: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
-def test_stopped_while_pip_works(project: Path) -> None:
-    pid_file = slow_brick(project)
-    child = subprocess.Popen(command(project, "doctor"), stderr=subprocess.PIPE, text=True)
+def test_stopped_while_pip_works(made_project: Path) -> None:
+    pid_file = slow_brick(made_project)
+    child = subprocess.Popen(command(made_project, "doctor"), stderr=subprocess.PIPE, text=True)
     wait_for(pid_file.exists, "pip starts the build")
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=HANG_LIMIT_S)
     assert child.returncode == 130
     assert "stopped during the set-up" in err
     assert "Traceback" not in err
-    assert not load_script(project).ready()
+    assert not load_script(made_project).ready()
     # The limit is shorter than the build would take if it were left to itself.
     wait_for(lambda: not alive(int(pid_file.read_text())), "the build ends with the set-up")
 

@@ -171,6 +171,17 @@ def test_python_keeps_what_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "PYTHONDONTWRITEBYTECODE" not in env
 
 
+def test_threads_that_wait_for_each_other_sleep_unless_the_caller_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    with own_environment() as env:
+        assert env["OMP_WAIT_POLICY"] == "passive"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    with own_environment() as env:
+        assert env["OMP_WAIT_POLICY"] == "active"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal as POSIX does")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals) -> None:

@@ -16,6 +16,7 @@ _MOST_WORKERS = 5
 _WORKER_BYTES = 700_000_000  # of a worker with the ranks that it keeps warm
 _CELL_LIMIT_S = 900  # a cell that hangs; the slowest honest one takes a thirtieth of it on two cores
 _KERNEL_START_LIMIT_S = 600  # one that hangs; a minute or two where many others run
+_WARM_FROM = 3  # notebooks: for fewer, the process that kernels are forked from costs more than it saves
 _NBVAL_RULES = "notebooks/nbval.cfg"
 GROUPS = {"notebooks": ("fresh", "solutions", "learner")}
 
@@ -64,6 +65,9 @@ def _nbval(root: Path, folder: str, *, mode: str, waiting: bool) -> list[str]:
     spread = ["-n", str(workers(waiting=waiting)), "--dist", "loadfile"]
     kernel = ["--nbval-current-env", f"--nbval-cell-timeout={_CELL_LIMIT_S}", "-p", "no:cacheprovider"]
     kernel += [f"--nbval-kernel-startup-timeout={_KERNEL_START_LIMIT_S}"]
+    if len(notebooks) >= _WARM_FROM:
+        kernel += ["-p", "course_lib.testing.warm_kernels"]
+        kernel += ["--cold-start", Path(notebooks[0]).name] if mode == "--nbval" else []
     return [sys.executable, "-m", "pytest", "-q", mode, *kernel, *rules, *spread, *notebooks]
 
 

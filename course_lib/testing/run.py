@@ -177,6 +177,8 @@ def own_environment() -> Iterator[dict[str, str]]:
     """Variables with folders of their own: tests touch neither the learner's progress nor their Jupyter settings.
 
     Python keeps what it compiles, whatever the caller says: else some hundred processes compile the library anew.
+    A thread of torch that waits for another one sleeps: many processes share the cores here, and to spin would take
+    the core from the one that is waited for.
     """
     with tempfile.TemporaryDirectory(prefix="course-test-") as home:
         own = {"COURSE_HOME": "course", "IPYTHONDIR": "ipython"}
@@ -186,6 +188,7 @@ def own_environment() -> Iterator[dict[str, str]]:
             "ignore:More ranks than cores"  # as in the build: outputs then fit every machine
         )
         env.pop("PYTHONDONTWRITEBYTECODE", None)
+        env.setdefault("OMP_WAIT_POLICY", "passive")
         yield env
 
 

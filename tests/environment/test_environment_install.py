@@ -53,28 +53,28 @@ def calls(log: Path) -> list[tuple[list[str], dict[str, str]]]:
     return [tuple(json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def test_uv_on_the_path_does_the_work_with_pip_s_settings(project: Path, monkeypatch) -> None:
+def test_uv_on_the_path_does_the_work_with_pip_s_settings(made_project: Path, monkeypatch) -> None:
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://extra.invalid/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels")
     monkeypatch.setenv("UV_SYSTEM_PYTHON", "1")  # would install elsewhere
-    log = stand_in(project, monkeypatch)
-    done = start(project, "doctor")
+    log = stand_in(made_project, monkeypatch)
+    done = start(made_project, "doctor")
     assert json.loads(done.stdout)["bricks"] == ["brick_a"], done.stderr
     assert "with pip" not in done.stderr
     assert "Fetching uv" not in done.stderr
     (packages, env), (course, _) = calls(log)
-    assert packages[:4] == ["pip", "install", "--python", str(project / ".venv" / "bin" / "python")]
+    assert packages[:4] == ["pip", "install", "--python", str(made_project / ".venv" / "bin" / "python")]
     assert packages[4:] == ["--no-index", "-r", "requirements.txt"]
-    assert course[5:] == ["--no-deps", "--no-build-isolation", "-e", str(project)]
+    assert course[5:] == ["--no-deps", "--no-build-isolation", "-e", str(made_project)]
     assert env["UV_INDEX"] == "https://extra.invalid/simple"
     assert env["UV_FIND_LINKS"] == "/wheels"
     assert "UV_SYSTEM_PYTHON" not in env
-    assert load_script(project).ready()
+    assert load_script(made_project).ready()
 
 
-def test_pip_does_it_where_uv_fails(project: Path, monkeypatch) -> None:
-    log = stand_in(project, monkeypatch, failure="error: uv does not like this index")
-    done = start(project, "doctor")
+def test_pip_does_it_where_uv_fails(made_project: Path, monkeypatch) -> None:
+    log = stand_in(made_project, monkeypatch, failure="error: uv does not like this index")
+    done = start(made_project, "doctor")
     assert json.loads(done.stdout)["bricks"] == ["brick_a"], done.stderr
     assert "uv does not like this index" in done.stderr
     assert "once more with pip" in done.stderr
@@ -82,30 +82,31 @@ def test_pip_does_it_where_uv_fails(project: Path, monkeypatch) -> None:
     assert len(calls(log)) == 1
 
 
-def test_pip_does_not_try_what_it_cannot_do_either(project: Path, monkeypatch) -> None:
+def test_pip_does_not_try_what_it_cannot_do_either(made_project: Path, monkeypatch) -> None:
     reason = "Because the current Python version (3.11.2) does not satisfy Python>=3.99 and brick-a==1.0 depends on"
-    stand_in(project, monkeypatch, failure=reason)
-    done = start(project, "doctor")
+    stand_in(made_project, monkeypatch, failure=reason)
+    done = start(made_project, "doctor")
     assert done.returncode == 1
     assert "brick-a 1.0 needs Python >=3.99" in done.stderr
     assert "with pip" not in done.stderr
-    assert not load_script(project).ready()
+    assert not load_script(made_project).ready()
 
 
 @pytest.mark.long
-def test_a_uv_that_does_not_answer_is_none(project: Path, monkeypatch) -> None:
-    log = stand_in(project, monkeypatch, version_code=127)  # a version manager's shim with nothing behind it
-    done = start(project, "doctor")
+def test_a_uv_that_does_not_answer_is_none(made_project: Path, monkeypatch) -> None:
+    # A version manager's shim with nothing behind it.
+    log = stand_in(made_project, monkeypatch, version_code=127)
+    done = start(made_project, "doctor")
     assert json.loads(done.stdout)["bricks"] == ["brick_a"], done.stderr
     assert "uv cannot be had here: No index that was asked has uv" in done.stderr
     assert calls(log) == []
 
 
 @pytest.mark.long
-def test_pip_does_what_uv_cannot_be_told(project: Path, monkeypatch) -> None:
+def test_pip_does_what_uv_cannot_be_told(made_project: Path, monkeypatch) -> None:
     monkeypatch.setenv("PIP_NO_DEPS", "1")
-    log = stand_in(project, monkeypatch)
-    done = start(project, "doctor")
+    log = stand_in(made_project, monkeypatch)
+    done = start(made_project, "doctor")
     assert json.loads(done.stdout)["bricks"] == ["brick_a"], done.stderr
     assert "cannot be told pip's setting no-deps" in done.stderr
     assert calls(log) == []
@@ -116,7 +117,7 @@ def real_uv() -> str | None:
     return str(beside) if beside.exists() else shutil.which("uv", path=os.defpath)
 
 
-def test_real_uv_from_files(project: Path, monkeypatch, tmp_path: Path) -> None:
+def test_real_uv_from_files(made_project: Path, monkeypatch, tmp_path: Path) -> None:
     uv = real_uv()
     if uv is None:
         pytest.skip("uv is not installed here")
@@ -125,15 +126,15 @@ def test_real_uv_from_files(project: Path, monkeypatch, tmp_path: Path) -> None:
     (programs / "uv").symlink_to(uv)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
-    done = start(project, "doctor")
+    done = start(made_project, "doctor")
     assert json.loads(done.stdout)["bricks"] == ["brick_a"], done.stderr
     assert "with pip" not in done.stderr
-    with open(project / "requirements.txt", "a") as file:
-        file.write(brick(project, "brick_b"))
-    assert json.loads(start(project, "doctor").stdout)["bricks"] == ["brick_a", "brick_b"]
-    with open(project / "requirements.txt", "a") as file:
+    with open(made_project / "requirements.txt", "a") as file:
+        file.write(brick(made_project, "brick_b"))
+    assert json.loads(start(made_project, "doctor").stdout)["bricks"] == ["brick_a", "brick_b"]
+    with open(made_project / "requirements.txt", "a") as file:
         file.write("no-such-brick==9.9\n")
-    failed = start(project, "doctor")
+    failed = start(made_project, "doctor")
     assert failed.returncode == 1
     assert "No index that was asked has no-such-brick" in failed.stderr
 
