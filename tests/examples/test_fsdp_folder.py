@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from fsdp_runs import differing, everything, prepared, sentence_of_resume
+
+from course_lib.examples.train_fsdp import train
+from course_lib.examples.train_fsdp.settings import SettingsError
 
 pytest_plugins = ("fsdp_fixtures",)
 pytestmark = [
@@ -124,3 +128,38 @@ def test_a_file_in_the_place_of_the_folder(clusters, tmp_path):
     (tmp_path / "run").write_text("")
     for answer in clusters(2).run(sentence_of_resume, f"--out {tmp_path / 'run'}"):
         assert answer == f"SettingsError: --out {tmp_path / 'run'} cannot be written to: File exists."
+
+
+# -- what ranks must have in common -----------------------------------------------------------------------------------
+
+
+def test_a_machine_with_another_text(clusters, tmp_path):
+    for rank, num_bytes in enumerate((300, 301)):
+        (tmp_path / str(rank)).mkdir()
+        (tmp_path / str(rank) / "text.txt").write_bytes(b"a" * num_bytes)
+
+    def start(me):
+        os.chdir(tmp_path / str(me.rank))
+        return sentence_of_resume(me, "--data text.txt")
+
+    for answer in clusters(2).run(start):
+        assert answer == (
+            "SettingsError: --data text.txt has 300 bytes for rank 0 and 301 for rank 1. Every machine needs the same "
+            "text."
+        )
+
+
+@pytest.mark.parametrize(("rank", "said"), [("0", "train_fsdp: no"), ("3", "train_fsdp, rank 3: no")])
+def test_a_rank_that_alone_finds_a_setting_wrong_says_so_too(monkeypatch, rank, said):
+    def refuse(device):
+        raise SettingsError("no")
+
+    slept = []
+    monkeypatch.setattr(train, "set_up", refuse)
+    monkeypatch.setattr(sys, "argv", ["train_fsdp"])
+    monkeypatch.setattr(train.time, "sleep", slept.append)
+    monkeypatch.setenv("RANK", rank)
+    with pytest.raises(SystemExit) as ended:
+        train.main()
+    assert ended.value.code == said
+    assert bool(slept) == (rank != "0")  # torchrun ends it meanwhile, if rank 0 said the same

@@ -97,6 +97,36 @@ def test_a_checkpoint_holds_what_was_when_it_began_and_not_what_the_next_steps_m
     assert names_in(tmp_path) == ["lock", "step-00000001"]
 
 
+def test_a_checkpoint_gets_its_name_in_the_step_that_finds_it_whole(clusters, tmp_path):
+    def steps(me, words):
+        in_background = saving.dcp.async_save
+
+        def soon_done(*args, **options):
+            future = in_background(*args, **options)
+            future.result()
+            return future
+
+        saving.dcp.async_save = soon_done
+        try:
+            return train_steps(me, prepared(me, words), SignalAfter(me, 0), 0)
+        finally:
+            saving.dcp.async_save = in_background
+
+    run = clusters(2).run(steps, f"--out {tmp_path} --save-every 3 --log-every 1")
+    said = [" ".join(line.split()[:2]) for line in run.text[0].splitlines()]
+    saved = [f"Saved {tmp_path}/step-0000000{step}" for step in (3, 6)]
+    assert said == [
+        "step 1/6",
+        "step 2/6",
+        "step 3/6",
+        saved[0],
+        "step 4/6",
+        "step 5/6",
+        "step 6/6",
+        saved[1],
+    ]
+
+
 def test_one_file_of_it_can_be_had(stopped_fsdp_run, tmp_path):
     folder, had, _ = stopped_fsdp_run
     dcp_to_torch_save(folder / "step-00000003", tmp_path / "whole.pt")

@@ -17,10 +17,8 @@ import socket
 from pathlib import Path
 from typing import IO, Any
 
-import torch.distributed as dist
-
 from .settings import SettingsError
-from .start import Rank, by_rank_0
+from .start import Rank, by_rank_0, of_all
 
 __all__ = ["RunFolder", "checkpoint_of"]
 
@@ -77,8 +75,7 @@ class RunFolder:
         if not seen:
             with contextlib.suppress(OSError):
                 seen = (self.folder / "lock").read_text() == token
-        all_seen: list[Any] = [None] * self.me.world_size
-        dist.all_gather_object(all_seen, seen)
+        all_seen = of_all(self.me, seen)
         if not all(all_seen):
             raise SettingsError(
                 f"--out {self.folder} is not the same folder for rank {all_seen.index(False)} as for rank 0. Every "

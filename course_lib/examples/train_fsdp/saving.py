@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 
 from .keeping import RunFolder, checkpoint_of
 from .settings import SettingsError
-from .start import Rank, by_rank_0, say
+from .start import Rank, by_rank_0, of_all, say
 from .text import Batches
 
 __all__ = ["Saver", "TrainState"]
@@ -86,9 +86,7 @@ class Saver:
         if not self.blocking:
             try:
                 answer: Any = dcp.async_save(state, **where)
-                return getattr(
-                    answer, "upload_completion", answer
-                )  # some ways to copy answer with two futures
+                return getattr(answer, "upload_completion", answer)  # some ways to copy give two futures
             except Exception as error:  # most likely: no memory for a copy
                 # The others' threads wait for this rank's: it takes part in the same save from here.
                 print(
@@ -161,8 +159,7 @@ def check_whole(me: Rank, path: Path) -> None:
 
     Every tensor in it is an archive with a checksum, at which ``torch.load`` does not look. Ranks share the work.
     """
-    found: list[Any] = [None] * me.world_size
-    dist.all_gather_object(found, _damage(path, me.rank, me.world_size))
+    found = of_all(me, _damage(path, me.rank, me.world_size))
     if damage := next(filter(None, found), None):
         raise SettingsError(
             f"{path} is damaged ({damage}). Remove it, and the run goes on from the checkpoint before, or from "

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from .settings import SettingsError
 
-__all__ = ["Rank", "StopSignal", "by_rank_0", "largest_of_all", "say", "set_up"]
+__all__ = ["Rank", "StopSignal", "by_rank_0", "largest_of_all", "of_all", "say", "set_up"]
 
 T = TypeVar("T")
 
@@ -71,6 +71,13 @@ def largest_of_all(number: int) -> int:
     largest = torch.tensor(number)
     dist.all_reduce(largest, op=dist.ReduceOp.MAX)
     return int(largest)
+
+
+def of_all(me: Rank, value: T) -> list[T]:
+    """A value that every rank has, rank by rank; on all ranks."""
+    values: list[Any] = [None] * me.world_size
+    dist.all_gather_object(values, value)
+    return values
 
 
 def by_rank_0(me: Rank, action: Callable[[], T]) -> T:

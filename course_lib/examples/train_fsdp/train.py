@@ -21,7 +21,7 @@ from .keeping import RunFolder
 from .saving import Saver, TrainState, check_whole, read_about
 from .settings import SettingsError, learning_rate, parse_arguments
 from .shards import make_model, make_optimizer
-from .start import Rank, StopSignal, by_rank_0, largest_of_all, say, set_up
+from .start import Rank, StopSignal, by_rank_0, largest_of_all, of_all, say, set_up
 from .text import Batches, MicroBatch, Text, load_text
 from .transformer import Transformer
 
@@ -46,10 +46,22 @@ def prepare(me: Rank, args: argparse.Namespace) -> Training:
     """All that a run needs, before it is known whether it goes on or begins."""
     folder = RunFolder(me, args.out) if args.out else None
     saver = Saver(me, folder, blocking=args.blocking_save) if folder else None
-    text = load_text(args.data)
+    text = load_same_text(me, args.data)
     batches = Batches(me, args, text)
     model = make_model(me, args)
     return Training(args, folder, saver, text, batches, model, make_optimizer(model, args))
+
+
+def load_same_text(me: Rank, data: str) -> Text:
+    """The text; ``SettingsError`` on all ranks where a machine has another, as far as its length tells."""
+    text = load_text(data)
+    for rank, num_bytes in enumerate(lengths := of_all(me, len(text))):
+        if num_bytes != lengths[0]:
+            raise SettingsError(
+                f"--data {data} has {lengths[0]} bytes for rank 0 and {num_bytes} for rank {rank}. Every machine needs "
+                "the same text."
+            )
+    return text
 
 
 # -- steps ------------------------------------------------------------------------------------------------------
@@ -174,9 +186,9 @@ def train(me: Rank, args: argparse.Namespace) -> int:
         f"{num_whole:,} parameters on {len(training.text):,} bytes of text, world size {me.world_size}, "
         f"{me.device.type}; rank 0 holds {num_here:,}",
     )
-    stop = StopSignal()
+    first_step = resume(me, training)
     try:
-        stopped_by = train_steps(me, training, stop, resume(me, training))
+        stopped_by = train_steps(me, training, StopSignal(), first_step)
     finally:  # whatever happened: a save that is under way is one that the next run can go on from
         if training.saver:
             training.saver.wait()
@@ -191,11 +203,12 @@ def main() -> None:
         args = parse_arguments()
         me = set_up(args.device)
         stopped_by = train(me, args)
-    except SettingsError as error:  # every rank has found the same; one says so, and before torchrun ends it
-        if os.environ.get("RANK", "0") != "0":
-            time.sleep(2.0)
-            sys.exit(1)
-        sys.exit(f"train_fsdp: {error}")
+    except SettingsError as error:
+        rank = os.environ.get("RANK", "0")
+        if rank == "0":
+            sys.exit(f"train_fsdp: {error}")
+        time.sleep(2.0)  # if rank 0 has found the same, it says so, and torchrun ends this one meanwhile
+        sys.exit(f"train_fsdp, rank {rank}: {error}")
     dist.destroy_process_group()  # only after a good end: whoever failed leaves at once, and torchrun ends the others
     if stopped_by:
         sys.exit(128 + stopped_by)
