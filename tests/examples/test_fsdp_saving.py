@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import shutil
 import threading
 
@@ -14,6 +16,7 @@ from torch.distributed.checkpoint import _async_thread_executor
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from course_lib.examples.train_fsdp import saving
+from course_lib.examples.train_fsdp import train as train_module
 from course_lib.examples.train_fsdp.settings import parse_arguments
 from course_lib.examples.train_fsdp.train import train, train_step, train_steps
 
@@ -267,4 +270,30 @@ def test_a_save_that_is_under_way_when_training_fails_still_counts(clusters, tmp
             saving.Saver.save = save
 
     assert list(clusters(2).run(fails_later, f"--out {tmp_path} --save-every 2")) == ["the step after"] * 2
+    assert names_in(tmp_path) == ["lock", "log.jsonl", "step-00000002"]
+
+
+def test_weights_that_an_infinite_gradient_spoilt_are_not_saved(clusters, tmp_path):
+    """The loss of the step that spoils them is a number still."""
+
+    def steps(me, words):
+        training, clip, calls = prepared(me, words), train_module.clip, []
+
+        def spoilt(model, most):
+            calls.append(most)
+            if me.rank == 1 and len(calls) == 4:
+                model.norm.weight.grad.to_local().fill_(math.inf)
+            return clip(model, most)
+
+        train_module.clip = spoilt
+        try:
+            train_steps(me, training, SignalAfter(me, 0), 0)
+        except FloatingPointError as error:
+            return str(error)
+        finally:
+            train_module.clip = clip
+            training.saver.wait()
+
+    for answer in clusters(2).run(steps, f"--out {tmp_path} --save-every 2"):
+        assert re.match(r"step 4/6: the loss is 5\.\d+, the gradient's norm inf\. Try a smaller", answer)
     assert names_in(tmp_path) == ["lock", "log.jsonl", "step-00000002"]

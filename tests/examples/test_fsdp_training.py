@@ -214,4 +214,6 @@ def test_rank_0_tells_the_mean_of_all_ranks_and_a_loss_that_is_no_number_ends_th
     assert lines == [line.partition("  lr")[0] for line in one.text[0].splitlines()]
     assert "tokens/s" in two.text[0]
     for answer in cluster2.run(steps, f"{words} --log-every 2", True):
-        assert answer == "step 2/6: the loss is nan. Try a smaller --lr or --clip-norm."
+        assert answer == (
+            "step 2/6: the loss is nan, the gradient's norm nan. Try a smaller --lr or --clip-norm."
+        )

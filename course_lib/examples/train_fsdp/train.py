@@ -128,11 +128,18 @@ def train_steps(me: Rank, training: Training, stop: StopSignal, first_step: int)
 def report(
     me: Rank, training: Training, done: int, losses: Tensor, norm: Tensor, lr: float, time_s: float
 ) -> None:
-    """A line of the log, over the steps since the last. ``FloatingPointError`` where the loss is no number."""
+    """A line of the log, over the steps since the last.
+
+    ``FloatingPointError`` where a loss is no number, or the last gradient's norm: the weights then are none either,
+    which the loss tells a step later, and must not be saved.
+    """
     loss = mean_over_ranks(me, losses.mean())
     where = f"step {done}/{training.args.steps}"
-    if not math.isfinite(loss):  # and the last good checkpoint stays as it is
-        raise FloatingPointError(f"{where}: the loss is {loss}. Try a smaller --lr or --clip-norm.")
+    if not math.isfinite(
+        loss + norm.item()
+    ):  # equal on all ranks; and the last good checkpoint stays as it is
+        what = f"{where}: the loss is {loss:.4g}, the gradient's norm {norm.item():.4g}"
+        raise FloatingPointError(f"{what}. Try a smaller --lr or --clip-norm.")
     tokens_per_s = len(losses) * training.args.batch_size * training.args.context / time_s
     numbers = f"loss {loss:.4f}  norm {norm.item():.2f}  lr {lr:.2e}  {tokens_per_s:,.0f} tokens/s"
     if me.device.type == "cuda":
