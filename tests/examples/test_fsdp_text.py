@@ -131,6 +131,11 @@ def test_batches_that_cannot_be_made(words, sentence):
         batches_of(4, f"--context 4 {words}")
 
 
+def test_a_seed_of_any_size_works():
+    (batches,) = batches_of(1, f"--context 4 --batch-size 8 --seed {10**30}")
+    assert next(batches)[0].tokens.shape == (8, 4)
+
+
 def test_the_smallest_text_that_works():
     args = parse_arguments(["--context", "4", "--batch-size", "2"])
     me = Rank(0, 1, torch.device("cpu"))

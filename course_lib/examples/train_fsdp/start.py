@@ -85,11 +85,8 @@ def by_rank_0(me: Rank, action: Callable[[], T]) -> T:
 
     Errors other than these come back as a ``RuntimeError``: whatever it is, the others must not wait for ever.
     """
-    outcome: list[Any] = [
-        None,
-        None,
-        False,
-    ]  # the result, the words of an error, and whether a setting is to blame
+    # The result, the words of an error, and whether a setting is to blame.
+    outcome: list[Any] = [None, None, False]
     failure: Exception | None = None
     if me.rank == 0:
         try:

@@ -136,7 +136,8 @@ class Batches:
 
     def _order_of(self, epoch: int) -> Tensor:
         if self._order[0] != epoch:
-            generator = torch.Generator().manual_seed(self.args.seed * 1_000_003 + epoch)
+            seed = (self.args.seed * 1_000_003 + epoch) % 2**63  # a generator takes no larger one
+            generator = torch.Generator().manual_seed(seed)
             self._order = epoch, torch.randperm(self.num_windows, generator=generator)
         return self._order[1]
 

@@ -135,9 +135,8 @@ def report(
     """
     loss = mean_over_ranks(me, losses.mean())
     where = f"step {done}/{training.args.steps}"
-    if not math.isfinite(
-        loss + norm.item()
-    ):  # equal on all ranks; and the last good checkpoint stays as it is
+    # Both are equal on all ranks, so all end here; and the last good checkpoint stays as it is.
+    if not math.isfinite(loss + norm.item()):
         what = f"{where}: the loss is {loss:.4g}, the gradient's norm {norm.item():.4g}"
         raise FloatingPointError(f"{what}. Try a smaller --lr or --clip-norm.")
     tokens_per_s = len(losses) * training.args.batch_size * training.args.context / time_s
