@@ -330,16 +330,21 @@ def test_checkpoints_of_other_runs(cluster2, tmp_path):
         assert "last.pt is no checkpoint, or was cut off" in answer
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_is_not_saved(cluster2, tmp_path):
-    def train_on_nan(me, path):
+def test_a_loss_or_a_gradient_that_is_no_number_ends_the_run_and_is_not_saved(cluster2, tmp_path):
+    def train_on(me, path, spoil):
         images = some_images()
-        images.train.tensors[0].fill_(math.nan)  # type: ignore[attr-defined]
+        if spoil == "loss":
+            images.train.tensors[0].fill_(math.nan)  # type: ignore[attr-defined]
         training, _ = training_of(me, f"--batch-size 8 --width 2 --save-every 1 --out {path}", images)
+        if spoil == "gradient":  # with a loss that is still right
+            training.model.module.fc.bias.register_hook(lambda gradient: gradient * math.inf)
         try:
             train_epoch(me, training, NO_SIGNAL, 0, 0)  # type: ignore[arg-type]
         except FloatingPointError as error:
             return str(error)
 
-    for answer in cluster2.run(train_on_nan, tmp_path):
+    for answer in cluster2.run(train_on, tmp_path, "loss"):
         assert answer == "epoch 1/5  step 1/5: the loss is nan. Try a smaller --lr or --clip-norm."
+    for answer in cluster2.run(train_on, tmp_path, "gradient"):
+        assert answer.startswith("epoch 1/5  step 1/5: the gradient's norm is ")
     assert not (tmp_path / "last.pt").exists()

@@ -108,8 +108,12 @@ def train_epoch(me: Rank, training: Training, stop: StopSignal, epoch: int, firs
             loss = mean_over_ranks(me, torch.stack(losses).mean())
             images_per_s = len(losses) * args.batch_size / (time.perf_counter() - since_s)
             where = f"epoch {epoch + 1}/{args.epochs}  step {done}/{num_steps}"
-            if not math.isfinite(loss):  # and the last good checkpoint stays as it is
-                raise FloatingPointError(f"{where}: the loss is {loss}. Try a smaller --lr or --clip-norm.")
+            norm = nn.utils.get_total_norm(
+                [p.grad for p in training.model.parameters() if p.grad is not None]
+            )
+            if not math.isfinite(loss + norm.item()):  # and the last good checkpoint stays as it is
+                what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+                raise FloatingPointError(f"{where}: {what}. Try a smaller --lr or --clip-norm.")
             if saves:
                 save(training, epoch, done)
             say(
@@ -240,11 +244,12 @@ def main() -> None:
         args = parse_arguments()
         me = set_up(args.device)
         stopped_by = train(me, args)
-    except SettingsError as error:  # every rank has found the same; one says so, and before torchrun ends it
-        if os.environ.get("RANK", "0") != "0":
-            time.sleep(2.0)
-            sys.exit(1)
-        sys.exit(f"train_ddp: {error}")
+    except SettingsError as error:
+        rank = os.environ.get("RANK", "0")
+        if rank == "0":
+            sys.exit(f"train_ddp: {error}")
+        time.sleep(2.0)  # if rank 0 has found the same, it says so, and torchrun ends this one meanwhile
+        sys.exit(f"train_ddp, rank {rank}: {error}")
     # Only after a good end: whoever failed leaves at once, and torchrun ends the others. And only when train()
     # has dropped its model: to destroy a group under a living DDP object may hang.
     dist.destroy_process_group()
