@@ -4,7 +4,8 @@
 case gets inputs of its own, so that an answer which changes them spoils nothing; that it changed them is a difference,
 unless the judge was made with ``changes=True``. ``by_trial`` lets a *trial* use the answer on each rank: it may build a
 model, let the answer at it, and report values and cost under names to be read. After each case on ranks, what the
-answer has begun and not waited for, and what it has left behind, is a difference as well.
+answer has begun and not waited for, and what it has left behind, is a difference as well. Where all is right, the
+answer is called twice in one process, which shows what it keeps from one call to the next.
 """
 
 from __future__ import annotations

@@ -33,19 +33,6 @@ def told(seen):
 # -- right, and refused once -------------------------------------------------------------------------------------------
 
 
-def gathers_and_adds(tensor):
-    parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, tensor.contiguous())
-    return torch.stack(parts).sum(dim=0)
-
-
-def reduces_and_broadcasts(tensor):
-    total = tensor.clone()
-    dist.reduce(total, dst=1)
-    dist.broadcast(total, src=1)
-    return total
-
-
 def means_in_halves(me, model):
     for parameter in model.parameters():
         if parameter.requires_grad:
