@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import faulthandler
 import os
@@ -112,7 +113,7 @@ class _Worker:
         def call() -> Any:
             function, args, kwargs = unpack(parcel)
             with _added_to_environment(env or {}), self._interrupt.allowed(), self._switch.work():
-                value = function(self._me, *args, **kwargs)
+                value = function(copy.copy(self._me), *args, **kwargs)  # whatever a function does to its own
                 _finish_device(self._me)
             return value
 

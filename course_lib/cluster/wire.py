@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import cloudpickle
@@ -115,13 +116,15 @@ def unpack_all(parcels: Mapping[int, Parcel]) -> dict[int, Any]:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """cloudpickle, with plain tensors sent as raw bytes out of band."""
+    """cloudpickle, with plain tensors sent as raw bytes out of band, and modules within modules by their name."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._storages: dict[int, _Storage] = {}
 
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, ModuleType) and (parent := _module_of(value)) is not None:
+            return getattr, (parent, value.__name__.rpartition(".")[2])
         torch = sys.modules.get("torch")
         if torch is None or type(value) not in (torch.Tensor, torch.nn.Parameter) or not _is_plain(value):
             return super().reducer_override(value)
@@ -143,6 +146,17 @@ class _Storage:
 
         flat = torch.empty(0, dtype=torch.uint8).set_(self._storage.cpu())
         return _storage, (pickle.PickleBuffer(flat.numpy()) if flat.numel() else b"",)  # type: ignore[arg-type]
+
+
+def _module_of(module: ModuleType) -> ModuleType | None:
+    """The module that has this one as an attribute, where that is the only way to it: ``torch._C`` of its parts.
+
+    cloudpickle takes such a module for one that somebody made by hand, and sends all that is in it.
+    """
+    parent, _, name = module.__name__.rpartition(".")
+    found = sys.modules.get(parent)
+    is_alone = module.__name__ not in sys.modules and getattr(found, name, None) is module
+    return found if is_alone else None
 
 
 def _is_plain(tensor: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,6 +22,7 @@ from course_lib.learn.guard import (
     threads_of_a_person,
     time_limit,
 )
+from course_lib.learn.judge import AGAIN
 from course_lib.learn.left_behind import GRADIENTS_OFF, LEFT, LEFT_BEHIND, RIGHT_BUT_OFF, put_back
 from course_lib.learn.mentions import mentions
 from course_lib.learn.own_text import own_warnings
@@ -32,6 +34,20 @@ __all__ = ["check", "judged"]
 
 _RANKS = ("RankTimeout", "RankFailed")  # the message tells of ranks, not of a line
 _STUB = "The cell still holds its stub. Write your answer there, run it, then run this check again."
+
+_GENERATOR = (
+    "Your function is a generator: it has a `yield` in it, so calling it runs nothing of it. Give what it has with "
+    "`return`."
+)
+_NONE = (
+    "None was given. Give the function itself, without brackets behind it: with brackets it is called, and what it "
+    "returned was given."
+)
+_NO_VALUE = "None was given, where a value is asked for."
+_KEEPS = (
+    "Each first call was right. Something is kept from one call to the next: in a default argument, in a global, or on "
+    "what the function is given."
+)
 
 _LEFT = (
     "The results are right, and your code {}. Whatever runs next meets that; turn it back, also where something fails, "
@@ -92,6 +108,7 @@ def _quiet(text: CappedText) -> Iterator[None]:
 def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     if is_stub(answer):
         raise NotAttempted
+    _need_what_is_asked_for(exercise, answer)
     named = mentions(answer, exercise.forbidden)
     with _limit(exercise), put_back() as left:
         evidence = exercise.judge(answer, exercise.forbidden)
@@ -106,14 +123,35 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
         return "not yet", f"{first.error.message} (with {first.case}).", {}
     if all(outcome.difference == RIGHT_BUT_OFF for outcome in evidence.wrong):
         return "not yet", _LEFT.format(GRADIENTS_OFF), {}
-    mistake = None if _only_left(evidence) else _recognised(exercise, evidence)
+    mistake = None if _only_left(evidence) or _only_again(evidence) else _recognised(exercise, evidence)
     if mistake is not None:
-        seen = {"mistake": mistake.name, "evidence": _seen(first), "details": _story(first)}
+        shown = first if mistake.shows is None else next(filter(mistake.shows, evidence.wrong), first)
+        seen = {"mistake": mistake.name, "evidence": _seen(shown), "details": _story(shown)}
         return "not yet", mistake.message, seen
     if first.error is not None:
         status = "too slow" if first.error.is_late else "raised"
-        return status, _stopped(first.error, first.case), {"details": _story(first)}
-    return "not yet", _general(evidence, first), {}
+        said, details = _stopped(first.error, first.case), {"details": _story(first)}
+        return status, f"{said} {_KEEPS}" if _only_again(evidence) else said, details
+    said = _general(evidence, first)
+    return "not yet", f"{said} {_KEEPS}" if _is_kept(evidence) else said, {}
+
+
+def _need_what_is_asked_for(exercise: Exercise, answer: Any) -> None:
+    """Raises ``NotAnAnswer`` for None, and for a generator where what runs is to be looked at."""
+    if answer is None:
+        wants_a_function = callable(exercise.mistakes[0].example) if exercise.mistakes else True
+        raise NotAnAnswer(_NONE if wants_a_function else _NO_VALUE)
+    if inspect.isgeneratorfunction(answer) and not exercise.may_yield:
+        raise NotAnAnswer(_GENERATOR)
+
+
+def _only_again(evidence: Evidence) -> bool:
+    """Whether nothing is wrong but in a second call in the same process."""
+    return all(outcome.case.startswith(AGAIN) for outcome in evidence.wrong)
+
+
+def _is_kept(evidence: Evidence) -> bool:
+    return _only_again(evidence) and not _only_left(evidence)
 
 
 def _only_left(evidence: Evidence) -> bool:
@@ -193,14 +231,17 @@ def _forbidden(used: list[str]) -> str:
 def _general(evidence: Evidence, first: Outcome) -> str:
     count = len(evidence.outcomes)
     tally = f" It shows in {len(evidence.wrong)} of {count} results." if count > 1 else ""
-    stop = "" if first.difference.endswith(("?", "!", ".")) else "."
-    return f"With {first.case}: {first.difference}{stop}{tally}"
+    return f"With {first.case}: {_ended(first.difference)}{tally}"
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith(("?", "!", ".")) else f"{sentence}."
 
 
 def _seen(first: Outcome) -> str:
     error = first.error
     what = first.difference if error is None else error.message if error.kind in _RANKS else error
-    return f"with {first.case}: {_named(what)}."
+    return f"with {first.case}: {_ended(_named(what))}"
 
 
 def _story(first: Outcome) -> str:

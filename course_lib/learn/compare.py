@@ -119,6 +119,11 @@ def _is_array(value: Any) -> bool:
     return module in ("torch", "numpy") and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
+def _near(one: Any, other: Any) -> bool:
+    """Whether two numbers of different types may be one number, rounded."""
+    return math.isclose(float(one.real), float(other.real), rel_tol=0.01, abs_tol=1e-7)
+
+
 def _array_difference(expected: Any, got: Any, relative: float, absolute: float) -> str:
     import torch
 
@@ -132,7 +137,12 @@ def _array_difference(expected: Any, got: Any, relative: float, absolute: float)
     if want.shape != have.shape:
         return f"expected the shape {tuple(want.shape)}, got {tuple(have.shape)}"
     if is_tensor and want.dtype != have.dtype:
-        return f"expected the type {want.dtype}, got {have.dtype}"
+        values = (
+            f" ({short(want)} there, {short(have)} here)"
+            if want.numel() == 1 and not _near(want, have)
+            else ""
+        )
+        return f"expected the type {want.dtype}, got {have.dtype}{values}"
     if want.is_floating_point() or have.is_floating_point():
         wrong = ~torch.isclose(have.double(), want.double(), rtol=relative, atol=absolute, equal_nan=True)
     else:

@@ -147,6 +147,7 @@ exceptions through.
 class Mistake:
     """A usual wrong answer with a name: ``message`` says what was mixed up, ``example`` is such an answer.
 
+    ``shows(outcome) -> bool`` picks the outcome that is shown as evidence, where the first wrong one may not tell it.
     ``recognise(evidence) -> bool`` is for mistakes that take several forms or that cannot be run twice (a
     deadlock); without it the learner's answer is compared with the example's behaviour.
     """
@@ -155,6 +156,7 @@ class Mistake:
     message: str
     example: Any
     recognise: Callable[[Evidence], bool] | None = None
+    shows: Callable[[Outcome], bool] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,6 +176,7 @@ class Exercise:
     hints: tuple[str, str, str]
     forbidden: tuple[str, ...] = ()
     forbidden_example: Any = None
+    may_yield: bool = False  # the answer may be a generator: items are asked for, and a generator gives them
     time_limit_s: float = 20.0
     passed: str = "Right in every case that was tried."
 

@@ -17,6 +17,7 @@ __all__ = [
     "NotAnAnswer",
     "NotAttempted",
     "describe",
+    "has_words_of_a_stub",
     "is_of_us",
     "is_stub",
     "is_wrong_call",
@@ -24,6 +25,7 @@ __all__ = [
     "shortened",
 ]
 
+_YOUR_TURN = "Your turn"
 _LONGEST_MESSAGE = 300  # characters, of an exception
 
 _WRONG_CALL = re.compile(
@@ -64,10 +66,12 @@ def describe(error: BaseException, answer: Any = None) -> Raised:
 
 
 def shortened(message: str) -> str:
-    """A message of at most 300 characters; what is left out is marked, and its end is kept."""
+    """A message of at most 300 characters; what is left out is marked, its end is kept, and no word is cut."""
     if len(message) <= _LONGEST_MESSAGE:
         return message
-    return f"{message[: _LONGEST_MESSAGE - 105]} ... {message[-100:]}"
+    head, tail = message[: _LONGEST_MESSAGE - 105], message[-100:]
+    words = " " in head and " " in tail
+    return f"{head.rpartition(' ')[0]} ... {tail.partition(' ')[2]}" if words else f"{head} ... {tail}"
 
 
 def is_of_us(answer: Any) -> bool:
@@ -89,11 +93,11 @@ def is_wrong_call(kind: str, message: str, filename: str) -> bool:
 
 
 def says_your_turn(error: BaseException) -> bool:
-    """Whether this is the ``NotImplementedError`` of a stub: raised by a ``raise`` in a person's code.
+    """Whether this is the ``NotImplementedError`` of a stub: a ``raise`` in a person's code, in a stub's words.
 
     PyTorch raises the same class for operations that a device lacks; that one comes from a library or from C.
     """
-    if not isinstance(error, NotImplementedError):
+    if not isinstance(error, NotImplementedError) or not has_words_of_a_stub(_message(error)):
         return False
     last: TracebackType | None = error.__traceback__
     while last is not None and last.tb_next is not None:
@@ -105,11 +109,16 @@ def says_your_turn(error: BaseException) -> bool:
     return by_raise and not from_library(code.co_filename)
 
 
+def has_words_of_a_stub(message: str) -> bool:
+    """Whether a ``NotImplementedError`` may be the course's: a learner's own says something else."""
+    return not message or message.startswith(_YOUR_TURN)
+
+
 def is_stub(answer: Any) -> bool:
-    """Whether an answer is untouched: ``None``, ``...``, a container that still holds ``...``, an empty function, or a
+    """Whether an answer is untouched: ``...``, a container that still holds ``...``, an empty function, or a
     class with an empty method. Of static and class methods all must be empty: who has written ``forward`` has begun.
     """
-    if answer is None or answer is ...:
+    if answer is ...:
         return True
     if isinstance(answer, dict):
         return any(value is ... for value in answer.values())

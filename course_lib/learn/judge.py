@@ -4,41 +4,40 @@
 case gets inputs of its own, so that an answer which changes them spoils nothing; that it changed them is a difference,
 unless the judge was made with ``changes=True``. ``by_trial`` lets a *trial* use the answer on each rank: it may build a
 model, let the answer at it, and report values and cost under names to be read. After each case on ranks, what the
-answer has begun and not waited for, and what it has left behind, is a difference as well.
+answer has begun and not waited for, and what it has left behind, is a difference as well. Where all is right, the
+answer is called twice in one process, which shows what it keeps from one call to the next.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from course_lib.learn.compare import Compare, close_to, difference, short
+from course_lib.learn.compare import Compare, close_to, difference
 from course_lib.learn.exercise import Case, Evidence, Judge, Outcome, Raised
 from course_lib.learn.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
+from course_lib.learn.given import in_words, need_callable, remembered, settled
 from course_lib.learn.guard import TimeIsUp
 from course_lib.learn.kept import Kept
 from course_lib.learn.left_behind import (
     GRADIENTS_OFF,
     LEFT,
-    LEFT_BEHIND,
     RIGHT_BUT_OFF,
     gradients_left_off,
-    right_but,
 )
-from course_lib.learn.own_text import own_warnings, text_of_ranks
+from course_lib.learn.on_rank import Looks, left_behind, on_rank
+from course_lib.learn.own_text import text_of_ranks
 from course_lib.learn.ranks_told import of_ranks
 from course_lib.learn.watch import watch
 
-__all__ = ["RankJudge", "by_cases", "by_ranks", "by_trial", "by_value"]
+__all__ = ["AGAIN", "RankJudge", "by_cases", "by_ranks", "by_trial", "by_value"]
 
-_LONGEST = 10_000  # items taken from a generator that a learner returns
 _CLOSE = close_to(1e-9, 1e-12)
+AGAIN = "a second call in the same process, "  # how the case of one is called
 _ENOUGH = 2  # world sizes to see what is wrong; one alone may hide of which kind it is
 
 
@@ -51,7 +50,7 @@ def by_value(expected: Any, *, label: str = "your answer", compare: Compare = di
         right = expected() if callable(expected) else expected
         if callable(answer):
             raise NotAnAnswer(f"Give a value here, as {type(right).__name__}, not a function.")
-        got = _settled(copy.deepcopy(answer))
+        got = settled(copy.deepcopy(answer))
         return Evidence((Outcome(label, right, got, difference=compare(right, got)),), answer=answer)
 
     return judge
@@ -73,7 +72,7 @@ def by_cases(
     kept = tuple(cases)
 
     def judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        _need_callable(answer)
+        need_callable(answer)
         called: set[str] = set()
         use = call or partial(_plainly, changes)
         outcomes = tuple(_try(case, answer, use, compare, forbidden, called) for case in kept)
@@ -92,27 +91,9 @@ class _Noted:
 
 
 def _plainly(changes: bool, answer: Callable[..., Any], *args: Any) -> Any:
-    kept = Kept() if changes else _remembered(answer, args)
-    got = _settled(answer(*args))
-    return _Noted(got, _in_words(kept.changes()))
-
-
-def _remembered(answer: Any, args: tuple[Any, ...]) -> Kept:
-    """The arguments by the names that the answer gives them, or by their places."""
-    return Kept(**dict(zip(_names_of(answer, len(args)), args, strict=True)))
-
-
-def _names_of(answer: Any, count: int) -> list[str]:
-    try:
-        names = list(inspect.signature(answer).parameters)[-count:] if count else []
-    except (TypeError, ValueError):
-        names = []
-    plain = len(names) == count and all(name.isidentifier() for name in names)
-    return names if plain else [f"input {place}" for place in range(1, count + 1)]
-
-
-def _in_words(change: str) -> str:
-    return right_but(f"changed what it was given: {change}") if change else ""
+    kept = Kept() if changes else remembered(answer, args)
+    got = settled(answer(*args))
+    return _Noted(got, in_words(kept.changes()))
 
 
 def _try(
@@ -127,7 +108,7 @@ def _try(
     right = case.expected(*copy.deepcopy(args)) if callable(case.expected) else case.expected
     try:
         with gradients_left_off() as left, watch(forbidden) as seen:
-            got = _settled(call(answer, *args))
+            got = settled(call(answer, *args))
     except TimeIsUp as error:
         error.case = case.label
         raise
@@ -171,9 +152,21 @@ def by_trial(
     *,
     compare: Compare = _CLOSE,
     timeout_s: float = 8.0,
+    makes_groups: bool = False,
 ) -> RankJudge:
-    """Judge a function by what ``trial(answer, me, *args)`` reports on every rank."""
-    return RankJudge(tuple(world_sizes), tuple(cases), compare, timeout_s, trial, changes=True)
+    """Judge a function by what ``trial(answer, me, *args)`` reports on every rank.
+
+    ``makes_groups``: the trial makes process groups, and looks itself whether the answer leaves some.
+    """
+    return RankJudge(
+        tuple(world_sizes),
+        tuple(cases),
+        compare,
+        timeout_s,
+        trial,
+        changes=True,
+        makes_groups=makes_groups,
+    )
 
 
 @dataclass(frozen=True)
@@ -186,9 +179,11 @@ class RankJudge:
     timeout_s: float = 10.0
     call: Callable[..., Any] | None = None
     changes: bool = False  # the answer may change its arguments
+    calls_again: bool = True  # after all else was right
+    makes_groups: bool = False  # ``call`` makes process groups itself, and leaves them
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        _need_callable(answer)
+        need_callable(answer)
         called: set[str] = set()
         breaches: dict[str, str] = {}  # of NCCL's rules: the first of each
         outcomes: list[Outcome] = []
@@ -200,7 +195,23 @@ class RankJudge:
             outcomes += new
             if left or new[-1].error is not None:
                 break  # what failed once, or left ranks that had to be replaced, does so again, and each takes its time
+        if self.calls_again and outcomes and all(one.right for one in outcomes):
+            outcomes += self.again(answer, forbidden)
         return Evidence(tuple(outcomes), answer, tuple(sorted(called)), on_nccl=tuple(breaches.values()))
+
+    def again(self, answer: Any, forbidden: tuple[str, ...] = ()) -> list[Outcome]:
+        """The outcome of the last case, for an answer that was called with the first one just before.
+
+        Each case travels to the ranks with an answer of its own, so what one keeps in a default argument or a global is
+        met here alone.
+        """
+        first, last = self.cases[0], self.cases[-1]
+        again = f"{AGAIN}now with {last.label}" + (
+            f" and before with {first.label}" if first is not last else ""
+        )
+        return self._try(
+            answer, self.world_sizes[0], replace(last, label=again), forbidden, set(), {}, first
+        )[0]
 
     def _try(
         self,
@@ -210,29 +221,33 @@ class RankJudge:
         forbidden: tuple[str, ...],
         called: set[str],
         breaches: dict[str, str],
+        first: Case | None = None,
     ) -> tuple[list[Outcome], str]:
-        """The outcome of each rank, and what the answer has left behind."""
+        """The outcome of each rank, and what the answer has left behind. ``first``: called with this before."""
         from course_lib.cluster import RankError, shared_cluster
         from course_lib.meter import nccl_breaches
 
         ranks = range(world_size)
-        args = [case.args(rank, world_size) if callable(case.args) else case.args for rank in ranks]
+        args = _args_of(case, world_size)
+        before = None if first is None else _args_of(first, world_size)
+        limit_s = self.timeout_s * (1 if first is None else 2)
         function = answer if self.call is None else partial(self.call, answer)
+        looks = Looks(self.changes, self.call is None, self.makes_groups)
         try:
             run = shared_cluster(world_size).call(
-                _on_rank,
-                (function, args, forbidden, self.changes, self.call is None),
-                timeout_s=self.timeout_s,
+                on_rank,
+                (function, args, before, forbidden, looks),
+                timeout_s=limit_s,
                 show=False,
             )
         except RankError as error:
             print(text_of_ranks(error.run.text) if error.run else "", end="")
-            raised = of_ranks(error, world_size, self.timeout_s, answer)
+            raised = of_ranks(error, world_size, limit_s, answer)
             ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
             return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
         print(text_of_ranks(run.text), end="")
         outcomes = []
-        left = _left_behind(run.left)
+        left = left_behind(run.left)
         for breach in nccl_breaches([call for *_, calls in run for call in calls]):
             breaches.setdefault(breach.rule, str(breach))
         for rank, (got, seen, note, _) in zip(ranks, run, strict=True):
@@ -243,46 +258,7 @@ class RankJudge:
         return outcomes, left
 
 
-def _left_behind(lines: Sequence[str]) -> str:
-    """What a call has left on its ranks, as a difference."""
-    return f"{LEFT_BEHIND}: {lines[0]}" if lines else ""
-
-
-def _on_rank(
-    me: Any, answer: Any, args: list[tuple[Any, ...]], forbidden: Sequence[str], changes: bool, records: bool
-) -> tuple[Any, tuple[str, ...], str, tuple[Any, ...]]:
-    """On each rank: the answer, which forbidden functions it called, what is wrong about how it did so, and its calls
-    where it ``records`` them: not in a trial, which may look at what is kept, since a recorder keeps.
-    """
-    from course_lib.cluster.left_over import never_waited_here
-    from course_lib.meter.recorder import Recorder
-
-    mine = tuple(_on_device(value, me.device) for value in args[me.rank])
-    kept = Kept() if changes else _remembered(answer, mine)
-    recorder = Recorder(me.rank) if records else None
-    with (
-        gradients_left_off() as left,
-        own_warnings(),
-        recorder or contextlib.nullcontext(),
-        watch(forbidden) as called,
-    ):
-        got = _settled(answer(me, *mine))
-    begun = never_waited_here()
-    note = f"rank {me.rank} {begun[0]}" if begun else _in_words(kept.changes())
-    note = note or _left_behind([f"rank {me.rank} {said}" for said in left])
-    return got, tuple(sorted(called)), note, recorder.calls if recorder else ()
-
-
-def _on_device(value: Any, device: Any) -> Any:
-    """A tensor where the rank's back end can reach it; anything else as it is."""
-    return value.to(device) if hasattr(value, "to") and hasattr(value, "untyped_storage") else value
-
-
-def _need_callable(answer: Any) -> None:
-    if not callable(answer):
-        raise NotAnAnswer(f"Give the function itself, without calling it. What came is {short(answer)}.")
-
-
-def _settled(got: Any) -> Any:
-    """A generator becomes the list of its items, so that it can be looked at more than once."""
-    return list(itertools.islice(got, _LONGEST)) if isinstance(got, Iterator) else got
+def _args_of(case: Case, world_size: int) -> list[tuple[Any, ...]]:
+    """What each rank is given."""
+    ranks = range(world_size)
+    return [case.args(rank, world_size) if callable(case.args) else case.args for rank in ranks]

@@ -9,19 +9,24 @@ from typing import Any
 
 from course_lib.learn.compare import difference
 
-__all__ = ["Kept"]
+__all__ = ["PARTS", "Kept"]
 
-PARTS = ("weights", "gradients", "flags", "modes", "buffers", "hooks")
+PARTS = ("weights", "gradients", "graphs", "flags", "modes", "buffers", "hooks", "settings", "types")
+_SUBSETS = (
+    "_with_kwargs",
+    "_always_called",
+)  # how some hooks are called, told apart by the hooks' own numbers
 
 
 class Kept:
     """``Kept(model=model, x=x)`` remembers both as they are; ``changes()`` says what is not so any more.
 
-    Of a tensor: its values (weights), its ``requires_grad`` (a flag), its ``.grad`` (gradients) and how many hooks it
-    has. Of a module: its weights, their gradients, flags and hooks, the mode of each part, the buffers, and how many
-    hooks there are. Lists, tuples and dictionaries are gone through. ``ignore`` names what may change, as
-    ``ignore=("weights", "gradients")``.
-    Raises ``ValueError`` for a name that is none of ``weights, gradients, flags, modes, buffers, hooks``.
+    Of a tensor: its values (weights), its ``requires_grad`` (a flag), its ``.grad`` (gradients), whether autograd
+    follows that (graphs), how many hooks it has, and the attributes that somebody hung on it (settings). Of a module:
+    the same of its parameters, the mode of each part, the buffers, the hooks of every kind, the dtypes, and the
+    settings: the values that its kind of layer is made with, such as ``momentum``, and the names of its other
+    attributes. Of an optimizer: its hooks. Lists, tuples and dictionaries are gone through. ``ignore`` names what may
+    change, as ``ignore=("weights", "gradients")``. Raises ``ValueError`` for a name that is none of these.
     """
 
     def __init__(self, *, ignore: Collection[str] = (), **things: Any) -> None:
@@ -43,6 +48,8 @@ class Kept:
             return self._of_module(thing)
         if _is_a(thing, "Tensor"):
             return self._of_tensor(thing)
+        if _is_a(thing, "Optimizer"):
+            return _Parts({} if "hooks" in self._ignore else {"hooks": _num_hooks(thing)})
         if isinstance(thing, Mapping):
             return {key: self._snapshot(value) for key, value in thing.items()}
         if type(thing) in (list, tuple):
@@ -57,7 +64,9 @@ class Kept:
         if tensor.is_leaf:
             parts["flags"] = tensor.requires_grad
             parts["gradients"] = None if tensor.grad is None else tensor.grad.detach().clone()
+            parts["graphs"] = _is_followed(tensor)
             parts["hooks"] = _num_hooks(tensor)
+        parts["settings"] = dict.fromkeys(vars(tensor), ...)
         return _Parts({part: value for part, value in parts.items() if part not in self._ignore})
 
     def _of_module(self, module: Any) -> _Parts:
@@ -73,6 +82,11 @@ class Kept:
             "hooks": lambda: {
                 name: _num_hooks(one) for name, one in (*module.named_modules(), *module.named_parameters())
             },
+            "graphs": lambda: {name: _is_followed(one) for name, one in module.named_parameters()},
+            "settings": lambda: _settings(module),
+            "types": lambda: {
+                name: one.dtype for name, one in (*module.named_parameters(), *module.named_buffers())
+            },
         }
         return _Parts({part: read() for part, read in parts.items() if part not in self._ignore})
 
@@ -82,17 +96,42 @@ class _Parts(dict[str, Any]):
 
 
 def _is_a(thing: Any, name: str) -> bool:
-    """Whether it is a ``Module`` or a ``Tensor`` of torch, without importing torch."""
+    """Whether it is a ``Module``, a ``Tensor`` or an ``Optimizer`` of torch, without importing torch."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.nn.Module if name == "Module" else torch.Tensor)
+    if torch is None:
+        return False
+    kinds = {"Module": torch.nn.Module, "Tensor": torch.Tensor, "Optimizer": torch.optim.Optimizer}
+    return isinstance(thing, kinds[name])
 
 
 def _num_hooks(thing: Any) -> int:
-    """Of a module, or of a tensor: its gradient's, and those that come once the gradient is there."""
-    of_module = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    of_tensor = ("_backward_hooks", "_post_accumulate_grad_hooks")
-    kinds = of_tensor if _is_a(thing, "Tensor") else of_module
-    return sum(len(getattr(thing, kind, None) or ()) for kind in kinds)
+    """Of a tensor: its gradient's, and those that come once the gradient is there. Of others: of every kind."""
+    if _is_a(thing, "Tensor"):
+        return sum(
+            len(getattr(thing, kind, None) or ())
+            for kind in ("_backward_hooks", "_post_accumulate_grad_hooks")
+        )
+    return sum(
+        len(hooks)
+        for kind, hooks in vars(thing).items()
+        if "_hooks" in kind and isinstance(hooks, dict) and not kind.endswith(_SUBSETS)
+    )
+
+
+def _is_followed(tensor: Any) -> bool:
+    """Whether autograd follows its gradient, which keeps a graph alive."""
+    return tensor.grad is not None and tensor.grad.requires_grad
+
+
+def _settings(module: Any) -> dict[str, Any]:
+    """The values that a layer is made with, ``...`` for other attributes, of a module's parts and parameters."""
+    found: dict[str, Any] = {}
+    for name, part in (*module.named_modules(), *module.named_parameters()):
+        made_with = getattr(type(part), "__constants__", ())
+        for attribute, value in vars(part).items():
+            if not attribute.startswith("_") and attribute != "training":
+                found[f"{name}.{attribute}".lstrip(".")] = value if attribute in made_with else ...
+    return found
 
 
 def _changed(before: Any, after: Any, name: str) -> str:
@@ -127,7 +166,8 @@ def _part(part: str, before: Any, after: Any, name: str) -> str:
         return "" if _same(before, after) else _say(part, name, before, after)
     for inner in before.keys() | after.keys():
         if inner not in after or inner not in before:
-            return f"{name} has {'lost' if inner not in after else 'got'} {inner!r}"
+            what = "the attribute " if part == "settings" else ""
+            return f"{name} has {'lost' if inner not in after else 'got'} {what}{inner!r}"
     for inner in before:
         if not _same(before[inner], after[inner]):
             whose = f"{inner!r} of {name}" if inner else name
@@ -150,6 +190,14 @@ def _say(part: str, name: str, before: Any, after: Any) -> str:
         case "hooks":
             more = after - before
             return f"{name} was left with {abs(more)} {'more' if more > 0 else 'fewer'} hook{'s' * (abs(more) != 1)}"
+        case "graphs":
+            return f"the .grad of {name} " + (
+                "requires a gradient itself now" if after else "has lost its graph"
+            )
+        case "settings":
+            return f"{name} was left at {after}; it was {before}"
+        case "types":
+            return f"{name} was left in {after}; it was in {before}"
         case "gradients" if after is None:
             return f"{name} has lost its .grad"
         case "gradients" if before is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from course_lib.learn.exercise import Raised
-from course_lib.learn.failure import NotAttempted, is_of_us, is_wrong_call, shortened
+from course_lib.learn.failure import NotAttempted, has_words_of_a_stub, is_of_us, is_wrong_call, shortened
 from course_lib.learn.left_behind import GRADIENTS_OFF, LEFT
 from course_lib.learn.watch import is_of_judges
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from course_lib.cluster.failure import Failure, Frame
 
 __all__ = ["of_ranks"]
+
+_RESULT = re.compile(
+    r"the result of rank (\d+)\[0\](?:\.value)?"
+)  # a judge's own names stand behind the number
 
 
 def of_ranks(error: RankError, world_size: int, limit_s: float, answer: Any) -> Raised:
@@ -35,9 +40,10 @@ def of_ranks(error: RankError, world_size: int, limit_s: float, answer: Any) -> 
         return _never_ended(error, standings, world_size, limit_s)
     story = _story(first, {**standings, **failures}, world_size)
     if first.kind != "raised":
-        head, _, rest = story.partition("\n")
+        head, _, rest = _RESULT.sub(r"what your function returned on rank \1", story).partition("\n")
         return Raised(type(error).__name__, head[:1].upper() + head[1:], story=rest.strip("\n"))
-    if first.type_name == "NotImplementedError" and _is_raised_at(first.where):
+    is_stubs = first.type_name == "NotImplementedError" and has_words_of_a_stub(first.message)
+    if is_stubs and _is_raised_at(first.where):
         raise NotAttempted from None
     return _raised(first, failures, world_size, story)
 

@@ -296,8 +296,8 @@ reveal("03.keys")
 #
 # ### Mend it
 #
-# Files like that exist by the thousand. Write a `load` that takes both kinds, and still refuses what is not this model.
-# Now and then a bare model has a part of its own that is called `module`; its names are right as they are.
+# Files like that exist by the thousand. Write a `load` that takes both kinds, and still raises an error for what is not
+# this model. Now and then a bare model has a part of its own that is called `module`; its names are right as they are.
 
 
 # %%

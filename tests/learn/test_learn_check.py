@@ -94,9 +94,7 @@ def gives_dots(items, num_parts):
     return parts
 
 
-@pytest.mark.parametrize(
-    "answer", [..., None, stub, stub_of_dots, half_done, gives_dots, [1, ...], {"a": ...}]
-)
+@pytest.mark.parametrize("answer", [..., stub, stub_of_dots, half_done, gives_dots, [1, ...], {"a": ...}])
 def test_a_stub_is_not_attempted(answer):
     verdict = judged(SPLIT, answer)
     assert verdict.status == "not attempted", verdict
@@ -437,7 +435,8 @@ def test_a_generator_is_taken_as_its_items():
     def answer(items, num_parts):
         yield from right(items, num_parts)
 
-    assert judged(SPLIT, answer).passed
+    assert judged(dataclasses.replace(SPLIT, may_yield=True), answer).passed
+    assert "it has a `yield` in it" in judged(SPLIT, answer).message
 
 
 def test_a_judge_of_values():
@@ -453,7 +452,7 @@ def test_a_judge_of_values():
     assert judged(exercise, 4).mistake == "one-copy"
     assert judged(exercise, 5).message == "With the bytes: expected 12, got 5."
     assert judged(exercise, lambda: 12).status == "not yet"
-    assert judged(exercise, None).status == "not attempted"
+    assert judged(exercise, None).message == "None was given, where a value is asked for."
 
 
 def test_a_judge_of_its_own_may_let_exceptions_through():

@@ -35,6 +35,16 @@ CHANGES = [
         lambda model, x, items: model[1].register_forward_hook(print),
         "'1' of `model` was left with 1 more hook",
     ),
+    (
+        lambda model, x, items: model.register_state_dict_post_hook(lambda *_: None),
+        "`model` was left with 1 more hook",
+    ),
+    (
+        lambda model, x, items: setattr(model[2], "momentum", None),
+        "'2.momentum' of `model` was left at None; it was 0.1",
+    ),
+    (lambda model, x, items: setattr(model, "losses", []), "`model` has got the attribute 'losses'"),
+    (lambda model, x, items: setattr(x, "total", 1), "`x` has got the attribute 'total'"),
     (train_a_step, "'0.weight' of `model` has got a .grad"),
     (lambda model, x, items: x.zero_(), "`x` has changed: at [0]: it was 1.0 and is now 0.0; 2 more of 3"),
     (lambda model, x, items: x.requires_grad_(), "`x` was left with requires_grad=True"),
@@ -68,6 +78,28 @@ def test_what_may_change_is_left_out(ignore, said):
     train_a_step(model, None, None)
     assert kept.changes().startswith(said)
     assert bool(kept.changes()) == bool(said)
+
+
+def test_a_gradient_that_autograd_follows_is_told_where_gradients_may_change():
+    model = model_of_three()
+    train_a_step(model, None, None)
+    kept = Kept(model=model, ignore=("gradients",))
+    model[0].weight.grad.requires_grad_()
+    assert kept.changes() == "the .grad of '0.weight' of `model` requires a gradient itself now"
+
+
+def test_another_dtype_is_told_where_values_may_change():
+    model = model_of_three()
+    kept = Kept(model=model, ignore=("weights", "buffers"))
+    model[0].bias.data = model[0].bias.data.double()
+    assert kept.changes() == "'0.bias' of `model` was left in torch.float64; it was in torch.float32"
+
+
+def test_a_hook_of_an_optimizer_is_counted():
+    optimizer = torch.optim.SGD(model_of_three().parameters(), lr=0.1)
+    kept = Kept(optimizer=optimizer)
+    optimizer.register_step_post_hook(print)
+    assert kept.changes() == "`optimizer` was left with 1 more hook"
 
 
 def test_values_that_are_no_number_are_equal_to_themselves():

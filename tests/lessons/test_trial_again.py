@@ -11,8 +11,8 @@ from course_lib.learn import exercises
 from course_lib.learn.checking import judged
 from course_lib.learn.exercises.lesson_02.right_answers import ring_the_other_way
 from course_lib.learn.exercises.lesson_02.ring_wrong import ring
-from course_lib.learn.exercises.lesson_04.gradients_mistakes import filled, learning
 from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules
+from course_lib.learn.exercises.lesson_04.wrong_gradients import filled, learning
 from course_lib.learn.exercises.lesson_04.wrong_overlaps import hooks
 from course_lib.learn.exercises.lesson_08.wrong_gates import gate, same, summed
 from course_lib.learn.exercises.lesson_08.wrong_losses import (
@@ -266,7 +266,7 @@ def cuts_where_the_half_is(costs, num_parts):
         ("04.gradients", divides_a_name, "sum-stays-behind", "the sum of all ranks' now", "was left out"),
         ("04.overlap", hooks(wait_in_hook=True), "waits-in-the-hook", "backward waited 3 times", "item 0"),
         ("06.cut", cuts_where_the_half_is, "halves-of-halves", "those that come of a cut in two", "You cut"),
-        ("04.overlap", one_more_all_reduce, None, "made 8 all-reduces together, where 6", "4.0"),
+        ("04.overlap", one_more_all_reduce, None, "made 12 all-reduces together, where 9", "4.0"),
     ],
 )
 def test_a_message_says_what_was_seen(name, answer, mistake, words, never):

@@ -33,19 +33,6 @@ def told(seen):
 # -- right, and refused once -------------------------------------------------------------------------------------------
 
 
-def gathers_and_adds(tensor):
-    parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, tensor.contiguous())
-    return torch.stack(parts).sum(dim=0)
-
-
-def reduces_and_broadcasts(tensor):
-    total = tensor.clone()
-    dist.reduce(total, dst=1)
-    dist.broadcast(total, src=1)
-    return total
-
-
 def means_in_halves(me, model):
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -86,9 +73,6 @@ def adds_up_by_gather(me, sums):
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("08.gates", gate(leave=(gathers_and_adds, same))),
-        ("08.gates", gate(enter=(same, gathers_and_adds))),
-        ("08.gates", gate(enter=(same, reduces_and_broadcasts), leave=(reduces_and_broadcasts, same))),
         ("08.loss", loss_by(largest_by_gather)),
         ("08.loss", loss_by(largest_by_gather, adds_up_by_gather)),
         ("08.loss", loss_by(largest_by_gather, more=1)),
@@ -219,7 +203,7 @@ class GateOfAnObject:
         ("04.overlap", meets_once_more, "calls that nothing needs: 1 barrier", "got 4"),
         ("04.overlap", returns_no_finish, "what came is None", "no function, but"),
         ("04.overlap", hooks(clear=False, divide=False), "the gradients of step 1", "once more"),
-        ("04.overlap", hooks(clear=False), "in step 2, calls of step 1 were waited for once more", "False"),
+        ("04.overlap", hooks(clear=False), "calls of an earlier step were waited for once more", "False"),
         ("04.gradients", steps_too, "your code changed what was to stay: '0.weight' of `model`", "'nothing'"),
         ("00.mean", gathers_unlike_sizes, "shape and dtype", "both ends"),
         ("02.ring", in_parts, "expected one tensor of shape (20,), got a tuple of 2", "cannot be compared"),

@@ -178,7 +178,7 @@ ACCUMULATE: Exercise = Exercise(
         ),
         Mistake(
             "all-at-once",
-            "The values are right and the memory is not: as much was kept at one time as for the whole batch. One "
+            "The values are right and the memory is not: more was kept at one time than one piece needs. One "
             "piece at a time: its forward pass, its loss, its `backward()`, which frees what the piece kept unless it "
             "is told to retain it; then the next piece.",
             _stepper(at_once=True),

@@ -80,7 +80,7 @@ def run_again(answer: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     block, source, grad_y, state = _made(setting)
     x = source * 1.0
     history, before = x.grad_fn, torch.get_rng_state()
-    kept = Kept(ignore=("gradients",), block=block)
+    kept = Kept(ignore=("gradients", "graphs"), block=block)
     given = Kept(x=x, grad_y=grad_y, rng_state=state)
     with torch.no_grad():
         grad_x = answer(block, x, grad_y, state)

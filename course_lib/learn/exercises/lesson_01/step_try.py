@@ -38,12 +38,11 @@ def step_over(
     pieces = _pieces(sizes, dtype)
     before, modes = _weights(model), model.modes_now()
     settings = _settings(optimizer)
-    handed = Kept(ignore=("weights", "gradients"), model=model)
-    given = Kept(pieces=pieces)
-    steps: list[Tensor] = []
-    hook = optimizer.register_step_pre_hook(lambda *_: steps.append(_gradient(model)))
+    handed = Kept(ignore=("weights", "gradients"), model=model, optimizer=optimizer)
+    given = Kept(pieces=pieces, frozen=model.frozen)
+    steps, answer_is_done = _gradients_at_steps(model, optimizer)
     answer(model, optimizer, pieces)
-    hook.remove()
+    answer_is_done()
     if torch.equal(before, _weights(model)):
         at_step = steps[0] if steps else NO_STEP
         return {GRADIENT: at_step, CHANGE: "none", KEPT: "nothing to tell", BESIDES: ""}
@@ -64,6 +63,28 @@ def step_over(
         KEPT: "several pieces at once" if several else "one piece at a time",
         BESIDES: besides,
     }
+
+
+def _gradients_at_steps(
+    model: nn.Module, optimizer: torch.optim.Optimizer
+) -> tuple[list[Tensor], Callable[[], None]]:
+    """A list that gets the gradient with each step, and what ends that.
+
+    A closure is called within the step, after every hook; one that the answer gives runs first.
+    """
+    steps: list[Tensor] = []
+
+    def with_closure(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        own = kwargs.get("closure", args[1] if len(args) > 1 else None)
+
+        def closure() -> Any:
+            loss = None if own is None else own()
+            steps.append(_gradient(model))
+            return loss
+
+        return args[:1], {**kwargs, "closure": closure}
+
+    return steps, optimizer.register_step_pre_hook(with_closure).remove
 
 
 def step_result(

@@ -56,7 +56,9 @@ class CostJudge:
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         metered = partial(metered_trial, self.ranks.call, self.handed)
-        inner = replace(self.ranks, compare=lambda expected, got: "", call=metered, changes=True)
+        inner = replace(
+            self.ranks, compare=lambda expected, got: "", call=metered, changes=True, calls_again=False
+        )
         outcomes: list[Outcome] = []
         called: set[str] = set()
         for world_size in self.world_sizes:
@@ -65,6 +67,8 @@ class CostJudge:
             outcomes += self._weighed(seen.outcomes)
             if any(outcome.error or _NEVER_WAITED in outcome.difference for outcome in seen.outcomes):
                 break  # each such case is a long one: a limit runs out, or ranks are replaced
+        if all(outcome.right for outcome in outcomes):
+            outcomes += self._weighed(inner.again(answer, forbidden))
         return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
 
     def _weighed(self, seen: Sequence[Outcome]) -> list[Outcome]:
@@ -96,6 +100,11 @@ class CostJudge:
 
     def _of_the_tensor(self, expected: Any, tried: Any) -> str:
         """What is wrong with the tensor that was handed in, where what came back is right."""
+        if tried.is_moved:
+            return (
+                "the tensor that was handed in has other memory now: `.data =` and `.set_()` exchange it, and whoever "
+                "has a view of the tensor keeps the old numbers; write into it"
+            )
         if self.handed == "filled":
             if found := self.compare(expected, tried.handed):
                 return (

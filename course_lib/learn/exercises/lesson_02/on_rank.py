@@ -16,13 +16,17 @@ __all__ = ["Tried", "metered_trial"]
 
 @dataclass(frozen=True)
 class Tried:
-    """What an answer gave on one rank, what it sent, and what became of the tensor that it was handed."""
+    """What an answer gave on one rank, what it sent, and what became of the tensor that it was handed.
+
+    ``handed`` is the memory of that tensor, also where the answer has given the tensor other memory.
+    """
 
     value: Any
     calls: tuple[Call, ...]
     handed: Any = None
     is_handed: bool = False  # whether ``value`` lies in the memory of ``handed``
     changed: str = ""  # how ``handed`` has changed, in words
+    is_moved: bool = False  # whether ``handed`` lies in other memory than before
 
 
 def metered_trial(
@@ -32,15 +36,18 @@ def metered_trial(
     from course_lib.meter.recorder import Recorder
 
     kept = Kept(**({"the tensor that was handed in": args[0]} if handed == "kept" else {}))
+    memory = args[0].detach() if handed else None  # as somebody sees it who has a view
     with Recorder(me.rank) as recorder:
         value = answer(me, *args) if call is None else call(answer, me, *args)
     if not handed or value is ...:
         return Tried(value, recorder.calls)
     changed = kept.changes().replace("`", "")
-    return Tried(value, recorder.calls, args[0], _is_of(value, args[0]), changed)
+    return Tried(
+        value, recorder.calls, memory, _is_of(value, memory), changed, is_moved=not _is_of(args[0], memory)
+    )
 
 
-def _is_of(value: Any, tensor: torch.Tensor) -> bool:
-    if not isinstance(value, torch.Tensor):
+def _is_of(value: Any, tensor: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or not isinstance(tensor, torch.Tensor):
         return False
     return value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()

@@ -15,6 +15,7 @@ from course_lib.learn.compare import difference
 __all__ = ["compare_sums", "numbers", "ranks_within", "total"]
 
 _BASE, _MOST_RANKS, _MOST_NUMBERS = 1000, 6, 50
+_LARGEST = float(_BASE) ** _MOST_RANKS  # no sum is as large
 _QUARTER = 4  # fractions are quarters, so that their sums are exact
 
 
@@ -78,6 +79,11 @@ def _mean(expected: Tensor, got: Tensor) -> str:
 def _within(expected: Tensor, got: Tensor, place: int) -> str:
     here = slice(place, place + 1)
     right, have = _shares(expected[here]), _shares(got[here])
+    if expected.is_floating_point() and abs(float(got[place])) > _LARGEST:
+        return (
+            "the bits of a fraction, read as a whole number, are as large as that: a buffer has another dtype than the "
+            "tensor; `torch.empty_like` makes one that has the same"
+        )
     if right is None or have is None or any(h and not r for r, h in zip(right[0], have[0], strict=True)):
         return "no sum of the ranks' numbers gives that: usually a buffer was read before it was filled"
     said = []

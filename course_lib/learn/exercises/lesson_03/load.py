@@ -11,6 +11,7 @@ from torch import nn
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_03.facts import compare_facts
 from course_lib.learn.exercises.lesson_03.load_facts import (
+    LEFT_ALONE,
     LOADS,
     WENT_THROUGH,
     State,
@@ -80,6 +81,21 @@ def _told_by(wrong: tuple[str, ...], right: tuple[str, ...], word: str = "") -> 
     return recognise
 
 
+def _says_nothing(seen: Evidence) -> bool:
+    """What does not fit is left alone, and no error tells of it."""
+    told = [got.get(LOADS) == LEFT_ALONE for got in (seen.got(_OTHER), seen.got(_OTHER_BARE))]
+    return all(told) and _told_by((_OTHER, _OTHER_BARE), (_PLAIN, _BARE, _NAMES, _PART, _ONLY_PART))(seen)
+
+
+def _only_if_it_fits(model: nn.Module, saved: State) -> bool:
+    bare = {name.removeprefix("module."): tensor for name, tensor in saved.items()}
+    for state in (saved, bare):
+        if state.keys() == model.state_dict().keys():
+            model.load_state_dict(state)
+            return True
+    return False
+
+
 def _takes_anything(seen: Evidence) -> bool:
     """All that fits is loaded, and so is what does not."""
     taken = [got.get(LOADS) == WENT_THROUGH for got in (seen.got(_OTHER), seen.got(_OTHER_BARE))]
@@ -145,6 +161,14 @@ LOAD = Exercise(
             "reaches whoever called. `load_state_dict` raises one when it is strict and nobody catches it.",
             _loading(lambda name: name.removeprefix("module."), strict=False),
             recognise=_takes_anything,
+        ),
+        Mistake(
+            "left-alone-in-silence",
+            "Weights of another model are left alone, and no error says so: whoever called goes on with the weights "
+            "that the model had. Refuse with an error: `load_state_dict` raises one when it is strict, if nobody "
+            "catches it.",
+            _only_if_it_fits,
+            recognise=_says_nothing,
         ),
         Mistake(
             "names-as-they-are",

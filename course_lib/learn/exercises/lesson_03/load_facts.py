@@ -10,18 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.kept import Kept
+from course_lib.learn.kept import PARTS, Kept
 
-__all__ = ["LOADS", "WENT_THROUGH", "State", "expected_facts", "facts_of"]
+__all__ = ["LEFT_ALONE", "LOADS", "WENT_THROUGH", "State", "expected_facts", "facts_of"]
 
 State = dict[str, Tensor]
 
 LOADS, WENT_THROUGH, _ENDS = "the load", "went through", "ended in an error"
+LEFT_ALONE = "raised no error, and loaded nothing"
 _VALUES, _TENSORS = "tensors that hold what was saved under their name", "the model's tensors"
 _NAMES, _SAVED, _REST = (
     "the model's own names",
     "the saved dictionary afterwards",
-    "modes, flags and gradients",
+    "the rest of the model",
 )
 _AS_IT_WAS, _LONGEST = "as it was", 200  # characters of an error that are shown
 
@@ -149,11 +150,14 @@ def facts_of(answer: Callable[..., Any], kind: str, wrapped: bool, damage: str) 
     own, names = [*model.parameters(), *model.buffers()], list(model.state_dict())
     parts, kept = Kept(ignore=("weights", "buffers"), model=model), Kept(saved=saved)
     order, ended = list(saved), WENT_THROUGH
+    values = Kept(model=model, ignore=[part for part in PARTS if part not in ("weights", "buffers")])
     try:
         answer(model, saved)
     except (RuntimeError, LookupError, ValueError, AssertionError) as error:
         words = textwrap.shorten(f"{type(error).__name__}: {error}", _LONGEST, placeholder=" ...")
         ended = _ENDS if damage else f"ended in {words}"
+    if damage and ended == WENT_THROUGH and not values.changes():
+        ended = LEFT_ALONE
     facts = {LOADS: ended, _NAMES: list(model.state_dict())}
     changed = kept.changes() or ("" if order == list(saved) else "its names stand in another order")
     facts |= {_SAVED: changed or _AS_IT_WAS, _REST: parts.changes() or _AS_IT_WAS}

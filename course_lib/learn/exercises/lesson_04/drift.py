@@ -11,6 +11,7 @@ __all__ = ["DRIFT"]
 
 DRIFT = Exercise(
     name="04.drift",
+    may_yield=True,
     title="Which parameters have drifted?",
     judge=by_trial(
         (4, 2, 3, 5), tuple(Case(kind, (kind,), right(kind)) for kind in FOUND), trial, compare=compare

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04 import gradients_mistakes as wrong
+from course_lib.learn.exercises.lesson_04 import gradients_mistakes as told_by
+from course_lib.learn.exercises.lesson_04 import wrong_gradients as wrong
 from course_lib.learn.exercises.lesson_04.gradients_cases import KINDS, right, trial
 from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
 from course_lib.learn.judge import by_trial
@@ -26,7 +27,7 @@ GRADIENTS = Exercise(
             "Every rank keeps its own gradients, and next to nothing was sent. All-reduce each `parameter.grad`. (A "
             "loss that is averaged looks well in a log, and no gradient comes out of it: `backward()` is over.)",
             wrong.averages_a_loss,
-            wrong.kept_own_and_sent(0.0, 0.3),
+            told_by.kept_own_and_sent(0.0, 0.3),
         ),
         Mistake(
             "averages-the-weights",
@@ -34,7 +35,7 @@ GRADIENTS = Exercise(
             "equal anyway. Or a new tensor, such as `parameter.grad / n`? Then the result is in that tensor, and the "
             "optimizer reads `parameter.grad`.",
             wrong.averages_weights,
-            wrong.kept_own_and_sent(0.4, 9.0),
+            told_by.kept_own_and_sent(0.4, 9.0),
         ),
         Mistake(
             "sum-not-mean",
@@ -49,7 +50,7 @@ GRADIENTS = Exercise(
             "holds them: `grad = grad / n` makes a new tensor. Divide in place (`/=`), and assign zeros to "
             "`parameter.grad`.",
             wrong.divides_a_name,
-            wrong.sums_what_was_there,
+            told_by.sums_what_was_there,
         ),
         Mistake(
             "zeros-of-another-type",
@@ -57,28 +58,28 @@ GRADIENTS = Exercise(
             "float32, whatever the model is in; `torch.zeros_like(parameter)` takes shape, dtype and device from the "
             "parameter.",
             wrong.zeros_of_the_default_type,
-            wrong.assigns_another_type,
+            told_by.assigns_another_type,
         ),
         Mistake(
             "divides-by-a-constant",
             "You divide by the same number whether there are two ranks, three, four or five. Each time the mean takes "
             "another one: `me.world_size`.",
             wrong.divides_by_four,
-            wrong.divides_alike,
+            told_by.divides_alike,
         ),
         Mistake(
             "mean-over-users",
             "A layer that not every rank used is divided by the ranks that did use it. The mean is over *all* ranks, "
             "and a rank that did not use the layer counts with zeros: its examples are in the batch too.",
             wrong.mean_over_users,
-            wrong.counts_users,
+            told_by.counts_users,
         ),
         Mistake(
             "shorter-numbers",
             "The values are right to a few digits, and fewer bytes travelled than these gradients have: they went in a "
             "shorter type on the way. Send and add them in the type that they are in.",
             wrong.in_shorter_numbers,
-            wrong.nearly_right_and_shorter,
+            told_by.nearly_right_and_shorter,
         ),
         Mistake(
             "from-rank-0",
@@ -103,7 +104,7 @@ GRADIENTS = Exercise(
             "A frozen parameter has no gradient: its `.grad` is None. Leave out parameters whose `requires_grad` is "
             "False.",
             wrong.trips_over_none,
-            wrong.asks_none_where_frozen,
+            told_by.asks_none_where_frozen,
         ),
         Mistake(
             "loses-gradients",
@@ -111,7 +112,7 @@ GRADIENTS = Exercise(
             "so when what `dist.all_reduce` returns is assigned (it works in place and returns None), when zeros that "
             "stand in for None never become `parameter.grad`, or when a parameter was left out or cleared.",
             wrong.keeps_what_is_returned,
-            wrong.loses_gradients,
+            told_by.loses_gradients,
         ),
         Mistake(
             "sends-frozen",
@@ -119,7 +120,23 @@ GRADIENTS = Exercise(
             "zeros for a frozen parameter, which has a gradient on no rank (ask for `requires_grad` first), or a "
             "parameter that two layers share and that was sent twice.",
             wrong.sends_frozen,
-            wrong.sends_for_frozen,
+            told_by.sends_for_frozen,
+        ),
+        Mistake(
+            "another-order",
+            "Every rank makes as many calls, and a rank that did not use a layer makes them in another order. Calls "
+            "have no names: the third of one rank is added to the third of the others, whichever layer that is. Go "
+            "through the parameters in the model's order, whether their `.grad` is None or not.",
+            wrong.those_without_last,
+            told_by.in_another_order,
+        ),
+        Mistake(
+            "shorter-flat-tensor",
+            "Your gradients travel together, and on a rank that did not use a layer the flat tensor is shorter: it "
+            "leaves out what is None. The tensors of one call have to be of one shape on all ranks. Ask for "
+            "`requires_grad`, and put zeros in place of None.",
+            wrong.flat_without_none,
+            told_by.sends_flat_tensors_of_other_sizes,
         ),
         Mistake(
             "skips-none",
@@ -127,7 +144,7 @@ GRADIENTS = Exercise(
             "make. Calls have no names: its next one meets the wrong partner, or nobody. Whether a rank calls must not "
             "depend on what only that rank knows. Ask for `requires_grad`, and put zeros in place of None.",
             wrong.skips_none,
-            wrong.stops_where_unused,
+            told_by.stops_where_unused,
         ),
         Mistake(
             "gathers-everything",
@@ -135,7 +152,7 @@ GRADIENTS = Exercise(
             "every gradient goes to every rank to be added up there, or when something is all-reduced twice. "
             "`dist.all_reduce` adds on the way, and once is enough.",
             wrong.gathers,
-            wrong.everything_to_everybody,
+            told_by.everything_to_everybody,
         ),
     ),
     hints=(

@@ -21,24 +21,59 @@ from course_lib.learn.exercises.lesson_04.tries import (
 )
 from course_lib.learn.kept import Kept
 
-__all__ = ["FROZEN", "KINDS", "MIXED", "PLAIN", "SENT", "UNUSED", "VALUES", "prepared", "right", "trial"]
+__all__ = [
+    "EQUAL",
+    "FIRST",
+    "FROZEN",
+    "KINDS",
+    "MIXED",
+    "ONE_LAYER",
+    "PLAIN",
+    "SECOND",
+    "SENT",
+    "UNUSED",
+    "VALUES",
+    "num_users",
+    "prepared",
+    "right",
+    "trial",
+]
 
 PLAIN, FROZEN, UNUSED = "three layers", "a frozen layer", "a layer that rank 1 did not use"
+EQUAL = "layers of one size, of which rank 1 did not use the second"
+FIRST = "a first layer that rank 1 did not use"
+ONE_LAYER = 36  # numbers in each layer of EQUAL
+SECOND = "a second step of the same model"
 MIXED = "BatchNorm, tied weights, and a layer that rank 0 alone used"
-KINDS = (PLAIN, FROZEN, UNUSED, MIXED)
+KINDS = (PLAIN, FROZEN, EQUAL, FIRST, UNUSED, SECOND, MIXED)
+_USED_BY_ALL_BUT_RANK_1 = {UNUSED: "4.", FIRST: "0.", EQUAL: "1."}  # how the names of that layer begin
 VALUES, SENT = "the gradients", "sent, in sizes of the gradients"
+
+
+def num_users(kind: str, name: str, world_size: int) -> int:
+    """How many ranks used this parameter."""
+    return sum(not _has_none(kind, name, rank) for rank in range(world_size))
 
 
 def _has_none(kind: str, name: str, rank: int) -> bool:
     """Whether this rank did not use the parameter."""
-    return (kind == UNUSED and rank == 1 and name.startswith("4.")) or (
-        kind == MIXED and rank != 0 and name.startswith("6.")
-    )
+    if kind == MIXED:
+        return rank != 0 and name.startswith("6.")
+    unused = _USED_BY_ALL_BUT_RANK_1.get(kind)
+    return unused is not None and rank == 1 and name.startswith(unused)
+
+
+def _model(kind: str, device: torch.device | str) -> nn.Module:
+    if kind == MIXED:
+        return mixed_replica(device, dropout=0.3)
+    if kind == EQUAL:
+        return nn.Sequential(*(nn.Linear(6, 6, bias=False) for _ in range(3))).double().to(device)
+    return replica(device)
 
 
 def prepared(kind: str, rank: int, device: torch.device | str = "cpu") -> nn.Module:
     """A replica after the backward pass of this rank."""
-    model: nn.Module = mixed_replica(device, dropout=0.3) if kind == MIXED else replica(device)
+    model = _model(kind, device)
     for name, gradient in rank_gradients(model, rank).items():
         parameter = model.get_parameter(name)
         if kind == FROZEN and name.startswith("0."):
@@ -57,24 +92,30 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
     size_bytes = sum(p.nbytes for p in model.parameters() if p.requires_grad)
     kept, kept_frozen = Kept(model=model, ignore=("gradients",)), Kept(**_identifiers(frozen))
+    if kind == SECOND:
+        _take_another_step(answer, me, model)
     with Recorder(me.rank) as recorder:
         answer(me, model)
     groups = "a process group that it made is left behind" if len(groups_here()) != num_groups else ""
     return {
         VALUES: gradients_by_name(model),
-        KEPT: kept.changes() or kept_frozen.changes() or _graph_of(model) or groups or NOTHING,
+        KEPT: kept.changes() or kept_frozen.changes() or groups or NOTHING,
         SENT: times_sent(recorder.calls, size_bytes),
     }
 
 
+def _take_another_step(answer: Callable[..., Any], me: Rank, model: nn.Module) -> None:
+    """One before, with gradients of its own."""
+    gradients = [parameter.grad for parameter in model.parameters()]
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 1.0 + me.rank)
+    answer(me, model)
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        parameter.grad = gradient
+
+
 def _identifiers(parameters: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
     return {f"frozen {name}": parameter for name, parameter in parameters.items()}
-
-
-def _graph_of(model: nn.Module) -> str:
-    """A gradient that autograd still follows keeps a graph alive."""
-    followed = [name for name, p in model.named_parameters() if p.grad is not None and p.grad.requires_grad]
-    return f"`{followed[0]}.grad` requires a gradient itself now" if followed else ""
 
 
 @lru_cache(maxsize=32)

@@ -1,4 +1,4 @@
-"""04.gradients: wrong answers, each wrong in one way, and how some are told by what they leave behind."""
+"""04.gradients: how usual wrong answers are told by what they leave behind."""
 
 from __future__ import annotations
 
@@ -7,151 +7,26 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
-from course_lib.cluster import Rank
 from course_lib.learn.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_04.gradients_cases import (
+    EQUAL,
+    FIRST,
     FROZEN,
     MIXED,
+    ONE_LAYER,
     PLAIN,
     SENT,
     UNUSED,
     VALUES,
+    num_users,
     prepared,
 )
 from course_lib.learn.exercises.lesson_04.tries import all_got, only_wrong_in
 
-# -- wrong answers ----------------------------------------------------------------------------------------------
-
-
-def learning(model: nn.Module) -> list[nn.Parameter]:
-    return [parameter for parameter in model.parameters() if parameter.requires_grad]
-
-
-def filled(model: nn.Module) -> list[Tensor]:
-    """The gradients of what learns, zeros where there is none."""
-    for parameter in learning(model):
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    return [parameter.grad for parameter in learning(model) if parameter.grad is not None]
-
-
-def sums(me: Rank, model: nn.Module) -> None:
-    for gradient in filled(model):
-        dist.all_reduce(gradient)
-
-
-def divides_by_four(me: Rank, model: nn.Module) -> None:
-    sums(me, model)
-    for gradient in filled(model):
-        gradient /= 4
-
-
-def divides_a_name(me: Rank, model: nn.Module) -> None:
-    for parameter in learning(model):
-        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        dist.all_reduce(gradient)
-        gradient = gradient / me.world_size
-
-
-def zeros_of_the_default_type(me: Rank, model: nn.Module) -> None:
-    for parameter in learning(model):
-        if parameter.grad is None:
-            parameter.grad = torch.zeros(parameter.shape, device=parameter.device)
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= me.world_size
-
-
-def averages_weights(me: Rank, model: nn.Module) -> None:
-    for parameter in learning(model):
-        dist.all_reduce(parameter.data)
-        parameter.data /= me.world_size
-
-
-def from_rank_0(me: Rank, model: nn.Module) -> None:
-    for gradient in filled(model):
-        dist.broadcast(gradient, src=0)
-
-
-def only_on_rank_0(me: Rank, model: nn.Module) -> None:
-    for gradient in filled(model):
-        dist.reduce(gradient, dst=0)
-        gradient /= me.world_size
-
-
-def rank_0_divides(me: Rank, model: nn.Module) -> None:
-    sums(me, model)
-    if me.rank == 0:
-        for gradient in filled(model):
-            gradient /= me.world_size
-
-
-def skips_none(me: Rank, model: nn.Module) -> None:
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            dist.all_reduce(parameter.grad)
-            parameter.grad /= me.world_size
-
-
-def trips_over_none(me: Rank, model: nn.Module) -> None:
-    for parameter in model.parameters():
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= me.world_size  # type: ignore[operator,assignment]  # None is the mistake
-
-
-def sends_frozen(me: Rank, model: nn.Module) -> None:
-    for parameter in model.parameters():
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= me.world_size
-        if not parameter.requires_grad:
-            parameter.grad = None
-
-
-def keeps_what_is_returned(me: Rank, model: nn.Module) -> None:
-    filled(model)
-    for parameter in learning(model):
-        parameter.grad = dist.all_reduce(parameter.grad)  # None: it works in place
-
-
-def averages_a_loss(me: Rank, model: nn.Module) -> None:
-    loss = torch.ones(1, device=me.device)
-    dist.all_reduce(loss)
-
-
-def gathers(me: Rank, model: nn.Module) -> None:
-    for gradient in filled(model):
-        everything = [torch.empty_like(gradient) for _ in range(me.world_size)]
-        dist.all_gather(everything, gradient)
-        gradient.copy_(torch.stack(everything).mean(dim=0))
-
-
-def mean_over_users(me: Rank, model: nn.Module) -> None:
-    for parameter in learning(model):
-        num_users = torch.tensor(float(parameter.grad is not None), device=me.device)
-        dist.all_reduce(num_users)
-        parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= num_users
-
-
-def in_shorter_numbers(me: Rank, model: nn.Module) -> None:
-    for gradient in filled(model):
-        short = gradient.float()
-        dist.all_reduce(short)
-        gradient.copy_(short / me.world_size)
-
-
-def by_the_library(me: Rank, model: nn.Module) -> None:
-    from course_lib.parallel.data import all_reduce_gradients
-
-    all_reduce_gradients(me, model)
-
-
-# -- what they leave behind -------------------------------------------------------------------------------------
+_STUCK = ("RankTimeout", "RankFailed")
+NOT_USED_BY_ALL = (EQUAL, FIRST, UNUSED, MIXED)
 
 
 def _compared(evidence: Evidence) -> Iterator[tuple[Outcome, int, dict[str, Tensor], dict[str, Any]]]:
@@ -194,7 +69,7 @@ def assigns_another_type(evidence: Evidence) -> bool:
         and "assign" in error.message
         and "gradient" in error.message
         and "type" in error.message
-        and evidence.wrong[0].case.startswith((UNUSED, MIXED))
+        and evidence.wrong[0].case.startswith(NOT_USED_BY_ALL)
     )
 
 
@@ -212,10 +87,9 @@ def counts_users(evidence: Evidence) -> bool:
     if evidence.error is not None:
         return False
     for outcome, world_size, want, got in _compared(evidence):
-        label, users = outcome.case.partition(", rank")[0], world_size
-        odd = {UNUSED: ("4.", world_size - 1), MIXED: ("6.", 1)}.get(label)
+        label = outcome.case.rpartition(", rank")[0]
         for name, gradient in want.items():
-            users = odd[1] if odd and name.startswith(odd[0]) else world_size
+            users = num_users(label, name, world_size)
             if not isinstance(got[name], Tensor) or not torch.allclose(
                 got[name], gradient * (world_size / users), rtol=1e-7, atol=1e-9
             ):
@@ -267,11 +141,32 @@ def asks_none_where_frozen(evidence: Evidence) -> bool:
     return about_none and evidence.wrong[0].case.startswith(FROZEN)
 
 
+def in_another_order(evidence: Evidence) -> bool:
+    """Whether the layers of one size are right together, and not one by one."""
+    equal = [each for each in _compared(evidence) if each[0].case.startswith(EQUAL)]
+    if not equal or evidence.wrong[0].case.partition(", rank")[0] != EQUAL:
+        return False
+    return all(
+        all(isinstance(gradient, Tensor) for gradient in got.values())
+        and torch.allclose(torch.stack([*got.values()]).sum(0), torch.stack([*want.values()]).sum(0))
+        for _, _, want, got in equal
+    )
+
+
+def sends_flat_tensors_of_other_sizes(evidence: Evidence) -> bool:
+    """Whether ranks stopped in a call for more numbers than a layer has, where all layers are of one size."""
+    error = evidence.error
+    if error is None or error.kind not in _STUCK or not evidence.wrong[0].case.startswith(EQUAL):
+        return False
+    sizes = re.findall(r"all_reduce #\d+ \(float64, (\d+)\)", f"{error.message} {error.story}")
+    return any(int(size) > ONE_LAYER for size in sizes)
+
+
 def stops_where_unused(evidence: Evidence) -> bool:
     """Whether frozen layers went well, and ranks waited for each other where one of them did not use a layer."""
     error = evidence.error
-    stuck = error is not None and error.kind in ("RankTimeout", "RankFailed")
-    return stuck and evidence.wrong[0].case.startswith((UNUSED, MIXED))
+    stuck = error is not None and error.kind in _STUCK
+    return stuck and evidence.wrong[0].case.startswith(NOT_USED_BY_ALL)
 
 
 def sends_for_frozen(evidence: Evidence) -> bool:

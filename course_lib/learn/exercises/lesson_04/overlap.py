@@ -11,6 +11,8 @@ from course_lib.learn.exercises.lesson_04.overlap_trial import (
     CALLS,
     EARLY,
     GROWTH,
+    HOOKS,
+    IN_PLACE,
     INSIDE,
     KINDS,
     ONE,
@@ -21,11 +23,19 @@ from course_lib.learn.exercises.lesson_04.overlap_trial import (
     right,
     trial,
 )
-from course_lib.learn.exercises.lesson_04.tries import all_got, fact_by_fact, only_wrong_in, same_on_all
+from course_lib.learn.exercises.lesson_04.tries import (
+    KEPT,
+    NOTHING,
+    all_got,
+    fact_by_fact,
+    only_wrong_in,
+    same_on_all,
+)
 from course_lib.learn.exercises.lesson_04.wrong_overlaps import (
     by_the_library,
     holds_back,
     hooks,
+    leaves_when_all_are_there,
     never_lets_go,
     never_sends,
 )
@@ -78,11 +88,26 @@ def _works_once(evidence: Evidence) -> bool:
     same = fact_by_fact()
     return evidence.error is None and all(
         isinstance(o.got, dict)
-        and {first, second, EARLY} <= o.got.keys()
+        and {first, second, EARLY, KEPT} <= o.got.keys()
+        and o.got[KEPT] == o.got[HOOKS] == NOTHING
         and not same(o.expected[first], o.got[first])
         and not same(o.expected[EARLY][0], o.got[EARLY][0])
         and bool(same(o.expected[EARLY][1], o.got[EARLY][1]) or same(o.expected[second], o.got[second]))
         for o in evidence.outcomes
+    )
+
+
+def _trusts_what_is_there(evidence: Evidence) -> bool:
+    """Whether two steps are right, and buckets left too soon in the one whose gradients were there before, as zeros."""
+    begun = [(o.expected[EARLY], o.got[EARLY]) for o in evidence.wrong if isinstance(o.got, dict)]
+    return (
+        evidence.error is None
+        and bool(begun)
+        and all(
+            got[:IN_PLACE] == want[:IN_PLACE]
+            and any(have > due for due, have in zip(want[IN_PLACE], got[IN_PLACE], strict=True))
+            for want, got in begun
+        )
     )
 
 
@@ -171,6 +196,14 @@ OVERLAP = Exercise(
             "a bucket leaves.",
             hooks(reset=False),
             _works_once,
+        ),
+        Mistake(
+            "trusts-what-is-there",
+            "Steps whose gradients begin as None are right. Before the third step they were set to zero "
+            "(`zero_grad(set_to_none=False)`), and there a bucket left before its gradients had come: a `.grad` that "
+            "is there may be an old one. Count the gradients of a bucket as they come.",
+            leaves_when_all_are_there,
+            _trusts_what_is_there,
         ),
         Mistake(
             "leaves-too-soon",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ __all__ = [
     "GROWTH",
     "HOOKS",
     "INSIDE",
+    "IN_PLACE",
     "KINDS",
     "ONE",
     "OTHERS",
@@ -49,10 +51,12 @@ __all__ = [
 LAYERS, EACH, ONE = "a bucket for each layer", "a bucket for each gradient", "one bucket for everything"
 UNEVEN = "buckets of unequal length, tied and frozen parameters"
 KINDS = (LAYERS, EACH, UNEVEN, ONE)
-METERED, STEPS = 2, 5  # the last steps run without the meter, which keeps what it has seen,
+METERED, STEPS = 3, 6  # the last steps run without the meter, which keeps what it has seen,
 LONG = (UNEVEN,)  # and in these cases only
+IN_PLACE = 2  # before this step gradients are set to zero, where before the others they are set to None
 _LOOKS = 20
 _ALL_REDUCE, _FUNCTION = "all_reduce", "a function"
+_GENERATOR = "a generator: it has a `yield` in it, so calling it runs nothing of it"
 FINISH = "what `start_early` returns"
 EARLY, WAITS = "all-reduces begun when each gradient came", "waits inside backward"
 CALLS, WAITED = "all-reduces in a step", "waits for all of them"
@@ -60,7 +64,7 @@ INSIDE = "all-reduces begun inside backward"  # this tells wrong answers apart; 
 OTHERS = "other calls than all-reduces"
 AGAIN = "waits once more for those of an earlier step"
 GROWTH = "numbers kept from one step to the next"
-HOOKS = "hooks that came with the second step"
+HOOKS = "hooks that came or went with a step"
 
 
 def _model(kind: str, device: torch.device | str = "cpu") -> nn.Module:
@@ -73,7 +77,7 @@ def _batch(rank: int, step: int) -> Tensor:
 
 
 def _backward(model: nn.Module, rank: int, step: int, device: torch.device | str = "cpu") -> None:
-    model.zero_grad()
+    model.zero_grad(set_to_none=step != IN_PLACE)
     model(_batch(rank, step).to(device)).square().mean().backward()
 
 
@@ -105,8 +109,8 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     model = _model(kind, me.device)
     buckets = _buckets(model, kind)
     lengths = [len(bucket) for bucket in buckets]
-    kept = Kept(model=model, ignore=("gradients", "buffers", "hooks"))
-    facts, finish = _under_the_meter(answer, me, model, buckets)
+    kept = Kept(model=model, ignore=("gradients", "buffers", "hooks", "settings"))
+    facts, finish = _under_the_meter(answer, me, model, buckets, kept)
     if finish is None:
         return facts
     if kind in LONG:
@@ -118,12 +122,14 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
 
 
 def _under_the_meter(
-    answer: Callable[..., Any], me: Rank, model: nn.Module, buckets: Buckets
+    answer: Callable[..., Any], me: Rank, model: nn.Module, buckets: Buckets, kept: Kept
 ) -> tuple[dict[str, Any], Callable[[], Any] | None]:
-    """What the first steps show, and ``finish``; None where what came back is no function."""
+    """What the first steps show, and ``finish``; None where what came back is no function, or where a step has changed
+    what was to stay: the next step would meet that.
+    """
     from course_lib.meter.recorder import Recorder
 
-    facts: dict[str, Any] = {FINISH: _FUNCTION, EARLY: [], WAITS: [], INSIDE: []}
+    facts: dict[str, Any] = {FINISH: _FUNCTION, EARLY: [], WAITS: [], INSIDE: [], HOOKS: NOTHING}
     meters: list[Recorder] = []
     begun: list[int] = []
 
@@ -137,11 +143,13 @@ def _under_the_meter(
     with Recorder(me.rank) as recorder, watched_waits() as waits:
         meters.append(recorder)
         finish = answer(me, buckets)
-        if not callable(finish):
-            return {FINISH: short(finish)}, None
+        if not callable(finish) or inspect.isgeneratorfunction(finish):
+            return {FINISH: short(finish) if not callable(finish) else _GENERATOR}, None
         for step in range(METERED):
             begun.clear()
-            hooked = Kept(model=model, ignore=("gradients", "buffers", "weights", "flags", "modes"))
+            hooked = Kept(
+                model=model, ignore=("gradients", "buffers", "weights", "flags", "modes", "settings")
+            )
             waits.begin(step)
             before, waited = recorder.calls, waits.count
             _backward(model, me.rank, step, me.device)
@@ -150,9 +158,12 @@ def _under_the_meter(
             facts[INSIDE].append(len(recorder.calls) - len(before))
             finish()
             facts[f"the gradients of step {step + 1}"] = gradients_by_name(model)
-            facts[HOOKS] = hooked.changes() or NOTHING
+            facts[HOOKS] = hooked.changes() or facts[HOOKS]
+            if changed := kept.changes():
+                return facts | {KEPT: changed}, None
     meters.clear()
-    is_waited = waits.num_waited >= len(recorder.calls)
+    left = len(recorder.calls) - waits.num_waited
+    is_waited = left <= 0 or (f"{left} of {len(recorder.calls)}" if waits.num_waited else False)
     others = [call.operation for call in recorder.calls if call.operation != _ALL_REDUCE]
     facts |= {CALLS: len(_all_reduces(recorder.calls)) / METERED, OTHERS: others}
     return facts | {WAITED: is_waited, AGAIN: waits.is_again}, finish
@@ -227,8 +238,8 @@ def _early(expected: dict[str, Any], got: dict[str, Any]) -> str:
         for number, (want, have) in enumerate(zip(wanted, came, strict=True), start=1):
             if want != have:
                 return (
-                    f"in step {step}, when gradient {number} of {len(wanted)} came, {want} of the buckets were "
-                    f"complete, and {have} all-reduces had begun"
+                    f"in step {step}, when gradient {number} of {len(wanted)} came, {want} of the buckets "
+                    f"{'was' if want == 1 else 'were'} complete, and {have} all-reduce{'s' * (have != 1)} had begun"
                 )
     return ""
 
@@ -252,8 +263,12 @@ _SENTENCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], str]] = {
     OTHERS: lambda expected, got: (
         f"besides the all-reduces of the buckets, each step made calls that nothing needs: {_counted(got[OTHERS])}"
     ),
-    WAITED: lambda expected, got: "some of the calls were never waited for",
-    AGAIN: lambda expected, got: "in step 2, calls of step 1 were waited for once more",
+    WAITED: lambda expected, got: (
+        f"{got[WAITED]} calls were never waited for"
+        if got[WAITED]
+        else "none of the calls was ever waited for"
+    ),
+    AGAIN: lambda expected, got: "calls of an earlier step were waited for once more",
 }
 
 
@@ -263,6 +278,8 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
         means = {f"the gradients of step {step + 1}": _means(kind, world_size, step) for step in steps}
         return {
             FINISH: _FUNCTION,
+            KEPT: NOTHING,
+            HOOKS: NOTHING,
             **means,
             EARLY: [_complete_before(kind)] * METERED,
             WAITS: [0] * METERED,
@@ -270,8 +287,6 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
             OTHERS: [],
             WAITED: True,
             AGAIN: False,
-            KEPT: NOTHING,
-            HOOKS: NOTHING,
             **({GROWTH: 0} if kind in LONG else {}),
         }
 

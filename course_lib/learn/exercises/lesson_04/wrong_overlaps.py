@@ -12,7 +12,15 @@ from torch import Tensor, nn
 
 from course_lib.cluster import Rank
 
-__all__ = ["Buckets", "by_the_library", "holds_back", "hooks", "never_lets_go", "never_sends"]
+__all__ = [
+    "Buckets",
+    "by_the_library",
+    "holds_back",
+    "hooks",
+    "leaves_when_all_are_there",
+    "never_lets_go",
+    "never_sends",
+]
 
 Buckets = list[list[nn.Parameter]]
 
@@ -103,6 +111,25 @@ def holds_back(me: Rank, buckets: Buckets) -> Callable[[], None]:
 
     for parameter in (parameter for bucket in buckets for parameter in bucket):
         parameter.register_post_accumulate_grad_hook(hook)
+
+    def finish() -> None:
+        for work, flat, parameters in under_way:
+            work.wait()
+            _put_back(flat / me.world_size, parameters, True)
+        under_way.clear()
+
+    return finish
+
+
+def leaves_when_all_are_there(me: Rank, buckets: Buckets) -> Callable[[], None]:
+    """Right as long as gradients begin as None."""
+    under_way: list[tuple[Any, Tensor, Any]] = []
+
+    def hook(number: int, parameter: nn.Parameter) -> None:
+        if all(parameter.grad is not None for parameter in buckets[number]):
+            under_way.append(_sent(buckets[number], wait=False, asynchronous=True))
+
+    _register(hook, buckets)
 
     def finish() -> None:
         for work, flat, parameters in under_way:

@@ -11,7 +11,7 @@ from typing import Any
 
 from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.compare import difference, short
-from course_lib.learn.exercise import Case, Evidence, Exercise, Judge, Mistake
+from course_lib.learn.exercise import Case, Evidence, Exercise, Judge, Mistake, Outcome
 from course_lib.parallel.model import split_evenly
 
 __all__ = ["CUT"]
@@ -36,7 +36,6 @@ _ROWS = (  # a label, what the pieces cost, and how many parts
     ("all costs nothing, 2 parts", [0, 0, 0], 2),
 )
 Costs = Sequence[float]
-_GENERATOR = "a generator, which can be gone through once"  # in a text, since it comes from another process
 
 
 def _loads(costs: Costs, sizes: Sequence[int]) -> list[float]:
@@ -66,7 +65,7 @@ def _compare(expected: Any, got: Any) -> str:
         return difference(_sizes(expected) or expected, _sizes(got) or got)
     costs, num_parts, sizes = expected["costs"], expected["parts"], _sizes(got)
     if sizes is None:
-        came = got if isinstance(got, str) and got == _GENERATOR else short(got)
+        came = got if isinstance(got, _Came) else short(got)
         return f"expected a list of {num_parts} whole numbers, how many pieces each part gets; got {came}"
     if len(sizes) != num_parts or sum(sizes) != len(costs) or min(sizes) < 1:
         return f"{sizes} does not share {len(costs)} pieces out to {num_parts} parts of at least one"
@@ -74,6 +73,10 @@ def _compare(expected: Any, got: Any) -> str:
     if max(loads) <= expected["largest"] * (1 + 1e-9):
         return ""
     return f"costs {costs} cut as {sizes} give parts of {_in_short(loads)}; the largest can be {expected['largest']:g}"
+
+
+class _Came(str):
+    """What an answer gave in place of a list, in words: "a generator"."""
 
 
 def _as_it_came(judge: Judge) -> Judge:
@@ -86,7 +89,11 @@ def _as_it_came(judge: Judge) -> Judge:
         @functools.wraps(answer, updated=())
         def held(*args: Any) -> Any:
             got = answer(*args)
-            return _GENERATOR if isinstance(got, Iterator) else got
+            return (
+                _Came(f"a {type(got).__name__}, which can be gone through once")
+                if isinstance(got, Iterator)
+                else got
+            )
 
         return dataclasses.replace(judge(held, forbidden), answer=answer)
 
@@ -162,12 +169,10 @@ def _best_by(key: Callable[[list[float]], float]) -> Callable[[Costs, int], list
     return answer
 
 
-def _loses_pieces(evidence: Evidence) -> bool:
-    seen = [(o, _sizes(o.got)) for o in evidence.outcomes if o.error is None]
-    return any(
-        sizes is not None and len(sizes) == o.expected["parts"] and sum(sizes) != len(o.expected["costs"])
-        for o, sizes in seen
-    )
+def _loses_pieces(outcome: Outcome) -> bool:
+    sizes = None if outcome.error is not None else _sizes(outcome.got)
+    expected = outcome.expected
+    return sizes is not None and len(sizes) == expected["parts"] and sum(sizes) != len(expected["costs"])
 
 
 CUT = Exercise(
@@ -191,7 +196,8 @@ CUT = Exercise(
             "The numbers do not add up to the number of pieces: each number says how many pieces a part has, and "
             "each piece belongs to one part.",
             lambda costs, num_parts: [len(costs) // num_parts] * num_parts,
-            _loses_pieces,
+            lambda evidence: any(map(_loses_pieces, evidence.outcomes)),
+            shows=_loses_pieces,
         ),
         Mistake(
             "by-count",

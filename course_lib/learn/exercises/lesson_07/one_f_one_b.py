@@ -158,6 +158,7 @@ def _by_the_library(stage: int, num_stages: int, num_micro_batches: int) -> Row:
 
 ONE_F_ONE_B = Exercise(
     name="07.1f1b",
+    may_yield=True,
     title="One stage of 1F1B",
     judge=Told(
         by_cases_apart(

@@ -54,6 +54,11 @@ def _too_much(right: Right, got: Seen) -> str:
     return (
         f"the gradients are right, and this rank sent {sent:.1f} times their size in a step; one all-reduce of them "
         f"sends {_all_reduce(right):.1f}, one all-gather {right.layout.num_pipelines - 1}"
+        + (
+            "; as objects they are pickled, which adds bytes of its own: send the tensors"
+            if got.pickled
+            else ""
+        )
     )
 
 
@@ -63,7 +68,11 @@ def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
     called: set[str] = set()
     for label, layout in LAYOUTS.items():
         on_ranks = by_trial(
-            (layout.world_size,), (Case(label, (layout,), right_step(layout)),), try_step, compare=_compare
+            (layout.world_size,),
+            (Case(label, (layout,), right_step(layout)),),
+            try_step,
+            compare=_compare,
+            makes_groups=True,
         )
         evidence = on_ranks(answer, forbidden)
         outcomes += evidence.outcomes

@@ -131,6 +131,7 @@ class Seen:
     steps: list[int] = field(default_factory=list)  # how often the step was taken
     sent: list[float] = field(default_factory=list)  # for gradients, in sizes of the rank's gradients
     sent_early: float = 0.0  # of that, before the step
+    pickled: bool = False  # some of it as objects, which travel as bytes
     unfinished: int = 0  # calls whose result was not there when the answer returned
     asked_none: bool = False  # it stopped at a gradient that was None
     notes: list[str] = field(default_factory=list)  # what it changed against the contract, in words
@@ -191,13 +192,14 @@ def _one_batch(answer: Answer, model: Pipeline, group: Any, layout: Layout, numb
     for index, call in enumerate(recorder.calls):
         if not _is_pipelines_own(index, call, within, layout.pipeline_of(me.rank)):
             share = sum(call.sent_bytes.values()) / size_bytes
+            seen.pickled |= call.dtype == "uint8"
             seen.sent += [0.0] * (number + 1 - len(seen.sent))
             seen.sent[number] += share
             seen.sent_early += share if not within or index < within[0].start else 0.0
     seen.sent += [0.0] * (number + 1 - len(seen.sent))
     seen.gradients.append(_gradients(model.stages[str(layout.place(me.rank)[1])]))
     seen.notes += [note for note in before.changes() if note not in seen.notes]
-    return not seen.asked_none
+    return not seen.asked_none and not before.is_frozen()
 
 
 def _is_pipelines_own(index: int, call: Any, within: list[range], ranks: list[int]) -> bool:
@@ -236,6 +238,10 @@ class _State:
         self.num_groups = _num_groups()
         self.ranks, self.schedule, self.loss_of = model.ranks, model.schedule, model.loss_of
         self.buffers = [copy.deepcopy(buffer) for buffer in model.stages.buffers()]  # as the step leaves them
+
+    def is_frozen(self) -> bool:
+        """Whether a weight learns no more, so that no other batch can be tried."""
+        return self.flags != [parameter.requires_grad for parameter in self.model.parameters()]
 
     def changes(self) -> Iterator[str]:
         model = self.model

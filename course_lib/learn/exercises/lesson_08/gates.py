@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -45,7 +46,7 @@ def _trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
     overwritten: list[str] = []
     seen = seen_again(partial(_step, answer, me, kind, overwritten), me.world_size)
     num_summed = torch.Size(SHAPES[kind]).numel()
-    report = seen_report(seen, me.world_size, num_summed, by_gather=True)
+    report = seen_report(seen, me.world_size, num_summed, whole_tensors=False)
     return {**report, KEPT_BACK: overwritten[0] if overwritten else AS_IT_WAS}
 
 
@@ -103,6 +104,12 @@ def need_gate(answer: Any) -> None:
             f"`{answer.__name__}` is an `nn.Module`, whose backward autograd makes by itself. Give the class itself of "
             f"a gate whose backward you write: `class {answer.__name__}(torch.autograd.Function)`."
         )
+    if _has_no_backward(answer):
+        own = [name for name, one in vars(answer).items() if isinstance(one, staticmethod | FunctionType)]
+        raise NotAnAnswer(
+            f"The class `{answer.__name__}` has no `backward`, so nothing can come back through it; it has "
+            f"{' and '.join(f'`{name}`' for name in own) or 'no method at all'}."
+        )
     apply = getattr(answer, "apply", None)
     if not callable(apply):
         raise NotAnAnswer(
@@ -114,6 +121,11 @@ def need_gate(answer: Any) -> None:
             f"A gate is used as `{answer.__name__}.apply(x, is_entrance)`, and the `apply` of yours takes other "
             "arguments. Is a `@staticmethod` missing above it?"
         )
+
+
+def _has_no_backward(answer: type) -> bool:
+    plain = torch.autograd.Function
+    return issubclass(answer, plain) and answer.backward is plain.backward and answer.vjp is plain.vjp
 
 
 def _takes_two(apply: Callable[..., Any]) -> bool:

@@ -144,8 +144,9 @@ MISTAKES = (
     ),
     Mistake(
         "means-going-in",
-        "The numbers are right, and at the entrance you all-reduce on the way in: the mean of `n` equal tensors is "
-        "that tensor. What every rank has already need not be sent; let it pass.",
+        "The numbers are right, and at the entrance you all-reduce on the way in. What every rank has already need "
+        "not be sent: the mean of `n` equal tensors is that tensor, and a sum that nobody uses is sent for nothing. "
+        "Let it pass.",
         gate(enter=(mean, summed)),
     ),
     Mistake(
@@ -173,8 +174,8 @@ MISTAKES = (
     Mistake(
         "one-gradient-short",
         "`forward` takes two things beside `ctx`, so two gradients are to come back from `backward`: that of x, and "
-        "None for the flag. Another number came. (A `backward` without a `return`, or with `return None`, counts as "
-        "one.)",
+        "None for the flag. Something else came. (A `backward` without a `return`, or with `return None`, counts as "
+        "one; so does a list, whatever is in it: `return grad, None` gives a tuple.)",
         OneGradient,
         _raised_about_gradients,
     ),

@@ -5,7 +5,7 @@ All numbers are float64, and the same whole matrices are made on every rank, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil, prod
 from typing import Any
 
@@ -106,10 +106,10 @@ def reported(
     return {OUTPUT: output, **named, FORWARD: forward, BACKWARD: backward, **(more or manners())}
 
 
-def seen_report(seen: Seen, num_ranks: int, num_summed: int, *, by_gather: bool = False) -> dict[str, Any]:
+def seen_report(seen: Seen, num_ranks: int, num_summed: int, *, whole_tensors: bool = True) -> dict[str, Any]:
     """The report of what was seen, where ``num_summed`` numbers are to be all-reduced; outputs become one tensor.
 
-    ``by_gather``: a sum may also be made of what each rank hands to every other, once.
+    ``whole_tensors``: a sum may also be made of a reduce and a broadcast, which go through one rank.
     """
     if isinstance(seen.outputs, str):
         return {OUTPUT: seen.outputs, CALLED: seen.ready_made}
@@ -117,9 +117,10 @@ def seen_report(seen: Seen, num_ranks: int, num_summed: int, *, by_gather: bool 
         seen.outputs[0] if len(seen.outputs) == 1 else torch.cat([one.flatten() for one in seen.outputs])
     )
     most_bytes = 2 * (num_ranks - 1) * 8 * ceil(num_summed / num_ranks)
-    if by_gather:
-        most_bytes = max(most_bytes, (num_ranks - 1) * 8 * num_summed)
-    there, back = (_in_words(calls, num_summed, most_bytes) for calls in (seen.forward, seen.backward))
+    made_of = set(_SENT_IN_A_RING) - (set() if whole_tensors else {"reduce", "broadcast"})
+    there, back = (
+        _in_words(calls, num_summed, most_bytes, made_of) for calls in (seen.forward, seen.backward)
+    )
     return reported(outputs, seen.gradients, there, back, manners_of(seen))
 
 
@@ -133,10 +134,15 @@ def manners_of(seen: Seen) -> dict[str, Any]:
     return {**manners(seen.unwaited, seen.handed, seen.left, seen.kept_alive), CALLED: seen.ready_made}
 
 
-def _in_words(calls: Sequence[Call], num_summed: int, most_bytes: int) -> str:
+def _in_words(calls: Sequence[Call], num_summed: int, most_bytes: int, made_of: Collection[str]) -> str:
     """Each call with its size; but an all-reduce that is made of others, and sends no more than that, is named so."""
     sent = ring_bytes(calls)
-    return all_reduce_of(num_summed) if calls and sent is not None and sent <= most_bytes else in_words(calls)
+    are_parts = bool(calls) and all(call.operation in made_of for call in calls)
+    return (
+        all_reduce_of(num_summed)
+        if are_parts and sent is not None and sent <= most_bytes
+        else in_words(calls)
+    )
 
 
 def ring_bytes(calls: Sequence[Call]) -> float | None:

@@ -1,0 +1,151 @@
+"""Wrong answers to 04.gradients, each wrong in one way."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from course_lib.cluster import Rank
+
+
+def learning(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def filled(model: nn.Module) -> list[Tensor]:
+    """The gradients of what learns, zeros where there is none."""
+    for parameter in learning(model):
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    return [parameter.grad for parameter in learning(model) if parameter.grad is not None]
+
+
+def sums(me: Rank, model: nn.Module) -> None:
+    for gradient in filled(model):
+        dist.all_reduce(gradient)
+
+
+def divides_by_four(me: Rank, model: nn.Module) -> None:
+    sums(me, model)
+    for gradient in filled(model):
+        gradient /= 4
+
+
+def divides_a_name(me: Rank, model: nn.Module) -> None:
+    for parameter in learning(model):
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        dist.all_reduce(gradient)
+        gradient = gradient / me.world_size
+
+
+def zeros_of_the_default_type(me: Rank, model: nn.Module) -> None:
+    for parameter in learning(model):
+        if parameter.grad is None:
+            parameter.grad = torch.zeros(parameter.shape, device=parameter.device)
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= me.world_size
+
+
+def averages_weights(me: Rank, model: nn.Module) -> None:
+    for parameter in learning(model):
+        dist.all_reduce(parameter.data)
+        parameter.data /= me.world_size
+
+
+def from_rank_0(me: Rank, model: nn.Module) -> None:
+    for gradient in filled(model):
+        dist.broadcast(gradient, src=0)
+
+
+def only_on_rank_0(me: Rank, model: nn.Module) -> None:
+    for gradient in filled(model):
+        dist.reduce(gradient, dst=0)
+        gradient /= me.world_size
+
+
+def rank_0_divides(me: Rank, model: nn.Module) -> None:
+    sums(me, model)
+    if me.rank == 0:
+        for gradient in filled(model):
+            gradient /= me.world_size
+
+
+def skips_none(me: Rank, model: nn.Module) -> None:
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= me.world_size
+
+
+def those_without_last(me: Rank, model: nn.Module) -> None:
+    without = [parameter for parameter in learning(model) if parameter.grad is None]
+    filled(model)
+    for parameter in sorted(learning(model), key=lambda one: any(one is other for other in without)):
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= me.world_size  # type: ignore[operator,assignment]  # all are filled
+
+
+def flat_without_none(me: Rank, model: nn.Module) -> None:
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    dist.all_reduce(flat)
+    parts = flat.split([gradient.numel() for gradient in gradients])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient) / me.world_size)
+
+
+def trips_over_none(me: Rank, model: nn.Module) -> None:
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= me.world_size  # type: ignore[operator,assignment]  # None is the mistake
+
+
+def sends_frozen(me: Rank, model: nn.Module) -> None:
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= me.world_size
+        if not parameter.requires_grad:
+            parameter.grad = None
+
+
+def keeps_what_is_returned(me: Rank, model: nn.Module) -> None:
+    filled(model)
+    for parameter in learning(model):
+        parameter.grad = dist.all_reduce(parameter.grad)  # None: it works in place
+
+
+def averages_a_loss(me: Rank, model: nn.Module) -> None:
+    loss = torch.ones(1, device=me.device)
+    dist.all_reduce(loss)
+
+
+def gathers(me: Rank, model: nn.Module) -> None:
+    for gradient in filled(model):
+        everything = [torch.empty_like(gradient) for _ in range(me.world_size)]
+        dist.all_gather(everything, gradient)
+        gradient.copy_(torch.stack(everything).mean(dim=0))
+
+
+def mean_over_users(me: Rank, model: nn.Module) -> None:
+    for parameter in learning(model):
+        num_users = torch.tensor(float(parameter.grad is not None), device=me.device)
+        dist.all_reduce(num_users)
+        parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= num_users
+
+
+def in_shorter_numbers(me: Rank, model: nn.Module) -> None:
+    for gradient in filled(model):
+        short = gradient.float()
+        dist.all_reduce(short)
+        gradient.copy_(short / me.world_size)
+
+
+def by_the_library(me: Rank, model: nn.Module) -> None:
+    from course_lib.parallel.data import all_reduce_gradients
+
+    all_reduce_gradients(me, model)
