@@ -245,7 +245,8 @@ class RankJudge:
             raised = of_ranks(error, world_size, limit_s, answer)
             ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
             return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
-        print(text_of_ranks(run.text), end="")
+        if first is None:  # else a person has read it before
+            print(text_of_ranks(run.text), end="")
         outcomes = []
         left = left_behind(run.left)
         for breach in nccl_breaches([call for *_, calls in run for call in calls]):

@@ -65,7 +65,7 @@ def on_rank(
     if me != place:
         left.append("changed `me`, which tells a rank its place")
     if len(groups_here()) > groups and not looks.makes_groups:
-        left.append("has made a process group and left it there")
+        left.append("has made a process group by new_group and left it there")
     note = note or left_behind([f"rank {place.rank} {said}" for said in left])
     return got, tuple(sorted(called)), note, recorder.calls if recorder else ()
 

@@ -70,7 +70,7 @@ def cut_by(form):
 
 
 CUTS_OF_ANOTHER_FORM = [
-    (iter, "got a generator, which can be gone through once"),
+    (iter, "got a list_iterator, which can be gone through once"),
     (lambda sizes: (size for size in sizes), "got a generator"),
     (lambda sizes: dict(enumerate(sizes)).values(), "got dict_values"),
     (lambda sizes: torch.tensor(sizes)[:, None], "got tensor of shape (4, 1)"),
