@@ -86,7 +86,7 @@ def test_what_an_answer_keeps_is_met_by_its_second_call_and_told_as_that(exercis
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (makes_a_group, "rank 0 has made a process group and left it there"),
+        (makes_a_group, "rank 0 has made a process group by new_group and left it there"),
         (takes_another_place, "rank 0 changed `me`"),
     ],
 )

@@ -187,10 +187,20 @@ def reduces_and_broadcasts(tensor):
         ("04.gradients", averages_each_model_once, None, "a second step of the same model"),
         ("02.ring", rings_once(), None, "a second call in the same process"),
         ("02.ring", rings_in_the_first_rooms(), None, "Something is kept from one call to the next"),
-        ("02.ring", with_more("02.ring", new_group), None, "has made a process group and left it there"),
+        (
+            "02.ring",
+            with_more("02.ring", new_group),
+            None,
+            "has made a process group by new_group and left it there",
+        ),
         ("02.ring", moves(set_data), None, "has other memory now"),
         ("02.ring", moves(torch.Tensor.set_), None, "has other memory now"),
-        ("04.overlap", in_a_group_of_its_own, None, "has made a process group and left it there"),
+        (
+            "04.overlap",
+            in_a_group_of_its_own,
+            None,
+            "has made a process group by new_group and left it there",
+        ),
         ("04.overlap", leaves_when_all_are_there, "trusts-what-is-there", "may be an old one"),
         (
             "04.overlap",
