@@ -33,7 +33,7 @@ from course_lib.learn.verdict import Verdict
 __all__ = ["check", "judged"]
 
 _RANKS = ("RankTimeout", "RankFailed")  # the message tells of ranks, not of a line
-_STUB = "The cell still holds its stub. Write your answer there, run it, then run this check again."
+_STUB = "Nothing is written there yet. Write your answer in the cell, run it, then run this check again."
 
 _GENERATOR = (
     "Your function is a generator: it has a `yield` in it, so calling it runs nothing of it. Give what it has with "
@@ -225,7 +225,7 @@ def _ran_on(exercise: Exercise, error: TimeIsUp, answer: Any) -> str:
 
 def _forbidden(used: list[str]) -> str:
     names = " and ".join(f"`{name}`" for name in used)
-    return f"Your answer uses {names}; that is what this exercise asks you to write, from smaller steps."
+    return f"Your answer uses {names}. Here you write yourself what that does for you, from smaller steps."
 
 
 def _general(evidence: Evidence, first: Outcome) -> str:

@@ -391,7 +391,7 @@ def share_of_sevens(me):
 # %%
 if share_verdict.passed and mean_verdict.passed:
     run = ranks.run(share_of_sevens)
-    print(f"four ranks say {[round(value, 6) for value in run]}")
+    print(f"four ranks say {[round(float(value), 6) for value in run]}")
     print(f"one process, looking at all {len(sevens):,} digits, says {sevens.mean().item():.6f}")
 else:
     print("Solve exercises 1 and 2, then run this cell again.")

@@ -73,6 +73,7 @@ def check_page(text: str) -> None:
     assert "| easy row" not in failed
 
 
+@pytest.mark.long
 def test_a_step_that_hangs_is_ended_and_keeps_what_it_had(run, monkeypatch):
     monkeypatch.setattr(runner, "_GRACE_S", 0.0)
     outcomes, content = run(fake("hangs"), fake("well", share=3.0), total_s=120.0)

@@ -103,6 +103,7 @@ def in_bare(bare, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(HANG_LIMIT_S)
 def test_the_script_runs_it_with_a_bare_python_and_names_what_is_missing(bare, tmp_path):
     path = tmp_path / "it.json"
@@ -117,6 +118,7 @@ def test_the_script_runs_it_with_a_bare_python_and_names_what_is_missing(bare, t
     assert "Not installed there: jupyterlab, ipywidgets" in path.with_suffix(".md").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(HANG_LIMIT_S)
 def test_what_lessons_use_loads_with_stand_ins(bare):
     code = (

@@ -43,6 +43,7 @@ time.sleep({time_s})
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("time_s", "code"), [(0, 0), (900, None)])
 def test_a_command_is_ended_with_all_that_it_started(tmp_path, time_s, code):
     began = time.monotonic()
@@ -101,6 +102,7 @@ def test_a_mark_that_nobody_bears_is_no_success(task, tmp_path):
     assert outcomes(task) == {"pytest -m gpu": "failed"}
 
 
+@pytest.mark.long
 def test_a_file_that_hangs_is_ended(task, tmp_path):
     hang = "import time, pytest\n@pytest.mark.gpu\ndef test_hang(): time.sleep(900)\n"
     (tmp_path / "test_hang.py").write_text(hang)

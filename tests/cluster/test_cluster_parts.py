@@ -207,6 +207,7 @@ def collect(client, source: str | None) -> str:
 # -- torchrun ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_same_function_runs_under_torchrun_with_two_agents(tmp_path):
     (tmp_path / "job.py").write_text(
         textwrap.dedent(

@@ -127,6 +127,7 @@ def stopped(tmp_path_factory) -> tuple[str, Path]:
     return launch.text, folder
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(500)
 def test_sigterm_lets_all_ranks_finish_the_step_and_save(stopped):
     text, folder = stopped
@@ -139,6 +140,7 @@ def test_sigterm_lets_all_ranks_finish_the_step_and_save(stopped):
     assert "Connection closed" not in text
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(500)
 def test_one_process_without_torchrun_goes_on_where_two_ranks_stopped_and_hears_ctrl_c(stopped):
     _, folder = stopped

@@ -59,6 +59,7 @@ def uninterrupted(tmp_path_factory) -> tuple[str, Path]:
     return launch.text, folder / "run"
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(500)
 def test_two_ranks_learn_and_one_of_them_tells(uninterrupted):
     text, folder = uninterrupted
@@ -89,6 +90,7 @@ def test_a_killed_rank_costs_the_steps_since_the_checkpoint_and_changes_no_bit(u
     assert not differing(weights_of(tmp_path / "run" / "step-00000072"), expected)
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(500)
 def test_one_process_without_torchrun_goes_on_where_two_ranks_were(uninterrupted, tmp_path):
     shutil.copytree(uninterrupted[1], tmp_path / "run")

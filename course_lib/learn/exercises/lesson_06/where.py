@@ -201,7 +201,8 @@ CUT = Exercise(
         ),
         Mistake(
             "by-count",
-            "Every part has the same number of pieces, whatever they cost. The device with the costly ones is the one "
+            "Every part has the same number of pieces, or nearly, whatever they cost. The device with the "
+            "costly ones is the one "
             "that all others wait for, and the one that runs out of memory.",
             _by_count,
         ),

@@ -166,6 +166,6 @@ GATES = Exercise(
         "course_lib.parallel.tensor.conjugates.all_reduce_identity",
     ),
     forbidden_example=ByTheLibrary,
-    passed="At the entrance nothing goes forward and a sum comes back; at the exit a sum goes forward and nothing "
-    "comes back.",
+    passed="At the entrance nothing is sent on the way there and a sum on the way back; at the exit a sum on the way "
+    "there, and nothing on the way back.",
 )
