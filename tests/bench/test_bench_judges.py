@@ -143,6 +143,7 @@ def leaves_and_hangs(name: str, start: int, only: str, line) -> None:
     line.send((0, "end", "", ""))
 
 
+@pytest.mark.long
 def test_an_answer_that_ends_or_hangs_its_process_is_one_answer_refused(monkeypatch):
     monkeypatch.setattr(judges, "hand_in", leaves_and_hangs)
     monkeypatch.setattr(judges, "_SILENCE_S", 8.0)

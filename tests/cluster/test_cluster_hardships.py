@@ -204,6 +204,7 @@ def test_modules_beside_the_notebook_may_be_named_like_the_librarys(tmp_path):
     assert _run_script(tmp_path, tmp_path) == "[(2.0, True), (2.0, True)] True None\n"
 
 
+@pytest.mark.long
 def test_a_temporary_folder_with_a_long_path_will_do(tmp_path):
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
@@ -211,6 +212,7 @@ def test_a_temporary_folder_with_a_long_path_will_do(tmp_path):
     assert not list(folder.glob("pymp-*"))
 
 
+@pytest.mark.long
 def test_a_cleaner_of_temporary_folders_costs_the_ranks_and_no_call(tmp_path):
     body = """
         import os, shutil

@@ -53,6 +53,7 @@ def calls(log: Path) -> list[tuple[list[str], dict[str, str]]]:
     return [tuple(json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
 
 
+@pytest.mark.long
 def test_uv_on_the_path_does_the_work_with_pip_s_settings(made_project: Path, monkeypatch) -> None:
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://extra.invalid/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels")

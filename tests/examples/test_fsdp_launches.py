@@ -72,6 +72,7 @@ def test_two_ranks_learn_and_one_of_them_tells(uninterrupted):
     assert names_in(folder) == ["lock", "log.jsonl", "step-00000060", "step-00000072"]
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(500)
 def test_a_killed_rank_costs_the_steps_since_the_checkpoint_and_changes_no_bit(uninterrupted, tmp_path):
     with launched([*TWO_RANKS, "--max-restarts", "3", *SCRIPT], tmp_path) as launch:

@@ -227,6 +227,7 @@ def names_in_a_set(me, model):
     return {name for name, _ in model.named_parameters()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "answer", "mistake", "words"),
     [

@@ -102,9 +102,9 @@ class Use:
         for whole, parameter in zip(self.wholes, self.unit.parameters, strict=True):
             if whole._version:
                 raise RuntimeError(
-                    f"{parameter.name} was changed while it was whole, in the forward of {self.unit.name}; each "
-                    "rank keeps "
-                    "its own rows, so the change would be lost. Change it between steps, within `with whole(model):`."
+                    f"{parameter.name} was changed while it was whole, in the forward of {self.unit.name}; each rank "
+                    "keeps its own rows, so the change would be lost. Change it between steps: "
+                    "with whole(model, writable=True)."
                 )
 
 

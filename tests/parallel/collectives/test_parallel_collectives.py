@@ -60,7 +60,9 @@ def wrong_all_reduces(me: Rank, algorithm: str) -> list:
 
 
 @pytest.mark.parametrize("algorithm", ALL_REDUCE_ALGORITHMS)
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize(
+    "world_size", [2, 3, 4, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 6))]
+)
 def test_all_reduce_gives_the_same_whole_numbers_by_every_algorithm(clusters, world_size, algorithm):
     assert list(clusters(world_size).call(wrong_all_reduces, (algorithm,))) == [[]] * world_size
 
