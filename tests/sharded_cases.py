@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from course_lib.cluster import Rank
 from course_lib.models import Transformer, TransformerConfig
 from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
+from course_lib.parallel.sharded.rows import all_gather_rows
 
 ROWS_OF_A_RANK = 2
 
@@ -148,13 +149,7 @@ def whole_gradients(model: FullySharded) -> dict[str, Tensor | None]:
         parts = [
             p.shard.grad if p.shard.grad is not None else torch.zeros_like(p.shard) for p in unit.parameters
         ]
-        flat = torch.empty(
-            model.members.count, unit.packing.part_numel, dtype=parts[0].dtype, device=parts[0].device
-        )
-        part = unit.packing.pack_part(parts, parts[0].dtype)
-        torch.distributed.all_gather(list(flat), part, group=model.members.group)
-        wholes = [torch.empty(p.rows.shape, dtype=flat.dtype, device=flat.device) for p in unit.parameters]
-        unit.packing.unpack_whole(flat, wholes)
+        wholes = all_gather_rows(model.members, unit.packing, parts)
         for p, whole in zip(unit.parameters, wholes, strict=True):
             found[p.name] = whole if p.shard.grad is not None else None
     return found

@@ -19,10 +19,8 @@ def divide(members: Members, model: nn.Module, units: Units | None, **options: A
     """Cut every parameter of ``model`` into shards, and return its units; the first is what no other unit has.
 
     A parameter belongs to the innermost unit around it. ``ValueError`` where a unit is no part of the model or is
-    named twice, where a parameter belongs to two units, and where there is nothing to train.
+    named twice, and where a parameter belongs to two units.
     """
-    if not any(p.requires_grad for p in model.parameters()):
-        raise ValueError("no parameter of this model requires a gradient: there is nothing to train")
     groups = [[model], *_groups(model, default_units(model) if units is None else units)]
     group_of = _owners(model, groups)
     names = {module: name for name, module in model.named_modules()}

@@ -11,7 +11,7 @@ from course_lib.checks import at_least
 from course_lib.parallel.collectives.dim_collectives import start_all_gather
 from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.sharded.rows import Packing, Rows
+from course_lib.parallel.sharded.rows import Packing, Rows, all_gather_rows
 
 __all__ = ["OptimizerBucket", "optimizer_buckets"]
 
@@ -76,10 +76,7 @@ class OptimizerBucket:
 
     def whole(self, rows: Rows, own: Tensor) -> Tensor:
         """Something that each rank has for its rows (an optimizer's state), for all of them."""
-        packing, result = Packing([rows]), torch.empty(rows.shape, dtype=own.dtype, device=own.device)
-        flat = start_all_gather(self.members, packing.pack_part([own], own.dtype), 0)()
-        packing.unpack_whole(flat.view(self.members.count, -1), [result])
-        return result
+        return all_gather_rows(self.members, Packing([rows]), [own])[0]
 
 
 def optimizer_buckets(

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from course_lib.checked import checked
 from course_lib.checks import MOST_RANKS, at_least, at_most
+from course_lib.parallel.collectives.dim_collectives import start_all_gather
+from course_lib.parallel.collectives.members import Members
 
-__all__ = ["Packing", "Rows"]
+__all__ = ["Packing", "Rows", "all_gather_rows"]
 
 
 @checked
@@ -113,6 +115,15 @@ class Packing:
     def _places(self, flat: Tensor) -> tuple[Tensor, ...]:
         """(..., K) -> each tensor's (..., k)."""
         return flat.split([rows.part_numel for rows in self.tensors], dim=-1)
+
+
+def all_gather_rows(members: Members, packing: Packing, shards: Sequence[Tensor]) -> list[Tensor]:
+    """The whole tensors of which every rank gives its rows, in their dtype, in memory of their own."""
+    part = packing.pack_part(shards, shards[0].dtype)
+    flat = start_all_gather(members, part, 0)().view(members.count, -1)
+    wholes = [torch.empty(rows.shape, dtype=flat.dtype, device=flat.device) for rows in packing.tensors]
+    packing.unpack_whole(flat, wholes)
+    return wholes
 
 
 def _pairs(rows: Rows, place: Tensor, whole: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from course_lib.parallel.collectives.dim_collectives import start_all_gather
 from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.sharded.rows import Packing, Rows
+from course_lib.parallel.sharded.rows import Packing, Rows, all_gather_rows
 
 __all__ = ["ShardedParameter", "Unit", "Use"]
 
@@ -187,12 +187,7 @@ class Unit:
 
     def copies(self) -> list[Tensor]:
         """Whole weights in the parameters' own dtype, in memory of their own: to look at, or to save."""
-        dtype = self.parameters[0].shard.dtype
-        part = self.packing.pack_part([p.shard.detach() for p in self.parameters], dtype)
-        flat = start_all_gather(self.members, part, 0)().view(self.members.count, -1)
-        wholes = [torch.empty(p.rows.shape, dtype=dtype, device=flat.device) for p in self.parameters]
-        self.packing.unpack_whole(flat, wholes)
-        return wholes
+        return all_gather_rows(self.members, self.packing, [p.shard.detach() for p in self.parameters])
 
     def drop(self) -> None:
         """Forget an all-gather that turned out not to be needed; it is waited for, since other ranks take part."""

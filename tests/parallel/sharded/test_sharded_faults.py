@@ -8,6 +8,7 @@ import signal
 import pytest
 import sharded_cases
 import torch
+from ddp_cases import message_of
 from sharded_cases import odd, transformer
 from torch import nn
 
@@ -18,14 +19,6 @@ pytestmark = [
     pytest.mark.xdist_group("sharded"),
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
 ]
-
-
-def message_of(do) -> str:
-    try:
-        do()
-    except (RuntimeError, ValueError) as error:
-        return str(error)
-    return "nothing was raised"
 
 
 def a_right_step(me, model):

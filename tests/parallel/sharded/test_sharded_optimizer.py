@@ -7,6 +7,7 @@ from functools import lru_cache
 import pytest
 import sharded_cases
 import torch
+from ddp_cases import message_of
 from sharded_cases import odd, transformer
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -233,14 +234,6 @@ def test_what_cannot_be_shared(optimizer, options, sentence):
 def test_nothing_to_train():
     with pytest.raises(ValueError, match="there is nothing to train"):
         ShardedOptimizer(ALONE, odd().requires_grad_(False).parameters(), torch.optim.SGD)
-
-
-def message_of(do) -> str:
-    try:
-        do()
-    except (RuntimeError, ValueError) as error:
-        return str(error)
-    return "nothing was raised"
 
 
 @pytest.mark.parametrize("stage", [1, 2])
