@@ -108,7 +108,7 @@ def ledgers_of_a_step(me, wrapping):
         model(x).sum().backward()
         opt.step()
     return tuple(
-        min(bytes_) for bytes_ in zip(*(bytes_of_a_step(model, opt, x) for _ in range(4)), strict=True)
+        min(bytes_) for bytes_ in zip(*(bytes_of_a_step(model, opt, x) for _ in range(16)), strict=True)
     )
 
 
