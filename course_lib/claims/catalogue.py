@@ -22,10 +22,12 @@ class Claim:
     name: str  # the article's letter and a number
     needs: str  # "cpu": several processes; "gpu1": one GPU; "gpus": several
     text: str
+    source: str = ""  # where it is not said by the article of its letter
 
     @property
     def article(self) -> str:
-        return ARTICLES[self.name[0]]
+        """Who says it."""
+        return self.source or ARTICLES[self.name[0]]
 
 
 CLAIMS = (
@@ -53,7 +55,7 @@ CLAIMS = (
     ),
     Claim(
         "A6",
-        "gpu1",
+        "cpu",
         "DistributedDataParallel(model, device_ids=[rank]) can wrap a model that was never moved "
         "to its device.",
     ),
@@ -78,7 +80,12 @@ CLAIMS = (
         "cpu",
         "Placing layers on different GPUs makes a severe bottleneck of moving activations between them.",
     ),
-    Claim("B3", "cpu", "Tensor parallelism is already built into the standard operations of PyTorch."),
+    Claim(
+        "B3",
+        "cpu",
+        "Tensor parallelism is already built into the standard operations of PyTorch, and shows more where several "
+        "devices are.",
+    ),
     Claim(
         "B4",
         "cpu",
@@ -100,14 +107,14 @@ CLAIMS = (
     Claim("C3", "cpu", "More GPUs do not give a proportional speed-up."),
     Claim(
         "C4",
-        "gpu1",
+        "gpus",
         "Moving the model to the GPU after wrapping it in nn.DataParallel is an error or falls "
         "back to the CPU.",
     ),
     Claim("C5", "cpu", "Without a distributed sampler, ranks that share a seed train on identical batches."),
     Claim("C6", "cpu", "Giving every rank a different seed makes their batches distinct."),
     Claim("C7", "cpu", "With nn.DataParallel, batch_size=32 means 32 on each GPU."),
-    Claim("C8", "cpu", "Model parallelism is always better than data parallelism."),
+    Claim("C8", "cpu", "That model parallelism is always better than data parallelism is a myth."),
     Claim("C9", "cpu", "How often gradients are synchronised trades speed for accuracy."),
     Claim("C10", "cpu", "A batch per device that is too small harms training."),
     Claim("C11", "gpus", "Topology (NVLink or PCIe) decides communication speed."),
@@ -135,7 +142,12 @@ CLAIMS = (
         "High GPU utilisation with memory to spare and slow training points at communication.",
     ),
     Claim("E5", "cpu", "DistributedSampler gives every process a unique, non-overlapping subset."),
-    Claim("E6", "cpu", "DDP hides much of its communication behind the backward pass."),
+    Claim(
+        "E6",
+        "cpu",
+        "DDP hides much of its communication behind the backward pass.",
+        source="Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training (2020)",
+    ),
     Claim("E7", "cpu", "Model parallelism is also known as pipeline parallelism."),
     Claim("E8", "cpu", "Micro-batches fill the pipeline and reduce idle time."),
     Claim("E9", "cpu", "If A is split by columns, Y = XA is the concatenation of XA1 and XA2."),

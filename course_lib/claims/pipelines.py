@@ -13,7 +13,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from course_lib.claims.busy import borne_out, too_busy
+from course_lib.claims.busy import borne_out, in_quiet, too_busy
 from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.claims.workloads import batch, distance, gradients
 from course_lib.cluster import Cluster, Rank
@@ -51,6 +51,7 @@ def _moving_and_waiting(step: ScheduleTrace) -> tuple[float, float]:
 
 
 @tries("B2")
+@in_quiet
 def moving_activations_is_a_severe_bottleneck(ranks: Ranks) -> Evidence:
     """One batch through four stages on a fast link and on a slow one: what does a device lose more time by?"""
     lost = {link: _moving_and_waiting(_step(ranks(_P), naive(_P), link=link)) for link in (_FAST, _SLOW)}
@@ -74,6 +75,7 @@ def moving_activations_is_a_severe_bottleneck(ranks: Ranks) -> Evidence:
 
 
 @tries("B5")
+@in_quiet
 def micro_batches_keep_the_devices_busy(ranks: Ranks) -> Evidence:
     """How busy are four devices with one batch, with eight micro-batches, with two, and with one slow stage?"""
     busy = {

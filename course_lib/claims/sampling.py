@@ -70,19 +70,25 @@ def a_shared_seed_without_sampler_gives_identical_batches(ranks: Ranks) -> Evide
 
 @tries("C6")
 def different_seeds_make_batches_distinct(ranks: Ranks) -> Evidence:
-    """Different seeds, without a sampler and with one: is every sample seen once in an epoch?"""
+    """Different seeds, without a sampler and with one: do batches repeat, and is every sample seen once in an epoch?"""
     without = ranks(2).run(_epoch_without_sampler, (7, 8))
+    repeated = sum(
+        without[0][i : i + _BATCH_SIZE] == without[1][i : i + _BATCH_SIZE]
+        for i in range(0, _NUM_ITEMS, _BATCH_SIZE)
+    )
     half = _NUM_ITEMS // 2  # what each of two ranks would take of a shared epoch
     both = len(set(without[0][:half]) & set(without[1][:half]))
     sampled = [epochs[0] for epochs in ranks(2).run(_epochs_with_sampler, _NUM_ITEMS, (7, 8), 1, True)]
     missed = _NUM_ITEMS - len(set(sampled[0]) | set(sampled[1]))
     return Evidence(
-        "false" if both and missed else "holds",
+        "false" if repeated else "misleading" if both and missed else "holds",
         {
+            "without a sampler, batches that both ranks have": f"{repeated} of {_NUM_ITEMS // _BATCH_SIZE}",
             "without a sampler, seen by both ranks": f"{both} of {half}",
             "with DistributedSampler, seen by nobody": f"{missed} of {_NUM_ITEMS}",
         },
-        because="random batches overlap, and the sampler's partition exists only when all ranks shuffle alike",
+        because="no two batches are the same, and that is not what one wants to know: they overlap, since each rank "
+        "draws from all samples. And a sampler's partition exists only when all ranks shuffle alike",
     )
 
 
@@ -95,8 +101,8 @@ def the_sampler_gives_disjoint_subsets(ranks: Ranks) -> Evidence:
         seen = [item for (epoch,) in epochs for item in epoch]
         repeated[num_items] = len(seen) - len(set(seen))
     return Evidence(
-        "holds" if not any(repeated.values()) else "false",
+        "false" if repeated[64] else "holds with conditions" if repeated[66] else "holds",
         {f"samples handed out twice, of {number} on 4 ranks": count for number, count in repeated.items()},
-        because="where the length does not divide, the sampler repeats samples so that all ranks get equally many; "
-        "drop_last=True leaves some out instead",
+        because="it does where the length divides. Where it does not, the sampler repeats samples so that all ranks "
+        "get equally many; drop_last=True leaves some out instead",
     )

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from course_lib.claims.busy import borne_out, too_busy
+from course_lib.claims.busy import borne_out, in_quiet, too_busy
 from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.cluster import Cluster, Links, Rank, pace
 from course_lib.link import Link
@@ -49,6 +49,7 @@ def _paced_steps(me: Rank, compute_s: float, weak: bool, num_steps: int = 3) -> 
 
 
 @tries("A11")
+@in_quiet
 def bad_communication_cancels_what_more_compute_gains(ranks: Ranks) -> Evidence:
     """Two devices against one, on a fast link and on a slow one."""
     alone_s = _COMPUTE_S
@@ -67,6 +68,7 @@ def bad_communication_cancels_what_more_compute_gains(ranks: Ranks) -> Evidence:
 
 
 @tries("D1")
+@in_quiet
 def data_parallelism_is_not_about_speed(ranks: Ranks) -> Evidence:
     """The same two links: is data parallelism ever faster, and ever slower?"""
     fast_s, slow_s = (_step_time_s(ranks(2), link, compute_s=_COMPUTE_S) for link in (_FAST, _SLOW))
@@ -82,6 +84,7 @@ def data_parallelism_is_not_about_speed(ranks: Ranks) -> Evidence:
 
 
 @tries("C3")
+@in_quiet
 def more_gpus_give_no_proportional_speed_up(ranks: Ranks) -> Evidence:
     """One, two and four devices on a link of 100 MB/s: the same batch shared out, and a batch for each."""
     link = Link(0.0, 100e6)
@@ -105,6 +108,7 @@ def more_gpus_give_no_proportional_speed_up(ranks: Ranks) -> Evidence:
 
 
 @tries("C12")
+@in_quiet
 def very_small_models_train_faster_on_one_device(ranks: Ranks) -> Evidence:
     """A link with 10 ms of latency, and steps that compute for 4 ms up to 256 ms on one device."""
     link, faster = Link(10e-3, 1e9), {}
@@ -122,13 +126,14 @@ def very_small_models_train_faster_on_one_device(ranks: Ranks) -> Evidence:
 
 
 @tries("C8")
-def model_parallelism_is_always_better(ranks: Ranks) -> Evidence:
+@in_quiet
+def that_model_parallelism_is_always_better_is_a_myth(ranks: Ranks) -> Evidence:
     """A model that fits one device: cut in two halves that work in turn, and replicated with half the batch each."""
     data_s = _step_time_s(ranks(2), _FAST, compute_s=_COMPUTE_S)
     with ranks(2).shaped(links=Links(_FAST)):
         model_s = median(max(times) for times in zip(*ranks(2).run(_halves, _COMPUTE_S), strict=True))
     return Evidence(
-        "false" if data_s < 0.8 * model_s else "holds",
+        "holds" if data_s < 0.8 * model_s else "false",
         {"devices": 2, "replicas are faster": data_s < model_s},
         timings={"replicas": f"{_COMPUTE_S / data_s:.2f}x", "halves in turn": f"{_COMPUTE_S / model_s:.2f}x"},
         because="while one half of the layers works the other waits; what cutting the model buys is memory",

@@ -77,7 +77,7 @@ def tensor_parallelism_is_built_into_standard_operations(ranks: Ranks) -> Eviden
         {
             "weights of the layer": _K * _M,
             "weights on a rank, plain tensors": plain[0],
-            "messages of plain tensors": len(plain.communication.calls),
+            "collectives of plain tensors": len(plain.communication.calls),
             "weights on a rank, DTensors": placed[0],
             "all-reduces of DTensors, by rank": len(sums["D"]) // 2,
         },
@@ -142,7 +142,7 @@ def columns_of_a_give_columns_of_y(ranks: Ranks) -> Evidence:
         {
             "shapes of X A1 and X A2": ", ".join(str(tuple(part.shape)) for part in run),
             "largest difference to X A": "0 (rounding)" if apart < _EXACT else f"{apart:.0e}",
-            "messages": len(run.communication.calls),
+            "collectives": len(run.communication.calls),
         },
         because="a column of Y is X times one column of A, and knows nothing of the others",
     )

@@ -14,7 +14,7 @@ from course_lib.parallel.data.thread_race import Race
 # What the runs have shown. A trial that decides otherwise has found something, or has broken.
 VERDICTS = {
     "A1": "holds",
-    "A2": "false",
+    "A2": "holds with conditions",
     "A3": "misleading",
     "A4": "false",
     "A5": "false",
@@ -31,13 +31,13 @@ VERDICTS = {
     "B5": "holds with conditions",
     "B6": "misleading",
     "C1": "holds",
-    "C2": "holds",
+    "C2": "holds with conditions",
     "C3": "holds",
     "C4": "false",
     "C5": "holds",
-    "C6": "false",
+    "C6": "misleading",
     "C7": "false",
-    "C8": "false",
+    "C8": "holds",
     "C9": "holds with conditions",
     "C10": "holds with conditions",
     "C12": "holds",
@@ -45,13 +45,13 @@ VERDICTS = {
     "C14": "holds",
     "D1": "misleading",
     "D2": "false",
-    "D3": "holds with conditions",
+    "D3": "holds",
     "D4": "holds with conditions",
     "D5": "holds",
     "D6": "holds",
     "D7": "holds",
     "E2": "false",
-    "E5": "false",
+    "E5": "holds with conditions",
     "E6": "holds",
     "E7": "misleading",
     "E8": "holds",
@@ -85,7 +85,8 @@ def test_every_trial_has_an_expected_verdict_here():
 
 
 @pytest.mark.parametrize("name", ON_CPU)
-def test_the_verdict_of_a_trial_on_this_machine(name, ranks):
+def test_the_verdict_of_a_trial_on_this_machine(name, ranks, monkeypatch):
+    monkeypatch.setattr(busy, "ROUNDS", 1)
     evidence = claims.trial(name).run(ranks)
     if name in BY_CLOCK and evidence.is_blocked:
         assert "the machine is too busy" in evidence.because
@@ -136,6 +137,13 @@ def test_the_catalogue_has_every_claim_once():
     names = [claim.name for claim in claims.CLAIMS]
     assert len(set(names)) == len(names) == 52
     assert all(claim.article and claim.text.endswith(".") and claim.needs in GPUS for claim in claims.CLAIMS)
+    by_letter = {claim.name for claim in claims.CLAIMS if claim.article == claims.ARTICLES[claim.name[0]]}
+    assert {claim.name for claim in claims.CLAIMS} - by_letter == {"E6"}  # no article of the five says it
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    monkeypatch.setattr(busy.Line, "share", lambda _: 0.0)
 
 
 def steps_that_take(seconds):
@@ -175,21 +183,30 @@ def always_slow(n, link, compute_s, weak):
         ("C12", by_theory, "holds"),
         ("C12", free, "false"),
         ("C12", always_slow, "false"),
-        ("C8", free, "false"),
-        ("C8", always_slow, "holds"),
+        ("C8", free, "holds"),
+        ("C8", always_slow, "false"),
     ],
 )
-def test_a_verdict_on_speed_follows_the_times(name, seconds, verdict, ranks, monkeypatch):
+def test_a_verdict_on_speed_follows_the_times(name, seconds, verdict, ranks, monkeypatch, quiet):
     monkeypatch.setattr(speed, "_step_time_s", steps_that_take(seconds))
     assert claims.trial(name).run(ranks).verdict == verdict
 
 
 @pytest.mark.parametrize("name", ["C2", "D7"])
 @pytest.mark.parametrize(("threads_s", "verdict"), [(2.0, "holds"), (0.5, "false")])
-def test_a_verdict_on_threads_follows_the_race(name, threads_s, verdict, ranks, monkeypatch):
+def test_a_verdict_on_threads_follows_the_race(name, threads_s, verdict, ranks, monkeypatch, quiet):
     race = Race(2, one_s=(2.0,), threads_s=(threads_s,), processes_s=(1.0,))
     monkeypatch.setattr(threads, "threads_or_processes", lambda *_, **__: race)
     assert claims.trial(name).run(ranks).verdict == verdict
+
+
+def test_processes_that_win_with_small_layers_alone_win_with_conditions(ranks, monkeypatch, quiet):
+    races = {  # two threads are as fast as one worker, and then as fast as two processes
+        threads._many_small_layers: Race(2, one_s=(2.0,), threads_s=(2.0,), processes_s=(1.0,)),
+        threads._few_large_layers: Race(2, one_s=(2.0,), threads_s=(1.0,), processes_s=(1.0,)),
+    }
+    monkeypatch.setattr(threads, "threads_or_processes", lambda _, build, **__: races[build])
+    assert claims.trial("C2").run(ranks).verdict == "holds with conditions"
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,24 @@ def test_on_a_crowded_machine_it_decides_nothing(cluster2, monkeypatch):
     assert "a rank stood in line for a core for 20% of the time" in evidence.because
 
 
+@pytest.mark.parametrize(
+    ("shares", "verdict", "rounds_run"),
+    [((0.0,), "holds", 1), ((0.3, 0.0), "holds", 2), ((0.3, 0.2, 0.4), "blocked", 3)],
+)
+def test_a_clock_decides_in_the_first_quiet_round(shares, verdict, rounds_run, cluster2, monkeypatch):
+    in_line(monkeypatch, *shares)
+    runs = []
+
+    def step_time_s(cluster, link, *, compute_s, weak=False):
+        runs.append(link)
+        return compute_s / 2 if link is speed._FAST else 10.0
+
+    monkeypatch.setattr(speed, "_step_time_s", step_time_s)
+    evidence = claims.trial("A11").run(lambda size: cluster2)
+    assert (evidence.verdict, len(runs) // 2) == (verdict, rounds_run)
+    assert not evidence.is_blocked or "in line for a core for 20% of the time" in evidence.because
+
+
 def test_one_round_that_shows_it_is_enough(cluster2, monkeypatch):
     in_line(monkeypatch, 0.4)
     hidden_in(monkeypatch, HIDDEN, HIDDEN, SHOWN)

@@ -36,7 +36,7 @@ def test_plain_tensors_stay_whole_and_dtensors_are_cut(ranks):
     assert claims.trial("B3").run(ranks).facts == {
         "weights of the layer": 32768,
         "weights on a rank, plain tensors": 32768,
-        "messages of plain tensors": 0,
+        "collectives of plain tensors": 0,
         "weights on a rank, DTensors": 16384,
         "all-reduces of DTensors, by rank": 1,
     }

@@ -83,6 +83,12 @@ def test_every_question_is_told():
     assert {name for name, *_ in CASES} == set(ASKED)
 
 
+def test_a_trial_that_decided_nothing_is_told_by_the_model():
+    told = ASKED["07.b5"].tell(Evidence("blocked", {}, because="the machine is too busy"))
+    assert (told.measured, told.label) == ("holds with conditions", "by the model")
+    assert "decided nothing: the machine is too busy" in told.because
+
+
 def test_where_the_uncut_batch_wins_it_says_what_that_means():
     assert "no core each" in ASKED["07.best"].tell(seconds(1)).because
     assert "no core each" not in ASKED["07.best"].tell(seconds(4)).because
