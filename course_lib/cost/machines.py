@@ -1,7 +1,8 @@
 """Named machines: what their makers say they can do, for plans about hardware that is not at hand.
 
 Rates are peaks from data sheets; a run reaches a share of them (``mfu``). Bandwidths are in one direction, and a
-data sheet that adds both directions is halved here. Link latencies are round numbers of what small messages take
+data sheet that adds both directions is halved here. Memory is what ``nvidia-smi`` tells, which is more than the
+sheet's gigabytes and somewhat less than the chips hold. Link latencies are round numbers of what small messages take
 with NCCL, and the least certain of all.
 """
 
@@ -17,14 +18,18 @@ from course_lib.link import Link
 
 __all__ = ["LINKS", "MACHINES", "MachineSpec", "machine_spec"]
 
-_GB = 10**9
+_GB, _MIB = 10**9, 2**20
 
 LINKS = {
     "nvlink 2": Link(5e-6, 150e9),  # V100: 300 GB/s both ways (NVIDIA V100 data sheet)
     "nvlink 3": Link(5e-6, 300e9),  # A100: 600 GB/s both ways (NVIDIA A100 data sheet)
     "nvlink 4": Link(5e-6, 450e9),  # H100, H200: 900 GB/s both ways (NVIDIA H100 data sheet)
     "nvlink 5": Link(5e-6, 900e9),  # B200: 1.8 TB/s both ways (NVIDIA HGX B200 page)
+    "infinity fabric 3": Link(5e-6, 448e9),  # MI300X: seven links of 64 GB/s one way, all of which rings use
     "pcie 4 x16": Link(10e-6, 25e9),  # 32 GB/s on the wire; about 25 GB/s reach a copy
+    "pcie 4 x16 through the host": Link(
+        20e-6, 12.5e9
+    ),  # GeForce has no peer-to-peer: two copies, one after the other
     "infiniband edr": Link(8e-6, 12.5e9),  # 100 Gbit/s
     "infiniband hdr": Link(8e-6, 25e9),  # 200 Gbit/s
     "infiniband ndr": Link(8e-6, 50e9),  # 400 Gbit/s
@@ -94,7 +99,14 @@ def _eight_gpus(name: str, ports: int, links: tuple[str, str], **numbers: Any) -
     return MachineSpec(name, num_devices=8, intra=intra, inter=inter, ports_per_node=ports, **numbers)
 
 
-_HOPPER_FLOPS_PER_S = {"float32": 67e12, "tf32": 494e12, "bfloat16": 989e12, "float64": 67e12}
+_HOPPER_FLOPS_PER_S = {
+    "float32": 67e12,
+    "tf32": 494e12,
+    "bfloat16": 989e12,
+    "float16": 989e12,
+    "float8": 1979e12,
+    "float64": 67e12,
+}
 
 MACHINES = {
     spec.name: spec
@@ -103,7 +115,7 @@ MACHINES = {
             "8x V100",
             4,
             ("nvlink 2", "infiniband edr"),
-            memory_bytes=32 * _GB,
+            memory_bytes=32510 * _MIB,
             memory_bandwidth_bytes_per_s=0.9e12,
             matmul_flops_per_s={
                 "float32": 15.7e12,
@@ -116,16 +128,22 @@ MACHINES = {
             "8x A100",
             8,
             ("nvlink 3", "infiniband hdr"),
-            memory_bytes=80 * _GB,
+            memory_bytes=81920 * _MIB,
             memory_bandwidth_bytes_per_s=2.039e12,
-            matmul_flops_per_s={"float32": 19.5e12, "tf32": 156e12, "bfloat16": 312e12, "float64": 19.5e12},
+            matmul_flops_per_s={
+                "float32": 19.5e12,
+                "tf32": 156e12,
+                "bfloat16": 312e12,
+                "float16": 312e12,
+                "float64": 19.5e12,
+            },
             source="NVIDIA A100 80GB SXM data sheet, dense rates; DGX A100 data sheet for its eight ports",
         ),
         _eight_gpus(
             "8x H100",
             8,
             ("nvlink 4", "infiniband ndr"),
-            memory_bytes=80 * _GB,
+            memory_bytes=81559 * _MIB,
             memory_bandwidth_bytes_per_s=3.35e12,
             matmul_flops_per_s=_HOPPER_FLOPS_PER_S,
             source="NVIDIA H100 SXM data sheet, dense rates; DGX H100 data sheet for its eight ports",
@@ -134,7 +152,7 @@ MACHINES = {
             "8x H200",
             8,
             ("nvlink 4", "infiniband ndr"),
-            memory_bytes=141 * _GB,
+            memory_bytes=143771 * _MIB,
             memory_bandwidth_bytes_per_s=4.8e12,
             matmul_flops_per_s=_HOPPER_FLOPS_PER_S,
             source="NVIDIA H200 SXM data sheet, dense rates; DGX H200 data sheet for its eight ports",
@@ -143,20 +161,68 @@ MACHINES = {
             "8x B200",
             8,
             ("nvlink 5", "infiniband ndr"),
-            memory_bytes=180 * _GB,
-            memory_bandwidth_bytes_per_s=8e12,
-            matmul_flops_per_s={"float32": 75e12, "tf32": 1.125e15, "bfloat16": 2.25e15, "float64": 37e12},
+            memory_bytes=179 * 1024 * _MIB,
+            memory_bandwidth_bytes_per_s=7.7e12,
+            matmul_flops_per_s={
+                "float32": 75e12,
+                "tf32": 1.1e15,
+                "bfloat16": 2.25e15,
+                "float16": 2.25e15,
+                "float8": 4.5e15,
+                "float64": 37e12,
+            },
             source="NVIDIA HGX B200 page, dense rates (half of those with sparsity); DGX B200 user guide for memory "
             "and its eight ports",
         ),
         MachineSpec(
+            "72x GB200",
+            num_devices=72,
+            memory_bytes=186 * _GB,
+            memory_bandwidth_bytes_per_s=8e12,
+            intra=LINKS["nvlink 5"],
+            inter=LINKS["infiniband ndr"],
+            ports_per_node=72,
+            matmul_flops_per_s={
+                "float32": 80e12,
+                "tf32": 1.25e15,
+                "bfloat16": 2.5e15,
+                "float16": 2.5e15,
+                "float8": 5e15,
+                "float64": 40e12,
+            },
+            source="NVIDIA GB200 NVL72 page, dense rates (half of those with sparsity): one NVLink domain of 72, so it "
+            "counts as one machine here; its memory is that of the page",
+        ),
+        _eight_gpus(
+            "8x MI300X",
+            8,
+            ("infinity fabric 3", "infiniband ndr"),
+            memory_bytes=192 * 1024 * _MIB,
+            memory_bandwidth_bytes_per_s=5.3e12,
+            matmul_flops_per_s={
+                "float32": 163.4e12,
+                "tf32": 653.7e12,
+                "bfloat16": 1307.4e12,
+                "float16": 1307.4e12,
+                "float8": 2614.9e12,
+                "float64": 163.4e12,
+            },
+            source="AMD Instinct MI300X data sheet, dense matrix rates",
+        ),
+        MachineSpec(
             "4x RTX 4090",
             num_devices=4,
-            memory_bytes=24 * _GB,
+            memory_bytes=24564 * _MIB,
             memory_bandwidth_bytes_per_s=1.008e12,
-            intra=LINKS["pcie 4 x16"],
+            intra=LINKS["pcie 4 x16 through the host"],
             inter=LINKS["ethernet 10"],
-            matmul_flops_per_s={"float32": 82.6e12, "tf32": 82.6e12, "bfloat16": 165.2e12},
+            matmul_flops_per_s={
+                "float32": 82.6e12,
+                "tf32": 82.6e12,
+                "bfloat16": 165.2e12,
+                "float16": 165.2e12,
+                "float8": 330.3e12,
+            },
             source="NVIDIA Ada architecture white paper, dense rates with float32 sums",
         ),
     )

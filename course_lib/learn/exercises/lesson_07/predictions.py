@@ -63,8 +63,8 @@ def _b5(tried: Evidence) -> Told:
         return Told(
             measured=_b5_by_model(),
             label="by the model",
-            because=f"The trial decided nothing: {tried.because}. In the model, with few micro-batches, or with one slow "
-            "stage, the devices are far from busy.",
+            because=f"The trial decided nothing: {tried.because}. In the model, with few micro-batches, or with one "
+            "slow stage, the devices are far from busy.",
         )
     return Told(
         measured=tried.verdict,
