@@ -310,6 +310,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2, "num_virtual_stages": 2}
         for name in ("interleaved", "looped_bfs")
     },
+    "mesh.Mesh": {"axes": ("pp", "tp"), "shape": (2, 2), "ranks_per_node": 2},
 }
 
 _RESULTS = "a result: the course makes it, and nobody else"
@@ -367,7 +368,7 @@ ELSEWHERE: dict[str, str] = {
 }  # fmt: skip
 ROOMS = (
     "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.model",
-    "parallel.tensor",
+    "parallel.tensor", "mesh",
 )  # fmt: skip
 
 
