@@ -1,0 +1,7 @@
+"""The pictures of lesson 05: a file for each part, ``states.py``, ``units.py``, ``links.py``, ``model.py``."""
+
+from course_lib.pictures.sketch import Drawings
+
+__all__ = ["PICTURES"]
+
+PICTURES: Drawings = {}
