@@ -121,8 +121,7 @@ def _batch(bytes_by_rows: Mapping[int, float]) -> Told:
         "more computing for the same messages, and is what makes this worth its while. Tensor parallelism (lesson 08) "
         "is the other way round: its weights stay, and what travels is as large as the batch.",
         misreadings={
-            2: "That would be so if activations travelled. Each rank keeps its own part of the batch; the weights come "
-            "to it.",
+            2: "That would be so if activations travelled. They do not: the weights come to where the activations are.",
             lambda times: (
                 1 < times < 2
             ): "Do you count some messages that grow and some that do not? Look what is in "
@@ -154,7 +153,7 @@ def _units(one_unit_bytes: float, ddp_bytes: float, layers: int, width: int) -> 
             quarter: "Between two steps. Look at the moment when the unit's backward is over: which weights are whole "
             "then, and which gradients?",
             half: "Weights and gradients are half of what a step with AdamW holds; they are whole at the peak, and so "
-            "are the messages that bring and take them.",
+            "are their messages.",
         },
         apart="Bytes do not depend on how busy a machine is. Hold the two peaks above against each other.",
     )
@@ -191,7 +190,8 @@ def _freed() -> Told:
         label="the evidence says",
         because="They are there after a forward that will be followed by a backward, and only then; they go when "
         "backward has used them. `F.linear` has saved its weight, for the gradient of its input. In lesson 01 a saved "
-        "weight cost nothing, because it was there anyway. Here it is a copy that only the graph still knows.",
+        "weight cost nothing, because it was there anyway. Here it is a copy that only the graph still knows. (Seven "
+        "of eight: the input of the first layer wants no gradient.)",
         misreadings={
             name: "Then they would be there without gradients too: Python does not know what `no_grad` is. (And `del` "
             "has dropped the only name.)",
@@ -206,7 +206,7 @@ _ANEW = ("nothing", "an all-gather for each layer", "a product for each layer", 
 
 
 def _anew(gathers: Mapping[str, int], operations: Mapping[str, int]) -> Told:
-    """From the all-gathers, and the floating-point operations, of a step before the change and after it."""
+    """From the all-gathers and the arithmetic in a step, before the change and after it."""
     nothing, gather, product, both = _ANEW
     more_gathers, more_work = (after["after"] > after["before"] for after in (gathers, operations))
     return Told(
