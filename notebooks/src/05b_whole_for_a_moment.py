@@ -133,7 +133,8 @@ reveal("05.peak", held_bytes["fullest"], LAYERS, WIDTH)
 # <!-- word: unshard | also: all-gather before use, materialise -->
 # <!-- word: reshard | also: free the unsharded parameters -->
 # To **unshard** a unit is to make its weights whole on every rank, by an all-gather, right before they are used. To
-# **reshard** it is to give that memory back, so that the rank holds no more of the unit than its own rows.
+# **reshard** a unit is to give the memory of its whole weights back, so that each rank holds its own rows of them and
+# no more.
 #
 # Forward needs the weights, that is clear. Then they are gone. **In the backward pass of the layer Y = X Wᵀ, which
 # gradient cannot be had without W?**
@@ -344,9 +345,8 @@ for when, moment in by_model.items():
     print(f"{when:<16}model {moment.total / 1024:5.0f} KiB   ledger {held_bytes[when] / 1024:5.0f} KiB")
 
 # %% [markdown]
-# (`kept` are the rows of weights and of optimizer states; `messages` are buffers of collectives. Some buffers are gone
-# a little earlier than the model has it. Activations are left out; they are as in any other step, each rank's for its
-# own part of the batch.)
+# (`kept` are the rows of weights and of optimizer states; `messages` are buffers of collectives. Activations are left
+# out; they are as in any other step, each rank's for its own part of the batch.)
 #
 # ## How large a unit?
 #

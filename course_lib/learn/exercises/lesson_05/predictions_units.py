@@ -42,7 +42,8 @@ def _peak(peak_bytes: float, layers: int, width: int) -> Told:
         "rows is still to come.)",
         misreadings={
             alone_kib
-            / _RANKS: "That is what it holds *between* two steps. To compute with a layer it has to have it.",
+            / _RANKS: "That is what it holds after backward, when no layer computes. To compute with a "
+            "layer it has to have it.",
             alone_kib: "That is one device, or each of four under DDP.",
             lambda kib: (
                 alone_kib / _RANKS < kib <= alone_kib / _RANKS + 1.2 * layer_kib
@@ -146,14 +147,15 @@ def _units(one_unit_bytes: float, ddp_bytes: float, layers: int, width: int) -> 
     return Told(
         measured=_share(one_unit_bytes / ddp_bytes),
         model=_share(fullest.total / whole),
-        because="Everything is shared out, and everything is whole at one moment: all weights, all gradients, and the "
-        "buffers of one huge message. Between steps the rank holds a quarter all the same; a device that runs out of "
-        "memory runs out at the peak.",
+        because="When the unit's backward is over, the gradients of all layers are whole. Beside them lie the message "
+        "in which they leave and the one in which those of the other ranks come, each as large as all weights "
+        "together. (A moment before, all weights were whole instead.) Between steps the rank holds a quarter; a device "
+        "that runs out of memory runs out at the peak.",
         misreadings={
-            quarter: "Between two steps. Look at the moment when the unit's backward is over: which weights are whole "
-            "then, and which gradients?",
-            half: "Weights and gradients are half of what a step with AdamW holds; they are whole at the peak, and so "
-            "are their messages.",
+            quarter: "Between two steps. Look at the moment when the unit's backward is over: what is whole then, and "
+            "what is about to leave?",
+            half: "Half would be weights and gradients, whole. But what is whole has to travel, and a message needs "
+            "memory too.",
         },
         apart="Bytes do not depend on how busy a machine is. Hold the two peaks above against each other.",
     )
