@@ -425,7 +425,7 @@ lines(
     {name: (ranks, gibs) for name, gibs in curves.items()},
     x_label="ranks",
     y_label="memory of a rank (GiB)",
-    title="32 blocks, 6.4 billion parameters: where more ranks stop to help",
+    title="6.4 billion parameters in 32 blocks; units of 1, 4 and 32 blocks",
     log_x=True,
     log_y=True,
 )
@@ -450,11 +450,11 @@ ShardedExplorer(four)
 # %% [markdown]
 # ## Clinic: the quarter that was not one
 #
-# *Symptom.* A colleague wants no backward of his own, and leaves it to autograd. `Gather` makes a weight whole, and its
-# backward is the reduce-scatter; between them stands PyTorch's `F.linear`. As soon as the product is made, the whole
-# weight is dropped. The losses are those of one device, and so are the gradients. Between steps each of four ranks
-# holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut, and a model with
-# twice the layers needs twice as much of it.
+# *Symptom.* A colleague writes no backward for a layer, but leaves it to autograd. `Gather` makes a weight whole, and
+# its backward is the reduce-scatter; between them stands PyTorch's `F.linear`. As soon as the product is made, the
+# whole weight is dropped. The losses are those of one device, and so are the gradients. Between steps each of four
+# ranks holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut, and a
+# model with twice the layers needs twice as much of it.
 
 
 # %%
