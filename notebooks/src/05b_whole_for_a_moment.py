@@ -1,0 +1,621 @@
+# %% [markdown]
+# # 05b · Sharded data parallelism: whole while it computes
+#
+# Weights are the last thing that every rank holds whole. You share them out too, and find out what a rank holds when it
+# has to compute with what it does not have.
+#
+# **75 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 2 of 4 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [3: links and
+# precision](05c_links_and_precision.ipynb) · [4: one model again](05d_one_model_again.ipynb)
+#
+# At the end you can
+#
+# - say what a rank holds over the course of a step in which everything is shared out, and why it is not 1/n;
+# - write a layer that borrows its weight, forward and backward;
+# - say how often something travels for each unit, and choose what a unit is;
+# - find what keeps borrowed weights alive, where every number is right.
+#
+# From part 1 you need that optimizer states and gradients can be shared out: a reduce-scatter gives each rank its part
+# of the mean gradient, it takes the step on that part, and an all-gather brings the new weights to everybody. From
+# [lesson 01](01a_one_device.ipynb), the ledger, and what autograd saves.
+
+# %%
+from course_lib import ask, check, cost, hint, reveal, shared_cluster
+from course_lib.meter import MemoryLedger, bytes_text, metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.data import DistributedDataParallel
+from course_lib.parallel.sharded import FullySharded
+from course_lib.plot import lines, memory_curve
+
+from collections import Counter
+from functools import partial
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+# %% tags=["nbval-ignore-output"]
+one, four = (shared_cluster(number) for number in (1, 4))
+
+# %% [markdown]
+# ## Weights too
+#
+# ![Four ranks, each with its own quarter of the rows of six layers, and its own part of the batch; the third layer is
+# to compute, and a question mark stands beside it](../assets/05_quarters.png)
+#
+# After part 1 a rank holds 1/n of the optimizer's states, and 1/n of the gradients. Every weight is still there n
+# times. What does a rank need weights for? Between two steps for nothing but to update its own part of them. So let it
+# keep its own part: of every matrix, a quarter of the rows.
+#
+# <!-- word: fully sharded data parallelism | also: FSDP, ZeRO-3 -->
+# In **fully sharded data parallelism** each rank keeps 1/n of everything that belongs to the model: weights, gradients
+# and optimizer states. [ZeRO](https://arxiv.org/abs/1910.02054) calls this its stage 3, PyTorch calls it FSDP. It *is*
+# data parallelism: each rank has its own part of the batch and computes every layer of it, and the result is to be that
+# of one device.
+#
+# The course's is `FullySharded(me, model)`. Take eight layers that are as plain as can be, with AdamW, and a batch so
+# small that its activations hardly count.
+
+# %%
+LAYERS, WIDTH = 8, 128
+
+
+def stack(num_layers=LAYERS):
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(num_layers)))
+
+
+layer_bytes = 4 * WIDTH * WIDTH
+print(f"a layer: {bytes_text(layer_bytes)} of weights")
+print(f"weights, gradients and two states of AdamW: {4 * LAYERS * layer_bytes / 1024:.0f} KiB")
+print(f"a quarter of that: {LAYERS * layer_bytes / 1024:.0f} KiB")
+
+# %% [markdown]
+# **Four ranks, everything in quarters. How many KiB does a rank hold at the fullest moment of a step?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.peak")
+ask("05.peak").commit(LAYERS * layer_bytes / 1024)  # "a quarter of everything"
+### END SOLUTION
+
+# %% [markdown]
+# The ledger watches some steps, and the least of each moment counts: gloo may hold a buffer a little longer than its
+# message takes. (`prefetch=0`: nothing is fetched ahead of its time. Part 3 changes that.)
+
+
+# %%
+def watched_step(me, wrap, num_steps=6):
+    """What this rank holds at three moments of a step, in bytes; and the history of the leanest step."""
+    model = wrap(me, stack())
+    optimizer = torch.optim.AdamW(model.parameters())
+    x, found = torch.ones(1, WIDTH, device=me.device), []
+    for _ in range(num_steps):
+        with MemoryLedger(model, optimizer, inputs=x, rank=me.rank) as ledger:
+            loss = model(x).sum()
+            ledger.mark("after forward")
+            loss.backward()
+            ledger.mark("after backward")
+        optimizer.step()
+        optimizer.zero_grad()
+        balances = {**ledger.marks, "fullest": ledger.peak()}
+        found.append(({when: balance.total_bytes for when, balance in balances.items()}, ledger.history()))
+    found = found[1:]  # in the first step AdamW had no states yet
+    least = {when: min(sizes[when] for sizes, _ in found) for when in balances}
+    return least, min(found, key=lambda step: step[0]["fullest"])[1]
+
+
+def least_of_ranks(by_rank):
+    return {when: min(sizes[when] for sizes, _ in by_rank) for when in by_rank[0][0]}
+
+
+# %% tags=["nbval-ignore-output"]
+in_quarters = four.run(watched_step, partial(FullySharded, prefetch=0))
+held_bytes = least_of_ranks(in_quarters)
+for when, size_bytes in held_bytes.items():
+    print(f"{when:<16}{size_bytes / 1024:5.0f} KiB")
+
+# %% tags=["nbval-ignore-output"]
+reveal("05.peak", held_bytes["fullest"], LAYERS, WIDTH)
+
+# %% [markdown]
+# ## Borrowed
+#
+# ![One layer in forward: a rank keeps its quarter; an all-gather brings the other three; it computes; it lets them go.
+# Below, the same for backward, with question marks](../assets/05_borrow.png)
+#
+# <!-- word: unit | also: FSDP unit, FSDP parameter group -->
+# A **unit** is a part of the model whose weights are whole together: a layer here, a block of a transformer in most
+# jobs. Shortly before it computes, each rank gathers what it lacks.
+#
+# <!-- word: unshard | also: all-gather before use, materialise -->
+# <!-- word: reshard | also: free the unsharded parameters -->
+# To **unshard** a unit is to make its weights whole on every rank, by an all-gather, right before they are used. To
+# **reshard** a unit is to give the memory of its whole weights back, so that each rank holds its own rows of them and
+# no more.
+#
+# Forward needs the weights, that is clear. Then they are gone. **In the backward pass of the layer Y = X Wᵀ, which
+# gradient cannot be had without W?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.again")
+ask("05.again").commit("that of the weight")  # "what else would need it"
+### END SOLUTION
+
+# %% [markdown]
+# Try it without any rank. After forward, the memory of the weight is filled with what is no number, behind autograd's
+# back. Which gradients notice?
+
+# %%
+x = torch.ones(2, WIDTH, requires_grad=True)
+weight = torch.ones(WIDTH, WIDTH, requires_grad=True)
+y = x @ weight.T
+weight.data.fill_(float("nan"))  # its memory is somebody else's now
+y.sum().backward()
+spoilt = {"input": x.grad.isnan().any().item(), "weight": weight.grad.isnan().any().item()}
+print("the gradient is spoilt:", spoilt)
+
+# %%
+reveal("05.again", spoilt)
+
+# %% [markdown]
+# ### Build: a layer that borrows its weight
+#
+# A rank has its own part of the batch, and its own rows of W. Forward and backward it may gather; in between it may
+# keep nothing that is as large as W. And the gradient of its rows is the *mean* over ranks, as in part 1.
+#
+# `shard.new_empty(shape)` makes room. A collective that you have used in part 1 fills it, and another one sums whole
+# gradients and leaves each rank its rows.
+
+
+# %%
+class ShardedLinear(torch.autograd.Function):
+    """y = x Wᵀ with W (out, in), of which each of n ranks keeps out/n rows and borrows the others."""
+
+    @staticmethod
+    def forward(ctx, x, shard):
+        """x (B, in), this rank's part of the batch; shard (out/n, in), its rows of W -> y (B, out)."""
+        ### BEGIN SOLUTION
+        weight = shard.new_empty(dist.get_world_size() * shard.size(0), shard.size(1))
+        dist.all_gather_into_tensor(weight, shard)
+        ctx.save_for_backward(x, shard)  # not the whole weight: it goes now
+        return x @ weight.T
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, grad):
+        """grad (B, out) -> the gradient of x (B, in); and this rank's rows of W's *mean* gradient (out/n, in)."""
+        ### BEGIN SOLUTION
+        x, shard = ctx.saved_tensors
+        weight = shard.new_empty(dist.get_world_size() * shard.size(0), shard.size(1))
+        dist.all_gather_into_tensor(weight, shard)
+        grad_x = grad @ weight
+        rows = torch.empty_like(shard)
+        dist.reduce_scatter_tensor(rows, grad.T @ x)
+        return grad_x, rows / dist.get_world_size()
+        ### END SOLUTION
+
+
+# %%
+check("05.unit", ShardedLinear)
+
+# %%
+# hint("05.unit")
+
+# %% [markdown]
+# ## A transformer, in units
+#
+# Your layer has its own backward. `FullySharded` does the same for any module, with *hooks* (lesson 04): before a
+# unit's forward it puts whole weights in the place of the shards, and after it the shards. Before the unit's backward
+# the weights come again; when all of their gradients are there, these leave, and each rank gets its rows of the mean.
+# To the optimizer the shards are all that there is: `model.parameters()` are shards, and their `.grad` are rows.
+#
+# Is it still one model? Three steps of AdamW on four ranks, in float64, beside one device with the whole batch:
+
+# %%
+small = TransformerConfig(vocab_size=256, context_length=32, num_layers=3, width=64, num_heads=4)
+
+
+def make_model(dtype=torch.float32):
+    torch.manual_seed(0)
+    return Transformer(small).to(dtype)
+
+
+def loss_on_my_part(me, model, num_rows=8, seed=0):
+    whole = torch.randint(0, 256, (num_rows, 33), generator=torch.Generator().manual_seed(seed))
+    tokens = whole.chunk(me.world_size)[me.rank].to(me.device)
+    return next_token_loss(model(tokens[:, :-1]), tokens[:, 1:])
+
+
+# %%
+def trained(me):
+    """All weights after three steps: on one rank of the plain model, on more of the sharded one."""
+    plain = make_model(torch.float64).to(me.device)
+    model = FullySharded(me, plain) if me.world_size > 1 else plain
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)  # made after sharding
+    for step in range(3):
+        loss_on_my_part(me, model, seed=step).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model.full_state_dict() if me.world_size > 1 else model.state_dict()
+
+
+alone, together = one.run(trained)[0], four.run(trained)[0]
+furthest = max((alone[name] - together[name]).abs().max().item() for name in alone)
+print("as on one device, up to rounding in float64:", furthest < 1e-11)
+
+# %% [markdown]
+# The model has three blocks, and each of them is a unit. In front of them stands the stem, which looks tokens up;
+# behind them the head, which scores them. One step, forward and backward, with the optimizer left out.
+#
+# **In how many collectives does each rank take part?**
+
+# %%
+num_tensors = len(list(make_model().parameters()))
+print(f"{num_tensors} parameters, {small.num_layers} blocks")
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.gathers")
+ask("05.gathers").commit(2 * 3)  # "each block: a gather and a reduce-scatter"
+### END SOLUTION
+
+
+# %%
+def one_step(me, num_rows=8):
+    model = FullySharded(me, make_model().to(me.device), prefetch=0)
+    dist.barrier()  # what comes behind it is the step
+    loss_on_my_part(me, model, num_rows).backward()
+
+
+def calls_of_the_step(num_rows=8):
+    calls = metered(four, one_step, num_rows).communication.of(0).calls
+    return calls[[call.operation for call in calls].index("barrier") + 1 :]
+
+
+calls = calls_of_the_step()
+print(dict(Counter(call.operation for call in calls)))
+print("in this order:", *(call.operation for call in calls))
+
+# %%
+reveal("05.gathers", len(calls), small.num_layers, num_tensors)
+
+# %% [markdown]
+# (The course makes its reduce-scatter of an all-to-all: each rank gets from every other its rows of that one's
+# gradients, and adds. gloo's own is an all-reduce, and sends twice as much.)
+#
+# Look at the first and the last call of the list: both are of the unit that holds the stem *and* the head. The stem
+# comes first and the head last, so this unit is whole from the first moment of forward to the last one of backward, but
+# for the instant between the two. A large vocabulary therefore weighs more than its share; give stem and head a unit
+# each (`units=[model.stem, *model.blocks, model.head]`) where nothing ties them.
+#
+# Now every rank gets four sequences in place of two. **How many times as many bytes does it send in a step?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.batch")
+ask("05.batch").commit(2)  # "twice the work"
+### END SOLUTION
+
+
+# %%
+def sent_bytes(calls):
+    return sum(sum(call.sent_bytes.values()) for call in calls)
+
+
+bytes_by_rows = {rows // 4: sent_bytes(calls_of_the_step(rows)) for rows in (8, 16)}
+for rows, size_bytes in bytes_by_rows.items():
+    print(f"{rows} sequences on each rank: {bytes_text(size_bytes)} sent by rank 0")
+
+# %%
+reveal("05.batch", bytes_by_rows)
+
+# %% [markdown]
+# How many bytes they are, beside those of DDP, is the first question of [part 3](05c_links_and_precision.ipynb).
+#
+# ## Memory over a step
+#
+# Back to the eight plain layers, and to the question of how a quarter becomes more. The ledger has kept the history of
+# the step that you saw. Shards are *parameter*, their gradients' rows *gradient*. What is whole for a moment belongs to
+# nothing that the ledger knows: it is *other*, or *activation* while autograd remembers it. So are the buffers of
+# messages.
+
+# %% tags=["nbval-ignore-output"]
+_, history = min(in_quarters, key=lambda found: found[0]["fullest"])
+memory_curve(history, title="One rank of four: forward and backward of eight layers")
+
+# %% [markdown]
+# Eight teeth up the hill of forward? No: each layer is given back before the next one comes, and where forward ends
+# nothing is left of it. Backward has taller teeth, and its floor rises as rows of gradients come. The cost model has
+# the same step, moment by moment. The fullest one, term by term, and three moments beside the ledger's:
+
+# %% tags=["nbval-ignore-output"]
+numel = WIDTH * WIDTH
+moments = cost.sharded_moments([cost.UnitSizes(numel, numel // 4)] * LAYERS, num_ranks=4, prefetch=0)
+fullest = max(moments, key=lambda moment: moment.total)
+print(f"fullest: {fullest.what}, in backward")
+for term in ("kept", "gradients", "whole", "whole_gradients", "messages"):
+    print(f"    {term:<16}{getattr(fullest, term) / 1024:5.0f} KiB")
+
+by_model = {"after forward": moments[0], "fullest": fullest, "after backward": moments[-1]}
+for when, moment in by_model.items():
+    print(f"{when:<16}model {moment.total / 1024:5.0f} KiB   ledger {held_bytes[when] / 1024:5.0f} KiB")
+
+# %% [markdown]
+# (`kept` are the rows of weights and of optimizer states; `messages` are buffers of collectives. Activations are left
+# out; they are as in any other step, each rank's for its own part of the batch.)
+#
+# ## How large a unit?
+#
+# ![Eight layers, divided into eight units, into two, into one; below each a bar with a question
+# mark](../assets/05_units.png)
+#
+# What a unit is, is your choice: `units=` takes modules, or lists of modules that are whole together. With a unit for
+# each layer, every layer has its own messages, and every message its own latency. So somebody puts all eight layers
+# into *one* unit. Between steps nothing changes: everything in quarters.
+#
+# **What does a rank hold at its peak then, beside what it holds at its peak under DDP?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.units")
+ask("05.units").commit("about half of it")  # "the weights are whole, the states are not"
+### END SOLUTION
+
+
+# %%
+def in_units(me, model, of):
+    layers = list(model)
+    units = [layers[first : first + of] for first in range(0, len(layers), of)]
+    return FullySharded(me, model, units=units, prefetch=0)
+
+
+def peak_of(wrap):
+    return least_of_ranks(four.run(watched_step, wrap))["fullest"]
+
+
+# %% tags=["nbval-ignore-output"]
+ddp_bytes = peak_of(DistributedDataParallel)
+by_unit = {of: peak_of(partial(in_units, of=of)) for of in (1, 2, 4, 8)}
+print("layers in a unit   peak, model   peak, ledger   collectives, 3 a unit")
+for of, size_bytes in by_unit.items():
+    units = [cost.UnitSizes(of * numel, of * numel // 4)] * (LAYERS // of)
+    model_bytes = max(moment.total for moment in cost.sharded_moments(units, num_ranks=4, prefetch=0))
+    print(f"{of:>16}{model_bytes / 1024:>10.0f} KiB{size_bytes / 1024:>11.0f} KiB{3 * len(units):>24}")
+print(f"DDP:{ddp_bytes / 1024:>37.0f} KiB")
+
+# %%
+reveal("05.units", by_unit[LAYERS], ddp_bytes, LAYERS, WIDTH)
+
+# %% [markdown]
+# So a unit is a bargain: memory against messages. A block of a transformer is what most take. It is large enough for
+# its messages to be more than latency, and a small part of a model that has dozens of them.
+#
+# What can you gain by more ranks? Keep a unit for each layer, and go from four ranks to 64: sixteen times as many. **To
+# how many per cent does the peak of a rank fall?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.ranks")
+ask("05.ranks").commit(round(100 / 16))  # "a sixteenth"
+### END SOLUTION
+
+
+# %%
+def model_peak(num_ranks, of=1, layers=LAYERS, numel=numel):
+    units = [cost.UnitSizes(of * numel, of * numel // num_ranks)] * (layers // of)
+    return max(moment.total for moment in cost.sharded_moments(units, num_ranks=num_ranks, prefetch=0))
+
+
+reveal("05.ranks", {ranks: model_peak(ranks) for ranks in (4, 64)})
+
+# %% [markdown]
+# A larger model, by the cost model alone: 32 blocks of 200 million parameters, in float32 with AdamW, without
+# activations.
+
+# %%
+ranks = [2**power for power in range(1, 11)]
+billions = {"layers": 32, "numel": 200_000_000}
+curves = {f"peak, units of {of}": [model_peak(n, of, **billions) / 2**30 for n in ranks] for of in (1, 4, 32)}
+curves["between steps"] = [16 * 32 * 200e6 / n / 2**30 for n in ranks]
+lines(
+    {name: (ranks, gibs) for name, gibs in curves.items()},
+    x_label="ranks",
+    y_label="memory of a rank (GiB)",
+    title="6.4 billion parameters in 32 blocks; units of 1, 4 and 32 blocks",
+    log_x=True,
+    log_y=True,
+)
+
+# %% [markdown]
+# ### The explorer
+#
+# ![The explorer's picture: what a rank holds over the moments of one step, stacked, with its fullest moment
+# marked](../assets/05_explorer.png)
+#
+# All of these choices in one place: the stage, the ranks, the layers in a unit, how many units come ahead of time, and
+# whether weights stay after forward. The button runs your choice on four ranks, and draws the ledger's line over the
+# model's picture.
+#
+# <!-- The missions stand here. -->
+
+# %% tags=["computed-time"]
+from course_lib.widgets import ShardedExplorer
+
+ShardedExplorer(four)
+
+# %% [markdown]
+# ## Clinic: the quarter that was not one
+#
+# *Symptom.* A colleague writes no backward for a layer, but leaves it to autograd. `Gather` makes a weight whole, and
+# its backward is the reduce-scatter; between them stands PyTorch's `F.linear`. As soon as the product is made, the
+# whole weight is dropped. The losses are those of one device, and so are the gradients. Between steps each of four
+# ranks holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut, and a
+# model with twice the layers needs twice as much of it.
+
+
+# %%
+class Gather(torch.autograd.Function):
+    """This rank's rows -> the whole weight; backward, the whole gradient -> its rows of the mean."""
+
+    @staticmethod
+    def forward(ctx, shard):
+        whole = shard.new_empty(dist.get_world_size() * shard.size(0), shard.size(1))
+        dist.all_gather(list(whole.chunk(dist.get_world_size())), shard)
+        return whole
+
+    @staticmethod
+    def backward(ctx, grad):
+        parts = list(grad.contiguous().chunk(dist.get_world_size()))
+        rows = torch.empty_like(parts[0])
+        dist.reduce_scatter(rows, parts)
+        return rows / dist.get_world_size()
+
+
+def colleagues_layer(x, shard):
+    whole = Gather.apply(shard)
+    y = F.linear(x, whole)
+    del whole  # nobody needs it any more
+    return y
+
+
+# %% [markdown]
+# **What holds the memory?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.freed")
+ask("05.freed").commit("whole gradients that nobody has cut yet")
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.* What a rank holds by the ledger, without an optimizer, in four situations. Say what each suspect predicts
+# for each line, before you run it.
+
+
+# %%
+class Borrowing(nn.Module):
+    """Eight layers by ``layer(x, shard)``, of whose weights this rank keeps its rows."""
+
+    def __init__(self, me, layer):
+        super().__init__()
+        rows = [linear.weight.detach().chunk(me.world_size)[me.rank] for linear in stack()]
+        self.layer, self.shards = layer, nn.ParameterList(nn.Parameter(part.clone()) for part in rows)
+
+    def forward(self, x):
+        for shard in self.shards:
+            x = self.layer(x, shard)
+        return x
+
+
+# %%
+def leanest(steps):
+    """Of pairs of balances, after forward and after backward, the smaller of each."""
+    return [min(moment, key=lambda balance: balance.total_bytes) for moment in zip(*steps, strict=True)]
+
+
+def balances(me, layer, num_rows=1, with_backward=True):
+    """The ledger's balances after forward and after backward, of three steps the leanest."""
+    model, steps = Borrowing(me, layer).to(me.device), []
+    x = torch.ones(num_rows, WIDTH, device=me.device)
+    for _ in range(3):
+        model.zero_grad()
+        with torch.set_grad_enabled(with_backward), MemoryLedger(model, inputs=x, rank=me.rank) as ledger:
+            loss = model(x).sum()
+            after_forward = ledger.mark("after forward")
+            if with_backward:
+                loss.backward()
+        steps.append((after_forward, ledger.now("after backward")))
+    return leanest(steps)
+
+
+# %% tags=["nbval-ignore-output"]
+def evidence_of(layer):
+    after_forward, after_backward = leanest(four.run(balances, layer))
+    found = {"after forward": after_forward, "after backward": after_backward}
+    found["after forward, 64 rows in the batch"] = leanest(four.run(balances, layer, num_rows=64))[0]
+    found["after forward under no_grad"] = leanest(four.run(balances, layer, with_backward=False))[0]
+    print(f"{'KiB':<38}{'parameter':>10}{'gradient':>10}{'all the rest':>14}")
+    for when, balance in found.items():
+        rest = balance.total_bytes - sum(balance[label] for label in ("parameter", "gradient", "input"))
+        sizes = [balance["parameter"], balance["gradient"], rest]
+        print(f"{when:<38}{sizes[0] / 1024:>10.0f}{sizes[1] / 1024:>10.0f}{sizes[2] / 1024:>14.0f}")
+
+
+evidence_of(colleagues_layer)
+
+# %%
+reveal("05.freed")
+
+# %% [markdown]
+# ### Mend it
+#
+# Keep `Gather` and `F.linear` as they are, and write no backward. Lesson 01 had a tool for what is cheaper to make
+# again than to keep.
+
+
+# %% tags=["nbval-ignore-output"]
+def mended_layer(x, shard):
+    """x (B, in), shard (out/n, in) -> (B, out); between forward and backward no whole weight is kept."""
+    ### BEGIN SOLUTION
+    ### STUB return colleagues_layer(x, shard)  # mend this line
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(colleagues_layer, x, shard, use_reentrant=False)
+    ### END SOLUTION
+
+
+evidence_of(mended_layer)
+
+# %% [markdown]
+# Is the memory back? Then something has to be done a second time. **What does a step of the mended layers do, that it
+# did not do before?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.anew")
+ask("05.anew").commit("both of them")  # "recomputation repeats the forward"
+### END SOLUTION
+
+
+# %%
+def counted(me, layer):
+    """Floating-point operations of a step."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model = Borrowing(me, layer).to(me.device)
+    with FlopCounterMode(display=False) as counter:
+        model(torch.ones(1, WIDTH, device=me.device)).sum().backward()
+    return counter.get_total_flops()
+
+
+runs = {"before": metered(four, counted, colleagues_layer), "after": metered(four, counted, mended_layer)}
+gathers = {name: len(run.communication.of(0, operation="all_gather").calls) for name, run in runs.items()}
+operations = {name: run[0] for name, run in runs.items()}
+for name in runs:
+    print(f"{name:<7}{gathers[name]:>3} all-gathers, {operations[name]:,} floating-point operations")
+
+# %%
+reveal("05.anew", gathers, operations)
+
+# %% [markdown]
+# `FullySharded` and PyTorch's FSDP go another way, which works for any module and saves `checkpoint` its bookkeeping.
+# Autograd may keep the *tensor*; they take the memory from under it (`untyped_storage().resize_(0)`), and fill it again
+# before the unit's backward. Read `course_lib/parallel/sharded/unit.py`: now you know why it empties storages.
+#
+# ## What you can do now
+#
+# You have shared out the last thing that was whole, and know the price in memory: a unit that is whole, its gradients,
+# and the messages that bring and take them. You know what travels for a unit, and that it does not grow with the batch.
+# And you have met the way in which this fails in silence: whatever holds on to a whole weight makes it DDP again.
+#
+# A limit remains, and it is not memory alone. Everything that a rank has to wait for comes over a link, in the middle
+# of its computing. [Part 3](05c_links_and_precision.ipynb) asks what that costs, and how much of it can be hidden.
+#
+# **Further reading.** Rajbhandari et al., [ZeRO: Memory Optimizations Toward Training Trillion Parameter
+# Models](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages; section 7: what they send. Zhao et al.,
+# [PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel](https://arxiv.org/abs/2304.11277) (2023): units,
+# and how weights are made whole and let go.
