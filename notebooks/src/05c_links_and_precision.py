@@ -1,7 +1,693 @@
 # %% [markdown]
 # # 05c · Sharded data parallelism: links and precision
 #
+# A sharded model sends its weights around in every step. You find out how many bytes that is, on which links it costs
+# time and on which it costs none, and which dials turn memory into messages and back.
+#
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [4: one model again](05d_one_model_again.ipynb)
+#
+# At the end you can
+#
+# - say what ZeRO-3 sends in a step, and on which links it is slower than DDP;
+# - start all-gathers early enough, within a limit on memory;
+# - choose between resharding, keeping weights whole, and hybrid sharding, by bytes on each link;
+# - say what accumulation and 16-bit messages save here, and what they cost.
+#
+# From parts 1 and 2 you need ZeRO-3, which the course has as `FullySharded`. Each of n ranks keeps 1/n of all weights,
+# gradients and optimizer states. A *unit* of layers is gathered before its forward, let go, gathered again before its
+# backward, and its gradients leave by a reduce-scatter.
+
+# %%
+from course_lib import Link, Links, ask, check, cost, hint, pace, reveal, shared_cluster
+from course_lib.meter import Communication, MemoryLedger, Span, Timeline, bytes_text, metered
+from course_lib.parallel.data import DistributedDataParallel
+from course_lib.parallel.sharded import FullySharded
+from course_lib.plot import gantt, lines
+
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+# %% tags=["nbval-ignore-output"]
+two, four = (shared_cluster(number) for number in (2, 4))
+
+# %% [markdown]
+# The model of this page has six layers, and each is a unit. They are *paced*, as in lesson 04: weights, gradients and
+# messages are real, and computing is a timed wait. Without a time it waits for nothing.
+
+
+# %%
+class Paced(torch.autograd.Function):
+    """Hands x on; that takes ``time_s`` forward and twice that backward, and a timeline notes it."""
+
+    @staticmethod
+    def forward(ctx, x, me, time_s, timeline):
+        ctx.pacing = me, time_s, timeline
+        with timeline.span("forward"):
+            pace(me, time_s)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        me, time_s, timeline = ctx.pacing
+        with timeline.span("backward"):
+            pace(me, 2 * time_s)
+        return gradient, None, None, None
+
+
+# %%
+class PacedLayer(nn.Linear):
+    def __init__(self, width, *pacing):
+        super().__init__(width, width, bias=False)
+        self.pacing = pacing
+
+    def forward(self, x):
+        return Paced.apply(super().forward(x), *self.pacing)
+
+
+NUM_LAYERS, WIDTH = 6, 256
+
+
+def layers(me, time_s=0.0, width=WIDTH, timeline=None):
+    torch.manual_seed(0)
+    timeline = timeline or Timeline(rank=me.rank)
+    model = nn.Sequential(*(PacedLayer(width, me, time_s, timeline) for _ in range(NUM_LAYERS)))
+    return model.to(me.device)
+
+
+layer_bytes = 4 * WIDTH * WIDTH
+print(f"{NUM_LAYERS} layers of {bytes_text(layer_bytes)}: {bytes_text(NUM_LAYERS * layer_bytes)} of weights")
+
+# %% [markdown]
+# ## How many bytes?
+#
+# ![Forward and backward of four units, once for DDP and once for ZeRO-3, with the messages below: gradients for DDP,
+# weights and gradients for ZeRO-3; their sizes are question marks](../assets/05_sent.png)
+#
+# First DDP, on four ranks whose all-reduce is a ring.
+
+
+# %%
+def step(me, wrap, width=WIDTH, **options):
+    model = wrap(me, layers(me, width=width), **options)
+    dist.barrier()
+    model(torch.ones(1, width, device=me.device)).sum().backward()
+
+
+def traffic(ranks, function, *args, **options):
+    """What a function's ranks send after their barrier."""
+    every, calls = metered(ranks, function, *args, **options).communication, ()
+    for rank in range(ranks.world_size):
+        mine = every.of(rank).calls
+        calls += mine[[call.operation for call in mine].index("barrier") + 1 :]
+    return Communication(ranks.world_size, calls)
+
+
+ddp_bytes = traffic(four, step, DistributedDataParallel).sent_bytes(0)
+print(f"DDP: rank 0 sends {bytes_text(ddp_bytes)} in a step")
+
+# %% [markdown]
+# **How many MiB does a rank send in a step of ZeRO-3?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.half")
+ask("05.half").commit(6.75)  # "three collectives in place of one"
+### END SOLUTION
+
+# %%
+sharded = traffic(four, step, FullySharded)
+for name in sharded.by_operation():
+    kind = sharded.of(0, operation=name)
+    print(f"{name:<11} {len(kind.calls):>2} calls, {bytes_text(kind.sent_bytes(0))}")
+reveal("05.half", sharded.sent_bytes(0), ddp_bytes)
+
+# %% [markdown]
+# Where does all-to-all come from? gloo has no reduce-scatter of its own. What PyTorch runs there in its place is an
+# all-reduce of which each rank throws most away. The course's own sends each rank its part and lets it add. NCCL needs
+# no such help.
+
+
+# %%
+def pytorchs(me):
+    parts = torch.ones(me.world_size, 2**16, device=me.device)  # 1 MiB, a part for each rank
+    mine = torch.empty_like(parts[0])
+    dist.barrier()
+    dist.reduce_scatter(mine, list(parts))
+
+
+def the_courses(me):
+    parts = torch.ones(me.world_size, 2**16, device=me.device)
+    come = torch.empty_like(parts)
+    dist.barrier()
+    dist.all_to_all_single(come, parts)
+    return come.sum(dim=0)
+
+
+for scatter in (pytorchs, the_courses):
+    sent_bytes = traffic(four, scatter).sent_bytes(0)
+    print(f"a reduce-scatter of 1 MiB, {scatter.__name__:<11} {bytes_text(sent_bytes)} sent")
+
+# %% [markdown]
+# And rows that do not divide are padded: 250 rows on four ranks travel as four times 63.
+
+# %%
+for width in (256, 250):
+    shapes = [(width, width)] * NUM_LAYERS
+    even = 3 * 3 / 4 * NUM_LAYERS * 4 * width * width  # 3 (n-1)/n P
+    padded = cost.sharded_sent_bytes(shapes, stage=3, num_ranks=4)
+    measured = traffic(four, step, FullySharded, width=width).sent_bytes(0)
+    print(f"{width} rows: {even:,.0f} bytes without padding, {padded:,} with it; {measured:,} measured")
+
+# %% [markdown]
+# ## Half as many bytes again: how much longer?
+#
+# Now the layers take their time: 8 ms forward and 16 ms backward each, 144 ms in all. The two ranks are joined by a
+# shaped link of 25 MB/s. DDP gets a bucket for each layer, so that both send in pieces of the same size.
+
+# %%
+dial = Link(latency_s=0.0, bandwidth_bytes_per_s=25e6)
+forward_s, backward_s = NUM_LAYERS * 0.008, NUM_LAYERS * 0.016
+SIZES = [layer_bytes] * NUM_LAYERS
+one_layer = {"bucket_size_bytes": layer_bytes, "first_bucket_size_bytes": layer_bytes}
+
+
+def step_s(me, wrap, repeats=2, **options):
+    """Of some steps the fastest, after a first one in which the order of the units is found out."""
+    model = wrap(me, layers(me, time_s=0.008), **options)
+    x, times_s = torch.ones(1, WIDTH, device=me.device), []
+    for _ in range(1 + repeats):
+        dist.barrier()
+        start_s = time.perf_counter()
+        model(x).sum().backward()
+        times_s.append(time.perf_counter() - start_s)
+    return min(times_s[1:])
+
+
+def on_link(link, wrap, **options):
+    with two.shaped(links=Links(link)):
+        return max(two.run(step_s, wrap, **options))
+
+
+# %% tags=["nbval-ignore-output"]
+ddp_s = on_link(dial, DistributedDataParallel, **one_layer)
+print(f"DDP at 25 MB/s: {ddp_s * 1e3:.0f} ms")
+
+# %% [markdown]
+# **How long does a step of ZeRO-3 take on the same link?** (While a unit computes, the all-gather of the next one is
+# under way already.)
+
+# %% tags=["computed-time"]
+### BEGIN SOLUTION
+### STUB ask("05.slower")
+ask("05.slower").commit(260)  # "half as many bytes again, half as long again"
+### END SOLUTION
+
+
+# %%
+def ddp_model_s(link):
+    def all_reduce_s(size_bytes):
+        return cost.collective_cost("all_reduce", size_bytes, link, num_ranks=2).time_s
+
+    buckets = cost.ddp_buckets(SIZES, bucket_cap_bytes=layer_bytes, first_bucket_bytes=layer_bytes)
+    return cost.ddp_step(
+        buckets, forward_s=forward_s, backward_s=backward_s, all_reduce_time_s=all_reduce_s
+    ).time_s
+
+
+def sharded_model_s(link, prefetch=1):
+    return cost.sharded_step_s(
+        SIZES, num_ranks=2, link=link, forward_s=forward_s, backward_s=backward_s, prefetch=prefetch
+    )
+
+
+# %% tags=["nbval-ignore-output"]
+sharded_s = on_link(dial, FullySharded)
+print(f"ZeRO-3: {sharded_s * 1e3:.0f} ms; by the model {sharded_model_s(dial) * 1e3:.0f} ms")
+print(f"DDP:    {ddp_s * 1e3:.0f} ms; by the model {ddp_model_s(dial) * 1e3:.0f} ms")
+reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial))
+
+# %% [markdown]
+# So on which links does it lose? Call the time of DDP's all-reduce C. By the algebra of lesson 02, an all-gather or a
+# reduce-scatter of everything takes C/2.
+#
+# | | beside forward | beside backward |
+# |---|---|---|
+# | computing | F | 2 F |
+# | DDP | nothing | C |
+# | ZeRO-3 | C/2 | C/2 + C/2 |
+#
+# Both rows fit behind the computing as long as C is at most 2 F. It is the *same* condition for both, and here it holds
+# down to the speed that the next cell prints. On a slower link DDP waits for C - 2 F, and ZeRO-3 for that and half of
+# it again: no prefetch hides it. What is left on fast links are the ends: the first all-gather of each pass, and the
+# last reduce-scatter.
+
+# %% tags=["nbval-ignore-output"]
+speeds = [1e6 * speed for speed in (4, 6, 8, 11, 16, 23, 32, 45, 64)]  # bytes per second
+at = [Link(0.0, speed) for speed in speeds]
+tried, once = speeds[1::3], {"repeats": 1}
+curves = {
+    "DDP, model": (speeds, [ddp_model_s(link) for link in at]),
+    "ZeRO-3, model": (speeds, [sharded_model_s(link) for link in at]),
+    "DDP, measured": (
+        tried,
+        [on_link(Link(0.0, v), DistributedDataParallel, **once, **one_layer) for v in tried],
+    ),
+    "ZeRO-3, measured": (tried, [on_link(Link(0.0, v), FullySharded, **once) for v in tried]),
+}
+print(f"C is 2 F at {NUM_LAYERS * layer_bytes / (2 * forward_s) / 1e6:.0f} MB/s")
+lines(
+    {name: ([x / 1e6 for x in xs], [1e3 * y for y in ys]) for name, (xs, ys) in curves.items()},
+    x_label="link (MB/s)",
+    y_label="step (ms)",
+    title="Two ranks, paced computing on a shaped link",
+    log_x=True,
+)
+
+# %% [markdown]
+# Where the measured points lie above their curves by as much on every link, that is what a step costs on your machine
+# beside computing and link.
+#
+# ### Real sizes
+#
+# On many ranks an all-gather brings each rank nearly all P parameters, 2 P bytes in bfloat16. A forward pass over T
+# tokens is 2 P T operations, as lesson 01 found. **The model grows to ten times its parameters, and each rank still has
+# T tokens. How many times as fast must the link be, so that its all-gathers still hide?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.larger")
+ask("05.larger").commit(10)  # "ten times the bytes"
+### END SOLUTION
+
+
+# %%
+def link_needed(num_parameters, num_tokens, flops_per_s=400e12):
+    """Bytes per second at which an all-gather takes as long as the forward pass that is to hide it."""
+    forward_s = 2 * num_parameters * num_tokens / flops_per_s
+    return 2 * num_parameters / forward_s
+
+
+times = link_needed(70e9, num_tokens=4096) / link_needed(7e9, num_tokens=4096)
+print(
+    f"7 billion parameters: {link_needed(7e9, num_tokens=4096) / 1e9:.0f} GB/s; 70 billion: {times:g} times that"
+)
+reveal("05.larger", times)
+
+# %% [markdown]
+# So it is the *tokens* of a rank that a link asks for: at least as many as a device has operations for each byte of its
+# link. With 400 TFLOP/s, which a good GPU reaches:
+
+# %%
+for name in ("nvlink 4", "infiniband ndr"):
+    needed = 400e12 / cost.LINKS[name].bandwidth_bytes_per_s
+    print(f"{name:<15} {needed:6,.0f} tokens on each rank, in each step")
+
+# %% [markdown]
+# More ranks for the same batch mean fewer tokens on each. There ZeRO-3 ends, and the other ways of cutting a model
+# begin.
+#
+# ## Prefetch
+#
+# <!-- word: prefetch | also: forward prefetch, backward prefetch -->
+# ZeRO-3 hides its all-gathers because it starts them before they are due. To **prefetch** is to start the all-gather of
+# the next unit while this one computes. How does a rank know what comes next? It remembers the order of the last step.
+#
+# At 25 MB/s again. Without prefetch a rank waits for every all-gather. In backward it waits even longer: the all-gather
+# queues on the link behind the reduce-scatter of the unit before. **How much of this waiting does a prefetch of one
+# unit take away?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.prefetch")
+ask("05.prefetch").commit(50)  # "half: forward can hide, backward has gradients to send"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+alone_s = max(two.run(step_s, FullySharded))  # computing, and what a step costs besides, on no shaped link
+ahead_s = {prefetch: on_link(dial, FullySharded, prefetch=prefetch) for prefetch in (0, 1, 2)}
+for prefetch, found_s in ahead_s.items():
+    model_s = sharded_model_s(dial, prefetch)
+    print(f"prefetch {prefetch}: {found_s * 1e3:.0f} ms, by the model {model_s * 1e3:.0f} ms")
+reveal("05.prefetch", ahead_s, alone_s, {prefetch: sharded_model_s(dial, prefetch) for prefetch in (0, 1, 2)})
+
+# %% [markdown]
+# The same three steps, as rank 0 saw them. Computing is the upper bar of a row, messages the lower one: all-gathers
+# beside forward, and both kinds beside backward.
+
+
+# %%
+def watched(me, prefetch):
+    timeline = Timeline(rank=me.rank)
+    model = FullySharded(me, layers(me, time_s=0.008, timeline=timeline), prefetch=prefetch)
+    for _ in range(2):
+        dist.barrier()
+        start_s = time.perf_counter()
+        model(torch.ones(1, WIDTH, device=me.device)).sum().backward()
+    return start_s, timeline.spans  # when the second step began
+
+
+def row(prefetch):
+    """The spans of rank 0 in the second step, from its beginning on."""
+    run = metered(two, watched, prefetch)
+    start_s, computing = run[0]
+    messages = run.communication.of(0).timeline().spans
+    names = {"all_to_all": "reduce_scatter"}
+    for span in (*computing, *messages):
+        if span.start_s >= start_s:
+            times = span.start_s - start_s, span.end_s - start_s
+            yield Span(prefetch, names.get(span.name, span.name), span.kind, *times)
+
+
+# %% tags=["nbval-ignore-output"]
+with two.shaped(links=Links(dial)):
+    rows = [tuple(row(prefetch)) for prefetch in (0, 1, 2)]
+gantt(
+    Timeline.join(rows),
+    names={prefetch: f"prefetch {prefetch}" for prefetch in (0, 1, 2)},
+    title="A step of rank 0 at 25 MB/s",
+)
+
+# %% [markdown]
+# ### What it costs
+#
+# What is on its way needs room. The ledger's peak of a step, of a model with twelve layers on four ranks:
+
+
+# %%
+def peak_bytes(me, **options):
+    """The least of some steps: gloo's thread may hold a buffer for a moment longer than the message takes."""
+    model = FullySharded(me, nn.Sequential(*layers(me), *layers(me)), **options)
+    optimizer = torch.optim.AdamW(model.parameters())
+    x, peaks = torch.ones(1, WIDTH, device=me.device), []
+    for _ in range(3):
+        optimizer.zero_grad()
+        with MemoryLedger(model, optimizer, inputs=x) as ledger:
+            model(x).sum().backward()
+        peaks.append(ledger.peak().total_bytes)
+        optimizer.step()
+    return min(peaks[1:])  # the first step has no optimizer states yet
+
+
+def model_bytes(**options):
+    unit = cost.UnitSizes(whole_numel=WIDTH * WIDTH, part_numel=WIDTH * WIDTH // 4)
+    moments = cost.sharded_moments([unit] * 2 * NUM_LAYERS, num_ranks=4, **options)
+    return max(moment.total for moment in moments)
+
+
+found_bytes = {prefetch: min(four.run(peak_bytes, prefetch=prefetch)) for prefetch in (0, 1, 2)}
+for prefetch, peak in found_bytes.items():
+    model_peak = model_bytes(prefetch=prefetch)
+    print(f"prefetch {prefetch}: {bytes_text(peak)} at the peak, by the model {bytes_text(model_peak)}")
+
+# %% [markdown]
+# So each unit ahead takes room for one more unit, and by the model the second one buys no time here. It does where
+# units are uneven: a short one cannot hide the all-gather of a long one that follows it. PyTorch's `fully_shard`
+# prefetches one unit; `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` ask for more.
+#
+# ### Build: the order of a step
+#
+# ![Four units and room for two: what is whole or on its way while unit 0 and unit 1 go forward, and question marks for
+# the six computations after that](../assets/05_room.png)
+#
+# You are given the number of units, and how many of them may be whole *or on their way* at a time. Write the order of
+# a step, a list of words: `G2` begins the all-gather of unit 2, `F2` and `B2` are its forward and its backward, each of
+# which waits until the unit is whole, and `R2` lets it go (*reshard*). Forward goes from unit 0 up, backward comes
+# back. At the end nothing is whole.
+#
+# No step may take longer than it must, and no unit may be gathered when that can be saved. (The link carries one
+# all-gather after the other. Gradients are left out.)
+
+
+# %%
+def order_of_step(num_units, most_whole):
+    """The words of one step, such as ["G0", "F0", "B0", "R0"] for a single unit."""
+    # 1. Before the first forward: how many all-gathers can begin?  2. After a forward: is there room for one more?
+    # 3. Which units does backward need first, and are they still whole?
+    ### BEGIN SOLUTION
+    order = [f"G{unit}" for unit in range(min(most_whole, num_units))]
+    for unit in range(num_units):
+        order.append(f"F{unit}")
+        if unit + most_whole < num_units:
+            order += [f"R{unit}", f"G{unit + most_whole}"]
+    for unit in reversed(range(num_units)):
+        order += [f"B{unit}", f"R{unit}"]
+        if unit >= most_whole:
+            order.append(f"G{unit - most_whole}")
+    return order
+    ### END SOLUTION
+
+
+# %%
+check("05.order", order_of_step)
+
+# %%
+# hint("05.order")
+
+# %% [markdown]
+# The course's `FullySharded` lets every unit go after its forward, and gathers it anew. So does `fully_shard`, with one
+# exception: it keeps the weights of the outermost module, which backward mostly needs at once.
+#
+# ## Keep them whole
+#
+# With `reshard_after_forward=False` a unit is let go after its backward only: one all-gather in place of two. So the
+# bytes fall back to those of DDP, and of ZeRO-2. **How many MiB is the peak now, with twelve layers on four ranks?**
+# With resharding it stands above, at prefetch 1. For comparison, all weights, and what DDP holds with gradients and
+# AdamW's two states:
+
+# %%
+weights_bytes = 2 * NUM_LAYERS * layer_bytes
+print(f"weights {bytes_text(weights_bytes)}; all of DDP's state {bytes_text(4 * weights_bytes)}")
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.keep")
+ask("05.keep").commit(12)  # "all weights whole: that is DDP again"
+### END SOLUTION
+
+# %%
+kept_bytes = min(four.run(peak_bytes, reshard_after_forward=False))
+for name, reshards, peak in (("resharded", True, found_bytes[1]), ("kept", False, kept_bytes)):
+    sent_bytes = traffic(four, step, FullySharded, reshard_after_forward=reshards).sent_bytes(0)
+    print(f"{name:<10} peak {bytes_text(peak)}; in a step of six layers {bytes_text(sent_bytes)} sent")
+reveal("05.keep", kept_bytes, model_bytes(reshard_after_forward=False), weights_bytes)
+
+# %% [markdown]
+# ## Two links: hybrid sharding
+#
+# ![Two machines of two ranks each: inside a machine a thick line, between the machines a thin one; ranks 0 and 1 share
+# a model, ranks 2 and 3 share the same model](../assets/05_hybrid.png)
+#
+# <!-- word: hybrid sharding | also: HSDP, hybrid sharded data parallelism -->
+# Inside a machine links are fast, between machines they are slow. **Hybrid sharding** shards within a machine and
+# replicates between machines: each rank shares all weights with the ranks of its own machine, and after the
+# reduce-scatter it averages its shard's gradients with the ranks elsewhere that keep the same rows.
+#
+# Four ranks, two machines of two. First sharded over all four:
+
+# %%
+NODES = (0, 1), (2, 3)
+
+
+def leaving_bytes(calls):
+    """What the ranks of the first machine send to the second."""
+    matrix = calls.matrix()  # matrix[i][j]: bytes from rank i to rank j
+    return sum(matrix[mine][other] for mine in NODES[0] for other in NODES[1])
+
+
+over_all = traffic(four, step, FullySharded)
+print(f"sharded over four: {bytes_text(leaving_bytes(over_all))} leave a machine in a step")
+
+# %% [markdown]
+# **How many MiB leave a machine with hybrid sharding?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.hybrid")
+ask("05.hybrid").commit(0)  # "a machine has all it needs"
+### END SOLUTION
+
+
+# %%
+def hybrid(me, model, **options):
+    inside = [dist.new_group(list(node)) for node in NODES]  # all ranks make all groups
+    between = [dist.new_group(list(twins)) for twins in zip(*NODES, strict=True)]
+    node, place = divmod(me.rank, 2)
+    return FullySharded(me, model, group=inside[node], replicas=between[place], **options)
+
+
+halves = traffic(four, step, hybrid)
+print(f"hybrid: {bytes_text(leaving_bytes(halves))} leave a machine in a step")
+reveal("05.hybrid", leaving_bytes(halves), leaving_bytes(over_all), NUM_LAYERS * layer_bytes)
+
+# %% [markdown]
+# Fewer bytes, and of another kind: a rank waits for all-gathers, and what crosses now are gradients alone, for which
+# nobody waits before the end of backward. In time, with fast links inside (200 MB/s) and one slow port a machine
+# (12 MB/s):
+
+# %% tags=["nbval-ignore-output"]
+machines = Links.nodes(2, inside=Link(0.0, 200e6), across=Link(0.0, 12e6))
+with four.shaped(links=machines):
+    for name, wrap in (("sharded over four", FullySharded), ("hybrid", hybrid)):
+        print(f"{name:<18} {max(four.run(step_s, wrap)) * 1e3:4.0f} ms a step")
+
+# %% [markdown]
+# The price is memory: a rank keeps a half of everything and not a quarter. How far to shard is a dial between the two,
+# and the usual setting is the domain of the fast links. In PyTorch you hand `fully_shard` a mesh of two axes, of which
+# the second is the sharded one.
+#
+# ## Accumulation
+#
+# A batch in four pieces, one step of the optimizer. Under DDP, `no_sync` for all but the last piece left a quarter of
+# the calls. `FullySharded` has `no_sync` too: gradients stay on the rank until the last piece. **Without it a step of
+# four pieces takes the number of calls below. How many are left with it?**
+
+
+# %%
+def pieces(me, quiet, num_pieces=4, **options):
+    model = FullySharded(me, layers(me), **options)
+    x = torch.ones(1, WIDTH, device=me.device)
+    dist.barrier()
+    for piece in range(num_pieces):
+        if quiet and piece < num_pieces - 1:
+            with model.no_sync():
+                model(x).sum().backward()
+        else:
+            model(x).sum().backward()
+
+
+loud = traffic(two, pieces, False)
+num_loud = len(loud.of(0).calls)
+print(f"without no_sync: {num_loud} calls, {bytes_text(loud.sent_bytes(0))} sent by a rank")
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.accumulate")
+ask("05.accumulate").commit(num_loud // 4)  # "a quarter, as under DDP"
+### END SOLUTION
+
+# %%
+quiet = traffic(two, pieces, True)
+num_quiet = len(quiet.of(0).calls)
+print(f"with no_sync:    {num_quiet} calls, {bytes_text(quiet.sent_bytes(0))}")
+reveal("05.accumulate", num_quiet, num_loud, NUM_LAYERS)
+
+# %% [markdown]
+# Gradients that stay on a rank are whole. What a rank holds of them after three pieces of four:
+
+
+# %%
+def gradient_bytes(me, quiet):
+    model = FullySharded(me, layers(me))
+    x = torch.ones(1, WIDTH, device=me.device)
+    with MemoryLedger(model, inputs=x) as ledger:
+        before_bytes = ledger.mark("before").total_bytes
+        for _ in range(3):
+            if quiet:
+                with model.no_sync():
+                    model(x).sum().backward()
+            else:
+                model(x).sum().backward()
+        time.sleep(0.02)  # for gloo's thread, which may still hold a buffer
+        return ledger.mark("after three").total_bytes - before_bytes
+
+
+for is_quiet in (False, True):
+    print(f"no_sync {is_quiet!s:<5} {bytes_text(min(two.run(gradient_bytes, is_quiet)))} of gradients")
+
+# %% [markdown]
+# If there is room for whole gradients, there may be room for whole weights too. `reshard_after_forward=False` and
+# `no_sync` together leave one all-gather a unit and piece, and one reduce-scatter a unit and step:
+
+# %%
+fewest = traffic(two, pieces, True, reshard_after_forward=False)
+print(f"both: {len(fewest.of(0).calls)} calls, {bytes_text(fewest.sent_bytes(0))} sent by a rank")
+
+# %% [markdown]
+# In PyTorch `no_sync` is `model.set_requires_gradient_sync(False)`, and `set_reshard_after_backward(False)` keeps
+# weights whole from piece to piece.
+#
+# ## Half as wide
+#
+# <!-- word: reduce dtype | also: `reduce_dtype` -->
+# Lesson 04 found that autocast halves nothing that DDP sends. Here it is another matter: what travels are copies of
+# the weights, made for the moment, and they may be bfloat16 while the shards, and the optimizer's steps, stay in
+# float32. The shards are the master weights of lesson 04. The **reduce dtype** is the number format in which gradients
+# travel and are summed, whatever the weights compute in.
+
+# %%
+half, whole = torch.bfloat16, torch.float32
+for compute, reduce in ((whole, whole), (half, whole), (half, half)):
+    calls = traffic(four, step, FullySharded, compute_dtype=compute, reduce_dtype=reduce)
+    names = {"dtype": str(compute).removeprefix("torch."), "reduce_dtype": str(reduce).removeprefix("torch.")}
+    shapes = [(WIDTH, WIDTH)] * NUM_LAYERS
+    wanted = cost.sharded_sent_bytes(shapes, stage=3, num_ranks=4, **names)
+    print(f"weights {names['dtype']:<9} gradients {names['reduce_dtype']:<9}", end="")
+    print(f"{bytes_text(calls.sent_bytes(0))}, by the model {bytes_text(wanted)}")
+print(f"DDP, all in float32: {bytes_text(ddp_bytes)}")
+
+# %% [markdown]
+# Weights in bfloat16 and gradients in float32: that sends what DDP sends. The third line is half of the first, and has
+# a price. A ring adds in the format in which it sends, rank after rank.
+#
+# **512 ranks, and on each of them the gradient is 1. What is the sum, in bfloat16, along a ring?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.sum")
+ask("05.sum").commit(512)
+### END SOLUTION
+
+
+# %%
+def along_a_ring(gradients):
+    """gradients (n, K), a row for each rank -> (K,): each rank adds its own to what has come, and sends it on."""
+    total = gradients[0]
+    for own in gradients[1:]:
+        total = total + own
+    return total
+
+
+ones = along_a_ring(torch.ones(512, 1, dtype=torch.bfloat16)).item()
+print(f"{ones:.0f}")
+reveal("05.sum", ones)
+
+# %% [markdown]
+# Gradients are not all 1. Random ones, partly of one mind and partly noise; how far is the mean off, in per cent of its
+# length?
+
+# %%
+torch.manual_seed(0)
+print("ranks   summed in bfloat16   in float32, from bfloat16")
+for num_ranks in (8, 64, 512):
+    gradients = torch.randn(4096) + torch.randn(num_ranks, 4096)
+    exact = gradients.double().mean(0)
+    off = []
+    for sent in (gradients.bfloat16(), gradients.bfloat16().float()):
+        mean = along_a_ring(sent).double() / num_ranks
+        off.append(((mean - exact).norm() / exact.norm()).item())
+    print(f"{num_ranks:>5}   {off[0]:>18.2%}   {off[1]:>25.2%}")
+
+# %% [markdown]
+# To *compute* gradients in bfloat16 costs little, and less the more ranks there are: rounding averages out. To *sum*
+# them in it costs more with each rank. Therefore the usual setting is weights in bfloat16 and `reduce_dtype` float32:
+# torchtitan's default. (The course's lean reduce-scatter adds what has come at once, and rounds once.)
+#
+# ## What you can do now
+#
+# You know what a sharded step sends, and that it costs no time where DDP's costs none. You can write the order in which
+# units are gathered and let go within a limit. And you have four dials: units ahead, whole until backward, shards
+# within a machine, and 16-bit weights; each trades memory against bytes on a link that you can name.
+#
+# [Part 4](05d_one_model_again.ipynb) makes one model of the shards again: to clip it, to save it, to load it on another
+# number of ranks.
+#
+# **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 7: the bytes. Zhao
+# et al., [PyTorch FSDP](https://arxiv.org/abs/2304.11277) (2023), section 3: prefetching, hybrid sharding and its bytes
+# between machines, accumulation with and without communication. Austin et al., [How to Scale Your
+# Model](https://jax-ml.github.io/scaling-book/training/) (2025), on training: how many tokens a link asks for.

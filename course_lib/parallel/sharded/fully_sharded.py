@@ -260,7 +260,7 @@ class FullySharded(nn.Module):
     def no_sync(self) -> Iterator[None]:
         """Gradients of backwards within stay on this rank, *whole*, and travel with the next backward outside.
 
-        Half of the messages, and the memory of all gradients: what accumulation costs here.
+        No reduce-scatters, and the memory of all gradients: what accumulation costs here. All-gathers stay as they are.
         """
         before, self._synchronise = self._synchronise, False
         try:

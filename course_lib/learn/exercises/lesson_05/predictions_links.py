@@ -2,8 +2,237 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+from collections.abc import Mapping
+
+from course_lib.learn.asked import Asked, Told
 
 __all__ = ["LINKS"]
 
-LINKS: tuple[Asked, ...] = ()
+_COMPUTING_S = 6 * (0.008 + 0.016)  # of the lesson's paced model: six layers, forward and backward
+
+
+def _half(sharded_bytes: int, ddp_bytes: int) -> Told:
+    """From the bytes that a rank sends, with ZeRO-3 and with DDP."""
+    return Told(
+        measured=_mib(sharded_bytes),
+        model=_mib(1.5 * ddp_bytes),
+        because="DDP's all-reduce is two halves: a reduce-scatter and an all-gather. ZeRO-3 has the same two, and "
+        "gathers the weights a second time for the backward pass: three halves in place of two.",
+        misreadings={
+            _mib(3 * ddp_bytes): "Three collectives, and each is half an all-reduce.",
+            _mib(
+                2 * ddp_bytes
+            ): "Weights and gradients are as large as each other, so that would be an all-reduce for "
+            "each. But nobody adds weights up: what they need is an all-gather, twice, half an all-reduce each time.",
+            _mib(
+                ddp_bytes
+            ): "That is ZeRO-1 and ZeRO-2, which gather the weights once a step. Here they are let go "
+            "after the forward pass.",
+        },
+        apart="Bytes do not depend on how busy a machine is. Count the calls that the cell prints.",
+    )
+
+
+def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s: float) -> Told:
+    """From a measured step of ZeRO-3 and of DDP on the dial's link, and from both by the cost model."""
+    behind = sharded_model_s / ddp_model_s - 1
+    if behind < 0.15:
+        because = (
+            f"By the model it takes {behind:.0%} longer than DDP, for half as many bytes again. A third of them has "
+            "moved to where DDP's link is idle: beside the forward pass."
+        )
+    else:
+        because = (
+            f"At this setting of the dial DDP has to wait for its gradients as well, and by the model ZeRO-3 takes "
+            f"{behind:.0%} longer: what cannot be hidden costs time, and there is half as much of it again. Turn the "
+            "dial up, and look where that ends."
+        )
+    return Told(
+        measured=round(1e3 * sharded_s),
+        model=round(1e3 * sharded_model_s),
+        because=because,
+        misreadings={
+            lambda ms: (
+                ms >= 1.3e3 * ddp_s
+            ): "Bytes become time where somebody waits for them. What is computed while they travel?",
+            lambda ms: (
+                ms < 0.8e3 * ddp_model_s
+            ): "Both compute as much, and that alone takes nearly as long as DDP's step.",
+        },
+        apart=f"DDP's own step is {1e3 * (ddp_s - ddp_model_s):+.0f} ms off its model. If ZeRO-3 is off by as much, a "
+        "step costs that on this machine beside computing and link; if by more, it is the calls, of which ZeRO-3 makes "
+        "three a layer. Close other programs and run both cells again.",
+    )
+
+
+def _larger(times: float) -> Told:
+    """From how many times as fast a link ten times the parameters need, by arithmetic."""
+    return Told(
+        measured=round(times, 2),
+        label="computed",
+        because="Ten times as many weights come, and with each of them as much is computed as before: P stands on both "
+        "sides and falls out. A weight that has come is used once for each token, so tokens are what hides it.",
+        misreadings={
+            10: "That many more bytes have to come. And how much more is there to compute meanwhile?",
+            100: "Bytes and operations both grow, and they pull in opposite directions.",
+            0.1: "More is computed, that is right. But more has to come as well.",
+        },
+    )
+
+
+def _prefetch(ahead_s: Mapping[int, float], alone_s: float, ahead_model_s: Mapping[int, float]) -> Told:
+    """From steps by units ahead, a step on a link that takes no time, and the model's steps by units ahead."""
+    gone, gone_model = _gone(ahead_s, alone_s), _gone(ahead_model_s, _COMPUTING_S)
+    second = ahead_model_s[1] - ahead_model_s[2]
+    more = (
+        "By the model a second unit ahead hides nothing more: units are alike, and the first is enough."
+        if second < 0.02 * ahead_model_s[1]
+        else f"By the model a second unit ahead takes {1e3 * second:.0f} ms more off this step."
+    )
+    return Told(
+        measured=round(100 * gone),
+        model=round(100 * gone_model),
+        because="Every all-gather but the first of each pass now travels while something is computed, and none stands "
+        f"behind a reduce-scatter that it could have gone before. {more}",
+        misreadings={
+            lambda percent: (
+                percent < 0.8 * 100 * gone_model
+            ): "It is more: on this link the message of a unit is shorter than the computing of one, in both passes.",
+        },
+        apart="Look which of the three steps is further from its model. Without prefetch the rank begins each "
+        "all-gather itself and waits for it, so a busy core costs it most. Run the cell again; what moves is other "
+        "work on this machine.",
+    )
+
+
+def _gone(ahead_s: Mapping[int, float], computing_s: float) -> float:
+    """The share of the waiting that is gone with one unit ahead."""
+    waited_s = ahead_s[0] - computing_s
+    return min(1.0, max(0.0, (ahead_s[0] - ahead_s[1]) / waited_s)) if waited_s > 0 else 0.0
+
+
+def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Told:
+    """From the peak with whole weights between forward and backward, by ledger and model, and the size of the
+    weights."""
+    return Told(
+        measured=_mib(kept_bytes),
+        model=_mib(model_bytes),
+        because="All weights are whole at the peak, and nothing else is: optimizer states stay shared out, and "
+        "gradients leave unit by unit. On many ranks that is what counts: the shards become small, whole weights do "
+        "not. It is the memory of ZeRO-2 during a step, and of ZeRO-3 between two.",
+        misreadings={
+            _mib(
+                4 * weights_bytes
+            ): "That is DDP: weights, gradients and two states, all of them whole. Here the "
+            "weights are whole for a while, and the states never.",
+            _mib(5 * weights_bytes): "Weights, gradients and two states never are whole together here.",
+            _mib(weights_bytes): "The whole weights alone. What the rank keeps of everything comes on top.",
+        },
+        apart="The ledger counts every tensor, the model those of sharding. Run the cell again: a message's buffer may "
+        "live a moment longer on a busy machine.",
+    )
+
+
+def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Told:
+    """From what leaves a machine with hybrid sharding and with sharding over all ranks."""
+    return Told(
+        measured=_mib(hybrid_bytes),
+        model=_mib(weights_bytes),
+        because="Each of two ranks averages a half of all gradients with its twin elsewhere, by an all-reduce between "
+        "two: each sends as much as the half is large. Weights do not cross at all. Sharded over four, both "
+        f"all-gathers cross, and the reduce-scatter: {over_all_bytes / hybrid_bytes:.1f} times as much.",
+        misreadings={
+            0: "All that a machine needs for its own forward and backward. But the other machine has seen another part "
+            "of the batch, and the two must stay one model.",
+            _mib(weights_bytes / 2): "That is one rank. Two of them average, each its own half of the rows.",
+            _mib(
+                over_all_bytes
+            ): "Then it would buy nothing. Which of the three collectives still has to cross?",
+        },
+        apart="Bytes do not depend on how busy a machine is. Look at calls.matrix() of both runs.",
+    )
+
+
+def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Told:
+    """From the calls of a step of four pieces with ``no_sync`` and without."""
+    return Told(
+        measured=num_quiet,
+        model=(2 * 4 + 1) * num_units,
+        because="A piece cannot compute without weights, and they are let go after each use: two all-gathers a unit "
+        "and piece remain. Only the reduce-scatters wait for the last piece.",
+        misreadings={
+            num_loud
+            // 4: "Under DDP gradients were all that travelled. Here two of three messages carry weights.",
+            num_loud // 2: "One of three kinds of messages is spared, and that for three pieces of four.",
+        },
+    )
+
+
+def _sum(ones: float) -> Told:
+    """From the sum of 512 ones along a ring, in bfloat16."""
+    return Told(
+        measured=round(ones),
+        label="computed",
+        because="bfloat16 keeps 8 binary digits of a number. Between 256 and 512 it has the even numbers alone: "
+        "256 + 1 is rounded to 256, and every further rank adds nothing. No error, no infinity: half of the ranks "
+        "have not been heard.",
+        misreadings={
+            512: "512 is a number that bfloat16 has, exactly. The way there is the trouble: each rank on the ring "
+            "rounds.",
+            lambda total: (
+                total > 512
+            ): "Rounding cannot add more than there is: each of 512 ranks brings a 1.",
+        },
+    )
+
+
+def _mib(size_bytes: float) -> float:
+    return round(size_bytes / 2**20, 2)
+
+
+LINKS: tuple[Asked, ...] = (
+    Asked(
+        name="05.half",
+        question="How many MiB does a rank send in a step of ZeRO-3?",
+        unit="MiB",
+        tell=_half,
+    ),
+    Asked(
+        name="05.slower",
+        question="How long does a step of ZeRO-3 take on this link?",
+        unit="ms",
+        tell=_slower,
+    ),
+    Asked(
+        name="05.larger",
+        question="Ten times the parameters, as many tokens: how many times as fast must the link be?",
+        unit="times",
+        tell=_larger,
+    ),
+    Asked(
+        name="05.prefetch",
+        question="How much of the waiting does a prefetch of one unit take away?",
+        unit="%",
+        high=100,
+        tell=_prefetch,
+    ),
+    Asked(
+        name="05.keep",
+        question="How many MiB does a rank hold at its peak, if weights stay whole until backward?",
+        unit="MiB",
+        tell=_keep,
+    ),
+    Asked(
+        name="05.hybrid",
+        question="How many MiB leave a machine in a step, with hybrid sharding?",
+        unit="MiB",
+        tell=_hybrid,
+    ),
+    Asked(
+        name="05.accumulate",
+        question="How many calls does a rank make in a step of four pieces, with no_sync?",
+        unit="calls",
+        tell=_accumulate,
+    ),
+    Asked(name="05.sum", question="512 ones, summed along a ring in bfloat16: what comes out?", tell=_sum),
+)
