@@ -1,7 +1,12 @@
 """The pictures of lesson 05: a file for each part, ``states.py``, ``units.py``, ``links.py``, ``model.py``."""
 
+from course_lib.pictures.lesson_05 import states
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
 
-PICTURES: Drawings = {}
+PICTURES: Drawings = {
+    "four_times": states.four_times,
+    "half_each": states.half_each,
+    "early": states.early,
+}
