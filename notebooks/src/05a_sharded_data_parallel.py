@@ -307,7 +307,7 @@ optimizer_verdict = check("05.optimizer", ShardedAdamW)
 # %% [markdown]
 # The course's own is called `ShardedOptimizer`. It shares out the states of any optimizer that works number by number,
 # cuts each tensor by rows, sends several tensors in one message, and takes a stage of ZeRO. Here it stands beside yours
-# (if that has passed), in the same form. Five steps in float64, and the weights of one device to compare:
+# (if that has passed), in the same form. Three steps in float64, and the weights of one device to compare:
 
 
 # %%
@@ -315,10 +315,10 @@ def zero_1(me, parameters, lr):
     return ShardedOptimizer(me, parameters, torch.optim.AdamW, lr=lr)
 
 
-def five_steps(me, make_optimizer, dtype=torch.float64):
+def three_steps(me, make_optimizer, dtype=torch.float64):
     model = make_model(dtype).to(me.device)
     optimizer = make_optimizer(me, model.parameters(), lr=1e-2)
-    for _ in range(5):
+    for _ in range(3):
         backward(model, own_part(me))
         optimizer.step()
     return torch.cat([parameter.detach().flatten().cpu() for parameter in model.parameters()])
@@ -326,13 +326,13 @@ def five_steps(me, make_optimizer, dtype=torch.float64):
 
 model = make_model(torch.float64)
 adamw = torch.optim.AdamW(model.parameters(), lr=1e-2)
-for _ in range(5):
+for _ in range(3):
     backward(model, TOKENS)
     adamw.step()
 alone = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 ways = {"yours": ShardedAdamW} if optimizer_verdict.passed else {}
 for name, way in (ways | {"the course's": zero_1}).items():
-    off = max((weights - alone).abs().max().item() for weights in four.run(five_steps, way))
+    off = max((weights - alone).abs().max().item() for weights in four.run(three_steps, way))
     print(f"{name + ':':<14} no weight of four ranks is off by more than 1e-10: {off < 1e-10}")
 
 # %% [markdown]
@@ -469,7 +469,7 @@ def zero_2(me, parameters, lr):
     return ShardedOptimizer(me, parameters, torch.optim.AdamW, stage=2, lr=lr)
 
 
-off = max((weights - alone).abs().max().item() for weights in four.run(five_steps, zero_2))
+off = max((weights - alone).abs().max().item() for weights in four.run(three_steps, zero_2))
 print(f"stage 2: no weight of four ranks is off by more than 1e-10: {off < 1e-10}")
 communication = metered(four, one_step, zero_2).communication
 print(f"it sends as many bytes: {communication.sent_bytes(0) == sent_bytes['states shared out']}")
@@ -600,9 +600,9 @@ def matrices_of(model):
     return [parameter for parameter in model.blocks.parameters() if parameter.dim() == 2]
 
 
-def three_steps(model, optimizer, tokens):
+def two_steps(model, optimizer, tokens):
     before = torch.cat([matrix.detach().flatten() for matrix in matrices_of(model)])
-    for _ in range(3):
+    for _ in range(2):
         backward(model, tokens)
         optimizer.step()
     return torch.cat([matrix.detach().flatten() for matrix in matrices_of(model)]) - before
@@ -611,11 +611,11 @@ def three_steps(model, optimizer, tokens):
 def owned_steps(me):
     model = make_model().to(me.device)
     optimizer = OwnedMuon(me, matrices_of(model), lr=1e-2)
-    return three_steps(model, optimizer, own_part(me)), optimizer.owners
+    return two_steps(model, optimizer, own_part(me)), optimizer.owners
 
 
 model = make_model()
-way_of_one = three_steps(model, torch.optim.Muon(matrices_of(model), lr=1e-2), TOKENS)
+way_of_one = two_steps(model, torch.optim.Muon(matrices_of(model), lr=1e-2), TOKENS)
 ways, owners = zip(*four.run(owned_steps), strict=True)
 print("matrices of each rank:", dict(sorted(Counter(owners[0]).items())))
 print("the four ranks agree to the last bit:", all(torch.equal(way, ways[0]) for way in ways))
