@@ -527,11 +527,11 @@ lines(
 )
 
 # %% [markdown]
-# ## An optimizer that wants the whole matrix
+# ## A newer optimizer
 #
-# AdamW could be cut because it works number by number. SGD, with momentum or without, does so too. A new favourite does
-# not. Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
-# momentum, and turns it into the nearest matrix that is orthogonal: all of its singular values become about 1.
+# Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
+# momentum, and turns it into the nearest matrix that is orthogonal: all of its singular values become about 1. That is
+# what it adds to the weights, times the learning rate.
 #
 # Somebody shards it as you did AdamW: each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
 # the right mean gradient of them.
@@ -570,8 +570,9 @@ for name, update in of_one.items():
 reveal("05.muon", cosines)
 
 # %% [markdown]
-# So a matrix must come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps
-# it. `deal_out` names an owner for each, the largest first, always the rank that has least so far. The owner alone gets
+# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix
+# must come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it.
+# `deal_out` names an owner for each, the largest first, always the rank that has least so far. The owner alone gets
 # the mean gradient, keeps the momentum and takes the step; then it tells the others.
 
 
@@ -638,9 +639,9 @@ except ValueError as error:
 #
 # ## What you can do now
 #
-# You know what a step needs of a model's state, and where. You have shared out the optimizer's states, for not a byte
-# more on the link, then the gradients, and have seen what is still whole while they travel. And you ask of an
-# optimizer, before you cut it, whether it works number by number.
+# You know what a step needs of a model's state, and when. You have shared out the optimizer's states and then the
+# gradients, and have counted what each of the two sends and what it leaves at the fullest moment. And you ask of an
+# optimizer, before you cut it, on what each of its numbers depends.
 #
 # **The limit.** Every rank still holds all weights, because forward and backward need them. The last line of the table
 # is a wall: sixteen bits of each weight on each rank, however many ranks there are. But does a rank need all of them
