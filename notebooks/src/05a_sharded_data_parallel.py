@@ -1,67 +1,654 @@
 # %% [markdown]
 # # 05a · Sharded data parallelism: states, shared out
 #
+# Four ranks train one model, and each of them holds all of it. You find out which part of that a rank has a use for,
+# write an optimizer that keeps its own share, and see what that saves and what it sends.
+#
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 4 · [2: whole while it computes](05b_whole_for_a_moment.ipynb) · [3: links and
 # precision](05c_links_and_precision.ipynb) · [4: one model again](05d_one_model_again.ipynb)
+#
+# At the end you can
+#
+# - say what a rank needs for its part of a step, and what it keeps without need;
+# - write an optimizer whose states are shared out, and say what it sends;
+# - let gradients go while backward makes them, and say what that does to the peak;
+# - tell which optimizers can be cut like this, and help one that cannot.
+#
+# From [lesson 04](04a_distributed_data_parallel.ipynb) you need its rule: every gradient is replaced by its mean over
+# all ranks, and then all take the same step. It ended at a limit. The state of the model, that is its weights,
+# gradients and optimizer states, is as large on each of four ranks as on one.
+#
+# Article D says, in the course's words, that data parallelism combines several GPUs into one with more memory. Lesson
+# 04's ledger did not find it so. Make a bet for yourself: does the sentence become true in this lesson? Part 4 puts it
+# on trial.
 
 # %%
-from course_lib import check, hint
+from course_lib import ask, check, cost, hint, reveal, shared_cluster
+from course_lib.meter import MemoryLedger, bytes_text, ledger, metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.sharded import ShardedOptimizer, deal_out
+from course_lib.plot import lines, memory_bars
+
+from collections import Counter
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ## Four times the same
+#
+# ![Four ranks, each with weights, gradients and optimizer states; a question mark asks which numbers are there too
+# often](../assets/05_four_times.png)
+#
+# A small transformer, and lesson 04's step in the form of a class: `step` comes after backward on this rank's part of
+# the batch. Yours will have the same form.
+
+
+# %%
+class ReplicatedAdamW:
+    """Lesson 04: every rank averages all gradients, and takes the whole step."""
+
+    def __init__(self, me, parameters, lr):
+        self.me, self.parameters = me, list(parameters)
+        self.adamw = torch.optim.AdamW(self.parameters, lr=lr)
+
+    @torch.no_grad()
+    def step(self):
+        for parameter in self.parameters:
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= self.me.world_size
+        self.adamw.step()
+
+
+# %%
+config = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
+TOKENS = torch.randint(256, (8, 33), generator=torch.Generator().manual_seed(1))
+
+
+def make_model(dtype=torch.float32):
+    torch.manual_seed(0)
+    return Transformer(config).to(dtype)
+
+
+def backward(model, tokens):
+    model.zero_grad()
+    next_token_loss(model(tokens[:, :-1]), tokens[:, 1:]).backward()
+
+
+def own_part(me):
+    """This rank's part of the batch."""
+    return TOKENS.chunk(me.world_size)[me.rank].to(me.device)
+
+
+num_parameters = sum(parameter.numel() for parameter in make_model().parameters())
+print(f"{num_parameters:,} parameters; weights, gradients and AdamW's states on one device:")
+print(cost.sharded_state(num_parameters, stage=0, num_ranks=1, precision="float32").as_dict())
+
+# %% [markdown]
+# After a step of four ranks every one of them holds so many bytes. Compare what they hold, tensor by tensor: numbers
+# that another rank holds as well are there once too often.
+#
+# **How many per cent of the bytes of all four ranks could be dropped, and every number would still be there once?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.memory")
+ask("05.memory").commit(56)  # "all but the gradients: every rank has its own part of the batch"
+### END SOLUTION
+
+
+# %%
+def state_tensors(me):
+    """All that a rank holds between two steps."""
+    model = make_model().to(me.device)
+    optimizer = ReplicatedAdamW(me, model.parameters(), lr=1e-3)
+    backward(model, own_part(me))
+    optimizer.step()
+    states = [s[name] for s in optimizer.adamw.state.values() for name in ("exp_avg", "exp_avg_sq")]
+    gradients = [parameter.grad for parameter in model.parameters()]
+    return [tensor.detach().cpu() for tensor in (*model.parameters(), *gradients, *states)]
+
+
+def num_different(tensors):
+    """How many different tensors there are among these."""
+    return sum(
+        not any(torch.equal(tensor, other) for other in tensors[:i]) for i, tensor in enumerate(tensors)
+    )
+
+
+of_all = list(zip(*four.run(state_tensors), strict=True))  # each tensor, as the four ranks have it
+total_bytes = sum(tensor.nbytes for copies in of_all for tensor in copies)
+once_bytes = sum(num_different(copies) * copies[0].nbytes for copies in of_all)
+print(f"four ranks together: {bytes_text(total_bytes)}; every number once: {bytes_text(once_bytes)}")
+
+# %%
+reveal("05.memory", total_bytes, once_bytes)
+
+# %% [markdown]
+# <!-- word: sharded data parallelism | also: ZeRO-DP, FSDP -->
+# In **sharded data parallelism** each rank computes its own part of the batch, as before, and keeps only its own part
+# of the model's state. Rajbhandari et al. called their version ZeRO, for *Zero Redundancy Optimizer*, and went in three
+# stages. Which part of the state should go first?
+#
+# ## What a rank needs, and when
+#
+# A step is forward, backward, and the optimizer's step. The next cell watches every operation of forward and backward
+# on one device, and notes which tensors it reads or writes.
+#
+# **Weights, gradients and AdamW's states: how many per cent of these bytes does anything touch, from the first layer's
+# forward to the last gradient?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.need")
+ask("05.need").commit(100)  # "it is all there because it is needed"
+### END SOLUTION
+
+
+# %%
+class Touched(TorchDispatchMode):
+    """Notes the memory of every tensor that an operation reads or writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for value in tree_leaves((args, kwargs, result)):
+            if isinstance(value, torch.Tensor):
+                self.places.add(value.untyped_storage().data_ptr())
+        return result
+
+
+# %%
+def watched(work):
+    with Touched() as touched:
+        work()
+    return touched.places
+
+
+model = make_model()
+adamw = torch.optim.AdamW(model.parameters())
+backward(model, TOKENS)
+adamw.step()  # the first step makes the states
+touched_by = {
+    "forward and backward": watched(lambda: backward(model, TOKENS)),
+    "the step": watched(adamw.step),
+}
+
+# %%
+state = {
+    "weights": list(model.parameters()),
+    "gradients": [parameter.grad for parameter in model.parameters()],
+    "AdamW's states": [s[name] for s in adamw.state.values() for name in ("exp_avg", "exp_avg_sq")],
+}
+print(f"{'KiB touched by':<24}", *(f"{kind:>15}" for kind in state))
+sums = dict.fromkeys(touched_by, 0)
+for name, places in touched_by.items():
+    sizes = [sum(t.nbytes for t in ts if t.untyped_storage().data_ptr() in places) for ts in state.values()]
+    sums[name] = sum(sizes)
+    print(f"{name:<24}", *(f"{size / 1024:>15.0f}" for size in sizes))
+
+# %%
+reveal("05.need", sums["forward and backward"], num_parameters)
+
+# %% [markdown]
+# So between two optimizer steps nobody asks for the states. And the optimizer's step? It touches everything; but
+# AdamW treats each number of a weight alone:
+
+
+# %%
+def stepped(optimizer_class, weight, gradient):
+    """What a first step of ``optimizer_class`` adds to ``weight``."""
+    parameter = nn.Parameter(weight.clone())
+    parameter.grad = gradient.clone()
+    optimizer_class([parameter], lr=0.1).step()
+    return parameter.detach() - weight
+
+
+weight, gradient = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
+whole = stepped(torch.optim.AdamW, weight, gradient)
+halves = zip(weight.chunk(2), gradient.chunk(2), strict=True)
+in_halves = torch.cat([stepped(torch.optim.AdamW, *half) for half in halves])
+print("AdamW on two halves of a weight, and on the whole weight: the same:", torch.equal(whole, in_halves))
+
+# %% [markdown]
+# <!-- word: optimizer state sharding | also: ZeRO-1, ZeRO stage 1 -->
+# That is all it takes. In **optimizer state sharding** each of n ranks keeps the optimizer states of its own n-th part
+# of the weights, and takes the optimizer's step for that part alone. Its own states it never has to send. What does
+# have to travel, and is it more than before?
+#
+# ![A step of two ranks: both have the whole weights and whole gradients of their own samples; each gets something for
+# its half, takes AdamW's step on it, and both have the whole weights again; the two messages are question
+# marks](../assets/05_half_each.png)
+#
+# **Lesson 04's step sent an all-reduce of the gradients. Now every rank has to learn, besides, what the other ranks
+# have made of their weights. What does a rank send in a step?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.bytes")
+ask("05.bytes").commit("more than before")  # "the gradients, and now the weights too"
+### END SOLUTION
 
 # %% [markdown]
 # ### Build: an optimizer that keeps its part of the states
+#
+# You write both methods. `packed` lays all numbers of some tensors in a row, and `unpack` writes a row back; a part is
+# an n-th of the row, wherever one tensor ends and the next begins. Parts are equal, because collectives want that, so
+# the last one may end in zeros. The AdamW inside may update a parameter that you make for it, and that no model has.
+#
+# The collectives of lesson 02 write into their first argument: `dist.reduce_scatter(mine, parts)`,
+# `dist.all_gather(parts, mine)`. There `parts` is a list of tensors. `list(row.chunk(n))` is one: what is written into
+# those is written into the row.
 
 
 # %%
 def packed(tensors, num_parts):
-    """All numbers of ``tensors`` in a row, cut in equal parts: (num_parts, K). Zeros fill the last part up."""
-    flat = torch.cat([tensor.detach().flatten() for tensor in tensors])
-    flat = torch.nn.functional.pad(flat, (0, -len(flat) % num_parts))
-    return flat.view(num_parts, -1)
+    """All numbers of ``tensors`` in a row of ``num_parts`` equal parts, (num_parts * K,). Zeros fill up the last."""
+    row = torch.cat([tensor.detach().flatten() for tensor in tensors])
+    return torch.nn.functional.pad(row, (0, -len(row) % num_parts))
 
 
-def unpack(parts, tensors):
-    """The other way: write the numbers of ``parts`` (num_parts, K) into ``tensors``, in place."""
-    numbers = parts.flatten()[: sum(tensor.numel() for tensor in tensors)]
-    for tensor, own in zip(tensors, numbers.split([tensor.numel() for tensor in tensors]), strict=True):
-        tensor.data.copy_(own.view_as(tensor))
+def unpack(row, tensors):
+    """The other way: write the numbers of ``row`` into ``tensors``, in place. What fills the row up is left over."""
+    sizes = [tensor.numel() for tensor in tensors]
+    for tensor, part in zip(tensors, row[: sum(sizes)].split(sizes), strict=True):
+        tensor.data.copy_(part.view_as(tensor))
 
 
 # %%
 class ShardedAdamW:
-    """AdamW of a model that is whole on every rank; each rank keeps the states of its own part."""
+    """AdamW of a model that is whole on every rank. Each rank keeps the states of its own part, which is 1/n of the
+    numbers, and between two steps nothing else as large as the model. No rank sends more than it has to.
+    """
 
     def __init__(self, me, parameters, lr):
         self.me, self.parameters = me, list(parameters)
         ### BEGIN SOLUTION
-        own = packed(self.parameters, me.world_size)[me.rank].clone()
-        self.own = nn.Parameter(own)
+        parts = packed(self.parameters, me.world_size).chunk(me.world_size)
+        self.own = nn.Parameter(parts[me.rank].clone())
         self.adamw = torch.optim.AdamW([self.own], lr=lr)
         ### END SOLUTION
 
     @torch.no_grad()
     def step(self):
-        """After backward on this rank's part of the batch: the weights become those after AdamW's step on the mean."""
+        """After backward on this rank's part of the batch, which gives every parameter a gradient: the weights become
+        those after AdamW's step on the mean of the ranks' gradients.
+        """
         # 1. This rank's part of the mean gradients.  2. The step, on that part.  3. Every rank needs every part.
         ### BEGIN SOLUTION
         gradients = packed([parameter.grad for parameter in self.parameters], self.me.world_size)
         self.own.grad = torch.empty_like(self.own)
-        dist.reduce_scatter_tensor(self.own.grad, gradients)
+        dist.reduce_scatter(self.own.grad, list(gradients.chunk(self.me.world_size)))
         self.own.grad /= self.me.world_size
         self.adamw.step()
-        parts = torch.empty_like(gradients)
-        dist.all_gather_into_tensor(parts, self.own.detach())
-        unpack(parts, self.parameters)
+        weights = torch.empty_like(gradients)
+        dist.all_gather(list(weights.chunk(self.me.world_size)), self.own.detach())
+        unpack(weights, self.parameters)
         ### END SOLUTION
 
 
 # %%
-check("05.optimizer", ShardedAdamW)
+optimizer_verdict = check("05.optimizer", ShardedAdamW)
 
 # %%
 # hint("05.optimizer")
+
+# %% [markdown]
+# The course's own is called `ShardedOptimizer`. It shares out the states of any optimizer that works number by number,
+# cuts each tensor by rows, sends several tensors in one message, and takes a stage of ZeRO. Here it stands beside yours
+# (if that has passed), in the same form. Three steps in float64, and the weights of one device to compare:
+
+
+# %%
+def zero_1(me, parameters, lr):
+    return ShardedOptimizer(me, parameters, torch.optim.AdamW, lr=lr)
+
+
+def three_steps(me, make_optimizer, dtype=torch.float64):
+    model = make_model(dtype).to(me.device)
+    optimizer = make_optimizer(me, model.parameters(), lr=1e-2)
+    for _ in range(3):
+        backward(model, own_part(me))
+        optimizer.step()
+    return torch.cat([parameter.detach().flatten().cpu() for parameter in model.parameters()])
+
+
+model = make_model(torch.float64)
+adamw = torch.optim.AdamW(model.parameters(), lr=1e-2)
+for _ in range(3):
+    backward(model, TOKENS)
+    adamw.step()
+alone = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+ways = {"yours": ShardedAdamW} if optimizer_verdict.passed else {}
+for name, way in (ways | {"the course's": zero_1}).items():
+    off = max((weights - alone).abs().max().item() for weights in four.run(three_steps, way))
+    print(f"{name + ':':<14} no weight of four ranks is off by more than 1e-10: {off < 1e-10}")
+
+# %% [markdown]
+# ### What it sends
+#
+# Lesson 02 found that gloo runs a reduce-scatter as an all-reduce, at twice the bytes it needs. NCCL does not, nor does
+# the course's optimizer: over gloo each rank sends each of the others the part that it is to have. So the meter
+# listens to the course's optimizer here.
+
+
+# %%
+def one_step(me, make_optimizer):
+    model = make_model().to(me.device)
+    optimizer = make_optimizer(me, model.parameters(), lr=1e-2)
+    backward(model, own_part(me))
+    optimizer.step()
+
+
+sent_bytes = {}
+for name, way in {"everything everywhere": ReplicatedAdamW, "states shared out": zero_1}.items():
+    communication = metered(four, one_step, way).communication.of(0)
+    sent_bytes[name] = communication.sent_bytes(0)
+    print(f"{name}: {communication.by_operation()}, {bytes_text(sent_bytes[name])} sent by rank 0")
+
+# %%
+reveal("05.bytes", *sent_bytes.values())
+
+# %% [markdown]
+# ### What it saves
+#
+# On one device the state took 16 bytes for each parameter: 4 of weights, 4 of gradients, 8 of AdamW's states.
+#
+# **Four ranks, states shared out: how many KiB of state does each of them hold after a step?**
+
+# %%
+nothing_shared = cost.sharded_state(num_parameters, stage=0, num_ranks=4, precision="float32").total
+print(f"with everything everywhere: {nothing_shared / 1024:.0f} KiB")
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.states")
+ask("05.states").commit(906)  # "a quarter"
+### END SOLUTION
+
+
+# %%
+def held_after_a_step(me):
+    model = make_model().to(me.device)
+    optimizer = zero_1(me, model.parameters(), lr=1e-3)
+    backward(model, own_part(me))
+    optimizer.step()
+    return ledger(model, optimizer.inner, rank=me.rank)  # the inner one is AdamW on this rank's rows
+
+
+balances = list(four.run(held_after_a_step))
+print(balances[0])
+
+# %%
+reveal("05.states", max(balance.total_bytes for balance in balances), num_parameters)
+
+# %% [markdown]
+# Your own class holds a little more: a copy of its part of the weights, which AdamW updates. Where the model computes
+# in 16 bits that copy is wanted anyhow. Kept in float32 it is the master weights of lesson 04, and now they are shared
+# out as well: `ShardedOptimizer(..., master_dtype=torch.float32)`.
+#
+# ## Gradients leave early
+#
+# ![Backward goes from the last layer to the first; of the gradients behind it rank 0 has kept its own part, in front of
+# it are none yet, and between them is a question mark](../assets/05_early.png)
+#
+# A rank keeps the whole gradients until `step`, and then uses its own part of the mean. The rest it could have sent
+# away as soon as backward had made it, as DDP's buckets leave.
+#
+# <!-- word: gradient sharding | also: ZeRO-2, ZeRO stage 2 -->
+# With **gradient sharding** each gradient bucket's reduce-scatter starts while backward goes on, and each rank keeps
+# only its own part of the mean. `stage=2` does that by hooks; `parameter.grad` is None when backward returns.
+#
+# So between backward and step four ranks hold a quarter of the gradients each. What counts is the *peak*: does it fit
+# at the fullest moment? Take twelve equal layers without much in between, a bucket for each. The ledger takes the peak
+# of a backward pass, and we subtract weights and states, which are always there.
+#
+# **Stage 2, four ranks: at most how many per cent of a whole set of gradients is there at once?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.early")
+ask("05.early").commit(25)  # "a rank keeps a quarter"
+### END SOLUTION
+
+
+# %%
+NUM_LAYERS, LAYER_BYTES = 12, 4 * 128 * 128
+
+
+def fullest_backward(me, stage):
+    """The ledger at the peak of a backward pass; the least of some, as gloo's threads may let go a moment late."""
+    layers = nn.Sequential(*(nn.Linear(128, 128, bias=False) for _ in range(NUM_LAYERS))).to(me.device)
+    optimizer = ShardedOptimizer(
+        me, layers.parameters(), torch.optim.AdamW, stage=stage, bucket_size_bytes=LAYER_BYTES
+    )
+    peaks, x = [], torch.ones(1, 128, device=me.device)
+    for _ in range(6):
+        optimizer.zero_grad()
+        with MemoryLedger(layers, optimizer.inner, inputs=x) as watch:
+            layers(x).sum().backward()
+        peaks.append(watch.peak())
+        gone = all(parameter.grad is None for parameter in layers.parameters())
+        optimizer.step()
+    return min(peaks[1:], key=lambda peak: peak.total_bytes), gone  # the first step has no states yet
+
+
+# %% tags=["nbval-ignore-output"]
+fullest = {stage: four.run(fullest_backward, stage)[0] for stage in (1, 2)}
+for stage, (_, gone) in fullest.items():
+    print(f"stage {stage}: after backward every parameter.grad is None: {gone}")
+
+# %% tags=["nbval-ignore-output"]
+peak = fullest[2][0]
+always = peak["parameter"] + peak["optimizer state"] + peak["input"]
+reveal("05.early", peak.total_bytes - always, NUM_LAYERS * LAYER_BYTES, NUM_LAYERS)
+
+# %% tags=["nbval-ignore-output"]
+memory_bars(
+    {f"stage {stage}": balance for stage, (balance, _) in fullest.items()},
+    title="Four ranks: what rank 0 holds at the fullest moment of backward",
+)
+
+# %% [markdown]
+# ("Other" is what is on its way.) And is it still lesson 04's step, for the bytes of stage 1?
+
+
+# %%
+def zero_2(me, parameters, lr):
+    return ShardedOptimizer(me, parameters, torch.optim.AdamW, stage=2, lr=lr)
+
+
+off = max((weights - alone).abs().max().item() for weights in four.run(three_steps, zero_2))
+print(f"stage 2: no weight of four ranks is off by more than 1e-10: {off < 1e-10}")
+communication = metered(four, one_step, zero_2).communication
+print(f"it sends as many bytes: {communication.sent_bytes(0) == sent_bytes['states shared out']}")
+
+# %% [markdown]
+# There is one thing to pay: a second backward before the step, as in accumulation, sends again, because the whole
+# gradients of the first are gone.
+#
+# ## The table of the paper
+#
+# Rajbhandari et al. take a model of 7.5 billion parameters on 64 devices. Weights and gradients are numbers of 16 bits;
+# the optimizer keeps AdamW's two states, and master weights, in float32. In three stages the optimizer's part is shared
+# out, then the gradients, then the weights themselves.
+#
+# **Each stage frees memory on every device. Which one frees the most?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.table")
+ask("05.table").commit("stage 3, the weights")  # "it is about large models"
+### END SOLUTION
+
+
+# %%
+def states_of(num_ranks, num_parameters=7_500_000_000):
+    return [cost.sharded_state(num_parameters, stage=stage, num_ranks=num_ranks) for stage in range(4)]
+
+
+print(
+    f"{'ranks':>5}   GB on each: {'nothing shared':>16}", *(f"{f'stage {stage}':>9}" for stage in (1, 2, 3))
+)
+for num_ranks in (1, 4, 16, 64, 1024):
+    nothing, *shared = (state.total / 1e9 for state in states_of(num_ranks))
+    print(f"{num_ranks:>5}   {'':<11} {nothing:>16.1f}", *(f"{size:>9.1f}" for size in shared))
+
+# %%
+reveal("05.table", states_of(64))
+
+# %% [markdown]
+# The line of 64 ranks is the paper's. On how many ranks would that model fit into 80 GB at each stage, activations left
+# out? Read it off. And look at the last line: at stages 1 and 2 something does not shrink, however many ranks there
+# are.
+
+# %%
+ranks = [2**power for power in range(11)]
+lines(
+    {
+        name: (ranks, [states_of(number)[stage].total / 1e9 for number in ranks])
+        for stage, name in enumerate(("nothing shared", "stage 1", "stage 2", "stage 3"))
+    },
+    x_label="ranks",
+    y_label="state on each (GB)",
+    title="7.5 billion parameters, AdamW, 16 bits with master weights",
+    log_x=True,
+)
+
+# %% [markdown]
+# ## A newer optimizer
+#
+# Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
+# momentum, and turns it into the nearest matrix that is orthogonal: all of its singular values become about 1. That is
+# what it adds to the weights, times the learning rate.
+#
+# Somebody shards it as you did AdamW: each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
+# the right mean gradient of them.
+#
+# **What comes out?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.muon")
+ask("05.muon").commit("what one device computes")  # "it worked for AdamW"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+model = make_model()
+backward(model, TOKENS)
+GRADIENTS = {n: p.grad for n, p in model.blocks[0].named_parameters() if p.dim() == 2}
+
+
+def muon(gradients):
+    """The first step of Muon on each of these matrices."""
+    return {n: stepped(torch.optim.Muon, torch.zeros_like(g), g) for n, g in gradients.items()}
+
+
+def muon_on_own_rows(me):
+    return muon({n: g.chunk(me.world_size)[me.rank].to(me.device) for n, g in GRADIENTS.items()})
+
+
+of_one, by_rank = muon(GRADIENTS), list(four.run(muon_on_own_rows))
+cosines = {}
+for name, update in of_one.items():
+    rows = torch.cat([of_rank[name].cpu() for of_rank in by_rank])
+    cosines[name] = torch.cosine_similarity(update.flatten(), rows.flatten(), dim=0).item()
+    print(f"{name:<22} cosine of one device and four ranks: {cosines[name]:.2f}")
+
+# %% tags=["nbval-ignore-output"]
+reveal("05.muon", cosines)
+
+# %% [markdown]
+# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix
+# must come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it.
+# `deal_out` names an owner for each, the largest first, always the rank that has least so far. The owner alone gets
+# the mean gradient, keeps the momentum and takes the step; then it tells the others.
+
+
+# %%
+class OwnedMuon:
+    """Muon; each matrix has an owner among the ranks, and only its owner keeps momentum for it."""
+
+    def __init__(self, me, matrices, lr):
+        self.me, self.matrices = me, list(matrices)
+        self.owners = deal_out([matrix.shape for matrix in self.matrices], me.world_size)
+        owned = [m for m, owner in zip(self.matrices, self.owners, strict=True) if owner == me.rank]
+        self.muon = torch.optim.Muon(owned, lr=lr)
+
+    @torch.no_grad()
+    def step(self):
+        for matrix, owner in zip(self.matrices, self.owners, strict=True):
+            dist.reduce(matrix.grad, dst=owner)  # the sum, on the owner alone
+            matrix.grad /= self.me.world_size
+        self.muon.step()
+        for matrix, owner in zip(self.matrices, self.owners, strict=True):
+            dist.broadcast(matrix, src=owner)
+
+
+# %%
+def matrices_of(model):
+    return [parameter for parameter in model.blocks.parameters() if parameter.dim() == 2]
+
+
+def two_steps(model, optimizer, tokens):
+    before = torch.cat([matrix.detach().flatten() for matrix in matrices_of(model)])
+    for _ in range(2):
+        backward(model, tokens)
+        optimizer.step()
+    return torch.cat([matrix.detach().flatten() for matrix in matrices_of(model)]) - before
+
+
+def owned_steps(me):
+    model = make_model().to(me.device)
+    optimizer = OwnedMuon(me, matrices_of(model), lr=1e-2)
+    return two_steps(model, optimizer, own_part(me)), optimizer.owners
+
+
+model = make_model()
+way_of_one = two_steps(model, torch.optim.Muon(matrices_of(model), lr=1e-2), TOKENS)
+ways, owners = zip(*four.run(owned_steps), strict=True)
+print("matrices of each rank:", dict(sorted(Counter(owners[0]).items())))
+print("the four ranks agree to the last bit:", all(torch.equal(way, ways[0]) for way in ways))
+cosine = torch.cosine_similarity(way_of_one, ways[0], dim=0).item()
+print(f"they went the way of one device, by a cosine above 0.99: {cosine > 0.99}")
+
+# %% [markdown]
+# (Only the matrices of the blocks: Jordan gives embeddings and the last layer to AdamW. And only a cosine: Muon
+# computes in bfloat16, so that another order of a sum shows.) PyTorch's own stage 1, `ZeroRedundancyOptimizer`, deals
+# out whole tensors to owners like this for every optimizer. The course's refuses what it cannot cut:
+
+# %%
+try:
+    ShardedOptimizer(None, model.parameters(), torch.optim.Muon)  # it asks for no rank before that
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# `WholeMatrixOptimizer` is `OwnedMuon` for weights that are shards themselves, as in the next part.
+#
+# ## What you can do now
+#
+# You know what a step needs of a model's state, and when. You have shared out the optimizer's states and then the
+# gradients, and have counted what each of the two sends and what it leaves at the fullest moment. And you ask of an
+# optimizer, before you cut it, on what each of its numbers depends.
+#
+# **The limit.** Every rank still holds all weights, because forward and backward need them. The last line of the table
+# is a wall: sixteen bits of each weight on each rank, however many ranks there are. But does a rank need all of them
+# *at once*? [Part 2](05b_whole_for_a_moment.ipynb) lets weights go, too.
+#
+# **Further reading.** Rajbhandari et al., [ZeRO: Memory Optimizations Toward Training Trillion Parameter
+# Models](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages; section 7: what they send. Jordan et
+# al., [Muon: An optimizer for hidden layers in neural networks](https://kellerjordan.github.io/posts/muon/) (2024). Liu
+# et al., [Muon is Scalable for LLM Training](https://arxiv.org/abs/2502.16982) (2025), section 2.3: Muon on ranks that
+# share states out.

@@ -1,4 +1,8 @@
-"""ZeRO stage 2: gradients are sent while backward goes on, and only a rank's own rows of them are kept."""
+"""ZeRO stage 2: gradients are sent while backward goes on, and only a rank's own rows of them are kept.
+
+A bucket on its way holds its whole gradients, and on gloo what comes for it. So one is under way while the next one
+fills; more would bring the whole gradients back, at the peak.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from course_lib.parallel.sharded.optimizer_buckets import OptimizerBucket
 
 __all__ = ["GradientSharding"]
 
+_MOST_UNDER_WAY = 1  # buckets
+
 
 class GradientSharding:
     """Hooks on parameters: a full bucket's reduce-scatter starts at once, and its whole gradients are let go.
@@ -22,7 +28,9 @@ class GradientSharding:
     def __init__(self, buckets: Sequence[OptimizerBucket]) -> None:
         self.buckets = buckets
         self._ready: list[set[int]] = [set() for _ in buckets]  # the parameters whose gradient is there
-        self._under_way: list[Callable[[], Tensor]] = []  # of the first buckets, in their order
+        self._num_sent = 0  # of the buckets, in their order
+        self._under_way: list[Callable[[], Tensor]] = []  # of the latest
+        self._landed: list[Tensor] = []  # this rank's part of the mean, (K,), of each that has arrived
         self._backward: int | None = None
         for number, bucket in enumerate(buckets):
             for index, parameter in enumerate(bucket.parameters):
@@ -40,16 +48,23 @@ class GradientSharding:
             self._backward = backward
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
         self._ready[number].add(index)
-        while len(self._under_way) < len(self.buckets) and self._is_full(len(self._under_way)):
-            self._send(self.buckets[len(self._under_way)])
+        while self._num_sent < len(self.buckets) and self._is_full(self._num_sent):
+            self._send(self.buckets[self._num_sent])
 
     def _is_full(self, number: int) -> bool:
         return len(self._ready[number]) == len(self.buckets[number].parameters)
 
     def _send(self, bucket: OptimizerBucket) -> None:
+        while len(self._under_way) >= _MOST_UNDER_WAY:
+            self._land()
+        self._num_sent += 1
         self._under_way.append(bucket.start_reduction([p.grad for p in bucket.parameters]))
         for parameter in bucket.parameters:
             parameter.grad = None  # here: the rows that this rank keeps come back later
+
+    def _land(self) -> None:
+        """Wait for the oldest. Its rows become gradients when backward is over: one that raises leaves none."""
+        self._landed.append(self._under_way.pop(0)())
 
     def _finish(self) -> None:
         """Called at the end of backward. ``RuntimeError`` where a parameter has got no gradient: its bucket waits for
@@ -60,11 +75,12 @@ class GradientSharding:
             for index, parameter in enumerate(bucket.parameters)
             if index not in self._ready[number]
         ]
-        for bucket in self.buckets[len(self._under_way) :]:
+        for bucket in self.buckets[self._num_sent :]:
             self._send(bucket)  # with zeros, so that no other rank waits for ever
-        for bucket, finish in zip(self.buckets, self._under_way, strict=True):
-            bucket.accumulate(finish())
-        self._under_way = []
+        while self._under_way:
+            self._land()
+        for bucket, rows in zip(self.buckets, self._landed, strict=True):
+            bucket.accumulate(rows)
         self._start_anew()
         if missing:
             raise RuntimeError(
@@ -76,6 +92,6 @@ class GradientSharding:
     def _start_anew(self) -> None:
         for finish in self._under_way:
             finish()
-        self._under_way, self._backward = [], None
+        self._num_sent, self._under_way, self._landed, self._backward = 0, [], [], None
         for ready in self._ready:
             ready.clear()

@@ -106,12 +106,19 @@ class ShardedOptimizer(torch.optim.Optimizer):
         self.inner.step()
         for bucket in self.buckets:
             bucket.update_own_rows()
-        finishes = [bucket.start_gather() for bucket in self.buckets]
-        for bucket, finish in zip(self.buckets, finishes, strict=True):
-            bucket.take(finish())
+        self._gather_weights()
         for bucket in self.buckets:
             bucket.drop_gradients()
         return loss
+
+    def _gather_weights(self) -> None:
+        """Bucket after bucket, the next one under way while one is written: all at once would be all weights twice."""
+        following = self.buckets[0].start_gather()
+        for number, bucket in enumerate(self.buckets):
+            finish = following
+            if number + 1 < len(self.buckets):
+                following = self.buckets[number + 1].start_gather()
+            bucket.take(finish())
 
     @torch.no_grad()
     def reduce_gradients(self) -> bool:

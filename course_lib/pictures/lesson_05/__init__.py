@@ -1,11 +1,14 @@
 """The pictures of lesson 05: a file for each part, ``states.py``, ``units.py``, ``links.py``, ``model.py``."""
 
-from course_lib.pictures.lesson_05 import links, units
+from course_lib.pictures.lesson_05 import links, states, units
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
 
 PICTURES: Drawings = {
+    "four_times": states.four_times,
+    "half_each": states.half_each,
+    "early": states.early,
     "quarters": units.quarters,
     "borrow": units.borrow,
     "units": units.units,

@@ -142,3 +142,33 @@ def test_memory_is_that_of_the_formula(clusters, num_ranks, wrapping):
         let_go = 0 if wrapping.get("reshard_after_forward") is False else WIDTH * WIDTH * 4
         assert between == pytest.approx(last_forward.total - let_go, rel=0.02)
         assert after == pytest.approx(moments[-1].total, rel=0.02)
+
+
+def peaks_of_stage(me, stage):
+    """The peak in backward, and the peak of the step behind it; of several the least, as above."""
+    model, x = layers(), torch.randn(1, WIDTH)
+    opt = ShardedOptimizer(
+        me, model.parameters(), torch.optim.AdamW, stage=stage, bucket_size_bytes=WIDTH * WIDTH * 4
+    )
+    peaks = []
+    for _ in range(8):
+        opt.zero_grad()
+        with MemoryLedger(model, opt.inner, inputs=x) as backward:
+            model(x).sum().backward()
+            time.sleep(0.01)
+        with MemoryLedger(model, opt.inner, inputs=x) as step:
+            opt.step()
+        peaks.append((backward.peak().total_bytes, step.peak().total_bytes))
+    return tuple(min(bytes_) for bytes_ in zip(*peaks[1:], strict=True))  # the first has no states yet
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_stage_2_never_holds_the_whole_gradients(clusters, num_ranks):
+    layer = WIDTH * WIDTH * 4
+    whole, part = NUM_LAYERS * layer, NUM_LAYERS * -(-WIDTH // num_ranks) * WIDTH * 4
+    between = whole + 2 * part  # weights, and AdamW's states of its own rows
+    a_few = 5 * layer  # a layer's gradient, a bucket of one layer on its way, and what comes for it
+    for stage, gradients in ((1, whole), (2, part)):
+        for backward, step in clusters(num_ranks).call(peaks_of_stage, (stage,), show=False):
+            assert between + gradients * 0.9 < backward < between + gradients + a_few
+            assert step < between + gradients + a_few + part * (stage == 1)
