@@ -133,7 +133,7 @@ print(f"four ranks together: {bytes_text(total_bytes)}; every number once: {byte
 reveal("05.memory", total_bytes, once_bytes)
 
 # %% [markdown]
-# <!-- word: sharded data parallelism | also: ZeRO-DP, FSDP -->
+# <!-- word: sharded data parallelism | also: ZeRO-DP -->
 # In **sharded data parallelism** each rank computes its own part of the batch, as before, and keeps only its own part
 # of the model's state. Rajbhandari et al. called their version ZeRO, for *Zero Redundancy Optimizer*, and went in three
 # stages. Which part of the state should go first?
