@@ -5,7 +5,8 @@ while it computes. Part c: the order of a step. Part d: the clip that every rank
 from course_lib.learn.exercises.lesson_05.order import ORDER
 from course_lib.learn.exercises.lesson_05.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_05.quiz import QUIZ
+from course_lib.learn.exercises.lesson_05.unit import UNIT
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (ORDER,)
+EXERCISES = (UNIT, ORDER)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lib.cluster import Rank
-from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_08.gates_cases import (
     BOTH,
@@ -30,7 +27,7 @@ from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen, Several, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import leaf, seen_report, weighted_sum
 from course_lib.learn.exercises.lesson_08.wrong_gates import ByTheLibrary
-from course_lib.learn.failure import NotAnAnswer
+from course_lib.learn.function_class import need_function_class
 
 __all__ = ["GATES", "need_gate"]
 
@@ -94,55 +91,7 @@ def _use(kind: str, through: Callable[[Tensor, bool], Tensor], rank: int, **give
 
 def need_gate(answer: Any) -> None:
     """Raise ``NotAnAnswer`` for what is no class of a gate."""
-    if not isinstance(answer, type):
-        raise NotAnAnswer(
-            "Give the class itself, `Gate`, without brackets behind it: a `torch.autograd.Function`, of which `apply` "
-            f"is used. What came is {_what_it_is(answer)}."
-        )
-    if issubclass(answer, nn.Module):
-        raise NotAnAnswer(
-            f"`{answer.__name__}` is an `nn.Module`, whose backward autograd makes by itself. Give the class itself of "
-            f"a gate whose backward you write: `class {answer.__name__}(torch.autograd.Function)`."
-        )
-    if _has_no_backward(answer):
-        own = [name for name, one in vars(answer).items() if isinstance(one, staticmethod | FunctionType)]
-        raise NotAnAnswer(
-            f"The class `{answer.__name__}` has no `backward`, so nothing can come back through it; it has "
-            f"{' and '.join(f'`{name}`' for name in own) or 'no method at all'}."
-        )
-    apply = getattr(answer, "apply", None)
-    if not callable(apply):
-        raise NotAnAnswer(
-            f"`{answer.__name__}` has no `apply`, by which a gate is used. Give the class itself of a "
-            f"`torch.autograd.Function`, which has one: `class {answer.__name__}(torch.autograd.Function)`."
-        )
-    if not _takes_two(apply):
-        raise NotAnAnswer(
-            f"A gate is used as `{answer.__name__}.apply(x, is_entrance)`, and the `apply` of yours takes other "
-            "arguments. Is a `@staticmethod` missing above it?"
-        )
-
-
-def _has_no_backward(answer: type) -> bool:
-    plain = torch.autograd.Function
-    return issubclass(answer, plain) and answer.backward is plain.backward and answer.vjp is plain.vjp
-
-
-def _takes_two(apply: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(apply).bind(None, True)
-    except TypeError:
-        return False
-    except ValueError:  # nobody knows its signature
-        return True
-    return True
-
-
-def _what_it_is(answer: Any) -> str:
-    if inspect.isroutine(answer):
-        return f"the function `{answer.__name__}`"
-    is_gate = isinstance(answer, torch.autograd.Function) or hasattr(answer, "forward")
-    return f"an object of the class `{type(answer).__name__}`" if is_gate else short(answer)
+    need_function_class(answer, "Gate", "a gate", "x, is_entrance")
 
 
 GATES = Exercise(

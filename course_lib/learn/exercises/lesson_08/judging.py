@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from course_lib.learn.compare import close_to
@@ -43,13 +44,16 @@ def by_steps(
     trial: Callable[..., Any],
     *,
     check: Callable[[Any], None] = lambda answer: None,
+    words: Mapping[str, str] | None = None,
     timeout_s: float = 6.0,
 ) -> _StepJudge:
     """Judge an answer by what ``trial(answer, me, *args)`` reports on 2, 3, 4 and 5 ranks.
 
-    ``check(answer)`` may raise ``NotAnAnswer`` before anything is tried.
+    ``check(answer)`` may raise ``NotAnAnswer`` before anything is tried. ``words``: how a difference is said under
+    names of a report that no other exercise has; the value follows them.
     """
-    return _StepJudge(WORLD_SIZES, tuple(cases), _compare, timeout_s, trial, changes=True, check=check)
+    compare = partial(_compare, words={**_IN_WORDS, **(words or {})})
+    return _StepJudge(WORLD_SIZES, tuple(cases), compare, timeout_s, trial, changes=True, check=check)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def _without_names(got: Any) -> Any:
     return {name: one for name, one in got.items() if name != CALLED} if isinstance(got, dict) else got
 
 
-def _compare(expected: Any, got: Any) -> str:
+def _compare(expected: Any, got: Any, *, words: Mapping[str, str]) -> str:
     """The first difference between two reports, said of the answer and not of the report."""
     got = _without_names(got)
     first = next(iter(got.values()), "") if isinstance(got, dict) else ""
@@ -90,9 +94,9 @@ def _compare(expected: Any, got: Any) -> str:
             return "nothing came back (`None`); a function gives its result with `return`"
         return f"a tensor is to come back, and what came is {came}"
     found = CLOSE(expected, got)
-    for name, words in _IN_WORDS.items():
+    for name, said in words.items():
         if found.startswith(f"under '{name}'"):
-            return words + str(got[name])
+            return said + str(got[name])
     for name, way in ((FORWARD, "forward"), (BACKWARD, "back")):
         if found.startswith(f"under '{name}'"):
             return _of_calls(way, expected[name], got[name])

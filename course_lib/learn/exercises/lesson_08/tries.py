@@ -167,6 +167,8 @@ _SENT_IN_A_RING: dict[str, Callable[[Call], float]] = {  # of what a rank hands 
     "all_gather": lambda call: len(call.group) - 1,
     "reduce": lambda call: call.root != call.rank,
     "broadcast": lambda call: call.root == call.rank,
+    "gather": lambda call: call.root != call.rank,
+    "scatter": lambda call: (1 - 1 / len(call.group)) * (call.root == call.rank),
     "send": lambda call: 1,
     "recv": lambda call: 0,
 }
