@@ -125,6 +125,8 @@ def sharded_step_s(
 
 def ranks_in_between(reshard_after_forward: bool | int, num_ranks: int) -> int:
     """Among how many ranks a unit's weights are cut from forward to backward. ``ValueError`` for what divides not."""
+    at_least(1, num_ranks=num_ranks)
+    at_most(MOST_RANKS, num_ranks=num_ranks)
     if isinstance(reshard_after_forward, bool):
         return num_ranks if reshard_after_forward else 1
     divides(num_ranks, "ranks", reshard_after_forward=reshard_after_forward)
