@@ -12,6 +12,7 @@ __all__ = [
     "above_zero",
     "at_least",
     "at_most",
+    "divides",
     "is_number",
     "known",
     "nearest_divisor",
@@ -38,6 +39,17 @@ def at_most(maximum: int, **values: int) -> None:
     for name, value in values.items():
         if value > maximum:
             raise ValueError(f"{name}={value!r} does not work: {name} is at most {maximum:,}. Use {maximum}.")
+
+
+def divides(number: int, what: str, **values: int) -> None:
+    """Raise ``ValueError`` for the first value that is not a whole number which divides ``number``, of ``what``."""
+    at_least(1, **values)
+    for name, value in values.items():
+        if number % value:
+            raise ValueError(
+                f"{name}={value!r} does not work: {name} divides the number of {what}, which is {number}. "
+                f"The nearest that works is {nearest_divisor(value, number)}."
+            )
 
 
 def known(what: str, name: str, names: Iterable[str]) -> str:

@@ -13,13 +13,11 @@ from collections.abc import Sequence
 from math import prod
 
 from course_lib.checked import checked
-from course_lib.checks import MOST_RANKS, at_least, at_most, not_negative
+from course_lib.checks import MOST_RANKS, at_least, at_most, divides, not_negative
 from course_lib.cost.memory import DTYPE_BYTES, StateBytes, precision_state
 from course_lib.link import Link
 
-__all__ = ["sharded_sent_bytes", "sharded_state", "sharded_step_s", "shared_numel"]
-
-_ALL_GATHERS = {True: 2, False: 1}  # of a weight, by whether it is let go after forward
+__all__ = ["ranks_in_between", "sharded_sent_bytes", "sharded_state", "sharded_step_s", "shared_numel"]
 
 
 @checked
@@ -73,18 +71,20 @@ def sharded_sent_bytes(
     num_ranks: int,
     dtype: str = "float32",
     reduce_dtype: str | None = None,
-    reshard_after_forward: bool = True,
+    reshard_after_forward: bool | int = True,
 ) -> int:
     """Bytes that each rank sends in a step: (n-1) K numbers for each all-gather of the weights and for a
     reduce-scatter.
 
     Stages 1 and 2: one of each, together as many as an all-reduce of the gradients. Stage 3 gathers once more, in
-    backward, unless weights stay whole after forward. Without padding that is 2 (n-1)/n P and 3 (n-1)/n P.
+    backward: among all, or, with ``reshard_after_forward=m``, among m neighbours, or not at all, where weights stay
+    whole after forward. Without padding that is 2 (n-1)/n P, and 3 (n-1)/n P, or (2 (n-1)/n + (m-1)/m) P.
     """
     _check_stage(stage, from_stage=1)
+    among = ranks_in_between(reshard_after_forward, num_ranks)
     numbers = (num_ranks - 1) * shared_numel(shapes, num_ranks)
-    num_gathers = _ALL_GATHERS[reshard_after_forward] if stage == 3 else 1
-    return numbers * (num_gathers * _bytes_of(dtype) + _bytes_of(reduce_dtype or dtype))
+    again = (among - 1) * shared_numel(shapes, among) if stage == 3 else 0
+    return (numbers + again) * _bytes_of(dtype) + numbers * _bytes_of(reduce_dtype or dtype)
 
 
 @checked
@@ -121,6 +121,16 @@ def sharded_step_s(
             if reduces:
                 free_s = max(free_s, now_s) + gathers_s[unit]
     return max(now_s, free_s)
+
+
+def ranks_in_between(reshard_after_forward: bool | int, num_ranks: int) -> int:
+    """Among how many ranks a unit's weights are cut from forward to backward. ``ValueError`` for what divides not."""
+    at_least(1, num_ranks=num_ranks)
+    at_most(MOST_RANKS, num_ranks=num_ranks)
+    if isinstance(reshard_after_forward, bool):
+        return num_ranks if reshard_after_forward else 1
+    divides(num_ranks, "ranks", reshard_after_forward=reshard_after_forward)
+    return reshard_after_forward
 
 
 def _check_stage(stage: int, *, from_stage: int) -> None:

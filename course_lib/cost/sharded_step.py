@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.cost.memory import DTYPE_BYTES, OPTIMIZERS
+from course_lib.cost.sharded import ranks_in_between
 
 __all__ = ["ShardedMoment", "UnitSizes", "sharded_moments"]
 
@@ -32,7 +33,7 @@ class UnitSizes:
 @dataclass(frozen=True)
 class ShardedMoment:
     """What a rank holds at a moment, in bytes. ``messages`` are buffers of collectives under way, or just done
-    with."""
+    with; ``pieces`` what it holds of weights from forward to backward, where neighbours have them together."""
 
     what: str
     kept: int  # its rows of weights and optimizer states
@@ -40,14 +41,15 @@ class ShardedMoment:
     whole: int = 0  # weights of units that compute
     whole_gradients: int = 0
     messages: int = 0
+    pieces: int = 0
 
     def __post_init__(self) -> None:
         at_least(0, kept=self.kept, gradients=self.gradients, whole=self.whole)
-        at_least(0, whole_gradients=self.whole_gradients, messages=self.messages)
+        at_least(0, whole_gradients=self.whole_gradients, messages=self.messages, pieces=self.pieces)
 
     @property
     def total(self) -> int:
-        return self.kept + self.gradients + self.whole + self.whole_gradients + self.messages
+        return self.kept + self.gradients + self.whole + self.whole_gradients + self.messages + self.pieces
 
 
 @checked
@@ -59,28 +61,41 @@ def sharded_moments(
     dtype: str = "float32",
     compute_dtype: str | None = None,
     reduce_dtype: str | None = None,
-    reshard_after_forward: bool = True,
+    reshard_after_forward: bool | int = True,
     prefetch: int = 1,
 ) -> list[ShardedMoment]:
     """The moments of a step of units that are used one after the other, forward and backward; the largest is the
-    peak."""
+    peak.
+
+    ``reshard_after_forward=m``: m neighbours hold a unit together from forward to backward, where its rows divide.
+    """
     at_least(1, num_ranks=num_ranks, num_units=len(units))
     at_least(0, prefetch=prefetch)
+    among = ranks_in_between(reshard_after_forward, num_ranks)
+    reshards = reshard_after_forward is True or among > 1
     kept_bytes, whole_bytes = DTYPE_BYTES[dtype], DTYPE_BYTES[compute_dtype or dtype]
     copies, _ = OPTIMIZERS[optimizer]
     kept = sum(unit.part_numel for unit in units) * kept_bytes * (1 + copies)
     step = _Step(
-        list(units), num_ranks, kept_bytes, whole_bytes, DTYPE_BYTES[reduce_dtype or compute_dtype or dtype]
+        list(units),
+        num_ranks,
+        among,
+        kept_bytes,
+        whole_bytes,
+        DTYPE_BYTES[reduce_dtype or compute_dtype or dtype],
     )
     step.now = ShardedMoment("before the step", kept)
     step.moments.append(step.now)
     places = list(range(len(units)))
     for at, unit in enumerate(places):
-        step.gather(unit, places[at + 1 : at + 1 + prefetch])
-        step.mark(f"forward of unit {unit}", whole=0 if not reshard_after_forward else -step.whole_of(unit))
+        step.gather(unit, places[at + 1 : at + 1 + prefetch], num_ranks)
+        step.mark(f"forward of unit {unit}", pieces=step.piece_of(unit))
+        if step.has_pieces:
+            step.mark(f"unit {unit} is cut among neighbours")
+        step.add(whole=-step.whole_of(unit) if reshards else 0)
     for at, unit in enumerate(reversed(places)):
-        following = places[::-1][at + 1 : at + 1 + prefetch]
-        step.gather(unit, following if reshard_after_forward else [], is_whole=not reshard_after_forward)
+        if reshards:
+            step.gather(unit, places[::-1][at + 1 : at + 1 + prefetch], among)
         step.reduce(unit)
     step.land()
     step.mark("after backward")
@@ -91,6 +106,7 @@ def sharded_moments(
 class _Step:
     units: list[UnitSizes]
     num_ranks: int
+    among: int  # how many ranks hold a unit from forward to backward; 1: each
     kept_bytes: int
     whole_bytes: int
     reduce_bytes: int
@@ -102,6 +118,14 @@ class _Step:
     def whole_of(self, unit: int) -> int:
         return self.units[unit].whole_numel * self.whole_bytes
 
+    @property
+    def has_pieces(self) -> bool:
+        return 1 < self.among < self.num_ranks
+
+    def piece_of(self, unit: int) -> int:
+        numel = -(-self.units[unit].whole_numel // self.among)
+        return numel * self.whole_bytes if self.has_pieces else 0
+
     def mark(self, what: str, **more: int) -> None:
         """A moment; what ``more`` says is added to it, or taken off, afterwards."""
         self.moments.append(replace(self.now, what=what))
@@ -110,19 +134,23 @@ class _Step:
     def add(self, **more: int) -> None:
         self.now = replace(self.now, **{name: getattr(self.now, name) + size for name, size in more.items()})
 
-    def gather(self, unit: int, following: Sequence[int], *, is_whole: bool = False) -> None:
+    def gather(self, unit: int, following: Sequence[int], among: int) -> None:
         """All-gathers start for a unit and for those that follow; the unit's is waited for, and its weights laid
         out."""
-        if is_whole:
-            return
         for one in [unit, *following]:
             if one not in self.started:
                 self.started.add(one)
-                self.add(messages=(self.num_ranks + 1) * self.units[one].part_numel * self.whole_bytes)
-        self.add(whole=self.whole_of(unit))
+                self.add(messages=self.gathering(one, among))
+        self.add(whole=self.whole_of(unit), pieces=0 if among == self.num_ranks else -self.piece_of(unit))
         self.mark(f"unit {unit} is laid out")
         self.started.discard(unit)
-        self.add(messages=-(self.num_ranks + 1) * self.units[unit].part_numel * self.whole_bytes)
+        self.add(messages=-self.gathering(unit, among))
+
+    def gathering(self, unit: int, among: int) -> int:
+        """Of an all-gather: what comes, and what goes, if that is not a piece, which is counted already."""
+        if among < self.num_ranks:
+            return among * self.piece_of(unit)
+        return (self.num_ranks + 1) * self.units[unit].part_numel * self.whole_bytes
 
     def reduce(self, unit: int) -> None:
         """A unit's backward: whole gradients; its weights are let go; the reduce-scatter before it is waited for."""

@@ -19,9 +19,10 @@ import torch.distributed as dist
 # %%
 @torch.no_grad()
 def clip(me, shards, max_norm):
-    """Scale the gradients of ``shards`` so that those of all ranks together have norm ``max_norm`` at most.
+    """Scale the gradients of ``shards``, in place, so that those of all ranks together have norm ``max_norm`` at most.
 
-    Returns what the norm was. ``shards`` are this rank's rows of every parameter; some have no gradient (None).
+    Returns what the norm was. ``shards`` are this rank's rows of every parameter; some have no gradient (None), and on
+    some ranks none has one.
     """
     ### BEGIN SOLUTION
     gradients = [shard.grad for shard in shards if shard.grad is not None]

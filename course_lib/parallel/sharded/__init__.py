@@ -2,9 +2,9 @@
 
 Read ``rows.py`` (what a rank keeps of a tensor); then ZeRO stages 1 and 2: ``optimizer.py``,
 ``optimizer_buckets.py``, ``gradient_sharding.py``; then stage 3: ``unit.py`` (gather, use, let go, reduce),
-``fully_sharded.py`` (when), ``division.py``, ``reduction.py``, ``order.py``. Beside them: ``clipping.py``,
-``full_state.py``, ``whole_weights.py`` (whole parameters for a moment), ``whole_matrices.py`` (Muon),
-``checkpoint.py``. Production code uses ``torch.distributed.fsdp.fully_shard``.
+``neighbours.py`` (among fewer ranks in between), ``fully_sharded.py`` (when), ``division.py``, ``reduction.py``,
+``order.py``. Beside them: ``clipping.py``, ``full_state.py``, ``whole_weights.py`` (whole parameters for a moment),
+``whole_matrices.py`` (Muon), ``checkpoint.py``. Production code uses ``torch.distributed.fsdp.fully_shard``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The gradient's norm over all shards, and the clip that every rank agrees on.
 
 A rank that clipped by the norm of its own rows would scale them by a factor of its own: the whole gradient would
-change its direction, and no error would tell. Squares add up, so one number a rank has to be sent.
+change its direction, and no error would tell. Squares add up, so one number a rank would do.
 """
 
 from __future__ import annotations
@@ -32,15 +32,23 @@ def clip_gradients(model: FullySharded, max_norm: float) -> Tensor:
 
 @torch.no_grad()
 def clip_shards(shards: Iterable[Tensor], max_norm: float, members: Members) -> Tensor:
-    """The same for any tensors of which the ``members`` hold the gradients' rows, each row on one rank."""
+    """The same for any tensors of which the ``members`` hold the gradients' rows, each row on one rank.
+
+    A rank that has no gradients takes part like the others. ``ValueError`` where no rank has one.
+    """
     above_zero(max_norm=max_norm)
+    shards = list(shards)
     gradients = [shard.grad for shard in shards if shard.grad is not None]
-    if not gradients:
+    like = shards[0] if shards else torch.zeros(())
+    total = torch.zeros(2, dtype=torch.float64, device=like.device)  # of squares, and of ranks that have some
+    if gradients:
+        total[0] = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
+        total[1] = 1
+    dist.all_reduce(total, group=members.group)
+    if not gradients and not total[1]:
         raise ValueError("there are no gradients to clip: call it between backward() and step()")
-    squares = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
-    dist.all_reduce(squares, group=members.group)
-    norm = squares.sqrt()
+    norm = total[0].sqrt()
     factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(factor)  # without asking whether it is 1, which would make the host wait for a GPU
-    return norm
+    return norm.to(like.dtype)

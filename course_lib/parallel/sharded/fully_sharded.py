@@ -31,6 +31,7 @@ from course_lib.parallel.data.distributed_data_parallel import DistributedDataPa
 from course_lib.parallel.data.misuse import check_model
 from course_lib.parallel.sharded.division import Units, divide
 from course_lib.parallel.sharded.full_state import full_state_dict, load_full_state_dict
+from course_lib.parallel.sharded.neighbours import Piece, neighbours_of
 from course_lib.parallel.sharded.order import Order
 from course_lib.parallel.sharded.reduction import Reduction
 from course_lib.parallel.sharded.unit import Unit, Use
@@ -48,8 +49,9 @@ class FullySharded(nn.Module):
 
     ``compute_dtype``: weights travel and compute in it (inputs are cast too), while shards stay what they are;
     ``reduce_dtype``: gradients travel in it. ``reshard_after_forward=False`` keeps weights whole from forward to
-    backward: one all-gather less, and the memory of all of them. ``group``: the ranks that share; ``replicas``: those
-    that keep the same rows as this one, over which gradients are averaged too (hybrid sharding).
+    backward: one all-gather less, and the memory of all of them; a whole number m has m neighbours hold them together
+    meanwhile (``neighbours.py``). ``group``: the ranks that share; ``replicas``: those that keep the same rows as this
+    one, over which gradients are averaged too (hybrid sharding).
     ``find_unused_parameters`` allows backwards that miss parameters, at the price of a small all-reduce.
 
     ``ValueError``: nothing to train, a parameter in two units, dtypes that differ within a unit. ``RuntimeError``: a
@@ -65,7 +67,7 @@ class FullySharded(nn.Module):
         *,
         compute_dtype: torch.dtype | None = None,
         reduce_dtype: torch.dtype | None = None,
-        reshard_after_forward: bool = True,
+        reshard_after_forward: bool | int = True,
         prefetch: int = 1,
         group: dist.ProcessGroup | None = None,
         replicas: dist.ProcessGroup | None = None,
@@ -75,6 +77,11 @@ class FullySharded(nn.Module):
         at_least(0, prefetch=prefetch)
         self.me, self.members, self.compute_dtype = me, Members.of(me, group), compute_dtype
         self.reshard_after_forward, self.prefetch = reshard_after_forward, prefetch
+        between = neighbours_of(me, self.members, reshard_after_forward)
+        self._reshards, self._neighbours = (
+            between is not None,
+            between if between is not self.members else None,
+        )
         check_model(me, module, (FullySharded, DistributedDataParallel, nn.parallel.DistributedDataParallel))
         if not any(p.is_meta for p in module.parameters()):
             broadcast_parameters(me, module)
@@ -110,6 +117,8 @@ class FullySharded(nn.Module):
             for use in self._borrowed:
                 self._give_back(use)
             self._borrowed.clear()
+            for unit in self.units:
+                unit.forget()
             self._reduction.begin()
 
     def _let_go(self) -> None:
@@ -168,7 +177,9 @@ class FullySharded(nn.Module):
             return  # other modules of the unit are still to come
         use.check_unchanged()
         unit.put()
-        if self.reshard_after_forward or not torch.is_grad_enabled():
+        if torch.is_grad_enabled() and self._neighbours is not None:
+            unit.piece = Piece.cut(self._neighbours, use.wholes)
+        if self._reshards or not torch.is_grad_enabled():
             use.empty()
         unit.use, unit.num_begun = None, 0
 
@@ -196,10 +207,10 @@ class FullySharded(nn.Module):
         use.is_borrowed = True
         self._borrowed.append(use)
         if not use.is_whole:
-            use.unit.start()
+            use.unit.start(again=True)
         for following in self._backward_order.after(use.unit, self.prefetch):
             if not following.is_whole:
-                following.start()
+                following.start(again=True)
         use.fill()
         use.unit.put(use.wholes)  # for a forward that is recomputed within the unit
 
@@ -224,7 +235,7 @@ class FullySharded(nn.Module):
                 self._give_back(use)
         self._borrowed.clear()
         for unit in self.units:
-            unit.drop()
+            unit.forget()
         if not self._synchronise:
             return
         for unit in self.units:

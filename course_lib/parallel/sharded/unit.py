@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.parallel.collectives.dim_collectives import start_all_gather
 from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.sharded.neighbours import Piece
 from course_lib.parallel.sharded.rows import Packing, Rows, all_gather_rows
 
 __all__ = ["ShardedParameter", "Unit", "Use"]
@@ -82,12 +82,12 @@ class Use:
         before."""
         if self.is_whole:
             return
-        flat = self.unit.arrived()
+        packing, flat = self.unit.arrived()
         for whole in self.wholes:
             _resize(whole, whole.numel() * whole.element_size())
         # To autograd nothing has changed: what it saved is there again.
         with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tuple(self.wholes)):
-            self.unit.packing.unpack_whole(flat, self.wholes)
+            packing.unpack_whole(flat, self.wholes)
         self.is_whole = True
 
     def empty(self) -> None:
@@ -141,8 +141,9 @@ class Unit:
         self.use: Use | None = None  # of the forward that is under way
         self.num_begun = 0  # of its modules' forwards in this use
         self.uses: weakref.ref[Use] | None = None  # the last one, as long as autograd knows it
+        self.piece: Piece | None = None  # from forward to backward, where neighbours hold the weights
         self._coming: Callable[[], Tensor] | None = None  # an all-gather under way
-        self._going: Tensor | None = None  # what it sends, which may not go before it is done
+        self._going: Piece | None = None  # what it sends, which may not go before it is done
 
     @property
     def is_whole(self) -> bool:
@@ -172,18 +173,26 @@ class Unit:
 
     # -- whole weights ------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start the all-gather of the whole weights, unless it is under way."""
+    def start(self, *, again: bool = False) -> None:
+        """Start the all-gather of the whole weights, unless it is under way. ``again``: in backward, of the piece."""
         if self._coming is None:
-            part = self.packing.pack_part([p.shard.detach() for p in self.parameters], self.dtype)  # (K,)
-            self._coming, self._going = start_all_gather(self.members, part, 0), part
+            self._going = self.piece if again and self.piece is not None else self._own_piece()
+            self._coming = self._going.start_all_gather()
 
-    def arrived(self) -> Tensor:
-        """(n, K): what all ranks keep."""
+    def _own_piece(self) -> Piece:
+        part = self.packing.pack_part([p.shard.detach() for p in self.parameters], self.dtype)  # (K,)
+        return Piece(self.members, self.packing, part)
+
+    def arrived(self) -> tuple[Packing, Tensor]:
+        """What all ranks keep, or all neighbours hold, (n, K), and how it is packed. A piece is not needed then."""
         self.start()
         assert self._coming is not None
-        flat, self._coming, self._going = self._coming(), None, None
-        return flat.view(self.members.count, -1)
+        assert self._going is not None
+        flat, packing = self._coming(), self._going.packing
+        if self._going is self.piece:
+            self.piece = None
+        self._coming = self._going = None
+        return packing, flat
 
     def copies(self) -> list[Tensor]:
         """Whole weights in the parameters' own dtype, in memory of their own: to look at, or to save."""
@@ -194,6 +203,11 @@ class Unit:
         if self._coming is not None:
             self._coming()
             self._coming = self._going = None
+
+    def forget(self) -> None:
+        """The same, and the piece of a forward whose backward is over, or will not come."""
+        self.drop()
+        self.piece = None
 
     def gathered(self, use: Use) -> Sequence[Tensor]:
         """The whole weights as autograd knows them: computed from the shards."""

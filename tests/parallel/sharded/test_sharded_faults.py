@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
@@ -88,6 +89,35 @@ def test_a_forward_and_a_backward_that_raise_leave_nothing(clusters):
         assert told == ["forward", "backward"]
         assert shapes
         assert_right(gradients, 2)
+
+
+@pytest.mark.parametrize("reshard", [True, 2])
+def test_after_a_failed_backward_the_next_forward_asks_for_new_weights(clusters, reshard):
+    """What was on its way for the failed one holds weights that may have changed since."""
+
+    class Raises(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise ZeroDivisionError
+
+    def run(me):
+        model = FullySharded(me, odd(seed=5), reshard_after_forward=reshard)
+        a_right_step(me, model)  # now it knows what comes next, and asks for it early
+        hook = model.module.blocks[2].register_forward_hook(lambda m, i, o: Raises.apply(o))
+        with contextlib.suppress(ZeroDivisionError):
+            a_right_step(me, model)
+        hook.remove()
+        for p in model.parameters():
+            p.grad = None
+        model.load_full_state_dict(odd().state_dict())
+        return a_right_step(me, model)
+
+    for gradients in clusters(4).call(run, show=False):
+        assert_right(gradients, 4)
 
 
 def test_a_weight_changed_while_it_is_whole(clusters):

@@ -12,10 +12,12 @@ from sharded_cases import odd, transformer
 from torch import nn
 
 from course_lib.meter import MemoryLedger
+from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded import (
     FullySharded,
     WholeMatrixOptimizer,
     clip_gradients,
+    clip_shards,
     deal_out,
     fill_from_meta,
     whole,
@@ -180,6 +182,20 @@ def test_what_cannot_be_clipped(clusters):
     for without, negative in clusters(2).call(messages, show=False):
         assert "there are no gradients to clip: call it between backward() and step()" in without
         assert "max_norm is -1.0" in negative
+
+
+def test_a_rank_without_gradients_takes_part_in_the_clip(clusters):
+    def clip(me):
+        row = nn.Parameter(torch.zeros(2, dtype=torch.float64))
+        if me.rank != 1:
+            row.grad = torch.tensor([3.0, 4.0], dtype=torch.float64)
+        norm = clip_shards([row], 1.0, Members.of(me, None))
+        return norm, row.grad
+
+    norm = 50.0**0.5
+    for rank, (own_norm, gradient) in enumerate(clusters(3).call(clip, show=False)):
+        assert own_norm.item() == pytest.approx(norm)
+        assert gradient is None if rank == 1 else gradient.tolist() == pytest.approx([3 / norm, 4 / norm])
 
 
 # -- whole matrices -----------------------------------------------------------------------------------------------

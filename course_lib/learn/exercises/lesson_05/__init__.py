@@ -2,6 +2,7 @@
 while it computes. Part c: the order of a step. Part d: the clip that every rank agrees on.
 """
 
+from course_lib.learn.exercises.lesson_05.clip import CLIP
 from course_lib.learn.exercises.lesson_05.order import ORDER
 from course_lib.learn.exercises.lesson_05.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_05.quiz import QUIZ
@@ -9,4 +10,4 @@ from course_lib.learn.exercises.lesson_05.unit import UNIT
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (UNIT, ORDER)
+EXERCISES = (UNIT, ORDER, CLIP)

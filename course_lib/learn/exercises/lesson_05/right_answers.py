@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.exercises.lesson_05 import right_orders, right_unit
+from course_lib.learn.exercises.lesson_05 import right_clip, right_orders, right_unit
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 
-RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {"05.unit": right_unit.UNITS, "05.order": right_orders.ALL}
+RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
+    "05.unit": right_unit.UNITS,
+    "05.order": right_orders.ALL,
+    "05.clip": right_clip.ANSWERS,
+}
+
+_CPU = "On ranks that compute on the CPU it is there already; where ranks have GPUs, the check refuses it."
+_EPSILON = (
+    "It is there to divide by no zero; a tensor divides by zero as well, and the clamp makes 1 of what comes."
+)
+_SWITCHES_BACK = "Autograd turns gradients off for it, and puts the switch back itself."
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "05.unit": {
-        "forward: gradients switched off": "Autograd turns gradients off for it, and puts the switch back itself.",
-        "backward: gradients switched off": "Autograd turns gradients off for it, and puts the switch back itself.",
+        "forward: gradients switched off": _SWITCHES_BACK,
+        "backward: gradients switched off": _SWITCHES_BACK,
         "2: `dist.all_gather(list(weight.chunk(dist.get_world_size())), shard)` after "
         "`ctx.save_for_backward(x, shard)`": "What is saved is what came, and nothing writes to it.",
         "14: `grad_x = grad @ weight` after `rows = torch.empty_like(shard)`": "Neither line reads what the "
         "other makes.",
     },
     "05.order": right_orders.SAME,
+    "05.clip": {
+        "2: `torch.zeros((), device=me.device)` -> `torch.zeros(())`": _CPU,
+        "5: `norm + 1e-06` -> `norm`": _EPSILON,
+        "5: `1e-06` -> `2e-06`": _EPSILON,
+        "5: `norm + 1e-06` -> `norm - 1e-06`": "Only a norm between zero and a millionth would tell.",
+        "clip: gradients switched off": "It runs under `torch.no_grad()`, which puts the switch back.",
+    },
 }

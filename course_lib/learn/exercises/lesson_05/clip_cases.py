@@ -1,0 +1,225 @@
+"""05.clip: shards whose gradients are clipped, what is looked at afterwards, and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.cluster import Rank
+from course_lib.learn.compare import close_to, short
+from course_lib.learn.kept import Kept
+
+__all__ = [
+    "ALL_SMALL",
+    "FEW",
+    "GRADIENTS",
+    "IN_PLACE",
+    "KEPT",
+    "KINDS",
+    "LONG",
+    "NORM",
+    "NOTHING",
+    "NO_NUMBER",
+    "ONE_LARGE",
+    "SENT",
+    "SHORT",
+    "THERE_IS_NONE",
+    "UNWAITED",
+    "ZEROS",
+    "compare",
+    "gradients_of",
+    "max_norm_of",
+    "norms",
+    "right",
+    "trial",
+]
+
+LONG = "a gradient that is too long on every rank"
+ALL_SMALL = "ranks whose own norms are all below max_norm, and together above it"
+ONE_LARGE = "one rank whose own norm is above max_norm, and others below it"
+SHORT = "a gradient that is short enough"
+ZEROS = "gradients of zeros"
+FEW = "no gradient at all on rank 1"
+KINDS = (LONG, ALL_SMALL, ONE_LARGE, SHORT, ZEROS, FEW)
+
+UNWAITED, NORM, GRADIENTS = "begun and not waited for", "the norm", "the gradients afterwards"
+KEPT, IN_PLACE, SENT = "changed that was to stay", "where the gradients are", "sent"
+NOTHING, THERE_IS_NONE = "nothing", "there is none"
+_SAME_TENSORS, _OTHER_TENSORS = "in the tensors that were there", "in new tensors"
+_FEW_NUMBERS, _FEW_BYTES = (
+    "a few numbers",
+    1000,
+)  # to each other rank; a number that is pickled takes some hundred
+NO_NUMBER = "no number: "
+
+# Of whole parameters, which are cut by rows: some ranks have fewer rows of one, or none.
+_SHAPES = {"up.weight": (48, 64), "norm.weight": (3,), "down.weight": (64, 48), "scale": (1, 5)}
+_FROZEN = "positions.weight"
+_OWN_NORM = {
+    LONG: 3.0,
+    ALL_SMALL: 0.8,
+    ONE_LARGE: 0.5,
+    SHORT: 0.1,
+    ZEROS: 0.0,
+    FEW: 1.5,
+}  # in units of max_norm
+_MAX_NORM = {LONG: 2.0, ALL_SMALL: 5.0, ONE_LARGE: 4.0, SHORT: 40.0, ZEROS: 1.0, FEW: 0.5}
+_NUMBER = close_to(1e-5, 1e-9)  # with the 1e-6 of torch.nn.utils below the line, or without
+
+
+def max_norm_of(kind: str) -> float:
+    return _MAX_NORM[kind]
+
+
+def _num_rows(num_rows: int, rank: int, world_size: int) -> int:
+    each = -(-num_rows // world_size)
+    return max(0, min(each, num_rows - rank * each))
+
+
+@lru_cache(maxsize=128)
+def gradients_of(kind: str, rank: int, world_size: int) -> dict[str, Tensor | None]:
+    """What backward has left in this rank's shards, by the names of the parameters."""
+    draw = torch.Generator().manual_seed(50 + rank)
+    dtype = torch.float64 if kind in (LONG, ALL_SMALL) else torch.float32
+    found = {
+        name: torch.randn(_num_rows(rows, rank, world_size), *rest, generator=draw, dtype=torch.float64)
+        for name, (rows, *rest) in _SHAPES.items()
+    }
+    found["up.weight"][0, 0] = _norm(found.values())  # one number is as long as all others together
+    wanted = _MAX_NORM[kind] * _OWN_NORM[kind] * (1 + 0.05 * rank)
+    if kind == ONE_LARGE and rank == 1:
+        wanted *= 6
+    scale = wanted / _norm(found.values())
+    none = {_FROZEN: None}
+    if kind == FEW and rank == 1:
+        return {**dict.fromkeys(found), **none}
+    return {**{name: (scale * gradient).to(dtype) for name, gradient in found.items()}, **none}
+
+
+def _norm(gradients: Any) -> float:
+    squares = [float(gradient.double().square().sum()) for gradient in gradients if gradient is not None]
+    return sum(squares) ** 0.5
+
+
+@lru_cache(maxsize=64)
+def norms(kind: str, world_size: int) -> tuple[float, ...]:
+    """The norm of each rank's own gradients."""
+    return tuple(_norm(gradients_of(kind, rank, world_size).values()) for rank in range(world_size))
+
+
+def _shards(kind: str, me: Rank) -> dict[str, nn.Parameter]:
+    found = {}
+    for name, gradient in gradients_of(kind, me.rank, me.world_size).items():
+        rows, *rest = _SHAPES.get(name, (7, 4))
+        dtype = torch.float64 if kind in (LONG, ALL_SMALL) else torch.float32
+        weight = torch.ones(_num_rows(rows, me.rank, me.world_size), *rest, dtype=dtype, device=me.device)
+        found[name] = nn.Parameter(weight, requires_grad=name != _FROZEN)
+        if gradient is not None:
+            found[name].grad = gradient.to(me.device, copy=True)
+    return found
+
+
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
+    from course_lib.cluster.left_over import never_waited_here
+    from course_lib.meter.recorder import Recorder
+
+    shards = _shards(kind, me)
+    given = list(shards.values())
+    before = [shard.grad for shard in given]
+    kept = Kept(shards=given, ignore=("gradients",))
+    with Recorder(me.rank) as recorder:
+        norm = answer(me, list(given), _MAX_NORM[kind])
+    if norm is ...:
+        return ...
+    begun = never_waited_here()
+    moved = any(shard.grad is not was for shard, was in zip(given, before, strict=True) if was is not None)
+    sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / (me.world_size - 1)
+    return {
+        UNWAITED: begun[0] if begun else NOTHING,
+        NORM: _as_number(norm),
+        GRADIENTS: {name: _found(shard) for name, shard in shards.items()},
+        KEPT: kept.changes() or NOTHING,
+        IN_PLACE: _OTHER_TENSORS if moved else _SAME_TENSORS,
+        SENT: _FEW_NUMBERS if sent <= _FEW_BYTES else f"{round(sent)} bytes to each other rank",
+    }
+
+
+def _as_number(norm: Any) -> float | str:
+    """A number, or a tensor that holds one; else what it is in words."""
+    if isinstance(norm, Tensor) and norm.numel() == 1 and not norm.is_complex():
+        return float(norm.detach())
+    if isinstance(norm, Real) and not isinstance(norm, bool):
+        return float(norm)
+    return f"{NO_NUMBER}{short(norm)}"
+
+
+def _found(shard: nn.Parameter) -> Tensor | str:
+    return THERE_IS_NONE if shard.grad is None else shard.grad.detach().cpu().clone()
+
+
+# -- what is right ------------------------------------------------------------------------------------------------
+
+
+def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
+    def expected(rank: int, world_size: int) -> dict[str, Any]:
+        norm = sum(one**2 for one in norms(kind, world_size)) ** 0.5
+        factor = min(1.0, _MAX_NORM[kind] / norm) if norm else 1.0
+        own = gradients_of(kind, rank, world_size)
+        return {
+            UNWAITED: NOTHING,
+            NORM: norm,
+            GRADIENTS: {
+                name: THERE_IS_NONE if gradient is None else gradient * factor
+                for name, gradient in own.items()
+            },
+            KEPT: NOTHING,
+            IN_PLACE: _SAME_TENSORS,
+            SENT: _FEW_NUMBERS,
+        }
+
+    return expected
+
+
+def compare(expected: dict[str, Any], got: Any) -> str:
+    """The first fact that is not as expected, in words."""
+    if not isinstance(got, dict) or GRADIENTS not in got:
+        return f"expected a norm, got {short(got)}"
+    return next(
+        (_said(name, want, got[name]) for name, want in expected.items() if _differs(want, got[name])), ""
+    )
+
+
+def _differs(want: Any, have: Any) -> str:
+    if isinstance(want, dict):
+        return next((f"{name}: {found}" for name in want if (found := _differs(want[name], have[name]))), "")
+    if isinstance(want, Tensor) and isinstance(have, str):
+        return "its gradient is None now"
+    if isinstance(want, str) and isinstance(have, Tensor):
+        return f"its gradient was None, and is {short(have)} now"
+    return _NUMBER(want, have)
+
+
+def _said(name: str, want: Any, have: Any) -> str:
+    if name == UNWAITED:
+        return f"this rank {have}"
+    if name == NORM and isinstance(have, str):
+        came = have.removeprefix(NO_NUMBER)
+        return (
+            "nothing came back (`None`); the norm is to be returned"
+            if came == "None"
+            else f"expected a norm, {short(want)}, got {came}"
+        )
+    if name == GRADIENTS:
+        return f"the norm is right; of the gradients afterwards, {_differs(want, have)}"
+    if name == KEPT:
+        return f"norm and gradients are right, and your code changed what was to stay: {have}"
+    if name == IN_PLACE:
+        return "the numbers are right, and they are in new tensors: the gradients were to be scaled in place"
+    if name == SENT:
+        return f"the numbers are right, and this rank sent {have}; a norm takes a few numbers"
+    return f"{name}: {_differs(want, have)}"
