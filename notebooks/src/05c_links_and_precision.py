@@ -537,9 +537,21 @@ with four.shaped(links=machines):
         print(f"{name:<18} {max(four.run(step_s, wrap)) * 1e3:4.0f} ms a step")
 
 # %% [markdown]
-# The price is memory: a rank keeps a half of everything and not a quarter. How far to shard is a dial between the two,
-# and the usual setting is the domain of the fast links. In PyTorch you hand `fully_shard` a mesh of two axes, of which
-# the second is the sharded one.
+# There is a step between the two. `reshard_after_forward=2` lets a unit go after forward only as far as two ranks can
+# make it whole again: each keeps a half of it until backward, and the second all-gather stays inside a machine. Between
+# two steps a rank still keeps a quarter. In `fully_shard` the argument has the same name.
+
+# %%
+for smaller in (True, 2, False):
+    calls = traffic(four, step, FullySharded, reshard_after_forward=smaller)
+    peak = min(four.run(peak_bytes, reshard_after_forward=smaller))
+    print(f"{smaller!s:<5} {bytes_text(leaving_bytes(calls))} leave a machine; twelve layers: {bytes_text(peak)}")
+
+# %% [markdown]
+# Between machines the middle line sends what the last one does. What does hybrid sharding pay for its fewer bytes?
+# Memory between the steps: a rank keeps a half of everything and not a quarter. How far to shard is a dial between the
+# two, and the usual setting is the domain of the fast links. In PyTorch you hand `fully_shard` a mesh of two axes, of
+# which the second is the sharded one.
 #
 # ## Accumulation
 #
