@@ -16,13 +16,14 @@ class GradientSharding:
     """Hooks on parameters: a full bucket's reduce-scatter starts at once, and its whole gradients are let go.
 
     Reduce-scatters are matched by their order, so every rank starts buckets in the order of ``buckets``, whichever is
-    full first. When backward is over, all have arrived, and the shards have their gradients.
+    full first. One is under way at a time, since each holds buffers twice as large as its bucket: the one before is
+    waited for, and only this rank's rows are kept. When backward is over, the shards have their gradients.
     """
 
     def __init__(self, buckets: Sequence[OptimizerBucket]) -> None:
         self.buckets = buckets
         self._ready: list[set[int]] = [set() for _ in buckets]  # the parameters whose gradient is there
-        self._under_way: list[Callable[[], Tensor]] = []  # of the first buckets, in their order
+        self._under_way: list[Callable[[], Tensor]] = []  # of the first buckets; the last is not there yet
         self._backward: int | None = None
         for number, bucket in enumerate(buckets):
             for index, parameter in enumerate(bucket.parameters):
@@ -47,6 +48,8 @@ class GradientSharding:
         return len(self._ready[number]) == len(self.buckets[number].parameters)
 
     def _send(self, bucket: OptimizerBucket) -> None:
+        if self._under_way:
+            self._under_way[-1] = _arrived(self._under_way[-1])
         self._under_way.append(bucket.start_reduction([p.grad for p in bucket.parameters]))
         for parameter in bucket.parameters:
             parameter.grad = None  # here: the rows that this rank keeps come back later
@@ -79,3 +82,9 @@ class GradientSharding:
         self._under_way, self._backward = [], None
         for ready in self._ready:
             ready.clear()
+
+
+def _arrived(finish: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """Wait for a reduce-scatter and let its buffers go; calling what is returned gives what has come."""
+    flat = finish()
+    return lambda: flat

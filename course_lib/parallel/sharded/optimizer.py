@@ -15,6 +15,7 @@ and 2. In production: ``torch.distributed.optim.ZeroRedundancyOptimizer``, which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -106,12 +107,19 @@ class ShardedOptimizer(torch.optim.Optimizer):
         self.inner.step()
         for bucket in self.buckets:
             bucket.update_own_rows()
-        finishes = [bucket.start_gather() for bucket in self.buckets]
-        for bucket, finish in zip(self.buckets, finishes, strict=True):
-            bucket.take(finish())
+        self._gather_weights()
         for bucket in self.buckets:
             bucket.drop_gradients()
         return loss
+
+    def _gather_weights(self) -> None:
+        """Two buckets at a time: each holds all its weights once more, and one travels while the other is copied."""
+        finish: Callable[[], Tensor] | None = self.buckets[0].start_gather()
+        for bucket, following in zip_longest(self.buckets, self.buckets[1:]):
+            finish, arrive = following.start_gather() if following else None, finish
+            assert arrive is not None  # of this bucket: it was started before
+            bucket.take(arrive())
+            del arrive  # and with it the buffer
 
     @torch.no_grad()
     def reduce_gradients(self) -> bool:
