@@ -17,7 +17,7 @@ from course_lib.checks import MOST_RANKS, at_least, at_most, not_negative
 from course_lib.cost.memory import DTYPE_BYTES, StateBytes, precision_state
 from course_lib.link import Link
 
-__all__ = ["sharded_sent_bytes", "sharded_state", "sharded_step_s", "shared_numel"]
+__all__ = ["check_stage", "sharded_sent_bytes", "sharded_state", "sharded_step_s", "shared_numel"]
 
 _ALL_GATHERS = {True: 2, False: 1}  # of a weight, by whether it is let go after forward
 
@@ -39,7 +39,7 @@ def sharded_state(
     >>> [round(sharded_state(7_500_000_000, stage=s, num_ranks=64).total / 1e9, 1) for s in (0, 1, 2, 3)] [120.0,
     31.4, 16.6, 1.9]
     """
-    _check_stage(stage, from_stage=0)
+    check_stage(stage, from_stage=0)
     at_least(1, num_ranks=num_ranks)
     at_most(MOST_RANKS, num_ranks=num_ranks)
     whole = precision_state(num_parameters, precision=precision, optimizer=optimizer)
@@ -81,7 +81,7 @@ def sharded_sent_bytes(
     Stages 1 and 2: one of each, together as many as an all-reduce of the gradients. Stage 3 gathers once more, in
     backward, unless weights stay whole after forward. Without padding that is 2 (n-1)/n P and 3 (n-1)/n P.
     """
-    _check_stage(stage, from_stage=1)
+    check_stage(stage, from_stage=1)
     numbers = (num_ranks - 1) * shared_numel(shapes, num_ranks)
     num_gathers = _ALL_GATHERS[reshard_after_forward] if stage == 3 else 1
     return numbers * (num_gathers * _bytes_of(dtype) + _bytes_of(reduce_dtype or dtype))
@@ -123,7 +123,8 @@ def sharded_step_s(
     return max(now_s, free_s)
 
 
-def _check_stage(stage: int, *, from_stage: int) -> None:
+def check_stage(stage: int, *, from_stage: int) -> None:
+    """``ValueError`` for a stage that is none, or below ``from_stage``."""
     if stage not in range(from_stage, 4):
         names = {
             0: "0 (nothing is shared)",

@@ -40,6 +40,9 @@ class ShardedMoment:
     whole: int = 0  # weights of units that compute
     whole_gradients: int = 0
     messages: int = 0
+    phase: str = (
+        "before"  # the part of the step that the moment lies in: "forward of unit 2", "optimizer", ...
+    )
 
     def __post_init__(self) -> None:
         at_least(0, kept=self.kept, gradients=self.gradients, whole=self.whole)
@@ -76,9 +79,11 @@ def sharded_moments(
     step.moments.append(step.now)
     places = list(range(len(units)))
     for at, unit in enumerate(places):
+        step.enter(f"forward of unit {unit}")
         step.gather(unit, places[at + 1 : at + 1 + prefetch])
         step.mark(f"forward of unit {unit}", whole=0 if not reshard_after_forward else -step.whole_of(unit))
     for at, unit in enumerate(reversed(places)):
+        step.enter(f"backward of unit {unit}")
         following = places[::-1][at + 1 : at + 1 + prefetch]
         step.gather(unit, following if reshard_after_forward else [], is_whole=not reshard_after_forward)
         step.reduce(unit)
@@ -102,6 +107,10 @@ class _Step:
     def whole_of(self, unit: int) -> int:
         return self.units[unit].whole_numel * self.whole_bytes
 
+    def enter(self, phase: str) -> None:
+        """The moments from here on lie in this part of the step."""
+        self.now = replace(self.now, phase=phase)
+
     def mark(self, what: str, **more: int) -> None:
         """A moment; what ``more`` says is added to it, or taken off, afterwards."""
         self.moments.append(replace(self.now, what=what))
@@ -119,10 +128,14 @@ class _Step:
             if one not in self.started:
                 self.started.add(one)
                 self.add(messages=(self.num_ranks + 1) * self.units[one].part_numel * self.whole_bytes)
-        self.add(whole=self.whole_of(unit))
+        part = self.units[unit].part_numel * self.whole_bytes
+        sent = 0 if self.now.phase.startswith("forward") else part  # let go before the weights are laid out:
+        self.add(
+            whole=self.whole_of(unit), messages=-sent
+        )  # in forward their memory is taken while it travels
         self.mark(f"unit {unit} is laid out")
         self.started.discard(unit)
-        self.add(messages=-(self.num_ranks + 1) * self.units[unit].part_numel * self.whole_bytes)
+        self.add(messages=sent - (self.num_ranks + 1) * part)
 
     def reduce(self, unit: int) -> None:
         """A unit's backward: whole gradients; its weights are let go; the reduce-scatter before it is waited for."""
