@@ -237,6 +237,9 @@ def test_the_second_mission_is_decided_by_a_run(planned):
     assert "mission 2: not yet. A run decides it." in planned.missions
     planned.run.click()
     assert "mission 2: reached (stage 1, 4 ranks, 12 layers a bucket)" in planned.missions
+    planned.stage.index = 2  # which reaches it too
+    planned.run.click()
+    assert "mission 2: reached (stage 1, 4 ranks, 12 layers a bucket)" in planned.missions
     missed = planned._missions[1].missed(Choice(3, 4, 1), [1000 * 1024] * 4)
     assert missed == "The ranks held 1,000 KiB at most; DDP holds 3,185 KiB."
 
@@ -272,6 +275,9 @@ def test_a_bar_is_as_high_as_what_it_shows_and_so_is_the_measured_line():
     middle = 56 + (566 - 56) * 0.5 / 4  # of the first of four bars: kept, and nothing else
     assert colour_at(plain, middle, y["kept"] + 5) == LOOKS["kept"].colour
     assert colour_at(plain, middle, y["kept"] - 5) == "#FFFFFF"
+    top = 56 + (566 - 56) * 3.5 / 4  # of the last: a stack of four
+    assert colour_at(plain, top, y["all"] + 4) != "#FFFFFF"
+    assert colour_at(plain, top, 290) == LOOKS["kept"].colour
     last = 56 + (566 - 56) * 3.03 / 4  # beside the last bar
     assert colour_at(plain, last, y["all"]) == "#FFFFFF"
     measured = board.draw(moments, at_peak, title="t", alt="", measured=[one.total for one in moments])
