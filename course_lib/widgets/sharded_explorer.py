@@ -33,6 +33,7 @@ _AFTER_FORWARD = {"let go": True, "stay whole": False}
 _MOST_RANKS, _MOST_PREFETCH = 64, 4
 _MUCH = 0.02
 _LINGERS = "A message's buffer may be held for a moment after it has come; run it again."
+_NOT_GLOO = "The model counts the buffers of gloo; other back ends do with smaller ones."
 _HELD = {  # by the name of what a moment holds
     "kept": "kept weights and optimizer states",
     "gradients": "its rows of gradients",
@@ -150,7 +151,7 @@ class ShardedExplorer(widgets.VBox):
                 f"Measured, at the peak of ranks 0 to {choice.num_ranks - 1}: {peaks}. In the part of the step where "
                 f"ranks and model differ most, the ranks hold {abs(off):.1%} {'more' if off > 0 else 'less'}."
             )
-            return f"{said} {_LINGERS}" if off > _MUCH else said
+            return f"{said} {_LINGERS if off > 0 else _NOT_GLOO}" if abs(off) > _MUCH else said
         if self._cluster is None:
             return "Model only: no ranks were given to this explorer."
         if self._cluster.world_size != choice.num_ranks:

@@ -182,6 +182,12 @@ def test_a_second_run_of_a_setting_keeps_the_smaller_numbers(planned, monkeypatc
         assert said in planned.words.value
 
 
+def test_ranks_that_hold_less_are_told_of_other_back_ends(planned, monkeypatch):
+    monkeypatch.setattr(RUN, lambda cluster, **settings: with_more(settings, 0.9))
+    planned.run.click()
+    assert "the ranks hold 10.0% less. The model counts the buffers of gloo" in planned.words.value
+
+
 @pytest.mark.parametrize("kind", [RankError, RuntimeError, OSError])
 def test_ranks_that_fail_are_told_in_words_and_nothing_is_lost(planned, monkeypatch, kind):
     def fails(*_, **__):
@@ -241,7 +247,7 @@ def test_the_second_mission_is_decided_by_a_run(planned):
     planned.run.click()
     assert "mission 2: reached (stage 1, 4 ranks, 12 layers a bucket)" in planned.missions
     missed = planned._missions[1].missed(Choice(3, 4, 1), [1000 * 1024] * 4)
-    assert missed == "The ranks held 1,000 KiB at most; DDP holds 3,185 KiB."
+    assert missed == "The ranks held 1,000 KiB at most; at least 3,026 KiB are asked for."
 
 
 def test_one_number_of_ranks_reaches_the_third_mission(explorer):
