@@ -73,6 +73,8 @@ LEGAL: dict[str, dict[str, Any]] = {
     "cost.Network": {"num_ranks": 4, "intra": LINK, "inter": LINK, "ranks_per_node": 2, "ports_per_node": 1},
     "cost.ShardedMoment": {"what": "before", "kept": 4},
     "cost.UnitSizes": {"whole_numel": 6, "part_numel": 3},
+    "cost.largest_by_phase": {"moments": [cost.ShardedMoment("before", 4)]},
+    "cost.step_moments": {"units": [cost.UnitSizes(6, 3)], "stage": 1, "num_ranks": 2, "prefetch": 1},
     "cost.sharded_moments": {
         "units": [cost.UnitSizes(6, 3)],
         "num_ranks": 2,

@@ -31,6 +31,7 @@ from course_lib.cost.scaling import (
     scaling_curve,
 )
 from course_lib.cost.sharded import sharded_sent_bytes, sharded_state, sharded_step_s, shared_numel
+from course_lib.cost.sharded_stages import largest_by_phase, step_moments
 from course_lib.cost.sharded_step import ShardedMoment, UnitSizes, sharded_moments
 from course_lib.cost.step import Bucket, StepTime, ddp_buckets, ddp_step
 from course_lib.cost.step_memory import transformer_memory
@@ -96,6 +97,7 @@ __all__ = [
     "flops",
     "gloo_time",
     "hardware_flops",
+    "largest_by_phase",
     "machine_spec",
     "mfu",
     "model_state",
@@ -111,6 +113,7 @@ __all__ = [
     "simulate",
     "six_n_flops",
     "split_transformer_collectives",
+    "step_moments",
     "transformer_activations",
     "transformer_layers",
     "transformer_memory",

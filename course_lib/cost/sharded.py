@@ -17,7 +17,14 @@ from course_lib.checks import MOST_RANKS, at_least, at_most, divides, not_negati
 from course_lib.cost.memory import DTYPE_BYTES, StateBytes, precision_state
 from course_lib.link import Link
 
-__all__ = ["ranks_in_between", "sharded_sent_bytes", "sharded_state", "sharded_step_s", "shared_numel"]
+__all__ = [
+    "check_stage",
+    "ranks_in_between",
+    "sharded_sent_bytes",
+    "sharded_state",
+    "sharded_step_s",
+    "shared_numel",
+]
 
 
 @checked
@@ -37,7 +44,7 @@ def sharded_state(
     >>> [round(sharded_state(7_500_000_000, stage=s, num_ranks=64).total / 1e9, 1) for s in (0, 1, 2, 3)] [120.0,
     31.4, 16.6, 1.9]
     """
-    _check_stage(stage, from_stage=0)
+    check_stage(stage, from_stage=0)
     at_least(1, num_ranks=num_ranks)
     at_most(MOST_RANKS, num_ranks=num_ranks)
     whole = precision_state(num_parameters, precision=precision, optimizer=optimizer)
@@ -80,7 +87,7 @@ def sharded_sent_bytes(
     backward: among all, or, with ``reshard_after_forward=m``, among m neighbours, or not at all, where weights stay
     whole after forward. Without padding that is 2 (n-1)/n P, and 3 (n-1)/n P, or (2 (n-1)/n + (m-1)/m) P.
     """
-    _check_stage(stage, from_stage=1)
+    check_stage(stage, from_stage=1)
     among = ranks_in_between(reshard_after_forward, num_ranks)
     numbers = (num_ranks - 1) * shared_numel(shapes, num_ranks)
     again = (among - 1) * shared_numel(shapes, among) if stage == 3 else 0
@@ -133,7 +140,8 @@ def ranks_in_between(reshard_after_forward: bool | int, num_ranks: int) -> int:
     return reshard_after_forward
 
 
-def _check_stage(stage: int, *, from_stage: int) -> None:
+def check_stage(stage: int, *, from_stage: int) -> None:
+    """``ValueError`` for a stage that is none, or below ``from_stage``."""
     if stage not in range(from_stage, 4):
         names = {
             0: "0 (nothing is shared)",

@@ -42,6 +42,7 @@ class ShardedMoment:
     whole_gradients: int = 0
     messages: int = 0
     pieces: int = 0
+    phase: str = "before"  # the part of the step that it lies in: "forward of unit 2", "optimizer", ...
 
     def __post_init__(self) -> None:
         at_least(0, kept=self.kept, gradients=self.gradients, whole=self.whole)
@@ -88,12 +89,14 @@ def sharded_moments(
     step.moments.append(step.now)
     places = list(range(len(units)))
     for at, unit in enumerate(places):
+        step.enter(f"forward of unit {unit}")
         step.gather(unit, places[at + 1 : at + 1 + prefetch], num_ranks)
         step.mark(f"forward of unit {unit}", pieces=step.piece_of(unit))
         if step.has_pieces:
             step.mark(f"unit {unit} is cut among neighbours")
         step.add(whole=-step.whole_of(unit) if reshards else 0)
     for at, unit in enumerate(reversed(places)):
+        step.enter(f"backward of unit {unit}")
         if reshards:
             step.gather(unit, places[::-1][at + 1 : at + 1 + prefetch], among)
         step.reduce(unit)
@@ -126,6 +129,10 @@ class _Step:
         numel = -(-self.units[unit].whole_numel // self.among)
         return numel * self.whole_bytes if self.has_pieces else 0
 
+    def enter(self, phase: str) -> None:
+        """The moments from here on lie in this part of the step."""
+        self.now = replace(self.now, phase=phase)
+
     def mark(self, what: str, **more: int) -> None:
         """A moment; what ``more`` says is added to it, or taken off, afterwards."""
         self.moments.append(replace(self.now, what=what))
@@ -141,10 +148,14 @@ class _Step:
             if one not in self.started:
                 self.started.add(one)
                 self.add(messages=self.gathering(one, among))
-        self.add(whole=self.whole_of(unit), pieces=0 if among == self.num_ranks else -self.piece_of(unit))
+        # What was sent goes before the weights are laid out; in forward their memory is taken while it travels.
+        is_let_go = self.now.phase.startswith("backward") and among == self.num_ranks
+        sent = self.units[unit].part_numel * self.whole_bytes if is_let_go else 0
+        pieces = 0 if among == self.num_ranks else -self.piece_of(unit)
+        self.add(whole=self.whole_of(unit), messages=-sent, pieces=pieces)
         self.mark(f"unit {unit} is laid out")
         self.started.discard(unit)
-        self.add(messages=-self.gathering(unit, among))
+        self.add(messages=sent - self.gathering(unit, among))
 
     def gathering(self, unit: int, among: int) -> int:
         """Of an all-gather: what comes, and what goes, if that is not a piece, which is counted already."""

@@ -118,7 +118,7 @@ def _paint(image: Image.Image, place: tuple[int, int, int, int], look: Look, tex
             image.paste(strip.crop((0, 0, min(strip.width, x1 - at), y1 - y0)), (at, y0))
     else:
         draw.rectangle((x0, y0, x1 - 1, y1 - 1), fill=look.colour)
-    if x1 - x0 > 5:
+    if min(x1 - x0, y1 - y0) > 5:  # of a thinner one nothing would be left
         draw.rectangle((x0, y0, x1 - 1, y1 - 1), outline="white")
     if text:
         x, y, half = (x0 + x1) / 2, (y0 + y1) / 2, _text_width(text) / 2 + 2

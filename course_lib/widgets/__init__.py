@@ -8,6 +8,7 @@ from course_lib.widgets.matmul_explorer import MatmulExplorer
 from course_lib.widgets.memory_explorer import MemoryExplorer
 from course_lib.widgets.memory_missions import AddedMemory, LargestBatch
 from course_lib.widgets.schedule_studio import Goal, ScheduleStudio, run_on_ranks
+from course_lib.widgets.sharded_explorer import ShardedExplorer
 
 __all__ = [
     "AddedMemory",
@@ -18,5 +19,6 @@ __all__ = [
     "MatmulExplorer",
     "MemoryExplorer",
     "ScheduleStudio",
+    "ShardedExplorer",
     "run_on_ranks",
 ]

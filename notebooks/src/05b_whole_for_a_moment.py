@@ -433,19 +433,59 @@ lines(
 # %% [markdown]
 # ### The explorer
 #
-# ![The explorer's picture: what a rank holds over the moments of one step, stacked, with its fullest moment
-# marked](../assets/05_explorer.png)
+# ![The explorer's picture, DDP on four ranks: a bar of memory for each part of a step, for each rank a bar at its peak,
+# and a dashed line at DDP's peak](../assets/05_explorer.png)
 #
-# All of these choices in one place: the stage, the ranks, the layers in a unit, how many units come ahead of time, and
-# whether weights stay after forward. The button runs your choice on four ranks, and draws the ledger's line over the
-# model's picture.
+# Twelve layers, each a matrix of 129 rows, and your choice of stage, ranks and layers to a unit (a bucket, in stages 0
+# to 2). The bars are the cost model's. The button runs steps of this very setting on the ranks, and a black line shows
+# what the ledger saw. Other numbers of ranks are the model's alone. Three missions:
 #
-# <!-- The missions stand here. -->
+# 1. Four ranks: at most half of what DDP holds at its peak, with no more messages in a step than DDP with a bucket for
+#    each layer.
+# 2. Sharding for nothing: find a stage above 0 that holds as much as DDP, or more, and let the ranks confirm it.
+# 3. As many ranks as you like, up to 64: reach the lowest peak there is. The more ranks, the fewer rows for each. Is
+#    that all?
 
 # %% tags=["computed-time"]
 from course_lib.widgets import ShardedExplorer
 
-ShardedExplorer(four)
+explorer = ShardedExplorer(four)
+explorer
+
+# %%
+### BEGIN SOLUTION
+### STUB print(explorer.missions)
+explorer.stage.value, explorer.per_unit.value, explorer.prefetch.value = "3 (weights too)", 3, 0
+explorer.stage.value, explorer.per_unit.value = "1 (optimizer states)", 12
+explorer.run.click()
+explorer.stage.value, explorer.per_unit.value, explorer.num_ranks.value = "3 (weights too)", 1, 43
+print(explorer.missions)
+### END SOLUTION
+
+# %% [markdown]
+# When you have tried, compare. In the first, small units hold least, but each takes three messages; three layers to a
+# unit are just few enough messages. Prefetch has to go: it keeps a second unit's buffer.
+#
+# In the second, what is kept is shared, and what travels is not. With one bucket for everything, the gradients are
+# there whole, once more packed, and once more as what comes from the others. Who shares states must also cut the
+# messages small.
+#
+# The third can be asked of every number of ranks:
+
+# %%
+from course_lib.widgets.sharded_choice import Choice
+
+by_ranks = {n: Choice(stage=3, num_ranks=n) for n in range(2, 65)}
+best = min(by_ranks, key=lambda n: by_ranks[n].peak().total)
+for n in (best, 64):
+    empty = sum(by_ranks[n].num_rows(rank) == 0 for rank in range(n))
+    held = f"{by_ranks[n].peak().total / 1024:.0f} KiB"
+    print(f"{n} ranks: {held}; {by_ranks[n].num_rows(0)} rows each, {empty} ranks without")
+
+# %% [markdown]
+# Rows are dealt out whole. Beyond the best number of ranks nobody keeps less, the last ranks keep nothing at all, and
+# the padding that stands for their rows lies in every buffer and travels in every message. `fully_shard` cuts along the
+# same dim: choose sizes that your ranks divide.
 
 # %% [markdown]
 # ## Clinic: the quarter that was not one

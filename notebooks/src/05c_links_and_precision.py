@@ -545,7 +545,9 @@ with four.shaped(links=machines):
 for smaller in (True, 2, False):
     calls = traffic(four, step, FullySharded, reshard_after_forward=smaller)
     peak = min(four.run(peak_bytes, reshard_after_forward=smaller))
-    print(f"{smaller!s:<5} {bytes_text(leaving_bytes(calls))} leave a machine; twelve layers: {bytes_text(peak)}")
+    print(
+        f"{smaller!s:<5} {bytes_text(leaving_bytes(calls))} leave a machine; twelve layers: {bytes_text(peak)}"
+    )
 
 # %% [markdown]
 # Between machines the middle line sends what the last one does. What does hybrid sharding pay for its fewer bytes?

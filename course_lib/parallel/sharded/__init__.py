@@ -4,7 +4,8 @@ Read ``rows.py`` (what a rank keeps of a tensor); then ZeRO stages 1 and 2: ``op
 ``optimizer_buckets.py``, ``gradient_sharding.py``; then stage 3: ``unit.py`` (gather, use, let go, reduce),
 ``neighbours.py`` (among fewer ranks in between), ``fully_sharded.py`` (when), ``division.py``, ``reduction.py``,
 ``order.py``. Beside them: ``clipping.py``, ``full_state.py``, ``whole_weights.py`` (whole parameters for a moment),
-``whole_matrices.py`` (Muon), ``checkpoint.py``. Production code uses ``torch.distributed.fsdp.fully_shard``.
+``whole_matrices.py`` (Muon), ``checkpoint.py``, ``watching.py`` (what a step holds, by the ledger). Production code
+uses ``torch.distributed.fsdp.fully_shard``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _HOME_OF = {
     "newest_checkpoint": "checkpoint",
     "save_sharded": "checkpoint",
     "start_save_sharded": "checkpoint",
+    "watched_step": "watching",
     "whole": "whole_weights",
 }
 

@@ -15,6 +15,7 @@ and 2. In production: ``torch.distributed.optim.ZeroRedundancyOptimizer``, which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -112,13 +113,13 @@ class ShardedOptimizer(torch.optim.Optimizer):
         return loss
 
     def _gather_weights(self) -> None:
-        """Bucket after bucket, the next one under way while one is written: all at once would be all weights twice."""
-        following = self.buckets[0].start_gather()
-        for number, bucket in enumerate(self.buckets):
-            finish = following
-            if number + 1 < len(self.buckets):
-                following = self.buckets[number + 1].start_gather()
-            bucket.take(finish())
+        """Two buckets at a time: each holds all its weights once more, and one travels while the other is copied."""
+        finish: Callable[[], Tensor] | None = self.buckets[0].start_gather()
+        for bucket, following in zip_longest(self.buckets, self.buckets[1:]):
+            finish, arrive = following.start_gather() if following else None, finish
+            assert arrive is not None  # of this bucket: it was started before
+            bucket.take(arrive())
+            del arrive  # and with it the buffer
 
     @torch.no_grad()
     def reduce_gradients(self) -> bool:

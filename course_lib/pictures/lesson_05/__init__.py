@@ -1,6 +1,7 @@
 """The pictures of lesson 05: a file for each part, ``states.py``, ``units.py``, ``links.py``, ``model.py``."""
 
 from course_lib.pictures.lesson_05 import links, states, units
+from course_lib.pictures.lesson_05.explorer import explorer
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -12,6 +13,7 @@ PICTURES: Drawings = {
     "quarters": units.quarters,
     "borrow": units.borrow,
     "units": units.units,
+    "explorer": explorer,
     "sent": links.sent,
     "room": links.room,
     "hybrid": links.hybrid,
