@@ -50,6 +50,7 @@ VERDICTS = {
     "D5": "holds",
     "D6": "holds",
     "D7": "holds",
+    "E1": "misleading",
     "E2": "false",
     "E5": "false",
     "E6": "holds",
