@@ -1,4 +1,4 @@
-"""What part d of lesson 05 tells after a run: right beside plausible runs, and frank where the model does not meet them."""
+"""What part d of lesson 05 tells after a run: as it was, and frank where the model does not meet it."""
 
 from __future__ import annotations
 
