@@ -176,9 +176,10 @@ reveal("05.norm", by_four[0][1] / 0.1, 4)
 # %%
 @torch.no_grad()
 def clip(me, shards, max_norm):
-    """Scale the gradients of ``shards`` so that those of all ranks together have norm ``max_norm`` at most.
+    """Scale the gradients of ``shards``, in place, so that those of all ranks together have norm ``max_norm`` at most.
 
-    Returns what the norm was. ``shards`` are this rank's rows of every parameter; some have no gradient (None).
+    Returns what the norm was. ``shards`` are this rank's rows of every parameter; some have no gradient (None), and on
+    some ranks none has one.
     """
     ### BEGIN SOLUTION
     gradients = [shard.grad for shard in shards if shard.grad is not None]
@@ -215,20 +216,18 @@ evidence_of_clip("four ranks", four.run(clipped_step, clip if clip_verdict.passe
 def look(me):
     model = FullySharded(me, make_model(me.device))
     shard = tuple(model.module.head.w_vocab.weight.shape)
-    with MemoryLedger(model) as ledger, whole(model) as plain:  # all of it, on every rank
+    kept_bytes = sum(parameter.nbytes for parameter in model.parameters())
+    with whole(model) as plain:
         inside = tuple(plain.head.w_vocab.weight.shape)
-        ledger.mark("inside")
+        whole_bytes = sum(parameter.nbytes for parameter in plain.parameters())
     state = model.full_state_dict("cpu")  # unit by unit, each moved to the CPU at once
     same = all(torch.equal(state[name], tensor) for name, tensor in make_model().state_dict().items())
-    return shard, inside, ledger.peak().total_bytes, same
+    return shard, inside, kept_bytes, whole_bytes, same
 
 
-shard, inside, peak_bytes, same = four.run(look)[1]
+shard, inside, kept_bytes, whole_bytes, same = four.run(look)[1]
 print(f"w_vocab on rank 1: {shard}; inside: {inside}")
-model_bytes = sum(parameter.nbytes for parameter in make_model().parameters())
-print(
-    f"the model: {bytes_text(model_bytes)}; a rank that looks at it whole: {bytes_text(peak_bytes)} at most"
-)
+print(f"rank 1 keeps {bytes_text(kept_bytes)}, and holds {bytes_text(whole_bytes)} more inside")
 print("full_state_dict() is that of the plain model:", same)
 
 # %% [markdown]
@@ -258,6 +257,9 @@ ask("05.meta").commit(25)  # "a quarter each"
 
 
 # %%
+model_bytes = sum(parameter.nbytes for parameter in make_model().parameters())
+
+
 def start(me, from_meta):
     """A rank's peak, what it keeps, and its largest unit: shares of the model."""
     with MemoryLedger() as ledger:
