@@ -28,8 +28,8 @@ def _clip() -> Told:
         misreadings={
             _CLIP[
                 0
-            ]: "A shard's gradient is the mean already. Were the four norms those of four local batches, each "
-            "would be as large as that of one device, or larger; these are all smaller.",
+            ]: "A shard's gradient is the mean already. Of four local batches, one at least has a norm as "
+            "large as the mean's, since no mean is longer than all that it is made of. These are all smaller.",
             _CLIP[
                 2
             ]: "Then all ranks would at least report one and the same norm. And no division mends rows that "
