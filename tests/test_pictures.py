@@ -21,7 +21,8 @@ ROOT = project_root()
 ASSETS = ROOT / "assets"
 NOT_DRAWN = {"lesson": "a screenshot of a lesson in a browser, shown by the README"}
 CHEAP = (
-    "00_waiting", "01_recompute", "02_question", "03_four_steps", "04_drift", "06_tied", "07_wrong", "08_rows",
+    "00_waiting", "01_recompute", "02_question", "03_four_steps", "04_drift", "05_clip", "06_tied", "07_wrong",
+    "08_rows",
 )  # fmt: skip
 
 
