@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 05d · Sharded data parallelism: one model again
 #
-# In shards a model is nowhere as a whole. But a norm, a file and a tied weight belong to the whole. You find three
-# faults that raise no error, write the clip that all ranks agree on, save on four ranks and load on three, and hand
-# over to PyTorch's own `fully_shard`.
+# Sharded, a model is nowhere whole. But its gradient has one norm, and its checkpoint should be one for any number of
+# ranks. You find three faults that raise no error, write the clip that all ranks agree on, save on four ranks and load
+# on three, and hand over to PyTorch's own `fully_shard`.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -241,7 +241,7 @@ print("full_state_dict() is that of the plain model:", same)
 # ## Never whole
 #
 # <!-- word: meta device -->
-# Until now you made the model whole, and wrapped it. One rank cannot do that with a model that needs a hundred. The
+# Until now you made the model whole, and wrapped it. With a model that needs a hundred devices no rank can do that. The
 # **meta device** is a device of PyTorch on which tensors have a shape and a dtype, and no memory: a model of any size
 # can be made there, and cut.
 #
@@ -499,8 +499,8 @@ print("four ranks go on from it as before:", four.run(load_and_go_on, newest)[0]
 # mark](../assets/05_tied.png)
 #
 # *Symptom.* A team wraps each piece of a transformer for itself: the stem, every block, the head. In their model one
-# matrix looks tokens up in the stem and scores them in the head (`tied=True`, as in lesson 06). No error. The first
-# loss is that of one device, the later ones are not. **Why is it another model?**
+# matrix looks tokens up in the stem and scores them in the head: this weight is *tied* (`tied=True`). No error. The
+# first loss is that of one device, the later ones are not. **Why is it another model?**
 
 # %%
 ### BEGIN SOLUTION
@@ -607,7 +607,7 @@ for library in (by_fully_shard, by_the_course):
 #
 # ## In production
 #
-# You have met `fully_shard` already. The model of this part by both libraries, and with the settings of part 3:
+# You have just met `fully_shard`. The model of this part by both libraries, and with the settings of part 3:
 
 
 # %%
@@ -653,7 +653,7 @@ print("the course and fully_shard, losses equal to six digits:", all(abs(a - b) 
 # The course gathers each of its five units twice. PyTorch makes one all-gather less: unless told otherwise it keeps the
 # outermost unit whole after forward, since backward needs it again at once.
 #
-# The mesh of two axes is hybrid sharding: its first axis has replicas, its second shards. On a cluster you would write
+# The mesh of two axes is hybrid sharding: replicas along the first, shards along the second. On a cluster you would write
 # `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))`.
 #
 # Side by side, on two ranks, in turns:
@@ -736,7 +736,7 @@ import inspect
 print(inspect.getsource(shards.shard))
 
 # %% [markdown]
-# Then the root takes *all* parameters as its own unit, and nothing is left for the blocks. PyTorch ends with a
+# Then the root takes *all* parameters as its own unit, and nothing is left for the blocks. PyTorch 2.13 ends with a
 # TypeError that does not say so. From the inside out, each takes what is not taken yet.
 #
 # ## Three sentences, tried
@@ -760,7 +760,8 @@ reveal("05.d2", evidence)
 # it false?
 #
 # - A3: model parallelism is necessary when the model does not fit on one device.
-# - E1: data, model and tensor parallelism are the three main strategies.
+# - E1: data, model and tensor parallelism are the three main strategies. (The second cuts between layers, the third
+#   inside them.)
 
 # %%
 for name in ("A3", "E1"):
