@@ -653,8 +653,8 @@ print("the course and fully_shard, losses equal to six digits:", all(abs(a - b) 
 # The course gathers each of its five units twice. PyTorch makes one all-gather less: unless told otherwise it keeps the
 # outermost unit whole after forward, since backward needs it again at once.
 #
-# The mesh of two axes is hybrid sharding: replicas along the first, shards along the second. On a cluster you would write
-# `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))`.
+# The mesh of two axes is hybrid sharding: replicas along the first, shards along the second. On a cluster you would
+# write `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))`.
 #
 # Side by side, on two ranks, in turns:
 

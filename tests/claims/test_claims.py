@@ -105,6 +105,18 @@ def test_facts_are_the_same_in_every_run(name, ranks):
     assert claims.trial(name).run(ranks) == claims.trial(name).run(ranks)
 
 
+def test_sharding_is_no_replica_and_no_cut_of_the_arithmetic(ranks):
+    facts = claims.trial("E1").run(ranks).facts
+    for way, expected in {
+        "data parallelism": "all weights, part of samples, all arithmetic of a sample, all layers",
+        "model parallelism": "part of weights, all samples, part of arithmetic of a sample, part of layers",
+        "tensor parallelism": "part of weights, all samples, part of arithmetic of a sample, all layers",
+        "sharded data parallelism": "part of weights, part of samples, all arithmetic of a sample, all layers",
+    }.items():
+        assert facts[way] == expected
+    assert claims.trial("D2").run(ranks).facts["states on 4 ranks that shard (ZeRO-3), share"] == "0.25"
+
+
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_a_trial_that_needs_gpus_is_blocked_without_them(name, monkeypatch, ranks):
     monkeypatch.setattr("course_lib.claims.evidence.machine", lambda: type("Machine", (), {"devices": ()})())
