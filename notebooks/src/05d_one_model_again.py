@@ -72,6 +72,7 @@ def share_of(me):
     return (tensor[me.rank :: me.world_size].to(me.device) for tensor in (X, Y))
 
 
+# %%
 def train(me, model, optimizer, num_steps, before_step=None):
     """The mean loss over all ranks, before each step."""
     (x, y), losses = share_of(me), []
