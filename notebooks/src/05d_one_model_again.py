@@ -31,7 +31,6 @@ from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.sharded import (
     FullySharded,
-    clip_gradients,
     fill_from_meta,
     load_sharded,
     newest_checkpoint,
@@ -202,8 +201,19 @@ clip_verdict = check("05.clip", clip)
 # %%
 # hint("05.clip")
 
+
 # %%
-evidence_of_clip("four ranks", four.run(clipped_step, clip if clip_verdict.passed else colleagues_clip))
+def limited_job(me, clip, num_steps=4):
+    model = FullySharded(me, make_model(me.device))
+    shards = list(model.parameters())
+    return train(me, model, torch.optim.SGD(shards, lr=1.0), num_steps, lambda: clip(me, shards, 0.1))
+
+
+your_clip = clip if clip_verdict.passed else colleagues_clip
+evidence_of_clip("four ranks", four.run(clipped_step, your_clip))
+for ranks in (one, four):
+    losses = ranks.run(limited_job, your_clip)[0]
+    print(f"losses with the limit, world size {ranks.world_size}: {[round(loss, 3) for loss in losses]}")
 
 # %% [markdown]
 # The course's is `clip_gradients(model, max_norm)`. With PyTorch's `fully_shard` you call
