@@ -14,6 +14,7 @@ from course_lib.claims.evidence import Evidence, Ranks, tries
 from course_lib.claims.workloads import batch, distance, mlp, weights
 from course_lib.cluster import Rank
 from course_lib.meter import MemoryLedger, bytes_text, metered
+from course_lib.parallel.sharded import FullySharded
 
 __all__: list[str] = []
 
@@ -21,31 +22,40 @@ _NUM_SAMPLES = 64
 _STATES = ("parameter", "gradient", "optimizer state")
 
 
-def _kept_by_ddp(me: Rank) -> tuple[int, int]:
-    """Bytes of the model's states, and of activations after the forward pass, on this rank's share of the batch."""
-    model = DistributedDataParallel(mlp(width=64))
+def _kept(me: Rank, sharded: bool) -> tuple[int, int]:
+    """Bytes of the model's states between steps, and of activations after the forward pass, on this rank."""
+    plain = mlp(width=64)
+    model = FullySharded(me, plain) if sharded else DistributedDataParallel(plain)
     optimizer = torch.optim.AdamW(model.parameters())
     inputs, classes = (part.tensor_split(me.world_size)[me.rank] for part in batch(_NUM_SAMPLES))
     nn.functional.cross_entropy(model(inputs), classes).backward()
     optimizer.step()  # from here on there are gradients and optimizer state
     with MemoryLedger(model, optimizer, inputs=(inputs, classes), rank=me.rank) as ledger:
+        before = ledger.mark("before the step")
         loss = nn.functional.cross_entropy(model(inputs), classes)
         after = ledger.mark("after forward")
         loss.backward()
-    return sum(after[label] for label in _STATES), after["activation"]
+    return sum(before[label] for label in _STATES), after["activation"]
 
 
 @tries("D2")
 def data_parallelism_pools_memory(ranks: Ranks) -> Evidence:
-    """The same batch on 1, 2 and 4 ranks: what does one rank keep?"""
-    found = {n: ranks(n).run(_kept_by_ddp)[0] for n in (1, 2, 4)}
+    """The same batch on 1, 2 and 4 ranks: what does one rank keep? And what, where states are sharded?"""
+    found = {n: ranks(n).run(_kept, sharded=False)[0] for n in (1, 2, 4)}
     states = {states for states, _ in found.values()}
     facts = {f"{n} ranks: states, activations": " ".join(map(bytes_text, kept)) for n, kept in found.items()}
+    sharded = max(kept for kept, _ in ranks(4).run(_kept, sharded=True)) / found[1][0]
+    pools = "; what pools memory is sharding, where each rank keeps its part" if sharded < 0.5 else ""
+    shrinks = found[4][1] < 0.5 * found[1][1]
     return Evidence(
-        "false" if len(states) == 1 else "holds",
-        facts | {"activations on 4 ranks, share of one's": f"{found[4][1] / found[1][1]:.2f}"},
+        ("misleading" if shrinks else "false") if len(states) == 1 else "holds",
+        facts
+        | {
+            "activations on 4 ranks, share of one's": f"{found[4][1] / found[1][1]:.2f}",
+            "states on 4 ranks that shard (ZeRO-3), share": f"{sharded:.2f}",
+        },
         because="every rank keeps all weights, gradients and optimizer state; what shrinks is the activations, "
-        "because each rank has fewer samples",
+        f"because each rank has fewer samples{pools}",
     )
 
 

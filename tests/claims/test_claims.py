@@ -44,12 +44,13 @@ VERDICTS = {
     "C13": "holds with conditions",
     "C14": "holds",
     "D1": "misleading",
-    "D2": "false",
+    "D2": "misleading",
     "D3": "holds",
     "D4": "holds with conditions",
     "D5": "holds",
     "D6": "holds",
     "D7": "holds",
+    "E1": "misleading",
     "E2": "false",
     "E5": "holds with conditions",
     "E6": "holds",
@@ -103,6 +104,18 @@ def test_the_verdict_of_a_trial_on_this_machine(name, ranks, monkeypatch):
 @pytest.mark.parametrize("name", ["A2", "A5", "A7", "A10", "C6", "C10", "C14", "D2", "D3", "E5"])
 def test_facts_are_the_same_in_every_run(name, ranks):
     assert claims.trial(name).run(ranks) == claims.trial(name).run(ranks)
+
+
+def test_sharding_is_no_replica_and_no_cut_of_the_arithmetic(ranks):
+    facts = claims.trial("E1").run(ranks).facts
+    for way, expected in {
+        "data parallelism": "all weights, part of samples, all arithmetic of a sample, all layers",
+        "model parallelism": "part of weights, all samples, part of arithmetic of a sample, part of layers",
+        "tensor parallelism": "part of weights, all samples, part of arithmetic of a sample, all layers",
+        "sharded data parallelism": "part of weights, part of samples, all arithmetic of a sample, all layers",
+    }.items():
+        assert facts[way] == expected
+    assert claims.trial("D2").run(ranks).facts["states on 4 ranks that shard (ZeRO-3), share"] == "0.25"
 
 
 @pytest.mark.parametrize("name", ON_GPUS)

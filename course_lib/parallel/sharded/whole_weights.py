@@ -71,24 +71,29 @@ def fill_from_meta(
         for name, buffer in module._buffers.items():
             if buffer is not None and buffer.is_meta:
                 module._buffers[name] = torch.empty_like(buffer, device=device)
-    devices = [device] if device.type == "cuda" else []
     for number, unit in enumerate(model.units):
-        wholes = [
-            nn.Parameter(
-                torch.empty(p.rows.shape, dtype=p.shard.dtype, device=device),
-                requires_grad=p.shard.requires_grad,
-            )
-            for p in unit.parameters
-        ]
-        unit.put(wholes)
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(hash((seed, number)))
-            for holder in dict.fromkeys(module for p in unit.parameters for module, _ in p.places):
-                init(holder)
-        for parameter, filled in zip(unit.parameters, wholes, strict=True):
-            parameter.become(parameter.rows.cut(filled.detach(), model.members.place).clone())
-        unit.put()
+        _fill_unit(model, unit, init, device, hash((seed, number)))
     holders = {module for unit in model.units for p in unit.parameters for module, _ in p.places}
     for module in model.module.modules():
         if module not in holders and module._buffers:  # buffers without parameters beside them
             init(module)
+
+
+def _fill_unit(
+    model: FullySharded, unit: Unit, init: Callable[[nn.Module], None], device: torch.device, seed: int
+) -> None:
+    """One unit: whole, filled, cut. A function of its own, so that its whole weights go before the next unit's come."""
+    wholes = [
+        nn.Parameter(
+            torch.empty(p.rows.shape, dtype=p.shard.dtype, device=device), requires_grad=p.shard.requires_grad
+        )
+        for p in unit.parameters
+    ]
+    unit.put(wholes)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        for holder in dict.fromkeys(module for p in unit.parameters for module, _ in p.places):
+            init(holder)
+    for parameter, filled in zip(unit.parameters, wholes, strict=True):
+        parameter.become(parameter.rows.cut(filled.detach(), model.members.place).clone())
+    unit.put()

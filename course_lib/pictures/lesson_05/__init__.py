@@ -1,11 +1,12 @@
 """The pictures of lesson 05: a file for each part, ``states.py``, ``units.py``, ``links.py``, ``model.py``."""
 
-from course_lib.pictures.lesson_05 import links, states, units
+from course_lib.pictures.lesson_05 import links, model, states, units
 from course_lib.pictures.lesson_05.explorer import explorer
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
 
+PICTURES: Drawings = {
 PICTURES: Drawings = {
     "four_times": states.four_times,
     "half_each": states.half_each,
@@ -17,4 +18,8 @@ PICTURES: Drawings = {
     "sent": links.sent,
     "room": links.room,
     "hybrid": links.hybrid,
+    "clip": model.clip,
+    "files": model.files,
+    "tied": model.tied,
+}
 }

@@ -2,8 +2,208 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+from collections.abc import Collection
+from math import sqrt
+
+from course_lib.claims import VERDICTS, Evidence
+from course_lib.learn.asked import Asked, Told
+from course_lib.parallel.sharded import Rows
 
 __all__ = ["ONE_MODEL"]
 
-ONE_MODEL: tuple[Asked, ...] = ()
+_CLIP = (
+    "gradients are clipped before they are averaged",
+    "each rank measures its own rows alone",
+    "the limit has to be divided by the number of ranks",
+    "the function finds no gradients on shards",
+)
+
+
+def _clip() -> Told:
+    return Told(
+        measured=_CLIP[1],
+        label="the evidence says",
+        because="Four ranks, four norms: each function call sees the rows that its rank keeps, and scales them by a "
+        "factor of their own. Add the squares of the four, take the root, and you have what one device measures.",
+        misreadings={
+            _CLIP[
+                0
+            ]: "A shard's gradient is the mean already. Of four local batches, one at least has a norm as "
+            "large as the mean's, since no mean is longer than all that it is made of. These are all smaller.",
+            _CLIP[
+                2
+            ]: "Then all ranks would at least report one and the same norm. And no division mends rows that "
+            "are scaled by different factors.",
+            _CLIP[
+                3
+            ]: "Then it would report a norm of 0 and scale nothing: the losses would be those of the job "
+            "without clipping.",
+        },
+    )
+
+
+def _norm(times_the_limit: float, num_ranks: int) -> Told:
+    """From the whole gradient's norm after each rank has clipped its own rows, in limits."""
+    return Told(
+        measured=round(times_the_limit, 2),
+        model=sqrt(num_ranks),
+        because="Each of the n parts has been made as long as the limit, and squares add up: the whole is the square "
+        "root of n times as long as anybody asked for. On 1024 ranks that is 32 times. And it points elsewhere, since "
+        "a rank whose rows have a long gradient cuts it down more than the others do.",
+        misreadings={
+            1: "That would be so if all ranks had scaled by one factor. Each part alone is as long as the limit.",
+            num_ranks: "Lengths do not add up, unless all arrows point the same way; these stand at right angles to "
+            "each other, since each rank has rows of its own.",
+        },
+        apart="The model takes for granted that every rank's own rows are longer than the limit. Print the four norms "
+        "and compare.",
+    )
+
+
+def _meta(share: float, kept_share: float, unit_share: float) -> Told:
+    """From a rank's largest share of the model while it is filled, the share it keeps, and that of the largest unit."""
+    return Told(
+        measured=round(100 * share),
+        model=round(100 * (kept_share + unit_share)),
+        because=f"It keeps {100 * kept_share:.0f} %, and at the worst moment, when the last block has come, one whole "
+        f"unit lies beside them: {100 * unit_share:.0f} %. Of a hundred blocks one would be about one per cent. The "
+        "rule is that of part 2, and for the same reason: a unit is the smallest thing that is ever whole.",
+        misreadings={
+            round(
+                100 * kept_share
+            ): "That is what it keeps. To draw a unit's first values, it has the unit whole.",
+            round(100 * unit_share): "That is the unit, and the rows of those before it are there already.",
+            lambda percent: (
+                percent >= 100
+            ): "No rank ever has all units whole: one is let go before the next comes.",
+        },
+        apart="The model counts the rows of all units and the largest one whole. Look whether something else is alive "
+        "in your ranks: a plain model that was made before is whole.",
+    )
+
+
+_ORDER = (
+    "the files come in the wrong order of ranks",
+    "the rows of different parameters are mixed",
+    "padding was saved as if it were rows",
+    "the optimizer's states were not saved",
+)
+
+
+def _order() -> Told:
+    return Told(
+        measured=_ORDER[1],
+        label="the evidence says",
+        because="What stands in a row is *rank by rank*: all of rank 0's parameters, then all of rank 1's. On as many "
+        "ranks as before each gets its own piece back, and nobody notices. On half as many, a rank's piece "
+        "is two of the old ones, and it reads them as *parameter by parameter*: row 0 of b stands where row 1 of a "
+        "should be. The number of numbers is right, and so is every shape.",
+        misreadings={
+            _ORDER[0]: "Then four ranks would get each other's rows, and would not go on as before either.",
+            _ORDER[
+                2
+            ]: "Four rows on four ranks, or on two: there is no padding here. It would be a fault more, though, "
+            "with other sizes.",
+            _ORDER[
+                3
+            ]: "They are missing, and AdamW will feel it in its first steps. But the loss is that of the "
+            "weights alone, before any step.",
+        },
+    )
+
+
+_WORLD = ("file 1 alone", "files 0 and 1", "files 1 and 2", "all four")
+
+
+def _world(files: Collection[str]) -> Told:
+    """From the names of the files that rank 1 of three has read, ``__2_0.distcp`` is that of rank 2."""
+    numbers = sorted({int(name.split("_")[2]) for name in files})
+    read = {(1,): _WORLD[0], (0, 1): _WORLD[1], (1, 2): _WORLD[2], (0, 1, 2, 3): _WORLD[3]}
+    first, end = Rows((256,), 3).range_of(1)
+    per_file = Rows((256,), 4).per_part
+    return Told(
+        measured=read.get(tuple(numbers), f"files {', '.join(map(str, numbers))}"),
+        because=f"Rank 1 of three keeps the middle third of every parameter. Of 256 rows these are {first} to "
+        f"{end - 1}, and four ranks had cut at {per_file}, {2 * per_file} and {3 * per_file}. It asks the metadata "
+        f"which files hold its rows, and reads no other: the second quarter, and the third.",
+        misreadings={
+            _WORLD[0]: "That is a quarter, and with three ranks each keeps a third.",
+            _WORLD[
+                1
+            ]: "Count from 0: the first half is what file 0 and file 1 hold, and rank 1 of three sits in the "
+            "middle.",
+            _WORLD[
+                3
+            ]: "That is what a program without metadata would have to do, such as the team of clinic 2.",
+        },
+    )
+
+
+_TIED = (
+    "the stem's gradient is not averaged",
+    "the head is gathered before the stem has stepped",
+    "each wrapper made a weight of its own",
+    "the two units cut the matrix at different rows",
+)
+
+
+def _tied() -> Told:
+    return Told(
+        measured=_TIED[2],
+        label="the evidence says",
+        because="A wrapper takes a parameter away and keeps rows of it instead. The stem's does so first; the head "
+        "still holds the old matrix, and its wrapper makes other rows of that. From then on there are two matrices, "
+        "equal at the start: more numbers to train, two gradients, each a part of the true one, and nothing that "
+        "brings them together.",
+        misreadings={
+            _TIED[0]: "Both wrappers average, as the blocks' do. Each averages a part of the gradient.",
+            _TIED[1]: "All-gathers happen within a pass, and steps after it.",
+            _TIED[3]: "Both cut along dim 0 in equal parts: rank by rank the rows have the same numbers.",
+        },
+    )
+
+
+def _d2(evidence: Evidence) -> Told:
+    return Told(
+        measured=evidence.verdict,
+        label="the trial says",
+        because="Of the first three lines, all states are the same on any number of ranks: of the model, plain data "
+        "parallelism pools nothing. It shares out the batch, and with it the activations: a quarter on each of four. "
+        "The last line is yours: shards are what makes several devices into one with more memory, and they pay for it "
+        "with messages. Whoever says *data parallelism* has to say which.",
+        misreadings={
+            "holds": "Not for what the sentence speaks of: there each device holds all of the states.",
+            "holds with conditions": "A fair bet, if the condition is: where the states are sharded. The article "
+            "speaks of replicas.",
+            "false": "Of weights, gradients and optimizer states it is: without shards not one byte of them is saved. "
+            "But there are the activations, and with a large batch they are most of it.",
+        },
+    )
+
+
+ONE_MODEL = (
+    Asked(name="05.clip", question="What is wrong with the clip?", choices=_CLIP, tell=_clip),
+    Asked(
+        name="05.norm",
+        question="4 ranks have each clipped their own rows. How long is the whole gradient?",
+        unit="times the limit",
+        high=1000,
+        tell=_norm,
+    ),
+    Asked(
+        name="05.meta",
+        question="What share of the model does a rank hold at most while it is filled?",
+        unit="%",
+        high=1000,
+        tell=_meta,
+    ),
+    Asked(name="05.files", question="Why is the loss so high on two ranks?", choices=_ORDER, tell=_order),
+    Asked(name="05.world", question="Which files does rank 1 of three read?", choices=_WORLD, tell=_world),
+    Asked(name="05.tied", question="Why is it another model?", choices=_TIED, tell=_tied),
+    Asked(
+        name="05.d2",
+        question="Data parallelism combines several GPUs into one with more memory. Your bet?",
+        choices=VERDICTS,
+        tell=_d2,
+    ),
+)

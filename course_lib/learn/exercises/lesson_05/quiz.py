@@ -2,8 +2,116 @@
 
 from __future__ import annotations
 
+from course_lib.cost import precision_state, sharded_sent_bytes, sharded_state
 from course_lib.learn.questions import Question
+from course_lib.parallel.sharded import Rows
 
 __all__ = ["QUIZ"]
 
-QUIZ: tuple[Question, ...] = ()
+_MANY = 10_000  # ranks: what is shared out is nearly nothing on each
+_BLOCK = [(4096, 4096)] * 4  # no padding on 64 ranks
+
+
+def _first_stage_within(most_bytes: float) -> int:
+    """The first stage at which 7.5 billion parameters on 64 ranks, in mixed precision, fit into so much."""
+    return next(
+        stage
+        for stage in range(4)
+        if sharded_state(7_500_000_000, stage=stage, num_ranks=64).total <= most_bytes
+    )
+
+
+def _share_left_by_stage_1() -> int:
+    """Per cent of float32 states with AdamW that many ranks of ZeRO-1 each keep."""
+    one = precision_state(10**9, precision="float32", optimizer="adamw").total
+    many = sharded_state(10**9, stage=1, num_ranks=_MANY, precision="float32", optimizer="adamw").total
+    return round(100 * many / one)
+
+
+def _bytes_beside_ddp(*, reshard_after_forward: bool) -> float:
+    """What stage 3 sends in a step, over what an all-reduce of the gradients sends, which is what stage 1 does."""
+    stage_3 = sharded_sent_bytes(_BLOCK, stage=3, num_ranks=64, reshard_after_forward=reshard_after_forward)
+    return stage_3 / sharded_sent_bytes(_BLOCK, stage=1, num_ranks=64)
+
+
+def _mixed_share() -> str:
+    mixed = sharded_sent_bytes(_BLOCK, stage=3, num_ranks=64, dtype="bfloat16", reduce_dtype="float32")
+    share = mixed / sharded_sent_bytes(_BLOCK, stage=3, num_ranks=64)
+    return {0.5: "1/2", round(2 / 3, 6): "2/3", 0.75: "3/4"}.get(round(share, 6), "the same")
+
+
+def _rows_of_the_last(num_rows: int, num_ranks: int) -> int:
+    first, end = Rows((num_rows, 8), num_ranks).range_of(num_ranks - 1)
+    return end - first
+
+
+QUIZ = (
+    Question(
+        name="stage",
+        text="7.5 billion parameters, AdamW, bfloat16 with a float32 master copy, 64 ranks. A rank has 20 GB for "
+        "weights, gradients and states. Which is the first stage that fits?",
+        choices=(0, 1, 2, 3),
+        answer=lambda: _first_stage_within(20e9),
+        show=lambda stage: f"stage {stage}",
+        misconceptions={
+            0: "Every rank would hold 16 bytes a parameter: 120 GB.",
+            1: "Weights and gradients are whole still, 4 bytes a parameter: 30 GB before any state.",
+            3: "It fits, and so does one before it, which sends fewer bytes.",
+        },
+        because="Stage 2 keeps the weights whole, 15 GB, and a 64th of gradients and states.",
+    ),
+    Question(
+        name="left",
+        text="All in float32, AdamW. On very many ranks, how much of what DDP holds between steps is left on each "
+        "rank by ZeRO-1?",
+        choices=(0, 25, 50, 75),
+        answer=_share_left_by_stage_1,
+        show=lambda percent: f"about {percent} %",
+        misconceptions={
+            0: "That is stage 3: here weights and gradients are whole.",
+            25: "That is the weights alone; the gradients are as large.",
+            75: "AdamW has two states a parameter, and both are shared out.",
+        },
+        because="Weights and gradients stay, two numbers of four.",
+    ),
+    Question(
+        name="keep",
+        text="ZeRO-3 with `reshard_after_forward=False`. How many bytes does a rank send in a step, beside DDP with a "
+        "ring?",
+        choices=(0.5, 1.0, 1.5, 2.0),
+        answer=lambda: _bytes_beside_ddp(reshard_after_forward=False),
+        show=lambda ratio: {1.0: "as many"}.get(ratio, f"{ratio} times as many"),
+        misconceptions={
+            0.5: "The gradients' reduce-scatter alone is half an all-reduce; the weights have to come, too.",
+            1.5: "That is with a second all-gather in backward, which is what this setting saves.",
+            2.0: "One all-gather and one reduce-scatter: the two halves of an all-reduce.",
+        },
+        because="Weights are gathered once, gradients are scattered once: together an all-reduce. The price is a model "
+        "that is whole from forward to backward.",
+    ),
+    Question(
+        name="mixed",
+        text="ZeRO-3: weights travel in bfloat16, gradients in float32. What is sent, beside all in float32?",
+        choices=("1/2", "2/3", "3/4", "the same"),
+        answer=_mixed_share,
+        misconceptions={
+            "1/2": "The gradients still travel in four bytes.",
+            "3/4": "As if weights and gradients went once each. Weights are gathered twice.",
+            "the same": "What a rank keeps stays the same; the weights' messages are half as large.",
+        },
+        because="Two all-gathers of two bytes and a reduce-scatter of four, over three of four: 8/12.",
+    ),
+    Question(
+        name="rows",
+        text="A matrix of 10 rows on four ranks. How many rows does the last rank keep?",
+        choices=(0, 1, 2, 3),
+        answer=lambda: _rows_of_the_last(10, 4),
+        misconceptions={
+            0: "Three ranks with three rows make nine; one is left.",
+            2: "As if two ranks had three rows and two had two: parts are equal but for the end, or no collective "
+            "could move them in one piece.",
+            3: "That would be twelve rows; the message has twelve, and two of them are padding.",
+        },
+        because="Every rank gets a quarter rounded up, three rows, and the last what is left.",
+    ),
+)
