@@ -7,7 +7,6 @@ from course_lib.pictures.sketch import Drawings
 __all__ = ["PICTURES"]
 
 PICTURES: Drawings = {
-PICTURES: Drawings = {
     "four_times": states.four_times,
     "half_each": states.half_each,
     "early": states.early,
@@ -21,5 +20,4 @@ PICTURES: Drawings = {
     "clip": model.clip,
     "files": model.files,
     "tied": model.tied,
-}
 }
