@@ -19,34 +19,37 @@ from torch import nn
 
 # %%
 def packed(tensors, num_parts):
-    """All numbers of ``tensors`` in a row, cut in equal parts: (num_parts, K). Zeros fill the last part up."""
-    flat = torch.cat([tensor.detach().flatten() for tensor in tensors])
-    flat = torch.nn.functional.pad(flat, (0, -len(flat) % num_parts))
-    return flat.view(num_parts, -1)
+    """All numbers of ``tensors`` in a row of ``num_parts`` equal parts, (num_parts * K,). Zeros fill up the last."""
+    row = torch.cat([tensor.detach().flatten() for tensor in tensors])
+    return torch.nn.functional.pad(row, (0, -len(row) % num_parts))
 
 
-def unpack(parts, tensors):
-    """The other way: write the numbers of ``parts`` (num_parts, K) into ``tensors``, in place."""
-    numbers = parts.flatten()[: sum(tensor.numel() for tensor in tensors)]
-    for tensor, own in zip(tensors, numbers.split([tensor.numel() for tensor in tensors]), strict=True):
-        tensor.data.copy_(own.view_as(tensor))
+def unpack(row, tensors):
+    """The other way: write the numbers of ``row`` into ``tensors``, in place. What fills the row up is left over."""
+    sizes = [tensor.numel() for tensor in tensors]
+    for tensor, part in zip(tensors, row[: sum(sizes)].split(sizes), strict=True):
+        tensor.data.copy_(part.view_as(tensor))
 
 
 # %%
 class ShardedAdamW:
-    """AdamW of a model that is whole on every rank; each rank keeps the states of its own part."""
+    """AdamW of a model that is whole on every rank. Each rank keeps the states of its own part, which is 1/n of the
+    numbers, and between two steps nothing else as large as the model. No rank sends more than it has to.
+    """
 
     def __init__(self, me, parameters, lr):
         self.me, self.parameters = me, list(parameters)
         ### BEGIN SOLUTION
-        own = packed(self.parameters, me.world_size)[me.rank].clone()
-        self.own = nn.Parameter(own)
+        parts = packed(self.parameters, me.world_size).chunk(me.world_size)
+        self.own = nn.Parameter(parts[me.rank].clone())
         self.adamw = torch.optim.AdamW([self.own], lr=lr)
         ### END SOLUTION
 
     @torch.no_grad()
     def step(self):
-        """After backward on this rank's part of the batch: the weights become those after AdamW's step on the mean."""
+        """After backward on this rank's part of the batch, which gives every parameter a gradient: the weights become
+        those after AdamW's step on the mean of the ranks' gradients.
+        """
         # 1. This rank's part of the mean gradients.  2. The step, on that part.  3. Every rank needs every part.
         ### BEGIN SOLUTION
         gradients = packed([parameter.grad for parameter in self.parameters], self.me.world_size)
@@ -54,9 +57,9 @@ class ShardedAdamW:
         dist.reduce_scatter_tensor(self.own.grad, gradients)
         self.own.grad /= self.me.world_size
         self.adamw.step()
-        parts = torch.empty_like(gradients)
-        dist.all_gather_into_tensor(parts, self.own.detach())
-        unpack(parts, self.parameters)
+        weights = torch.empty_like(gradients)
+        dist.all_gather_into_tensor(weights, self.own.detach())
+        unpack(weights, self.parameters)
         ### END SOLUTION
 
 
