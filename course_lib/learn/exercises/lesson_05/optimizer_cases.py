@@ -32,6 +32,7 @@ __all__ = [
     "PARTS",
     "SENT",
     "SHAPES",
+    "SMALL_BYTES",
     "STATES",
     "STEPS",
     "UNEVEN",
@@ -62,6 +63,7 @@ SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
 }
 LR, STEPS = 0.05, 4
 MOST_PARTS = 5  # of its own part: weights, their gradient, two states, and one more for whoever needs it
+SMALL_BYTES = 512  # counts of steps, learning rates and the like
 MADE, HANDED, UNWAITED = "what it makes", "what it was given, afterwards", "never waited for"
 SENT, PARTS, GROWTH = "sent in a step", "kept beside the model", "bytes more after two more steps"
 OPERATIONS, STATES = "operations of a step", "numbers in states of optimizers"  # tell wrong answers apart
@@ -141,7 +143,7 @@ def _expected(kind: str, world_size: int) -> dict[str, Any]:
         **{weights_after(step): weights for step, weights in enumerate(after, start=1)},
         UNWAITED: NOTHING,
         SENT: most + 64 / (8 * num_all(kind)),  # room for a flag or two
-        PARTS: float(MOST_PARTS),
+        PARTS: MOST_PARTS + SMALL_BYTES / (8 * num_own(kind, world_size)),
         GROWTH: 0,
     }
 

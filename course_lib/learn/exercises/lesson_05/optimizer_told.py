@@ -198,9 +198,15 @@ def all_reduces_and_gathers(evidence: Evidence) -> bool:
 
 
 def gathers_all_gradients(evidence: Evidence) -> bool:
-    """Whether each rank sends all of its gradients to every other, or more."""
+    """Whether each rank sends all of its gradients to every other, or more, and not by sums."""
     sent = [got[SENT] for got in _on_four(evidence)]
-    return only_wrong_in(evidence, SENT) and bool(sent) and min(sent) >= 3
+    names = {name for got in _on_four(evidence) for name in got[OPERATIONS]}
+    return (
+        only_wrong_in(evidence, SENT)
+        and bool(sent)
+        and min(sent) >= 3
+        and not {"all_reduce", "reduce", "reduce_scatter"} & names
+    )
 
 
 def keeps_whole_states(evidence: Evidence) -> bool:

@@ -23,6 +23,7 @@ from course_lib.learn.exercises.lesson_05.optimizer_cases import (
     PARTS,
     SENT,
     SHAPES,
+    SMALL_BYTES,
     STATES,
     STEPS,
     UNWAITED,
@@ -39,7 +40,6 @@ from course_lib.learn.kept import Kept
 __all__ = ["trial"]
 
 _NUMBER_BYTES = 8
-_SMALL_BYTES = 512  # counts of steps, learning rates and the like
 _MAY_CHANGE = ("weights", "gradients", "hooks", "settings")
 
 
@@ -55,7 +55,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
         return {MADE: short(optimizer)}
     facts: dict[str, Any] = {MADE: AN_OPTIMIZER, SENT: 0.0, UNWAITED: ""}
     part_bytes = _NUMBER_BYTES * num_own(kind, me.world_size)
-    enough = before + _SMALL_BYTES + MOST_PARTS * part_bytes
+    enough = before + SMALL_BYTES + MOST_PARTS * part_bytes
     looks: list[int] = []
     for step in range(STEPS):
         sent_bytes, facts[OPERATIONS] = _one_step(optimizer, me, parameters, gradients[step])
@@ -71,8 +71,8 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     return facts | {
         HANDED: NOTHING,
         UNWAITED: facts[UNWAITED] or NOTHING,
-        PARTS: max(0, min(looks) - before - _SMALL_BYTES) / part_bytes,
-        GROWTH: max(0, looks[-1] - looks[0] - _SMALL_BYTES),
+        PARTS: max(0, min(looks) - before) / part_bytes,
+        GROWTH: max(0, looks[-1] - looks[0] - SMALL_BYTES),
         STATES: sum(_num_states(one) for one in _optimizers() if id(one) not in others),
     }
 

@@ -14,7 +14,7 @@ from course_lib.meter.wire_bytes import traffic
 
 __all__ = ["bytes_alive", "sent_by_rings", "settled_bytes"]
 
-_PAUSES_S = (0.01, 0.05, 0.1, 0.2, 0.4)
+_PAUSES_S = (0.01, 0.05, 0.15, 0.3)
 
 
 def sent_by_rings(calls: Sequence[Call]) -> float:
