@@ -3,6 +3,7 @@ while it computes. Part c: the order of a step. Part d: the clip that every rank
 """
 
 from course_lib.learn.exercises.lesson_05.clip import CLIP
+from course_lib.learn.exercises.lesson_05.optimizer import OPTIMIZER
 from course_lib.learn.exercises.lesson_05.order import ORDER
 from course_lib.learn.exercises.lesson_05.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_05.quiz import QUIZ
@@ -10,4 +11,4 @@ from course_lib.learn.exercises.lesson_05.unit import UNIT
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (UNIT, ORDER, CLIP)
+EXERCISES = (OPTIMIZER, UNIT, ORDER, CLIP)

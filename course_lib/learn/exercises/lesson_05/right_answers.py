@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.exercises.lesson_05 import right_clip, right_orders, right_unit
+from course_lib.learn.exercises.lesson_05 import right_clip, right_optimizer, right_orders, right_unit
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
+    "05.optimizer": right_optimizer.ANSWERS,
     "05.unit": right_unit.UNITS,
     "05.order": right_orders.ALL,
     "05.clip": right_clip.ANSWERS,
@@ -21,6 +22,16 @@ _EPSILON = (
 _SWITCHES_BACK = "Autograd turns gradients off for it, and puts the switch back itself."
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "05.optimizer": {
+        "13: `gradients = packed([parameter.grad for parameter in self.parameters], self.me.world_size)` after "
+        "`self.own.grad = torch.empty_like(self.own)`": "Neither line reads what the other makes.",
+        "16: `self.own.grad /= self.me.world_size` -> a new name for a new value": "AdamW reads `self.own.grad`; a new "
+        "tensor there is as good as the old one.",
+        "17: `self.adamw.step()` after `weights = torch.empty_like(gradients)`": "AdamW changes neither size "
+        "nor type of what is read there.",
+        "19: `self.own.detach()` -> `self.own`": "Under `no_grad` an all-gather reads the same numbers of both.",
+        "step: gradients switched off": "`@torch.no_grad()` turns them off as well, and puts the switch back itself.",
+    },
     "05.unit": {
         "forward: gradients switched off": _SWITCHES_BACK,
         "backward: gradients switched off": _SWITCHES_BACK,

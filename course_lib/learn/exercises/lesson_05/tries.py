@@ -1,0 +1,66 @@
+"""What trials of lesson 05 count: what a rank sends, as rings send it, and the bytes of all tensors that are alive."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from course_lib.meter import Call
+from course_lib.meter.storages import storages_of
+from course_lib.meter.wire_bytes import traffic
+
+__all__ = ["bytes_alive", "sent_by_rings", "settled_bytes"]
+
+_PAUSES_S = (0.01, 0.05, 0.15, 0.3)
+
+
+def sent_by_rings(calls: Sequence[Call]) -> float:
+    """Bytes that a rank puts on the wire, each operation by the ring that NCCL makes of it.
+
+    gloo's reduce-scatter is a whole all-reduce inside, which nobody can see from outside; here it counts as one.
+    """
+    return float(sum(map(_sent_bytes, calls)))
+
+
+def _sent_bytes(call: Call) -> int:
+    if call.operation not in ("reduce_scatter", "broadcast", "reduce"):
+        return sum(call.sent_bytes.values())  # gloo sends these as NCCL does
+    root = 0 if call.root is None else call.group.index(call.root)
+    by_ring = traffic(
+        call.operation,
+        rank=call.group.index(call.rank),
+        num_ranks=len(call.group),
+        size_bytes=call.size_bytes,
+        root=root,
+        backend="nccl",
+    )
+    return sum(by_ring.sent_bytes.values())
+
+
+def bytes_alive() -> int:
+    """Of all storages under tensors of this process that Python knows of."""
+    gc.collect()
+    found: dict[int, int] = {}
+    for thing in gc.get_objects():
+        if issubclass(type(thing), Tensor):
+            gradient = thing.grad if thing.is_leaf else None
+            for storage in storages_of([thing.detach(), *([] if gradient is None else [gradient.detach()])]):
+                found[storage._cdata] = storage.nbytes()
+    return sum(found.values())
+
+
+def settled_bytes(enough: float) -> int:
+    """The same, once it is no more than ``enough``, or the least that was seen within a moment.
+
+    A thread of gloo may let go of a collective's tensors a moment after the wait for it.
+    """
+    least = bytes_alive()
+    for pause_s in _PAUSES_S:
+        if least <= enough:
+            break
+        time.sleep(pause_s)
+        least = min(least, bytes_alive())
+    return least
