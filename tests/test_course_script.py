@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
+import io
 import json
 import os
 import shutil
@@ -26,6 +28,7 @@ from small_projects import (
 )
 
 from course_lib.environment import SetupError
+from course_lib.environment.set_up import Target, _clear
 from course_lib.environment.step import run_step
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -177,6 +180,24 @@ def test_pip_fails_and_nothing_half_made_is_used(project: Path) -> None:
 
     assert (project / ".venv" / "bin" / "python").exists()
     assert not load_script(project).ready()
+
+
+def test_what_a_link_leads_to_is_nobodys_to_clear(tmp_path: Path) -> None:
+    """A .venv that leads to that of another checkout, which ./course has made, and which its owner works with."""
+    other, here = tmp_path / "other" / ".venv", tmp_path / "here" / ".venv"
+    for folder in (other, here.parent):
+        folder.mkdir(parents=True)
+    for name in ("course-made", "course-ready", "a package"):
+        (other / name).write_text("of the other checkout")
+    here.symlink_to(other)
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        _clear(Target(str(here.parent), str(here), sys.executable, str, str, str, bool))
+    assert sorted(path.name for path in other.iterdir()) == ["a package", "course-made", "course-ready"]
+    assert [path.name for path in here.iterdir()] == ["course-made"]
+    assert not here.is_symlink()
+    (aside,) = here.parent.glob(".venv.before-course-*")
+    assert aside.resolve() == other
+    assert f"is a link to {other}, which is left alone; the link is kept as {aside}" in said.getvalue()
 
 
 def test_last_lines_of_a_step_that_fails(tmp_path: Path) -> None:

@@ -126,10 +126,14 @@ def _clear(target: Target) -> None:
     if os.path.lexists(venv) and not venv.is_dir():
         raise SetupError(f"{venv} is not a folder, and the course needs a folder of that name. Move it away.")
     if venv.is_dir() and any(venv.iterdir()):
-        if os.path.lexists(target.made_file):
+        aside = venv.with_name(f".venv.before-course-{time.strftime('%Y%m%d-%H%M%S')}")
+        if venv.is_symlink():  # another checkout may live by what it leads to
+            place = venv.resolve()
+            venv.rename(aside)
+            say(f"The .venv here is a link to {place}, which is left alone; the link is kept as {aside}.")
+        elif os.path.lexists(target.made_file):
             say("The .venv here is unfinished, or was made for another place or Python: making it again.")
         else:
-            aside = venv.with_name(f".venv.before-course-{time.strftime('%Y%m%d-%H%M%S')}")
             venv.rename(aside)
             say(f"A .venv that ./course did not make was here; it is kept as {aside}.")
     venv.mkdir(exist_ok=True)
