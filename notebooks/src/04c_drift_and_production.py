@@ -572,7 +572,7 @@ print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{outp
 # Most of what the five articles say about this lesson you have decided by your own runs. A few sentences are left, in
 # our words. **Bet on each before you run the cell**: does it hold, hold with conditions, mislead, or is it false? A
 # trial in `course_lib/claims` decides by its numbers (`print(trial("C10").run())` shows them), and is *blocked* where
-# this machine lacks the GPUs that it needs.
+# this machine is too busy for a clock to be believed.
 #
 # - A6: `DistributedDataParallel(model, device_ids=[rank])` can wrap a model that was never moved to its device.
 # - A11: bad communication can cancel what more compute gains.
@@ -599,8 +599,8 @@ quiz("04")
 #
 # **The limit.** Every rank holds everything: parameters, gradients and optimizer state, n times the same. A model that
 # does not fit on one device does not fit on a thousand of them, in this way. Lesson 02 showed the seam: an all-reduce
-# is a reduce-scatter and an all-gather, and between the halves each rank needs only its own part. Lesson 05 cuts there,
-# as ZeRO does.
+# is a reduce-scatter and an all-gather, and between the halves each rank needs only its own part. [Lesson
+# 05](05a_sharded_data_parallel.ipynb) cuts there, as ZeRO does.
 #
 # **Further reading.** PyTorch's [notes on DDP's design](https://docs.pytorch.org/docs/stable/notes/ddp.html): what
 # happens in forward and in backward, and how buckets are made. Goyal et al., [Accurate, Large Minibatch
