@@ -43,14 +43,15 @@ def load_balancing_loss(me: Rank, routing: Routing, *, group: dist.ProcessGroup 
     ``ValueError`` where no rank has any token, seen on the CPU alone.
     """
     members = Members.of(me, group)
-    choices = count_choices(me, routing, group=group)  # (E,)
-    num_choices = choices.sum()  # N k, on all ranks
-    if choices.is_cpu and not num_choices:
+    counts = count_choices(me, routing, group=group)  # (E,)
+    if counts.is_cpu and not counts.any():
         raise ValueError("there are 0 tokens on every rank; at least one rank needs one to balance experts")
+    choices = counts.to(routing.probabilities.dtype)  # whole numbers would be divided in float32
+    num_choices = choices.sum()  # N k, on all ranks
     shares = choices / num_choices  # f
     num_tokens = num_choices / routing.experts.size(1)
     probabilities = routing.probabilities.sum(0) * (members.count / num_tokens)  # P, of this rank's tokens
-    return routing.num_experts * (shares.to(probabilities.dtype) * probabilities).sum()
+    return routing.num_experts * (shares * probabilities).sum()
 
 
 @torch.no_grad()

@@ -40,6 +40,7 @@ MESHES = [
     Mesh.of(ep=4, dp_replicate=1),
     Mesh.of(ep=2, dp_replicate=2),
     Mesh.of(dp_replicate=2, ep=1),
+    Mesh.of(dp_replicate=1, ep=3),  # no power of two: what is divided in float32 shows
 ]
 LARGE_MESHES = [Mesh.of(dp_replicate=2, ep=4), Mesh.of(ep=2, dp_replicate=4), Mesh.of(dp_replicate=2, ep=3)]
 
