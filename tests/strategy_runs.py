@@ -180,14 +180,15 @@ def sharded_optimizer(me: Rank, stage: int) -> Any:
 
 
 def experts(me: Rank, data_ranks: int, capacity_factor: float | None) -> Any:
-    """Experts between two linear layers, on a mesh of data x experts where the ranks fill one."""
+    """Experts shared out, and experts that all ranks hold, on a mesh of data x experts where the ranks fill one."""
     data_ranks = data_ranks if me.world_size % data_ranks == 0 else 1
     mesh = Mesh.of(dp_replicate=data_ranks, ep=me.world_size // data_ranks)
     groups = MeshGroups(me, mesh, together=[("dp_replicate", "ep")])
     torch.manual_seed(0)
     whole = MixtureOfExperts(6, hidden=8, num_experts=5, capacity_factor=capacity_factor)
     own = ExpertParallel(me, whole, group=groups.group("ep"))
-    model = nn.Sequential(*layers(1), own, *layers(1)).to(me.device)
+    everybodys = MixtureOfExperts(6, hidden=4, num_experts=3, capacity_factor=capacity_factor)
+    model = nn.Sequential(*layers(1), own, everybodys, *layers(1)).to(me.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     x, y = batch(me)
     for _ in range(NUM_STEPS):

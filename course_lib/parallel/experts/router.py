@@ -1,8 +1,7 @@
 """The router: a score for each expert, and the best k of them for each token.
 
-The scores are computed in float32 at least, whatever the layer computes in: a softmax rounds its largest scores most,
-and in bfloat16, with 8 bits, experts with nearly equal scores would change places. It is E numbers a token, so it
-costs next to nothing.
+The scores are computed in float32 at least, whatever the layer computes in: bfloat16 keeps 8 bits, so that experts
+with nearly equal scores would change places. It is E numbers a token, and costs next to nothing.
 
 Sources: Shazeer et al., "Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts Layer" (2017),
 section 2.1; Fedus et al., "Switch Transformers" (2021), sections 2.1 and 2.4 (float32 for the router alone); Wang et
