@@ -134,6 +134,13 @@ LEGAL: dict[str, dict[str, Any]] = {
         "normalised": True,
         "itemsize": 4,
     },
+    "cost.expert_gradients_sent_bytes": {
+        "shared_numel": 10,
+        "own_numel": 20,
+        "num_replicas": 2,
+        "ranks_of_replica": 2,
+        "itemsize": 4,
+    },
     "cost.expert_layer_time": {
         "counts": [[3, 1], [2, 4]],
         "width": 4,

@@ -12,6 +12,7 @@ from course_lib.cost.collectives import (
 from course_lib.cost.experts import (
     ExpertLayerTime,
     ExpertParameters,
+    expert_gradients_sent_bytes,
     expert_layer_time,
     expert_parameters,
     expert_sent_bytes,
@@ -103,6 +104,7 @@ __all__ = [
     "ddp_buckets",
     "ddp_step",
     "expert_activations",
+    "expert_gradients_sent_bytes",
     "expert_layer_time",
     "expert_parameters",
     "expert_sent_bytes",

@@ -17,12 +17,14 @@ import numpy as np
 
 from course_lib.checked import checked
 from course_lib.checks import MOST_RANKS, above_zero, at_least, at_most
+from course_lib.cost.collectives import bus_factor
 from course_lib.cost.network import Network
 from course_lib.link import Link
 
 __all__ = [
     "ExpertLayerTime",
     "ExpertParameters",
+    "expert_gradients_sent_bytes",
     "expert_layer_time",
     "expert_parameters",
     "expert_sent_bytes",
@@ -121,6 +123,23 @@ def expert_sent_bytes(
         numbers = (num_out * out + num_back * back) * width
         sent.append(itemsize * numbers + _COUNT_BYTES * (sum(held) - held[rank]))
     return tuple(sent)
+
+
+@checked
+def expert_gradients_sent_bytes(
+    *, shared_numel: int, own_numel: int, num_replicas: int, ranks_of_replica: int, itemsize: int = 4
+) -> float:
+    """Bytes that a rank sends to average its gradients, by rings: experts among their replicas alone.
+
+    ``shared_numel`` numbers that all ranks hold, ``own_numel`` of this rank's experts; ``num_replicas`` groups of
+    ``ranks_of_replica`` ranks that share one set of experts. With one such group the experts' gradients are not sent
+    at all: the tokens went to them.
+    """
+    at_least(0, shared_numel=shared_numel, own_numel=own_numel)
+    at_least(1, num_replicas=num_replicas, ranks_of_replica=ranks_of_replica, itemsize=itemsize)
+    at_most(MOST_RANKS, num_ranks=num_replicas * ranks_of_replica)
+    everybody = bus_factor("all_reduce", num_replicas * ranks_of_replica)
+    return itemsize * (everybody * shared_numel + bus_factor("all_reduce", num_replicas) * own_numel)
 
 
 @dataclass(frozen=True)

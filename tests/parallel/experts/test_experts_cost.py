@@ -10,6 +10,7 @@ from course_lib.cost import (
     Network,
     activation_bytes,
     expert_activations,
+    expert_gradients_sent_bytes,
     expert_layer_time,
     expert_parameters,
     expert_sent_bytes,
@@ -17,8 +18,10 @@ from course_lib.cost import (
     rows_between_ranks,
 )
 from course_lib.link import Link
+from course_lib.mesh import Mesh
 from course_lib.meter import MemoryLedger, metered
-from course_lib.parallel.experts import ExpertParallel, run_experts
+from course_lib.parallel.experts import ExpertParallel, average_gradients, run_experts
+from course_lib.parallel.mesh import MeshGroups
 
 pytestmark = [
     pytest.mark.xdist_group("experts"),
@@ -79,6 +82,34 @@ def test_balanced_experts_send_the_share_that_is_not_their_own():
     sent = expert_sent_bytes(counts, width=16, itemsize=2)
     assert sent == (4 * 3 * 48 // 4 * 16 * 2 + counts_bytes,) * 4
     assert rows_between_ranks([[1, 2, 3], [4, 5, 6]]) == ((3, 3), (9, 6))
+
+
+def averaged(me, mesh):
+    groups = MeshGroups(me, mesh, together=[("dp_replicate", "ep")])
+    layer = ExpertParallel(me, layer_of(num_experts=3), group=groups.group("ep"))
+    average_gradients(layer, groups)
+    groups.close()
+    return layer.router.weight.numel(), sum(p.numel() for p in layer.experts.parameters())
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [Mesh.of(dp_replicate=2, ep=2), Mesh.of(dp_replicate=1, ep=3), Mesh.of(ep=1, dp_replicate=2)],
+    ids=str,
+)
+def test_gradients_of_experts_travel_among_their_replicas_alone(clusters, mesh):
+    run = metered(clusters(mesh.num_ranks), averaged, mesh)
+    for rank, (shared_numel, own_numel) in enumerate(run):
+        wanted = expert_gradients_sent_bytes(
+            shared_numel=shared_numel,
+            own_numel=own_numel,
+            num_replicas=mesh.size("dp_replicate"),
+            ranks_of_replica=mesh.size("ep"),
+            itemsize=8,
+        )
+        assert run.communication.sent_bytes(rank) == wanted
+        received = {call.group for call in run.communication.of(rank).calls}
+        assert received <= {tuple(range(mesh.num_ranks)), mesh.group(rank, "dp_replicate")}
 
 
 def kept(me, num_experts, options):

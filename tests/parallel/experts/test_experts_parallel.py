@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 
 from course_lib.mesh import Mesh
+from course_lib.meter import metered
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.data import global_mean
 from course_lib.parallel.experts import (
@@ -144,6 +145,11 @@ def test_five_steps_are_those_of_one_process(clusters, mesh, options):
                 sizes = [len(part) for part in wanted.tensor_split(mesh.size("ep"))]
                 wanted = wanted.split(sizes)[place]
             assert torch.allclose(grad, wanted, rtol=0, atol=1e-10), name
+
+
+def test_nccl_would_take_experts_beside_data_parallelism(clusters):
+    run = metered(clusters(4), trained, Mesh.of(dp_replicate=2, ep=2), {})
+    assert run.communication.nccl_breaches() == ()
 
 
 def outputs_and_input_gradients(me, num_experts, tokens, options):
