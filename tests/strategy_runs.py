@@ -11,9 +11,21 @@ from torch import nn
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercises.lesson_07 import right_runs
+from course_lib.mesh import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import collectives
 from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_drift
+from course_lib.parallel.experts import (
+    ExpertParallel,
+    MixtureOfExperts,
+    count_choices,
+    load_balancing_loss,
+    update_selection_bias,
+)
+from course_lib.parallel.experts import (
+    average_gradients as average_expert_gradients,
+)
+from course_lib.parallel.mesh import MeshGroups
 from course_lib.parallel.model import ModelParallel, cut, parameter_costs, split_evenly
 from course_lib.parallel.pipeline import Pipeline, RowStage, average_gradients
 from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
@@ -167,6 +179,28 @@ def sharded_optimizer(me: Rank, stage: int) -> Any:
     return values_of(model)
 
 
+def experts(me: Rank, data_ranks: int, capacity_factor: float | None) -> Any:
+    """Experts shared out, and experts that all ranks hold, on a mesh of data x experts where the ranks fill one."""
+    data_ranks = data_ranks if me.world_size % data_ranks == 0 else 1
+    mesh = Mesh.of(dp_replicate=data_ranks, ep=me.world_size // data_ranks)
+    groups = MeshGroups(me, mesh, together=[("dp_replicate", "ep")])
+    torch.manual_seed(0)
+    whole = MixtureOfExperts(6, hidden=8, num_experts=5, capacity_factor=capacity_factor)
+    own = ExpertParallel(me, whole, group=groups.group("ep"))
+    everybodys = MixtureOfExperts(6, hidden=4, num_experts=3, capacity_factor=capacity_factor)
+    model = nn.Sequential(*layers(1), own, everybodys, *layers(1)).to(me.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    x, y = batch(me)
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        (F.mse_loss(model(x), y) + 0.1 * load_balancing_loss(me, own.routing)).backward()
+        average_expert_gradients(model, groups)
+        optimizer.step()
+        update_selection_bias(own.router, count_choices(me, own.routing))
+    groups.close()
+    return values_of(model)
+
+
 def values_of(model: nn.Module) -> list[Any]:
     return [p.tolist() for p in model.parameters()]
 
@@ -181,6 +215,8 @@ STRATEGIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "model parallel": (model_parallel, ()),
     **{f"pipeline, {kind}": (pipeline, (kind,)) for kind in SCHEDULES},
     "pipeline, by rows": (pipeline_by_rows, ()),
+    "experts": (experts, (1, None)),
+    "experts x data": (experts, (2, 1.0)),
     "sharded, stage 1": (sharded_optimizer, (1,)),
     "sharded, stage 2": (sharded_optimizer, (2,)),
     "sharded, stage 3": (fully_sharded, ()),

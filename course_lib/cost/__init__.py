@@ -9,6 +9,17 @@ from course_lib.cost.collectives import (
     bus_factor,
     collective_cost,
 )
+from course_lib.cost.experts import (
+    ExpertLayerTime,
+    ExpertParameters,
+    expert_gradients_sent_bytes,
+    expert_layer_time,
+    expert_parameters,
+    expert_sent_bytes,
+    experts_of_ranks,
+    rows_between_ranks,
+)
+from course_lib.cost.experts_memory import expert_activations
 from course_lib.cost.fitted import FittedTimes, fit_times
 from course_lib.cost.flops import Flops, flops, hardware_flops, mfu, six_n_flops
 from course_lib.cost.gloo import GLOO_COLLECTIVES, GlooTime, gloo_time
@@ -62,6 +73,8 @@ __all__ = [
     "Bucket",
     "CollectiveCost",
     "Conv2d",
+    "ExpertLayerTime",
+    "ExpertParameters",
     "FittedTimes",
     "Flops",
     "GlooTime",
@@ -90,6 +103,12 @@ __all__ = [
     "conv_activations",
     "ddp_buckets",
     "ddp_step",
+    "expert_activations",
+    "expert_gradients_sent_bytes",
+    "expert_layer_time",
+    "expert_parameters",
+    "expert_sent_bytes",
+    "experts_of_ranks",
     "explained_activations",
     "fit_growing_latency",
     "fit_times",
@@ -102,6 +121,7 @@ __all__ = [
     "precision_state",
     "published_activation_bytes",
     "rounds_of",
+    "rows_between_ranks",
     "scaling_curve",
     "sharded_moments",
     "sharded_sent_bytes",

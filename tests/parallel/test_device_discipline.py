@@ -24,6 +24,8 @@ named = pytest.mark.parametrize("name", STRATEGIES)
 MAY_WAIT = {
     "course_lib/parallel/model/passing.py": "shapes are told once, before the first batch",
     "course_lib/parallel/pipeline/shapes.py": "shapes are told once, before the first batch",
+    "course_lib/parallel/experts/layer.py": "how many rows each expert gets says where to cut them",
+    "course_lib/parallel/experts/dispatch.py": "how many rows come is told once a layer, and it has to make room",
     "course_lib/parallel/data/distributed_data_parallel.py": "find_unused_parameters: who used what, once a backward",
     "course_lib/parallel/data/drift.py": "fingerprints are compared by the host, where somebody asks",
 }
@@ -102,6 +104,15 @@ def test_what_makes_the_host_wait_is_counted(clusters):
         assert what == "tolist"
         assert place.startswith("course_lib/parallel/data/distributed_data_parallel.py:")
         assert seen[what, place] == NUM_STEPS
+
+
+@needs_far
+def test_experts_make_the_host_wait_once_a_layer_and_no_more(clusters):
+    function, args = STRATEGIES["experts"]
+    for seen in clusters(2).call(waits_on(function), args):
+        by_file = sorted((what, place.split(":")[0], count) for (what, place), count in seen.items())
+        room = "course_lib/parallel/experts"
+        assert by_file == [("tolist", f"{room}/{file}.py", NUM_STEPS) for file in ("dispatch", "layer")]
 
 
 # -- the device itself ---------------------------------------------------------------------------------------------
