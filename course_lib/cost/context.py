@@ -119,7 +119,7 @@ def ring_pairs(cut: SequenceCut, *, is_causal: bool = True) -> tuple[tuple[int, 
 def ring_balance(cut: SequenceCut, *, is_causal: bool = True) -> float:
     """The share of the ranks' time that has work, where every step lasts as long as its busiest rank: 1 is perfect.
 
-    Contiguous causal parts come to 1/(2 - 1/n) of 1: one rank has all keys before it, and the others wait.
+    Contiguous causal parts come to 1/(2 - 1/n): in every step the last rank looks at all of a block, and others wait.
 
     >>> ring_balance(SequenceCut(64, 4, "zigzag")), round(ring_balance(SequenceCut(6400, 4, "contiguous")), 2)
     (1.0, 0.57)

@@ -99,3 +99,19 @@ def test_partial_results_joined_in_any_order_are_the_whole():
         for keys in order:
             running.add(slice(None), *attend(q, k[:, :, keys], v[:, :, keys], is_diagonal=False))
         assert not differ((running.out, wanted))
+
+
+def apart_under_autocast(me: Rank) -> float:
+    """How far outputs and gradients in float32 are from those without autocast."""
+    cut, found = SequenceCut(6, me.world_size), []
+    for enabled in (False, True):
+        q, k, v, grad = (own_positions(cut, me.rank, x, dim=2).float() for x in whole(6, (4, 2)))
+        leaves = [x.requires_grad_() for x in (q, k, v)]
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            out = ring_attention(me, *leaves, cut)
+            found.append([out.detach(), *torch.autograd.grad(out, leaves, grad)])
+    return max((a - b).abs().max().item() for a, b in zip(*found, strict=True))
+
+
+def test_autocast_leaves_the_sums_alone(cluster2):
+    assert list(cluster2.call(apart_under_autocast)) == [0.0, 0.0]
