@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from split_cases import differ, drawn
+from torch.utils.checkpoint import checkpoint
 
 from course_lib.cluster import Rank
 from course_lib.parallel.context import (
@@ -115,3 +117,19 @@ def apart_under_autocast(me: Rank) -> float:
 
 def test_autocast_leaves_the_sums_alone(cluster2):
     assert list(cluster2.call(apart_under_autocast)) == [0.0, 0.0]
+
+
+def recomputed(me: Rank, way: str) -> list[list[torch.Tensor]]:
+    """Gradients without and with activation checkpointing, of a sum, whose gradient is one number everywhere."""
+    cut, found = SequenceCut(7, me.world_size), []
+    for attention in (WAYS[way], partial(checkpoint, WAYS[way], use_reentrant=False)):
+        leaves = [own_positions(cut, me.rank, x, dim=2).requires_grad_() for x in whole(7, (4, 2))[:3]]
+        found.append(list(torch.autograd.grad(attention(me, *leaves, cut).sum(), leaves)))
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pass_that_is_recomputed_sends_its_messages_anew(cluster2, way):
+    for without, with_it in cluster2.call(recomputed, (way,)):
+        assert any(gradient.abs().max() > 0 for gradient in without)
+        assert not differ(*zip(without, with_it, strict=True))
