@@ -25,8 +25,8 @@ class ContextParallelAttention(nn.Module):
     """Causal attention of this rank's positions to everybody's: (B, T_r, D) -> same.
 
     The matrices are those of ``whole``, on every rank all of them: a matrix works on one position at a time and needs
-    no message. ``way`` is "ring" or "all_to_all". Dropout of the attention weights is not there, as in PyTorch's
-    ``context_parallel``: a mask would have to be drawn for each pair of ranks, and drawn again in the backward pass.
+    no message. ``way`` is "ring" or "all_to_all". Dropout of the attention weights is not there: its mask would have to
+    be drawn for each pair of tiles, and drawn again in the backward pass.
 
     A ``ValueError`` for a ``whole`` with dropout, an unknown way, a cut among another number of ranks, and, for
     "all_to_all", heads that do not divide among the ranks.
