@@ -21,6 +21,7 @@ from course_lib.meter.together import Together
 from course_lib.models import SmallCNN, Transformer, TransformerConfig
 from course_lib.parallel.tensor import Replicate, Shard
 from course_lib.schedules import StageTimes
+from course_lib.sequence_cut import SequenceCut
 
 CONFIG = TransformerConfig(vocab_size=16, context_length=8, num_layers=2, width=8, num_heads=2)
 LINK = Link(1e-3, 1e8)
@@ -29,6 +30,7 @@ LAYERS = (Linear("a", 4, 3, 2),)
 SCHEDULE = schedules.gpipe(2, 2)
 CURVE = Curve(((1000, 1e-4), (1_000_000, 1e-2)))
 TOGETHER = Together(2, 1e-4, *[CURVE] * 5)
+CUT = SequenceCut(8, 2)
 CALLS = cost.block_collectives(CONFIG, batch_size=2)
 DATASET = torch.utils.data.TensorDataset(torch.zeros(8, 2))
 MODEL = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
@@ -367,6 +369,44 @@ LEGAL: dict[str, dict[str, Any]] = {
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2, "num_virtual_stages": 2}
         for name in ("interleaved", "looped_bfs")
     },
+    "cost.PassBytes": {"forward": 4, "backward": 8},
+    "cost.all_to_all_attention_sent_bytes": {
+        "config": CONFIG,
+        "cut": CUT,
+        "place": 0,
+        "batch_size": 2,
+        "itemsize": 4,
+    },
+    "cost.context_activations": {
+        "config": CONFIG,
+        "cut": CUT,
+        "place": 0,
+        "batch_size": 2,
+        "way": "ring",
+    },
+    "cost.ring_attention_sent_bytes": {
+        "config": CONFIG,
+        "cut": CUT,
+        "place": 0,
+        "batch_size": 2,
+        "itemsize": 4,
+    },
+    "cost.ring_attention_time": {
+        "config": CONFIG,
+        "cut": CUT,
+        "link": LINK,
+        "batch_size": 2,
+        "flops_per_s": 1e9,
+        "itemsize": 4,
+        "is_causal": True,
+        "is_backward": False,
+    },
+    "cost.ring_balance": {"cut": CUT, "is_causal": True},
+    "cost.ring_in_flight_bytes": {"config": CONFIG, "cut": CUT, "batch_size": 2, "itemsize": 4},
+    "cost.ring_pairs": {"cut": CUT, "is_causal": True},
+    "parallel.context.own_positions": {"cut": CUT, "place": 0, "whole": torch.zeros(2, 8), "dim": 1},
+    "parallel.context.join_positions": {"cut": CUT, "parts": [torch.zeros(2, 4)] * 2, "dim": 1},
+    "sequence_cut.SequenceCut": {"num_tokens": 8, "num_ranks": 2, "order": "zigzag"},
     "mesh.Mesh": {"axes": ("pp", "tp"), "shape": (2, 2), "ranks_per_node": 2},
 }
 
@@ -378,7 +418,7 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
         ["cost.ActivationTerm", "cost.Bucket", "cost.CollectiveCost", "cost.ExpertLayerTime", "cost.ExpertParameters",
          "cost.GlooTime", "cost.Round",
-         "cost.ScalingPoint",
+         "cost.ScalingPoint", "cost.RingTime", "sequence_cut.TilePair",
          "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Breach",
          "meter.Calibration", "meter.Call",
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
@@ -411,12 +451,16 @@ ELSEWHERE: dict[str, str] = {
          "parallel.tensor.local_part", "parallel.tensor.own_random_numbers", "parallel.tensor.redistribute",
          "parallel.tensor.reduce_scatter_all_gather", "parallel.tensor.run_matmul", "parallel.tensor.split_all_gather",
          "parallel.tensor.split_block", "parallel.tensor.split_transformer",
-         "parallel.tensor.vocab_parallel_cross_entropy",
+         "parallel.tensor.vocab_parallel_cross_entropy", "parallel.context.ContextParallelAttention",
+         "parallel.context.ContextStem", "parallel.context.SumsAround", "parallel.context.all_to_all_attention",
+         "parallel.context.blocks_around", "parallel.context.context_loss", "parallel.context.ring_attention",
+         "parallel.context.split_context",
          *(f"parallel.collectives.{name}" for name in
            ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "record", "reduce", "reduce_scatter",
             "scatter"))], _RANKS),
     **dict.fromkeys(
-        ["models.Attention", "models.BasicBlock", "models.Bottleneck", "models.Mlp", "models.ResNet",
+        ["parallel.context.RunningAttention", "parallel.context.attend", "parallel.context.attend_backward",
+         "models.Attention", "models.BasicBlock", "models.Bottleneck", "models.Mlp", "models.ResNet",
          "models.Transformer", "models.TransformerBlock", "models.accuracy", "models.next_token_loss",
          "parallel.data.DataParallel", "parallel.data.assign_buckets", "parallel.data.fingerprints",
          "parallel.data.gather", "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
@@ -431,7 +475,7 @@ ELSEWHERE: dict[str, str] = {
 }  # fmt: skip
 ROOMS = (
     "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.experts",
-    "parallel.model", "parallel.tensor", "mesh",
+    "parallel.model", "parallel.tensor", "parallel.context", "mesh", "sequence_cut",
 )  # fmt: skip
 
 

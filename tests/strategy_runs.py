@@ -14,6 +14,7 @@ from course_lib.learn.exercises.lesson_07 import right_runs
 from course_lib.mesh import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import collectives
+from course_lib.parallel.context import context_loss, split_context
 from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_drift
 from course_lib.parallel.experts import (
     ExpertParallel,
@@ -31,6 +32,7 @@ from course_lib.parallel.pipeline import Pipeline, RowStage, average_gradients
 from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
 from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
 from course_lib.schedules import SCHEDULES, get_schedule
+from course_lib.sequence_cut import SequenceCut
 
 NUM_STEPS = 2
 CONFIG = TransformerConfig(vocab_size=13, context_length=8, num_layers=2, width=16, num_heads=4, hidden=22)
@@ -152,6 +154,20 @@ def tensor_parallel(me: Rank, sequence_parallel: bool) -> Any:
     return values_of(model)
 
 
+def context_parallel(me: Rank, way: str) -> Any:
+    torch.manual_seed(0)
+    cut = SequenceCut(8, me.world_size)
+    split = split_context(me, Transformer(CONFIG).double().to(me.device), cut, way=way, tile=3)
+    model = DistributedDataParallel(me, split)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    given = tokens(me)
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        context_loss(me, model(given[:, :-1]), given[:, 1:], cut).backward()
+        optimizer.step()
+    return values_of(model)
+
+
 def ddp_of_a_transformer(me: Rank) -> Any:
     torch.manual_seed(0)
     model = DistributedDataParallel(me, Transformer(CONFIG).double().to(me.device))
@@ -220,6 +236,8 @@ STRATEGIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sharded, stage 1": (sharded_optimizer, (1,)),
     "sharded, stage 2": (sharded_optimizer, (2,)),
     "sharded, stage 3": (fully_sharded, ()),
+    "context, ring": (context_parallel, ("ring",)),
+    "context, all-to-all": (context_parallel, ("all_to_all",)),
     "tensor parallel": (tensor_parallel, (False,)),
     "tensor and sequence parallel": (tensor_parallel, (True,)),
 }

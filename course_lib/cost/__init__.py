@@ -9,6 +9,16 @@ from course_lib.cost.collectives import (
     bus_factor,
     collective_cost,
 )
+from course_lib.cost.context import (
+    PassBytes,
+    RingTime,
+    all_to_all_attention_sent_bytes,
+    ring_attention_sent_bytes,
+    ring_attention_time,
+    ring_balance,
+    ring_pairs,
+)
+from course_lib.cost.context_memory import context_activations, ring_in_flight_bytes
 from course_lib.cost.experts import (
     ExpertLayerTime,
     ExpertParameters,
@@ -83,6 +93,8 @@ __all__ = [
     "Linear",
     "MachineSpec",
     "Network",
+    "PassBytes",
+    "RingTime",
     "Round",
     "Saved",
     "ScalingPoint",
@@ -93,6 +105,7 @@ __all__ = [
     "UnitSizes",
     "activation_bytes",
     "algorithms_of",
+    "all_to_all_attention_sent_bytes",
     "block_collectives",
     "break_even_bandwidth_bytes_per_s",
     "bus_factor",
@@ -100,6 +113,7 @@ __all__ = [
     "collective_cost",
     "collectives_sent_bytes",
     "collectives_time_s",
+    "context_activations",
     "conv_activations",
     "ddp_buckets",
     "ddp_step",
@@ -120,6 +134,11 @@ __all__ = [
     "model_state",
     "precision_state",
     "published_activation_bytes",
+    "ring_attention_sent_bytes",
+    "ring_attention_time",
+    "ring_balance",
+    "ring_in_flight_bytes",
+    "ring_pairs",
     "rounds_of",
     "rows_between_ranks",
     "scaling_curve",
