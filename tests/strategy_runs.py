@@ -11,9 +11,11 @@ from torch import nn
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercises.lesson_07 import right_runs
+from course_lib.mesh import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import collectives
 from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_drift
+from course_lib.parallel.mesh import OnMesh, clip_gradients
 from course_lib.parallel.model import ModelParallel, cut, parameter_costs, split_evenly
 from course_lib.parallel.pipeline import Pipeline, RowStage, average_gradients
 from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
@@ -167,6 +169,21 @@ def sharded_optimizer(me: Rank, stage: int) -> Any:
     return values_of(model)
 
 
+def on_mesh(me: Rank, mesh: str) -> Any:
+    """``mesh`` with ``n`` for the number of ranks: "dp_shard=n"."""
+    placed = Mesh.parse(mesh.replace("=n", f"={me.world_size}"))
+    torch.manual_seed(0)
+    model = OnMesh(me, placed, Transformer(CONFIG).double())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    given = torch.randint(13, (13, 9), generator=torch.Generator().manual_seed(1))
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        model.step(*model.data.deal(given[:, :-1], given[:, 1:]))
+        clip_gradients(model, 0.1)
+        optimizer.step()
+    return [p.tolist() for p in model.parameters()]
+
+
 def values_of(model: nn.Module) -> list[Any]:
     return [p.tolist() for p in model.parameters()]
 
@@ -186,4 +203,10 @@ STRATEGIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sharded, stage 3": (fully_sharded, ()),
     "tensor parallel": (tensor_parallel, (False,)),
     "tensor and sequence parallel": (tensor_parallel, (True,)),
+    "mesh, replicas": (on_mesh, ("dp_replicate=n",)),
+    "mesh, shards": (on_mesh, ("dp_shard=n",)),
+    "mesh, pipeline": (on_mesh, ("pp=n",)),
 }
+
+# Those that need four ranks.
+COMBINATIONS = ("pp=2 dp_shard=2", "dp_shard=2 tp=2", "pp=2 tp=2", "dp_replicate=2 dp_shard=2")
