@@ -15,6 +15,7 @@ from torch import nn
 from course_lib import cost, schedules
 from course_lib.cost import Linear
 from course_lib.link import Link
+from course_lib.mesh import Mesh
 from course_lib.meter import Communication
 from course_lib.meter.curve import Curve
 from course_lib.meter.together import Together
@@ -310,6 +311,9 @@ LEGAL: dict[str, dict[str, Any]] = {
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2, "num_virtual_stages": 2}
         for name in ("interleaved", "looped_bfs")
     },
+    "parallel.mesh.DataShare": {"place": 0, "count": 2},
+    "parallel.mesh.seed_for_data": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
+    "parallel.mesh.seed_of": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
     "mesh.Mesh": {"axes": ("pp", "tp"), "shape": (2, 2), "ranks_per_node": 2},
 }
 
@@ -326,6 +330,7 @@ ELSEWHERE: dict[str, str] = {
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
          "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
          "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.model.PartFailed",
+         "parallel.mesh.Box",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
          "schedules.Action", "schedules.Overlap",
          "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
@@ -340,6 +345,8 @@ ELSEWHERE: dict[str, str] = {
          "parallel.data.global_mean", "parallel.data.load_on_all", "parallel.data.paced_step_s",
          "parallel.data.save_by_one", "parallel.data.threads_or_processes", "parallel.model.ModelParallel",
          "parallel.model.Passing", "parallel.model.RecvFromPrevious", "parallel.model.SendToNext",
+         "parallel.mesh.MeshGroups", "parallel.mesh.OnMesh", "parallel.mesh.boxes_of", "parallel.mesh.clip_gradients",
+         "parallel.mesh.gradient_norm", "parallel.mesh.load_on_mesh", "parallel.mesh.save_on_mesh",
          "parallel.model.TiedParameters", "parallel.tensor.ColumnParallelLinear",
          "parallel.tensor.HeadParallelAttention", "parallel.tensor.OwnDropout", "parallel.tensor.Region",
          "parallel.tensor.RowParallelLinear", "parallel.tensor.SequenceParallelNorm",
@@ -368,7 +375,7 @@ ELSEWHERE: dict[str, str] = {
 }  # fmt: skip
 ROOMS = (
     "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.model",
-    "parallel.tensor", "mesh",
+    "parallel.tensor", "parallel.mesh", "mesh",
 )  # fmt: skip
 
 

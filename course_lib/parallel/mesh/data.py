@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.mesh import Mesh
 from course_lib.parallel.collectives.members import split_sizes
@@ -21,12 +22,17 @@ __all__ = ["DATA_AXES", "DataShare"]
 DATA_AXES = ("dp_replicate", "dp_shard")
 
 
+@checked
 @dataclass(frozen=True)
 class DataShare:
     """A rank's place among those that are given different samples; a sampler takes the two as rank and world size."""
 
     place: int
     count: int
+
+    def __post_init__(self) -> None:
+        at_least(0, place=self.place)
+        at_least(self.place + 1, count=self.count)
 
     @classmethod
     def of(cls, mesh: Mesh, rank: int) -> DataShare:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.checked import checked
 from course_lib.checks import at_least
 from course_lib.mesh import Mesh
 
 __all__ = ["seed_for_data", "seed_of"]
 
 
+@checked
 def seed_of(mesh: Mesh, rank: int, seed: int) -> int:
     """The seed of a rank after the weights are there: ``seed`` plus its place along all axes but ``tp``."""
     at_least(0, seed=seed)
@@ -26,6 +28,7 @@ def seed_of(mesh: Mesh, rank: int, seed: int) -> int:
     return seed + place
 
 
+@checked
 def seed_for_data(mesh: Mesh, rank: int, seed: int) -> None:
     """Seed this rank's generators with it; call it when the model is made, before the first batch."""
     torch.manual_seed(seed_of(mesh, rank, seed))
