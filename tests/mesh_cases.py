@@ -16,7 +16,12 @@ from course_lib.parallel.mesh import OnMesh, boxes_of, clip_gradients
 CONFIG = TransformerConfig(
     vocab_size=13, context_length=6, num_layers=2, width=8, num_heads=4, hidden=11, bias=True
 )  # 13 and 11 divide by nothing
-CONFIGS = {"plain": CONFIG, "tied": replace(CONFIG, tied=True)}
+CONFIGS = {
+    "plain": CONFIG,
+    "tied": replace(CONFIG, tied=True),
+    # In four stages the slices of two ranks would be cut at other places: 27 and 26 tokens, 5 and 4 hidden units.
+    "uneven": replace(CONFIG, num_layers=4, vocab_size=53, hidden=9),
+}
 MAX_NORM = 0.5  # below the norm of most steps
 State = dict[str, torch.Tensor]
 

@@ -5,7 +5,7 @@
     w_down (out, in):   tp takes columns 3 to 5,   dp_shard of that rows 0 to 1     ->   offsets (0, 3), sizes (2, 3)
 
 Where an axis has not cut a parameter, its ranks hold the same. The *first* of those, at place 0 along all such axes, is
-the one that counts it in a norm and writes it into a checkpoint: everything is counted once.
+the one that counts it in a norm: everything is counted once.
 """
 
 from __future__ import annotations

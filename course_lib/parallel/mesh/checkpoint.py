@@ -39,7 +39,8 @@ _METADATA = ".metadata"  # DCP writes it when all ranks have written their parts
 
 
 def save_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None = None) -> None:
-    """Every rank writes what it is the first to hold, of weights and optimizer states; returns when all have.
+    """Every rank writes of weights and optimizer states what it holds, one of them what several hold; returns when all
+    have.
 
     A folder that holds a complete checkpoint already is a ``ValueError``: whoever writes over the only one loses both.
     """
@@ -49,7 +50,7 @@ def save_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None 
             f"{folder} holds a complete checkpoint. Save into a new folder, such as {folder}-new, and remove the old "
             "one when the new one is complete."
         )
-    weights = {box.name: BoxTensor.of(box, box.parameter, is_written=box.is_first) for box in boxes}
+    weights = {box.name: BoxTensor.of(box, box.parameter) for box in boxes}
     states: dict[str, Any] = {}
     if optimizer is not None:
         counted = [box for box in boxes if box.counts and box.parameter in optimizer.state]
@@ -93,15 +94,14 @@ class BoxTensor(Tensor):
 
     box: Box
     local: Tensor
-    is_written: bool
 
     @classmethod
-    def of(cls, box: Box, local: Tensor, *, is_written: bool = True) -> BoxTensor:
+    def of(cls, box: Box, local: Tensor) -> BoxTensor:
         local = local.detach()
         made: BoxTensor = Tensor._make_wrapper_subclass(
             cls, box.shape, dtype=local.dtype, device=local.device
         )
-        made.box, made.local, made.is_written = box, local, is_written and local.numel() > 0
+        made.box, made.local = box, local
         return made
 
     def __create_chunk_list__(self) -> list[ChunkStorageMetadata]:
@@ -109,8 +109,8 @@ class BoxTensor(Tensor):
         return [self._chunk] if self.local.numel() else []
 
     def __create_write_items__(self, name: str, _: object) -> list[WriteItem]:
-        """What to write: nothing where another rank does."""
-        if not self.is_written:
+        """What to write; of several ranks with the same box DCP lets one do it."""
+        if not self.local.numel():
             return []
         index = MetadataIndex(name, self._chunk.offsets)
         what = TensorWriteData(self._chunk, TensorProperties(dtype=self.dtype), torch.Size(self.box.shape))

@@ -61,6 +61,7 @@ def test_training_on_a_mesh_equals_one_process(clusters, mesh, name):
     [
         ("dp_shard=2 tp=2", "tied", None, {"sequence_parallel": True}),
         ("pp=2 tp=2", "plain", "zb_h1", {"sequence_parallel": True}),
+        ("pp=2 tp=2", "uneven", "interleaved", {}),
         ("pp=2 dp_shard=2", "plain", "interleaved", {}),
         ("pp=2 dp_shard=2", "tied", "gpipe", {}),
         ("pp=2 dp_replicate=2", "tied", "zb_v", {}),  # the first rank has both ends
