@@ -14,7 +14,7 @@ In the folder ``model`` stands for the plain model's ``state_dict()``, a tied pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def load_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None 
             f"{folder} holds no complete checkpoint: it has no file {_METADATA}, which is written last"
         )
     there = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
-    _refuse_another_model(folder, boxes, there)
+    _refuse_another_model(folder, model.shapes, there)
     rooms = {}
     if optimizer is not None:
         ours = {parameter for group in optimizer.param_groups for parameter in group["params"]}
@@ -155,13 +155,16 @@ def _room(box: Box, there: Mapping[str, Any]) -> dict[str, Any]:
     return room
 
 
-def _refuse_another_model(folder: Path, boxes: Sequence[Box], there: Mapping[str, Any]) -> None:
-    for box in boxes:
-        about = there.get(f"model.{box.name}")
-        if not isinstance(about, TensorStorageMetadata) or tuple(about.size) != box.shape:
+def _refuse_another_model(
+    folder: Path, shapes: Mapping[str, tuple[int, ...]], there: Mapping[str, Any]
+) -> None:
+    """All parameters are looked at, and not this rank's alone: where one rank raised, others would wait for it."""
+    for name, shape in shapes.items():
+        about = there.get(f"model.{name}")
+        if not isinstance(about, TensorStorageMetadata) or tuple(about.size) != shape:
             has = (
                 f"has shape {tuple(about.size)}" if isinstance(about, TensorStorageMetadata) else "is missing"
             )
             raise ValueError(
-                f"{folder} is a checkpoint of another model: {box.name} has shape {box.shape} here, and {has} in it"
+                f"{folder} is a checkpoint of another model: {name} has shape {shape} here, and {has} in it"
             )

@@ -50,7 +50,8 @@ class OnMesh:
 
     ``model`` is taken apart; its weights are those of rank 0. ``schedule``: that of the pipeline, of as many ranks as
     ``pp``; by default 1F1B with twice as many micro-batches. Stages have about equally many parameters.
-    ``sequence_parallel`` as in ``split_transformer``.
+    ``sequence_parallel`` as in ``split_transformer``. A sharded stage gathers its weights for every micro-batch, there
+    and back, and keeps whole gradients until the batch is over, which are then reduced once.
 
     ``ValueError`` for an axis that is not combined here, and whatever the strategies refuse: a mesh of another number
     of ranks, heads that ``tp`` does not divide, a schedule of other ranks, more stages than pieces.

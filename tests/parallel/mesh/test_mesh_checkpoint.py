@@ -101,7 +101,7 @@ def test_every_number_is_written_once(cluster4, tmp_path):
 def said(me, mesh, folder, what):
     model, _optimizer = begun(me, mesh)
     if what == "another model":
-        config = mesh_cases.replace(mesh_cases.CONFIG, hidden=9)
+        config = mesh_cases.replace(mesh_cases.CONFIG, context_length=7, tied=True)  # the first stage's alone
         model = OnMesh(me, mesh, mesh_cases.Transformer(config).double())
     before = [values for _, _, values, _ in mesh_cases.held(model)]
     try:
@@ -122,12 +122,12 @@ def said(me, mesh, folder, what):
         ("nothing there", "holds no complete checkpoint: it has no file .metadata"),
         (
             "another model",
-            "is a checkpoint of another model: blocks.0.mlp.w_up.weight has shape (9, 8) here, and has",
+            "is a checkpoint of another model: stem.positions.weight has shape (7, 8) here, and has shape (6, 8)",
         ),
     ],
 )
 def test_bad_input_gets_a_sentence(cluster2, tmp_path, what, words):
-    mesh = Mesh.of(tp=2)
+    mesh = Mesh.of(pp=2)
     cluster2.call(sizes, (mesh, tmp_path / "at"), show=False)
     for sentence, unchanged in cluster2.call(said, (mesh, tmp_path / "at", what), show=False):
         assert words in sentence
