@@ -83,9 +83,9 @@ def with_dropout(me, mesh, right):
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_copies_stay_equal_under_dropout_where_ranks_are_seeded_by_their_place(cluster4, right):
+def test_copies_stay_equal_under_dropout_where_ranks_are_seeded_by_their_place(clusters, right):
     mesh = Mesh.of(dp_replicate=2, tp=2)
-    ranks = list(cluster4.call(with_dropout, (mesh, right), show=False))
+    ranks = list(clusters(4).call(with_dropout, (mesh, right), show=False))
     assert torch.equal(ranks[0][0], ranks[1][0]) == right  # tp: the same activations
     assert not torch.equal(ranks[0][0], ranks[2][0])  # other samples
     boxes: dict = {}
@@ -117,10 +117,10 @@ def norms(me, mesh):
 
 
 @pytest.mark.parametrize("mesh", ["dp_replicate=2 tp=2", "pp=2 dp_shard=2"])
-def test_a_norm_of_ones_own_and_one_that_adds_copies_up_are_wrong(cluster4, mesh):
+def test_a_norm_of_ones_own_and_one_that_adds_copies_up_are_wrong(clusters, mesh):
     mesh = Mesh.parse(mesh)
     want = mesh_cases.alone("tied", 1, 8)["norms"][0]
-    for own, added, right, told, again, clipped in cluster4.call(norms, (mesh,), show=False):
+    for own, added, right, told, again, clipped in clusters(4).call(norms, (mesh,), show=False):
         assert right == told == again == pytest.approx(want, rel=1e-10)
         assert clipped == pytest.approx(0.25, rel=1e-5)
         assert own < 0.99 * want < 1.01 * want < added
@@ -134,5 +134,5 @@ def bad_clip(me, mesh):
     return str(told.value)
 
 
-def test_a_norm_of_zero_is_refused(cluster2):
-    assert "max_norm is 0.0" in cluster2.call(bad_clip, (Mesh.of(tp=2),))[0]
+def test_a_norm_of_zero_is_refused(clusters):
+    assert "max_norm is 0.0" in clusters(2).call(bad_clip, (Mesh.of(tp=2),))[0]

@@ -80,9 +80,9 @@ def sizes(me, mesh, folder):
     model.close()
 
 
-def test_every_number_is_written_once(cluster4, tmp_path):
+def test_every_number_is_written_once(clusters, tmp_path):
     mesh = Mesh.of(dp_replicate=2, tp=2)
-    cluster4.call(sizes, (mesh, tmp_path / "at"), show=False)
+    clusters(4).call(sizes, (mesh, tmp_path / "at"), show=False)
     about = dcp.FileSystemReader(tmp_path / "at").read_metadata()
     plain = mesh_cases.whole("tied").state_dict()
     written = dict.fromkeys(plain, 0)
@@ -126,9 +126,9 @@ def said(me, mesh, folder, what):
         ),
     ],
 )
-def test_bad_input_gets_a_sentence(cluster2, tmp_path, what, words):
+def test_bad_input_gets_a_sentence(clusters, tmp_path, what, words):
     mesh = Mesh.of(pp=2)
-    cluster2.call(sizes, (mesh, tmp_path / "at"), show=False)
-    for sentence, unchanged in cluster2.call(said, (mesh, tmp_path / "at", what), show=False):
+    clusters(2).call(sizes, (mesh, tmp_path / "at"), show=False)
+    for sentence, unchanged in clusters(2).call(said, (mesh, tmp_path / "at", what), show=False):
         assert words in sentence
         assert unchanged

@@ -62,9 +62,9 @@ def of_the_tensor_axis(num_rows):
     return collectives_sent_bytes(wanted, 2)
 
 
-def test_replicas_average_slices_and_the_tensor_axis_sees_half_of_the_batch(cluster4):
+def test_replicas_average_slices_and_the_tensor_axis_sees_half_of_the_batch(clusters):
     mesh = Mesh.of(dp_replicate=2, tp=2)
-    run = metered(cluster4, second_step, mesh, CONFIG)
+    run = metered(clusters(4), second_step, mesh, CONFIG)
     for rank in range(4):
         assert (
             sent_bytes(run, mesh, rank, "dp_replicate") == numel(run[rank].values()) * ITEM_BYTES
@@ -72,10 +72,10 @@ def test_replicas_average_slices_and_the_tensor_axis_sees_half_of_the_batch(clus
         assert sent_bytes(run, mesh, rank, "tp") == of_the_tensor_axis(NUM_ROWS // 2)
 
 
-def test_shards_are_those_of_slices(cluster4):
+def test_shards_are_those_of_slices(clusters):
     """Sizes are even here, so a slice is twice the shard that is left of it."""
     mesh, config = Mesh.of(dp_shard=2, tp=2), replace(CONFIG, hidden=12)
-    run = metered(cluster4, second_step, mesh, config)
+    run = metered(clusters(4), second_step, mesh, config)
     wanted = split_transformer_collectives(config, batch_size=4, length=LENGTH, itemsize=ITEM_BYTES)
     for rank in range(4):
         slices = [(2 * rows, *rest) for rows, *rest in run[rank].values()]
@@ -85,9 +85,9 @@ def test_shards_are_those_of_slices(cluster4):
         assert sent_bytes(run, mesh, rank, "tp") == collectives_sent_bytes(wanted, 2)
 
 
-def test_a_sharded_stage_is_gathered_for_each_micro_batch_and_reduced_once(cluster4):
+def test_a_sharded_stage_is_gathered_for_each_micro_batch_and_reduced_once(clusters):
     mesh, config = Mesh.of(pp=2, dp_shard=2), replace(CONFIG, hidden=12)
-    run = metered(cluster4, second_step, mesh, config)
+    run = metered(clusters(4), second_step, mesh, config)
     stream_bytes = NUM_ROWS // 2 * LENGTH * config.width * ITEM_BYTES
     for rank in range(4):
         shard = numel(run[rank].values())  # n = 2: what a rank keeps, and sends in each gather
@@ -95,8 +95,8 @@ def test_a_sharded_stage_is_gathered_for_each_micro_batch_and_reduced_once(clust
         assert messages_bytes(run, rank) == stream_bytes  # activations one way, gradients the other
 
 
-def test_a_pipeline_of_replicas_averages_once_a_batch(cluster4):
+def test_a_pipeline_of_replicas_averages_once_a_batch(clusters):
     mesh = Mesh.of(pp=2, dp_replicate=2)
-    run = metered(cluster4, second_step, mesh, CONFIG)
+    run = metered(clusters(4), second_step, mesh, CONFIG)
     for rank in range(4):
         assert sent_bytes(run, mesh, rank, "dp_replicate") == numel(run[rank].values()) * ITEM_BYTES

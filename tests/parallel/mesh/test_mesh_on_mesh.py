@@ -45,9 +45,9 @@ def assert_equals_one_process(cluster, mesh, name, num_rows=NUM_ROWS, **options)
         ("pp=2 tp=2", "tied"),
         ("pp=2 dp_replicate=2", "tied"),
         ("pp=2 dp_shard=2", "tied"),
-        ("tp=2 pp=2", "plain"),
+        pytest.param("tp=2 pp=2", "plain", marks=pytest.mark.long),
         ("dp_shard=3", "plain"),
-        ("pp=1 dp_shard=1 tp=2", "plain"),
+        pytest.param("pp=1 dp_shard=1 tp=2", "plain", marks=pytest.mark.long),
         ("tp=1", "tied"),
     ],
 )
@@ -62,15 +62,15 @@ def test_training_on_a_mesh_equals_one_process(clusters, mesh, name):
         ("dp_shard=2 tp=2", "tied", None, {"sequence_parallel": True}),
         ("pp=2 tp=2", "plain", "zb_h1", {"sequence_parallel": True}),
         ("pp=2 tp=2", "uneven", "interleaved", {}),
-        ("pp=2 dp_shard=2", "plain", "interleaved", {}),
+        pytest.param("pp=2 dp_shard=2", "plain", "interleaved", {}, marks=pytest.mark.long),
         ("pp=2 dp_shard=2", "tied", "gpipe", {}),
         ("pp=2 dp_replicate=2", "tied", "zb_v", {}),  # the first rank has both ends
     ],
 )
-def test_with_other_schedules_and_sequence_parallelism(cluster4, mesh, name, kind, options):
+def test_with_other_schedules_and_sequence_parallelism(clusters, mesh, name, kind, options):
     if kind:
         options = options | {"schedule": get_schedule(kind, 2, 4)}
-    assert_equals_one_process(cluster4, Mesh.parse(mesh), name, **options)
+    assert_equals_one_process(clusters(4), Mesh.parse(mesh), name, **options)
 
 
 def meshes_of(num_ranks):
@@ -117,7 +117,7 @@ def said(me, mesh, options):
         ("pp=2 dp_shard=2", "zb_v", "wrap= needs whole backwards"),
     ],
 )
-def test_bad_input_gets_a_sentence(cluster4, mesh, kind, words):
+def test_bad_input_gets_a_sentence(clusters, mesh, kind, words):
     options = {"schedule": get_schedule(kind, 2, 4)} if kind else {}
-    for sentence in cluster4.call(said, (mesh, options)):
+    for sentence in clusters(4).call(said, (mesh, options)):
         assert sentence.startswith(words)

@@ -57,8 +57,8 @@ def averaged(me):
     return found
 
 
-def test_ddp_averages_within_its_group(cluster4):
-    for rank, both in enumerate(cluster4.call(averaged)):
+def test_ddp_averages_within_its_group(clusters):
+    for rank, both in enumerate(clusters(4).call(averaged)):
         first = rank % 2
         for loss, state, gradients in both:
             want = Layer(2 + first, seed=first)
@@ -101,8 +101,8 @@ def sharded(me, in_grid):
 
 
 @pytest.mark.parametrize("in_grid", [True, False])
-def test_sharding_starts_from_its_groups_first_and_reduces_in_the_end(cluster4, in_grid):
-    for rank, (kept, state, gradients) in enumerate(cluster4.call(sharded, (in_grid,))):
+def test_sharding_starts_from_its_groups_first_and_reduces_in_the_end(clusters, in_grid):
+    for rank, (kept, state, gradients) in enumerate(clusters(4).call(sharded, (in_grid,))):
         first = 0 if in_grid else rank // 2 * 2
         others = range(4) if in_grid else (first, first + 1)
         torch.manual_seed(first)
@@ -136,11 +136,11 @@ def wrong_on_the_last(me, axes):
     return None
 
 
-def test_another_model_is_told_to_all_who_share_it(cluster4):
+def test_another_model_is_told_to_all_who_share_it(clusters):
     words = "has bias (2,) torch.float32, trained where rank 3 has bias (3,) torch.float32, trained"
-    grid = [str(said) for said in cluster4.call(wrong_on_the_last, (("dp_shard", "dp_replicate"),))]
+    grid = [str(said) for said in clusters(4).call(wrong_on_the_last, (("dp_shard", "dp_replicate"),))]
     assert all(said.startswith("rank 0 has weight (2, 3)") and "where rank 3" in said for said in grid)
-    alone = cluster4.call(wrong_on_the_last, (("dp_replicate",),))
+    alone = clusters(4).call(wrong_on_the_last, (("dp_replicate",),))
     assert [said is None for said in alone] == [True, False, True, False]
     assert alone[1].startswith("rank 1 has weight")
     assert words.split(" where ")[1].split(" has")[0] in alone[1]
@@ -157,8 +157,8 @@ def broadcast_from(me, src):
     return None
 
 
-def test_a_source_outside_of_the_group_is_told(cluster4):
-    said = cluster4.call(broadcast_from, (3,))
+def test_a_source_outside_of_the_group_is_told(clusters):
+    said = clusters(4).call(broadcast_from, (3,))
     assert said[0] == "src=3 is none of the ranks 0, 2; the nearest is 2"
     assert said[1] is None
 
@@ -185,8 +185,8 @@ def wrapped_pipeline(me, kind, overlap):
         ("1f1b", True, "wrap= needs whole backwards, one at a time, and overlap=True runs two at once"),
     ],
 )
-def test_a_wrapped_stage_needs_whole_backwards(cluster2, kind, overlap, words):
-    assert all(said.startswith(words) for said in cluster2.call(wrapped_pipeline, (kind, overlap)))
+def test_a_wrapped_stage_needs_whole_backwards(clusters, kind, overlap, words):
+    assert all(said.startswith(words) for said in clusters(2).call(wrapped_pipeline, (kind, overlap)))
 
 
 def tied_at_home(me):
@@ -201,7 +201,7 @@ def tied_at_home(me):
     return None
 
 
-def test_a_wrapper_may_not_part_what_is_tied(cluster2):
-    said = cluster2.call(tied_at_home)
+def test_a_wrapper_may_not_part_what_is_tied(clusters):
+    said = clusters(2).call(tied_at_home)
     assert said[0].startswith("two stages of this rank share a parameter, and wrap= would make two of it")
     assert said[1] is None
