@@ -15,6 +15,7 @@ from torch import nn
 from course_lib import cost, schedules
 from course_lib.cost import Linear
 from course_lib.link import Link
+from course_lib.mesh import Mesh
 from course_lib.meter import Communication
 from course_lib.meter.curve import Curve
 from course_lib.meter.together import Together
@@ -407,6 +408,9 @@ LEGAL: dict[str, dict[str, Any]] = {
     "parallel.context.own_positions": {"cut": CUT, "place": 0, "whole": torch.zeros(2, 8), "dim": 1},
     "parallel.context.join_positions": {"cut": CUT, "parts": [torch.zeros(2, 4)] * 2, "dim": 1},
     "sequence_cut.SequenceCut": {"num_tokens": 8, "num_ranks": 2, "order": "zigzag"},
+    "parallel.mesh.DataShare": {"place": 0, "count": 2},
+    "parallel.mesh.seed_for_data": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
+    "parallel.mesh.seed_of": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
     "mesh.Mesh": {"axes": ("pp", "tp"), "shape": (2, 2), "ranks_per_node": 2},
 }
 
@@ -424,7 +428,7 @@ ELSEWHERE: dict[str, str] = {
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
          "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
          "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.experts.Dispatch",
-         "parallel.experts.Routing", "parallel.model.PartFailed",
+         "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
          "schedules.Action", "schedules.Overlap",
          "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
@@ -442,6 +446,8 @@ ELSEWHERE: dict[str, str] = {
          "parallel.experts.exchange_rows", "parallel.experts.load_balancing_loss", "parallel.experts.run_experts",
          "parallel.model.ModelParallel",
          "parallel.model.Passing", "parallel.model.RecvFromPrevious", "parallel.model.SendToNext",
+         "parallel.mesh.MeshGroups", "parallel.mesh.OnMesh", "parallel.mesh.boxes_of", "parallel.mesh.clip_gradients",
+         "parallel.mesh.gradient_norm", "parallel.mesh.load_on_mesh", "parallel.mesh.save_on_mesh",
          "parallel.model.TiedParameters", "parallel.tensor.ColumnParallelLinear",
          "parallel.tensor.HeadParallelAttention", "parallel.tensor.OwnDropout", "parallel.tensor.Region",
          "parallel.tensor.RowParallelLinear", "parallel.tensor.SequenceParallelNorm",
@@ -475,7 +481,7 @@ ELSEWHERE: dict[str, str] = {
 }  # fmt: skip
 ROOMS = (
     "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.experts",
-    "parallel.model", "parallel.tensor", "parallel.context", "mesh", "sequence_cut",
+    "parallel.model", "parallel.tensor", "parallel.context", "parallel.mesh", "mesh", "sequence_cut",
 )  # fmt: skip
 
 

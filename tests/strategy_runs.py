@@ -26,7 +26,7 @@ from course_lib.parallel.experts import (
 from course_lib.parallel.experts import (
     average_gradients as average_expert_gradients,
 )
-from course_lib.parallel.mesh import MeshGroups
+from course_lib.parallel.mesh import MeshGroups, OnMesh, clip_gradients
 from course_lib.parallel.model import ModelParallel, cut, parameter_costs, split_evenly
 from course_lib.parallel.pipeline import Pipeline, RowStage, average_gradients
 from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
@@ -217,6 +217,21 @@ def experts(me: Rank, data_ranks: int, capacity_factor: float | None) -> Any:
     return values_of(model)
 
 
+def on_mesh(me: Rank, mesh: str) -> Any:
+    """``mesh`` with ``n`` for the number of ranks: "dp_shard=n"."""
+    placed = Mesh.parse(mesh.replace("=n", f"={me.world_size}"))
+    torch.manual_seed(0)
+    model = OnMesh(me, placed, Transformer(CONFIG).double())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    given = torch.randint(13, (13, 9), generator=torch.Generator().manual_seed(1))
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        model.step(*model.data.deal(given[:, :-1], given[:, 1:]))
+        clip_gradients(model, 0.1)
+        optimizer.step()
+    return [p.tolist() for p in model.parameters()]
+
+
 def values_of(model: nn.Module) -> list[Any]:
     return [p.tolist() for p in model.parameters()]
 
@@ -240,4 +255,10 @@ STRATEGIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "context, all-to-all": (context_parallel, ("all_to_all",)),
     "tensor parallel": (tensor_parallel, (False,)),
     "tensor and sequence parallel": (tensor_parallel, (True,)),
+    "mesh, replicas": (on_mesh, ("dp_replicate=n",)),
+    "mesh, shards": (on_mesh, ("dp_shard=n",)),
+    "mesh, pipeline": (on_mesh, ("pp=n",)),
 }
+
+# Those that need four ranks.
+COMBINATIONS = ("pp=2 dp_shard=2", "dp_shard=2 tp=2", "pp=2 tp=2", "dp_replicate=2 dp_shard=2")

@@ -10,7 +10,7 @@ import dataclasses
 
 import pytest
 from far_device import HAS_FAR, far, waits_on
-from strategy_runs import NUM_STEPS, STRATEGIES
+from strategy_runs import COMBINATIONS, NUM_STEPS, STRATEGIES, on_mesh
 
 from course_lib.cluster import Cluster
 from course_lib.meter import metered, nccl_breaches
@@ -85,6 +85,22 @@ def test_nccl_would_take_every_strategy(clusters, name, world_size):
     run = metered(clusters(world_size), as_on_nccl, function, *args)
     assert run.communication.calls
     assert run.communication.nccl_breaches() == ()
+
+
+@pytest.mark.parametrize("mesh", COMBINATIONS)
+def test_nccl_would_take_every_combination(clusters, mesh):
+    run = metered(clusters(4), as_on_nccl, on_mesh, mesh)
+    assert run.communication.calls
+    assert run.communication.nccl_breaches() == ()
+
+
+@needs_far
+@pytest.mark.long
+@pytest.mark.parametrize("mesh", COMBINATIONS)
+def test_a_combination_on_another_device_has_the_values_of_the_cpu(clusters, mesh):
+    cluster = clusters(4)
+    for there, here in zip(cluster.call(far(on_mesh), (mesh,)), cluster.call(on_mesh, (mesh,)), strict=True):
+        assert numbers_in(there) == pytest.approx(numbers_in(here), rel=1e-9, abs=1e-12)
 
 
 def test_a_pipelines_order_on_gloo_is_not_taken_for_that_on_nccl(clusters):
