@@ -15,12 +15,14 @@ from torch import nn
 from course_lib import cost, schedules
 from course_lib.cost import Linear
 from course_lib.link import Link
+from course_lib.mesh import Mesh
 from course_lib.meter import Communication
 from course_lib.meter.curve import Curve
 from course_lib.meter.together import Together
 from course_lib.models import SmallCNN, Transformer, TransformerConfig
 from course_lib.parallel.tensor import Replicate, Shard
 from course_lib.schedules import StageTimes
+from course_lib.sequence_cut import SequenceCut
 
 CONFIG = TransformerConfig(vocab_size=16, context_length=8, num_layers=2, width=8, num_heads=2)
 LINK = Link(1e-3, 1e8)
@@ -29,6 +31,7 @@ LAYERS = (Linear("a", 4, 3, 2),)
 SCHEDULE = schedules.gpipe(2, 2)
 CURVE = Curve(((1000, 1e-4), (1_000_000, 1e-2)))
 TOGETHER = Together(2, 1e-4, *[CURVE] * 5)
+CUT = SequenceCut(8, 2)
 CALLS = cost.block_collectives(CONFIG, batch_size=2)
 DATASET = torch.utils.data.TensorDataset(torch.zeros(8, 2))
 MODEL = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
@@ -135,6 +138,41 @@ LEGAL: dict[str, dict[str, Any]] = {
         "curve": cost.GrowingLatency(1e-6, 1e9, 4096.0),
         "corrections": ((4096.0, 1.1), (1e6, 0.9)),
     },
+    "cost.expert_activations": {
+        "width": 4,
+        "hidden": 8,
+        "num_experts": 4,
+        "top_k": 2,
+        "num_tokens": 6,
+        "sent_rows": 10,
+        "come_rows": 9,
+        "normalised": True,
+        "itemsize": 4,
+    },
+    "cost.expert_gradients_sent_bytes": {
+        "shared_numel": 10,
+        "own_numel": 20,
+        "num_replicas": 2,
+        "ranks_of_replica": 2,
+        "itemsize": 4,
+    },
+    "cost.expert_layer_time": {
+        "counts": [[3, 1], [2, 4]],
+        "width": 4,
+        "row_s": 1e-3,
+        "network": LINK,
+        "itemsize": 4,
+    },
+    "cost.expert_parameters": {"width": 4, "hidden": 8, "num_experts": 4, "top_k": 2, "num_ranks": 2},
+    "cost.expert_sent_bytes": {
+        "counts": [[3, 1], [2, 4]],
+        "width": 4,
+        "itemsize": 4,
+        "is_training": True,
+        "input_grad": True,
+    },
+    "cost.experts_of_ranks": {"num_experts": 5, "num_ranks": 2},
+    "cost.rows_between_ranks": {"counts": [[3, 1], [2, 4]]},
     "cost.fit_times": {"samples": [(1e4, 1e-3), (1e5, 2e-3), (1e6, 1e-2)]},
     "cost.fit_growing_latency": {"samples": [(1e4, 1e-3), (1e5, 2e-3), (1e6, 1e-2)]},
     "cost.flops": {"layers": LAYERS},
@@ -258,6 +296,28 @@ LEGAL: dict[str, dict[str, Any]] = {
         "epoch": 0,
         "start": 0,
     },
+    "parallel.experts.Experts": {"width": 4, "hidden": 8, "num_experts": 2},
+    "parallel.experts.MixtureOfExperts": {
+        "width": 4,
+        "hidden": 8,
+        "num_experts": 4,
+        "top_k": 2,
+        "normalised": True,
+        "capacity_factor": 1.25,
+    },
+    "parallel.experts.TopKRouter": {
+        "width": 4,
+        "num_experts": 4,
+        "top_k": 2,
+        "normalised": True,
+        "capacity_factor": 1.25,
+    },
+    "parallel.experts.expert_capacity": {
+        "num_tokens": 12,
+        "num_experts": 4,
+        "top_k": 2,
+        "capacity_factor": 1.25,
+    },
     "parallel.model.cut": {"model": SmallCNN(width=4), "ranges": [range(0, 2), range(2, 4)]},
     "parallel.model.parameter_costs": {"model": SmallCNN(width=4)},
     "parallel.model.pieces_of": {"model": Transformer(CONFIG)},
@@ -322,6 +382,47 @@ LEGAL: dict[str, dict[str, Any]] = {
         f"schedules.{name}": {"num_ranks": 2, "num_micro_batches": 2, "num_virtual_stages": 2}
         for name in ("interleaved", "looped_bfs")
     },
+    "cost.PassBytes": {"forward": 4, "backward": 8},
+    "cost.all_to_all_attention_sent_bytes": {
+        "config": CONFIG,
+        "cut": CUT,
+        "place": 0,
+        "batch_size": 2,
+        "itemsize": 4,
+    },
+    "cost.context_activations": {
+        "config": CONFIG,
+        "cut": CUT,
+        "place": 0,
+        "batch_size": 2,
+        "way": "ring",
+    },
+    "cost.ring_attention_sent_bytes": {
+        "config": CONFIG,
+        "cut": CUT,
+        "place": 0,
+        "batch_size": 2,
+        "itemsize": 4,
+    },
+    "cost.ring_attention_time": {
+        "config": CONFIG,
+        "cut": CUT,
+        "link": LINK,
+        "batch_size": 2,
+        "flops_per_s": 1e9,
+        "itemsize": 4,
+        "is_causal": True,
+        "is_backward": False,
+    },
+    "cost.ring_balance": {"cut": CUT, "is_causal": True},
+    "cost.ring_in_flight_bytes": {"config": CONFIG, "cut": CUT, "batch_size": 2, "itemsize": 4},
+    "cost.ring_pairs": {"cut": CUT, "is_causal": True},
+    "parallel.context.own_positions": {"cut": CUT, "place": 0, "whole": torch.zeros(2, 8), "dim": 1},
+    "parallel.context.join_positions": {"cut": CUT, "parts": [torch.zeros(2, 4)] * 2, "dim": 1},
+    "sequence_cut.SequenceCut": {"num_tokens": 8, "num_ranks": 2, "order": "zigzag"},
+    "parallel.mesh.DataShare": {"place": 0, "count": 2},
+    "parallel.mesh.seed_for_data": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
+    "parallel.mesh.seed_of": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
     "mesh.Mesh": {"axes": ("pp", "tp"), "shape": (2, 2), "ranks_per_node": 2},
 }
 
@@ -331,13 +432,15 @@ _TENSORS = "takes tensors or modules alone, and PyTorch has its own words for th
 _MACHINE = "reads this machine, or a disk"
 ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
-        ["cost.ActivationTerm", "cost.Bucket", "cost.CollectiveCost", "cost.GlooTime", "cost.Round",
-         "cost.ScalingPoint",
+        ["cost.ActivationTerm", "cost.Bucket", "cost.CollectiveCost", "cost.ExpertLayerTime", "cost.ExpertParameters",
+         "cost.GlooTime", "cost.Round",
+         "cost.ScalingPoint", "cost.RingTime", "sequence_cut.TilePair",
          "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Breach",
          "meter.Calibration", "meter.Call",
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
          "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
-         "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.model.PartFailed",
+         "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.experts.Dispatch",
+         "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
          "schedules.Action", "schedules.Overlap",
          "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
@@ -350,8 +453,13 @@ ELSEWHERE: dict[str, str] = {
          "parallel.data.PacedLayers", "parallel.data.SyncBatchNorm", "parallel.data.all_reduce_buckets",
          "parallel.data.all_reduce_gradients", "parallel.data.broadcast_parameters", "parallel.data.find_drift",
          "parallel.data.global_mean", "parallel.data.load_on_all", "parallel.data.paced_step_s",
-         "parallel.data.save_by_one", "parallel.data.threads_or_processes", "parallel.model.ModelParallel",
+         "parallel.data.save_by_one", "parallel.data.threads_or_processes", "parallel.experts.ExpertParallel",
+         "parallel.experts.PacedExperts", "parallel.experts.average_gradients", "parallel.experts.count_choices",
+         "parallel.experts.exchange_rows", "parallel.experts.load_balancing_loss", "parallel.experts.run_experts",
+         "parallel.model.ModelParallel",
          "parallel.model.Passing", "parallel.model.RecvFromPrevious", "parallel.model.SendToNext",
+         "parallel.mesh.MeshGroups", "parallel.mesh.OnMesh", "parallel.mesh.boxes_of", "parallel.mesh.clip_gradients",
+         "parallel.mesh.gradient_norm", "parallel.mesh.load_on_mesh", "parallel.mesh.save_on_mesh",
          "parallel.model.TiedParameters", "parallel.tensor.ColumnParallelLinear",
          "parallel.tensor.HeadParallelAttention", "parallel.tensor.OwnDropout", "parallel.tensor.Region",
          "parallel.tensor.RowParallelLinear", "parallel.tensor.SequenceParallelNorm",
@@ -361,16 +469,21 @@ ELSEWHERE: dict[str, str] = {
          "parallel.tensor.local_part", "parallel.tensor.own_random_numbers", "parallel.tensor.redistribute",
          "parallel.tensor.reduce_scatter_all_gather", "parallel.tensor.run_matmul", "parallel.tensor.split_all_gather",
          "parallel.tensor.split_block", "parallel.tensor.split_transformer",
-         "parallel.tensor.vocab_parallel_cross_entropy",
+         "parallel.tensor.vocab_parallel_cross_entropy", "parallel.context.ContextParallelAttention",
+         "parallel.context.ContextStem", "parallel.context.SumsAround", "parallel.context.all_to_all_attention",
+         "parallel.context.blocks_around", "parallel.context.context_loss", "parallel.context.ring_attention",
+         "parallel.context.split_context",
          *(f"parallel.collectives.{name}" for name in
            ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "record", "reduce", "reduce_scatter",
             "scatter"))], _RANKS),
     **dict.fromkeys(
-        ["models.Attention", "models.BasicBlock", "models.Bottleneck", "models.Mlp", "models.ResNet",
+        ["parallel.context.RunningAttention", "parallel.context.attend", "parallel.context.attend_backward",
+         "models.Attention", "models.BasicBlock", "models.Bottleneck", "models.Mlp", "models.ResNet",
          "models.Transformer", "models.TransformerBlock", "models.accuracy", "models.next_token_loss",
          "parallel.data.DataParallel", "parallel.data.assign_buckets", "parallel.data.fingerprints",
          "parallel.data.gather", "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
-         "parallel.data.memory_by_device", "parallel.model.OnDevices", "parallel.model.Part",
+         "parallel.data.memory_by_device", "parallel.experts.update_selection_bias", "parallel.experts.within_capacity",
+         "parallel.model.OnDevices", "parallel.model.Part",
          "parallel.model.crossing_costs",
          "parallel.model.memory_costs", "parallel.model.time_costs",
          "parallel.tensor.join_states", "parallel.tensor.parameter_placements"], _TENSORS),
@@ -379,8 +492,8 @@ ELSEWHERE: dict[str, str] = {
          "parallel.data.interpreter_lock", "parallel.data.load_checkpoint", "parallel.data.save_checkpoint"], _MACHINE),
 }  # fmt: skip
 ROOMS = (
-    "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.model",
-    "parallel.tensor", "mesh",
+    "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.experts",
+    "parallel.model", "parallel.tensor", "parallel.context", "parallel.mesh", "mesh", "sequence_cut",
 )  # fmt: skip
 
 

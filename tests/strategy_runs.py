@@ -11,14 +11,28 @@ from torch import nn
 
 from course_lib.cluster import Rank
 from course_lib.learn.exercises.lesson_07 import right_runs
+from course_lib.mesh import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import collectives
+from course_lib.parallel.context import context_loss, split_context
 from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_drift
+from course_lib.parallel.experts import (
+    ExpertParallel,
+    MixtureOfExperts,
+    count_choices,
+    load_balancing_loss,
+    update_selection_bias,
+)
+from course_lib.parallel.experts import (
+    average_gradients as average_expert_gradients,
+)
+from course_lib.parallel.mesh import MeshGroups, OnMesh, clip_gradients
 from course_lib.parallel.model import ModelParallel, cut, parameter_costs, split_evenly
 from course_lib.parallel.pipeline import Pipeline, RowStage, average_gradients
 from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
 from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
 from course_lib.schedules import SCHEDULES, get_schedule
+from course_lib.sequence_cut import SequenceCut
 
 NUM_STEPS = 2
 CONFIG = TransformerConfig(vocab_size=13, context_length=8, num_layers=2, width=16, num_heads=4, hidden=22)
@@ -140,6 +154,20 @@ def tensor_parallel(me: Rank, sequence_parallel: bool) -> Any:
     return values_of(model)
 
 
+def context_parallel(me: Rank, way: str) -> Any:
+    torch.manual_seed(0)
+    cut = SequenceCut(8, me.world_size)
+    split = split_context(me, Transformer(CONFIG).double().to(me.device), cut, way=way, tile=3)
+    model = DistributedDataParallel(me, split)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    given = tokens(me)
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        context_loss(me, model(given[:, :-1]), given[:, 1:], cut).backward()
+        optimizer.step()
+    return values_of(model)
+
+
 def ddp_of_a_transformer(me: Rank) -> Any:
     torch.manual_seed(0)
     model = DistributedDataParallel(me, Transformer(CONFIG).double().to(me.device))
@@ -167,6 +195,43 @@ def sharded_optimizer(me: Rank, stage: int) -> Any:
     return values_of(model)
 
 
+def experts(me: Rank, data_ranks: int, capacity_factor: float | None) -> Any:
+    """Experts shared out, and experts that all ranks hold, on a mesh of data x experts where the ranks fill one."""
+    data_ranks = data_ranks if me.world_size % data_ranks == 0 else 1
+    mesh = Mesh.of(dp_replicate=data_ranks, ep=me.world_size // data_ranks)
+    groups = MeshGroups(me, mesh, together=[("dp_replicate", "ep")])
+    torch.manual_seed(0)
+    whole = MixtureOfExperts(6, hidden=8, num_experts=5, capacity_factor=capacity_factor)
+    own = ExpertParallel(me, whole, group=groups.group("ep"))
+    everybodys = MixtureOfExperts(6, hidden=4, num_experts=3, capacity_factor=capacity_factor)
+    model = nn.Sequential(*layers(1), own, everybodys, *layers(1)).to(me.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    x, y = batch(me)
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        (F.mse_loss(model(x), y) + 0.1 * load_balancing_loss(me, own.routing)).backward()
+        average_expert_gradients(model, groups)
+        optimizer.step()
+        update_selection_bias(own.router, count_choices(me, own.routing))
+    groups.close()
+    return values_of(model)
+
+
+def on_mesh(me: Rank, mesh: str) -> Any:
+    """``mesh`` with ``n`` for the number of ranks: "dp_shard=n"."""
+    placed = Mesh.parse(mesh.replace("=n", f"={me.world_size}"))
+    torch.manual_seed(0)
+    model = OnMesh(me, placed, Transformer(CONFIG).double())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    given = torch.randint(13, (13, 9), generator=torch.Generator().manual_seed(1))
+    for _ in range(NUM_STEPS):
+        optimizer.zero_grad()
+        model.step(*model.data.deal(given[:, :-1], given[:, 1:]))
+        clip_gradients(model, 0.1)
+        optimizer.step()
+    return [p.tolist() for p in model.parameters()]
+
+
 def values_of(model: nn.Module) -> list[Any]:
     return [p.tolist() for p in model.parameters()]
 
@@ -181,9 +246,19 @@ STRATEGIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "model parallel": (model_parallel, ()),
     **{f"pipeline, {kind}": (pipeline, (kind,)) for kind in SCHEDULES},
     "pipeline, by rows": (pipeline_by_rows, ()),
+    "experts": (experts, (1, None)),
+    "experts x data": (experts, (2, 1.0)),
     "sharded, stage 1": (sharded_optimizer, (1,)),
     "sharded, stage 2": (sharded_optimizer, (2,)),
     "sharded, stage 3": (fully_sharded, ()),
+    "context, ring": (context_parallel, ("ring",)),
+    "context, all-to-all": (context_parallel, ("all_to_all",)),
     "tensor parallel": (tensor_parallel, (False,)),
     "tensor and sequence parallel": (tensor_parallel, (True,)),
+    "mesh, replicas": (on_mesh, ("dp_replicate=n",)),
+    "mesh, shards": (on_mesh, ("dp_shard=n",)),
+    "mesh, pipeline": (on_mesh, ("pp=n",)),
 }
+
+# Those that need four ranks.
+COMBINATIONS = ("pp=2 dp_shard=2", "dp_shard=2 tp=2", "pp=2 tp=2", "dp_replicate=2 dp_shard=2")

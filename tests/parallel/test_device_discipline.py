@@ -10,7 +10,7 @@ import dataclasses
 
 import pytest
 from far_device import HAS_FAR, far, waits_on
-from strategy_runs import NUM_STEPS, STRATEGIES
+from strategy_runs import COMBINATIONS, NUM_STEPS, STRATEGIES, on_mesh
 
 from course_lib.cluster import Cluster
 from course_lib.meter import metered, nccl_breaches
@@ -24,6 +24,8 @@ named = pytest.mark.parametrize("name", STRATEGIES)
 MAY_WAIT = {
     "course_lib/parallel/model/passing.py": "shapes are told once, before the first batch",
     "course_lib/parallel/pipeline/shapes.py": "shapes are told once, before the first batch",
+    "course_lib/parallel/experts/layer.py": "how many rows each expert gets says where to cut them",
+    "course_lib/parallel/experts/dispatch.py": "how many rows come is told once a layer, and it has to make room",
     "course_lib/parallel/data/distributed_data_parallel.py": "find_unused_parameters: who used what, once a backward",
     "course_lib/parallel/data/drift.py": "fingerprints are compared by the host, where somebody asks",
 }
@@ -77,12 +79,28 @@ def test_the_host_waits_for_the_device_nowhere_but_where_it_must(clusters, name)
 @pytest.mark.parametrize("world_size", [2, 3])
 @named
 def test_nccl_would_take_every_strategy(clusters, name, world_size):
-    if world_size == 3 and "tensor" in name:
+    if world_size == 3 and ("tensor" in name or "all-to-all" in name):
         pytest.skip("4 heads cannot be cut in three")
     function, args = STRATEGIES[name]
     run = metered(clusters(world_size), as_on_nccl, function, *args)
     assert run.communication.calls
     assert run.communication.nccl_breaches() == ()
+
+
+@pytest.mark.parametrize("mesh", COMBINATIONS)
+def test_nccl_would_take_every_combination(clusters, mesh):
+    run = metered(clusters(4), as_on_nccl, on_mesh, mesh)
+    assert run.communication.calls
+    assert run.communication.nccl_breaches() == ()
+
+
+@needs_far
+@pytest.mark.long
+@pytest.mark.parametrize("mesh", COMBINATIONS)
+def test_a_combination_on_another_device_has_the_values_of_the_cpu(clusters, mesh):
+    cluster = clusters(4)
+    for there, here in zip(cluster.call(far(on_mesh), (mesh,)), cluster.call(on_mesh, (mesh,)), strict=True):
+        assert numbers_in(there) == pytest.approx(numbers_in(here), rel=1e-9, abs=1e-12)
 
 
 def test_a_pipelines_order_on_gloo_is_not_taken_for_that_on_nccl(clusters):
@@ -102,6 +120,15 @@ def test_what_makes_the_host_wait_is_counted(clusters):
         assert what == "tolist"
         assert place.startswith("course_lib/parallel/data/distributed_data_parallel.py:")
         assert seen[what, place] == NUM_STEPS
+
+
+@needs_far
+def test_experts_make_the_host_wait_once_a_layer_and_no_more(clusters):
+    function, args = STRATEGIES["experts"]
+    for seen in clusters(2).call(waits_on(function), args):
+        by_file = sorted((what, place.split(":")[0], count) for (what, place), count in seen.items())
+        room = "course_lib/parallel/experts"
+        assert by_file == [("tolist", f"{room}/{file}.py", NUM_STEPS) for file in ("dispatch", "layer")]
 
 
 # -- the device itself ---------------------------------------------------------------------------------------------

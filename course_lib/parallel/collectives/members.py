@@ -45,6 +45,9 @@ class Members:
             )
         return cls(ranks.index(me.rank), ranks, group)
 
+    def __deepcopy__(self, memo: object) -> Members:
+        return self  # the copy of a model talks to the same ranks
+
     @property
     def count(self) -> int:
         return len(self.ranks)

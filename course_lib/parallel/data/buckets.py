@@ -63,9 +63,9 @@ class Bucket:
                 parameter.grad = view  # at once, which frees the memory of the copied one
         self.ready.add(index)
 
-    def start_average(self) -> dist.Work:
+    def start_average(self, group: dist.ProcessGroup | None = None) -> dist.Work:
         """Start the all-reduce that replaces what is in ``flat`` by the mean over ranks; wait for what is returned."""
-        work = dist.all_reduce(self.flat, op=dist.ReduceOp.AVG, async_op=True)
+        work = dist.all_reduce(self.flat, op=dist.ReduceOp.AVG, group=group, async_op=True)
         assert work is not None  # None is for a rank outside the group
         return work
 

@@ -25,6 +25,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster import Rank
+from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.data.buckets import (
     BUCKET_SIZE_BYTES,
     FIRST_BUCKET_SIZE_BYTES,
@@ -46,13 +47,18 @@ __all__ = ["DistributedDataParallel", "all_reduce_gradients", "broadcast_paramet
 # -- (a) the whole idea ---------------------------------------------------------------------------------------
 
 
-def broadcast_parameters(me: Rank, module: nn.Module, src: int = 0) -> None:
-    """Give every rank the parameters and buffers of rank ``src``."""
-    if src not in range(me.world_size):
-        nearest = min(max(src, 0), me.world_size - 1)
-        raise ValueError(f"src={src} is none of the ranks 0 to {me.world_size - 1}; the nearest is {nearest}")
+def broadcast_parameters(
+    me: Rank, module: nn.Module, src: int | None = None, group: dist.ProcessGroup | None = None
+) -> None:
+    """Give every rank of ``group`` the parameters and buffers of rank ``src``, by default its first."""
+    ranks = Members.of(me, group).ranks
+    src = ranks[0] if src is None else src
+    if src not in ranks:
+        nearest = min(ranks, key=lambda rank: abs(rank - src))
+        there = f"0 to {me.world_size - 1}" if group is None else ", ".join(map(str, ranks))
+        raise ValueError(f"src={src} is none of the ranks {there}; the nearest is {nearest}")
     for tensor in [*module.parameters(), *module.buffers()]:
-        dist.broadcast(tensor.detach(), src)
+        dist.broadcast(tensor.detach(), src, group=group)
 
 
 def all_reduce_gradients(me: Rank, module: nn.Module) -> None:
@@ -82,8 +88,9 @@ class DistributedDataParallel(nn.Module):
     ``overlap=False`` starts them all at the end of backward, to see what overlap is worth. ``find_unused_parameters``
     allows backwards that miss parameters. ``average_in_float32`` sends gradients of 16 bits in 32.
     ``broadcast_buffers`` gives all ranks the buffers of rank 0 (BatchNorm's statistics) before each forward; in an
-    evaluation without gradients, before the first one alone. ``state_dict()`` is that of the bare model. A copy of the
-    wrapper averages the gradients of its own model.
+    evaluation without gradients, before the first one alone. ``group``: the ranks that average (default: all), which
+    then are alone in having the same model. ``state_dict()`` is that of the bare model. A copy of the wrapper averages
+    the gradients of its own model.
 
     Call the wrapper, then backward once: a backward without such a forward is a ``RuntimeError``. So is one with
     ``create_graph=True``. A model that differs between ranks, has a wrapper within, or has nothing to train, is a
@@ -102,12 +109,13 @@ class DistributedDataParallel(nn.Module):
         find_unused_parameters: bool = False,
         average_in_float32: bool = False,
         broadcast_buffers: bool = True,
+        group: dist.ProcessGroup | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(module, nn.Module):
             kind = type(module).__name__
             raise ValueError(f"DistributedDataParallel(me, module): a rank, then a model; module is a {kind}")
-        self.me, self.module = me, module
+        self.me, self.module, self.members = me, module, Members.of(me, group)
         self.overlap, self.broadcast_buffers = overlap, broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
         self._bucket_options: dict[str, Any] = {
@@ -115,8 +123,8 @@ class DistributedDataParallel(nn.Module):
             "first_bucket_size_bytes": first_bucket_size_bytes,
             "average_in_float32": average_in_float32,
         }
-        check_model(me, module, (DistributedDataParallel, nn.parallel.DistributedDataParallel))
-        broadcast_parameters(me, module)
+        check_model(me, module, (DistributedDataParallel, nn.parallel.DistributedDataParallel), [group])
+        broadcast_parameters(me, module, group=group)
         self._buffers_differ = True  # between ranks, or may do so: whoever has the model can change them
         self._connect()
 
@@ -138,7 +146,7 @@ class DistributedDataParallel(nn.Module):
             self._expects = "average" if self._synchronise else "local"
         changes_buffers = self.module.training or torch.is_grad_enabled()  # or may do so
         if self.broadcast_buffers and self._synchronise and (changes_buffers or self._buffers_differ):
-            _broadcast_buffers(self.me, self.module)
+            _broadcast_buffers(self.members, self.module)
             self._buffers_differ = False
         self._buffers_differ |= changes_buffers
         return self.module(*args, **kwargs)
@@ -175,7 +183,7 @@ class DistributedDataParallel(nn.Module):
         for bucket in self.buckets[len(self._on_their_way) :]:
             if not bucket.is_full:
                 break  # the buckets behind it wait their turn, full or not
-            self._on_their_way.append(bucket.start_average())
+            self._on_their_way.append(bucket.start_average(self.members.group))
 
     def _finish(self) -> None:
         """Called at the end of backward: send what is left, wait, and make the averages the gradients."""
@@ -226,7 +234,7 @@ class DistributedDataParallel(nn.Module):
         parameters = [parameter for bucket in self.buckets for parameter in bucket.parameters]
         is_used = [parameter.grad is not None for parameter in parameters]
         num_users = torch.tensor(is_used, dtype=torch.int32, device=self.me.device)
-        dist.all_reduce(num_users)
+        dist.all_reduce(num_users, group=self.members.group)
         return {p for p, users in zip(parameters, num_users.tolist(), strict=True) if users == 0}
 
     def _names(self, parameters: Collection[nn.Parameter]) -> str:
@@ -269,17 +277,17 @@ def _hook(
 
 
 @torch.no_grad()
-def _broadcast_buffers(me: Rank, module: nn.Module) -> None:
-    """Give every rank the buffers of rank 0, in one message for each dtype."""
+def _broadcast_buffers(members: Members, module: nn.Module) -> None:
+    """Give every rank the buffers of the first, in one message for each dtype."""
     by_dtype: dict[torch.dtype, list[Tensor]] = {}
     for buffer in module.buffers():
         by_dtype.setdefault(buffer.dtype, []).append(buffer)
     flats = [torch.cat([buffer.flatten() for buffer in buffers]) for buffers in by_dtype.values()]
-    works = [dist.broadcast(flat, 0, async_op=True) for flat in flats]
+    works = [dist.broadcast(flat, members.ranks[0], group=members.group, async_op=True) for flat in flats]
     for buffers, flat, work in zip(by_dtype.values(), flats, works, strict=True):
         assert work is not None  # None is for a rank outside the group
         work.wait()
-        if me.rank != 0:
+        if members.place != 0:
             for buffer, part in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
                 # .data: an earlier forward that still waits for its backward need not fear this change
                 buffer.data.copy_(part.view(buffer.shape))

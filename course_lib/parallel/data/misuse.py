@@ -7,6 +7,7 @@ asked of all ranks first, and then all of them say it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import zip_longest
 from types import FrameType
 from typing import Any
@@ -17,6 +18,7 @@ from torch import nn
 from torch.autograd.function import BackwardCFunction
 
 from course_lib.cluster import Rank
+from course_lib.parallel.collectives.members import Members
 
 __all__ = [
     "NESTED",
@@ -51,21 +53,32 @@ REPLACED = (
 )
 
 
-def check_model(me: Rank, module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> None:
+def check_model(
+    me: Rank,
+    module: nn.Module,
+    wrappers: tuple[type[nn.Module], ...],
+    groups: Sequence[dist.ProcessGroup | None] = (None,),
+) -> None:
     """Raise ``ValueError`` on every rank where one of them has a model that cannot be wrapped, or another model.
 
-    ``wrappers`` are the classes that average gradients themselves.
+    ``wrappers`` are the classes that average gradients themselves. ``groups`` are those in which this rank averages;
+    with several, rows and columns of a grid say, each rank hears of the whole grid: what it has heard in one group it
+    tells in the next.
     """
-    models: list[Any] = [None] * me.world_size
-    dist.all_gather_object(models, (_complaint(module, wrappers), _description(module)))
-    for rank, (complaint, _) in enumerate(models):
+    heard: dict[int, tuple[str, list[str]]] = {me.rank: (_complaint(module, wrappers), _description(module))}
+    for group in groups:
+        told: list[Any] = [None] * Members.of(me, group).count
+        dist.all_gather_object(told, heard, group=group)
+        heard = {rank: one for each in told for rank, one in each.items()}
+    for rank, (complaint, _) in sorted(heard.items()):
         if complaint:
             raise ValueError(f"rank {rank}: {complaint}")
-    for rank, (_, model) in enumerate(models):
-        for first, other in zip_longest(models[0][1], model, fillvalue="nothing"):
-            if first != other:
+    first = min(heard)
+    for rank, (_, model) in sorted(heard.items()):
+        for one, other in zip_longest(heard[first][1], model, fillvalue="nothing"):
+            if one != other:
                 raise ValueError(
-                    f"rank 0 has {first} where rank {rank} has {other}; wrap the same model on all ranks"
+                    f"rank {first} has {one} where rank {rank} has {other}; wrap the same model on all ranks"
                 )
 
 

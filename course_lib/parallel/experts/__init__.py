@@ -1,5 +1,35 @@
 """Lesson 10, experts: layers of which each token uses a few, and each rank holds some.
 
-Nothing is built here yet. What it will stand on is there: ``collectives.direct`` has the all-to-all that carries tokens
-to their experts and back.
+Read ``router.py`` (which experts a token goes to), ``capacity.py`` (and which it misses when they are full),
+``balance.py`` (how they are kept equally busy), ``feed_forward.py`` (the experts), ``layer.py`` (all of it on one
+device); then ``exchange.py`` (rows that travel), ``dispatch.py`` (there and back) and ``expert_parallel.py``, which
+puts them together. ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs.
+
+Production code uses Megatron-LM, torchtitan or DeepEP; PyTorch itself has the grouped matrix product and
+``all_to_all_single``, and no such layer.
 """
+
+from __future__ import annotations
+
+from course_lib.lazy import loads_when_used
+
+_HOME_OF = {
+    "Dispatch": "dispatch",
+    "ExpertParallel": "expert_parallel",
+    "Experts": "feed_forward",
+    "MixtureOfExperts": "layer",
+    "PacedExperts": "paced",
+    "Routing": "router",
+    "TopKRouter": "router",
+    "average_gradients": "gradients",
+    "count_choices": "balance",
+    "exchange_rows": "exchange",
+    "expert_capacity": "capacity",
+    "load_balancing_loss": "balance",
+    "run_experts": "paced",
+    "update_selection_bias": "balance",
+    "within_capacity": "capacity",
+}
+
+__all__ = sorted(_HOME_OF)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

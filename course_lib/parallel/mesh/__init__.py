@@ -1,15 +1,28 @@
 """Lesson 09, meshes: data, pipeline and tensor parallelism at once, each along an axis of its own.
 
-``course_lib/mesh.py`` is the mesh itself, as data; ``groups.py`` makes its process groups. What it joins is there:
-``data``, ``sharded``, ``pipeline`` and ``tensor`` take a group or a list of ranks each (the joining is to come).
-Production code uses ``torch.distributed.device_mesh.init_device_mesh``.
+``course_lib/mesh.py`` is the mesh itself, as data. Read ``groups.py`` (its process groups), ``on_mesh.py`` (the
+strategies of the rooms before, put together), then what goes wrong in between: ``data.py`` (who sees which samples),
+``seeds.py``, ``boxes.py`` (who holds what), ``clipping.py``, ``checkpoint.py``. Production code uses
+``torch.distributed.device_mesh.init_device_mesh``; torchtitan shows all of it put together.
 """
 
 from __future__ import annotations
 
 from course_lib.lazy import loads_when_used
 
-_HOME_OF = {"MeshGroups": "groups"}
+_HOME_OF = {
+    "DataShare": "data",
+    "MeshGroups": "groups",
+    "OnMesh": "on_mesh",
+    "Box": "boxes",
+    "clip_gradients": "clipping",
+    "gradient_norm": "clipping",
+    "load_on_mesh": "checkpoint",
+    "boxes_of": "boxes",
+    "save_on_mesh": "checkpoint",
+    "seed_for_data": "seeds",
+    "seed_of": "seeds",
+}
 
 __all__ = sorted(_HOME_OF)
 __getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

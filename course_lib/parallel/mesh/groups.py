@@ -61,7 +61,12 @@ class MeshGroups:
         return Members.of(self.me, self.group(*axes))
 
     def close(self) -> None:
-        """End the groups of which this rank is a member; all ranks do."""
+        """End the groups of which this rank is a member; all ranks do.
+
+        They wait for each other first: gloo's connections are there on one rank before they are on the other, which
+        fails if the first has ended them by then.
+        """
+        dist.barrier()
         for group in self._group_of.values():
             dist.destroy_process_group(group)
         self._group_of.clear()

@@ -16,16 +16,22 @@ class TiedParameters:
     """The parameters that this rank shares with others, such as an embedding used again in the head.
 
     ``parts[i]`` is a piece of the model and ``owners[i]`` the rank that holds it; all ranks make the same parts from
-    the same seed. A parameter in two parts of one rank is one tensor, and autograd adds up its gradients itself.
+    the same seed. A parameter in two parts of one rank is one tensor, and autograd adds up its gradients itself. What
+    is remembered are names: a part whose parameters become shards later has the gradients of shards added up.
     """
 
     def __init__(self, rank: int, parts: Sequence[nn.Module], owners: Sequence[int]) -> None:
         holders: dict[nn.Parameter, set[int]] = {}
+        mine: dict[nn.Parameter, tuple[nn.Module, str]] = {}  # in which part of this rank, and its name there
         for part, owner in zip(parts, owners, strict=True):
-            for parameter in part.parameters():
+            for name, parameter in part.named_parameters():
                 holders.setdefault(parameter, set()).add(owner)
+                if owner == rank:
+                    mine.setdefault(parameter, (part, name))
         self._rank = rank
-        self._shared = {p: sorted(ranks) for p, ranks in holders.items() if rank in ranks and len(ranks) > 1}
+        self._shared = [
+            (*mine[p], sorted(ranks)) for p, ranks in holders.items() if p in mine and len(ranks) > 1
+        ]
 
     def sum_gradients(self) -> None:
         """After backward, before the step: each copy gets the sum of the gradients of all copies.
@@ -33,7 +39,8 @@ class TiedParameters:
         One message each way between every two ranks that hold a copy. Copies that were equal at the start stay so to
         the last bit, because all ranks add up in the same order.
         """
-        for parameter, ranks in self._shared.items():
+        for part, name, ranks in self._shared:
+            parameter = part.get_parameter(name)
             if not parameter.requires_grad:  # on all ranks alike
                 continue
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

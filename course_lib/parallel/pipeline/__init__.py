@@ -4,8 +4,8 @@ A schedule is data and lives in ``course_lib.schedules``; start there. Then read
 ``messages.py`` and ``moves.py`` (which messages start when), ``batch_run.py`` (the loop over a row), ``stage_run.py``
 and ``split_backward.py`` (what a stage does with a micro-batch) and ``shapes.py`` (what is found out before the first
 batch). ``paced_stage.py`` and ``measured.py`` run a schedule at a given pace, ``data_parallel.py`` joins several
-pipelines; ``row_stage.py`` is a stage without messages, whose loop a learner writes. Production code uses
-``torch.distributed.pipelining``.
+pipelines, ``wrapped.py`` is about stages that are sharded; ``row_stage.py`` is a stage without messages, whose loop a
+learner writes. Production code uses ``torch.distributed.pipelining``.
 """
 
 from __future__ import annotations

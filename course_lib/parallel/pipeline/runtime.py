@@ -20,6 +20,7 @@ from course_lib.parallel.pipeline.batch_run import BatchRun
 from course_lib.parallel.pipeline.moves import moves_of
 from course_lib.parallel.pipeline.shapes import find_shapes
 from course_lib.parallel.pipeline.stage_run import StageRun
+from course_lib.parallel.pipeline.wrapped import gradients_sent_once, refuse_to_wrap
 from course_lib.schedules.table import Schedule
 from course_lib.schedules.trace import ActionSpan
 from course_lib.schedules.validation import check
@@ -55,6 +56,9 @@ class Pipeline:
     for each; dropout draws its numbers on each rank for itself; a stage must not change its input in place, which
     begins a graph of its own there.
 
+    ``wrap`` makes of a stage what runs in its place, such as ``FullySharded``. One that can hold gradients back
+    (``no_sync``) does so until the batch is over, and sends them once. It needs whole backwards, one at a time.
+
     Raises ValueError for a schedule that cannot run (``validate`` says why), for stages or ranks that are not as many
     as the schedule's, and in ``step`` for fewer samples than micro-batches; ``StageFailed`` for what a stage raises.
     """
@@ -68,6 +72,7 @@ class Pipeline:
         *,
         ranks: Sequence[int] | None = None,
         overlap: bool = False,
+        wrap: Callable[[nn.Module], nn.Module] | None = None,
     ) -> None:
         self.ranks = tuple(range(me.world_size) if ranks is None else ranks)
         self._refuse_strays(me, len(stages), schedule)
@@ -75,7 +80,11 @@ class Pipeline:
         self.rank = self.ranks.index(me.rank)  # in the schedule
         self.ties = TiedParameters(me.rank, stages, [self.ranks[rank] for rank in schedule.rank_of_stage])
         mine = schedule.stages_of_rank[self.rank]
-        self.stages = nn.ModuleDict({str(stage): stages[stage].to(me.device) for stage in mine})
+        own = [stages[stage].to(me.device) for stage in mine]
+        if wrap is not None:
+            refuse_to_wrap(own, schedule, overlap=overlap)
+            own = [wrap(stage) for stage in own]
+        self.stages = nn.ModuleDict({str(number): stage for number, stage in zip(mine, own, strict=True)})
         # Of the last batch: when each action ran, on the host's clock ``time.perf_counter``.
         self.spans: list[ActionSpan] = []
         # Of the last step, by stage: the most micro-batches in flight, whose activations were kept, at a time.
@@ -108,7 +117,8 @@ class Pipeline:
         loss, (); the others get None. A batch that the micro-batches do not divide is cut as evenly as can be, and each
         micro-batch counts by its samples. Where ``x`` requires a gradient, ``x.grad`` is added to as well.
         """
-        stages = self._run(x, target, with_backward=True)
+        with gradients_sent_once(self.stages.values()):
+            stages = self._run(x, target, with_backward=True)
         if x is not None and x.requires_grad and 0 in stages:
             parts = stages[0].input_gradients
             torch.autograd.backward(x, torch.cat([part for _, part in sorted(parts.items())]).to(x))

@@ -16,6 +16,7 @@ from course_lib.cluster import Rank, exchange, recv, send
 from course_lib.parallel.model.cutting import buffers_kept
 from course_lib.parallel.model.passing import Told
 from course_lib.parallel.pipeline.stage_run import StageFailed, StageRun
+from course_lib.parallel.pipeline.wrapped import HoldsBack
 from course_lib.schedules.table import Schedule
 
 __all__ = ["find_shapes"]
@@ -38,7 +39,7 @@ def find_shapes(
         if me.rank == here:
             run = stages[stage]
             entering = [told[stage - 1, i] if stage else _told(run.inputs[i]) for i in numbers]
-            leaving = {each: _try_out(me, run, each) for each in dict.fromkeys(entering)}
+            leaving = {each: _try_out(me, run, each) for each in _to_try(run, entering)}
             told |= {(stage, i): leaving[entering[i]] for i in numbers}
             if next_ != here:
                 lines = [told[stage, i].numbers() for i in numbers]
@@ -48,6 +49,16 @@ def find_shapes(
             exchange([recv(room, here)])
             told |= {(stage, i): Told.of(line) for i, line in enumerate(room.tolist())}
     return told
+
+
+def _to_try(run: StageRun, entering: Sequence[Told]) -> list[Told]:
+    """Each shape once: of micro-batches that are cut as evenly as can be, one or two.
+
+    A stage in a wrapper calls collectives in its forward, and the ranks that it calls may have another number of
+    samples, which divides where this one's does not. So all of them try twice.
+    """
+    shapes = list(dict.fromkeys(entering))
+    return (shapes * 2)[:2] if isinstance(run.module, HoldsBack) else shapes
 
 
 def _try_out(me: Rank, run: StageRun, entering: Told) -> Told:

@@ -14,7 +14,7 @@ The idea: Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241). The 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import torch
@@ -74,8 +74,12 @@ def _add_gradients(arrived: dict[Node, tuple[Any, ...]], parameters: list[Tensor
             hook.remove()
 
 
-def _nodes_towards(start: Node, end: Node) -> set[Node]:
-    """The nodes on any path from ``start`` back to ``end``, both among them."""
+def _nodes_towards(start: Node, end: Node) -> dict[Node, None]:
+    """The nodes on any path from ``start`` back to ``end``, both among them.
+
+    In an order that the graph alone decides, unlike that of a set: where nodes call collectives, as those of a model
+    that is cut inside its layers do, W must come to them in the same order on every rank.
+    """
     parents: dict[Node, list[Node]] = {start: []}
     todo = [start]
     while todo:
@@ -86,16 +90,17 @@ def _nodes_towards(start: Node, end: Node) -> set[Node]:
                     parents[child] = []
                     todo.append(child)
                 parents[child].append(node)
-    trunk, todo = set[Node](), [end] if end in parents else []
+    trunk: dict[Node, None] = {}
+    todo = [end] if end in parents else []
     while todo:
         node = todo.pop()
         if node not in trunk:
-            trunk.add(node)
+            trunk[node] = None
             todo += parents[node]
     return trunk
 
 
-def _leaves_beside(node: Node, trunk: set[Node], leaves: dict[Node, Tensor]) -> frozenset[Node]:
+def _leaves_beside(node: Node, trunk: Collection[Node], leaves: dict[Node, Tensor]) -> frozenset[Node]:
     """The weights that can be reached from a node without walking along the trunk."""
     found, seen = set[Node](), set[Node]()
     todo = [child for child, _ in node.next_functions if child is not None and child not in trunk]

@@ -78,13 +78,14 @@ class FullySharded(nn.Module):
         self.me, self.members, self.compute_dtype = me, Members.of(me, group), compute_dtype
         self.reshard_after_forward, self.prefetch = reshard_after_forward, prefetch
         between = neighbours_of(me, self.members, reshard_after_forward)
-        self._reshards, self._neighbours = (
-            between is not None,
-            between if between is not self.members else None,
-        )
-        check_model(me, module, (FullySharded, DistributedDataParallel, nn.parallel.DistributedDataParallel))
+        self._reshards = between is not None
+        self._neighbours = between if between is not self.members else None
+        wrappers = (FullySharded, DistributedDataParallel, nn.parallel.DistributedDataParallel)
+        groups = [group, *([replicas] if replicas else [])]
+        check_model(me, module, wrappers, groups)
         if not any(p.is_meta for p in module.parameters()):
-            broadcast_parameters(me, module)
+            for one in reversed(groups):  # from the first replica to all, and then within each
+                broadcast_parameters(me, module, group=one)
         self.units = divide(self.members, module, units, dtype=compute_dtype, reduce_dtype=reduce_dtype)
         self.module = module
         self._reduction = Reduction(
@@ -238,9 +239,7 @@ class FullySharded(nn.Module):
             unit.forget()
         if not self._synchronise:
             return
-        for unit in self.units:
-            if unit.held_back:  # of an earlier backward, and this one did not use the unit
-                self._reduction.start(unit, [None] * len(unit.parameters))
+        self._reduce_rest()  # of an earlier backward, and this one did not use the unit
         self._reduction.finish()
 
     def finish_gradient_synchronization(self) -> None:
@@ -267,9 +266,21 @@ class FullySharded(nn.Module):
         """Take this rank's rows of a plain model's ``state_dict()``. ``ValueError`` for one that does not fit."""
         load_full_state_dict(self.module, self.units, state)
 
+    def reduce_held_back(self) -> None:
+        """Reduce now what backwards within ``no_sync`` have left, for those who know only afterwards which was last."""
+        self._reduction.begin()
+        self._reduce_rest()
+        self._reduction.finish()
+
+    def _reduce_rest(self) -> None:
+        for unit in self.units:
+            if unit.held_back:
+                self._reduction.start(unit, [None] * len(unit.parameters))
+
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients of backwards within stay on this rank, *whole*, and travel with the next backward outside.
+        """Gradients of backwards within stay on this rank, *whole*, and travel with the next backward outside, or by
+        ``reduce_held_back``.
 
         No reduce-scatters, and the memory of all gradients: what accumulation costs here. All-gathers stay as they are.
         """

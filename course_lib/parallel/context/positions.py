@@ -1,0 +1,53 @@
+"""From a whole sequence to a rank's own positions, and back from everybody's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from course_lib.checked import checked
+from course_lib.sequence_cut import SequenceCut
+
+__all__ = ["join_positions", "own_positions"]
+
+
+@checked
+def own_positions(cut: SequenceCut, place: int, whole: Tensor, *, dim: int = 1) -> Tensor:
+    """(..., T, ...) -> the positions of a place (..., T_r, ...), along ``dim``: a copy, so that the whole can go.
+
+    ``ValueError`` where ``dim`` does not have the cut's number of positions, and for a place that is not there.
+    """
+    _check_length(cut, whole, dim)
+    runs = cut.runs(place) or (range(0),)
+    return torch.cat([whole.narrow(dim, run.start, len(run)) for run in runs], dim)
+
+
+@checked
+def join_positions(cut: SequenceCut, parts: Sequence[Tensor], *, dim: int = 1) -> Tensor:
+    """The parts of all places (..., T_r, ...) -> the whole sequence (..., T, ...), positions in rising order.
+
+    ``ValueError`` where the parts do not have the cut's numbers of positions.
+    """
+    sizes = tuple(part.size(dim) for part in parts)
+    if sizes != cut.sizes:
+        raise ValueError(
+            f"the parts have {list(sizes)} positions; of {cut} the places have {list(cut.sizes)}"
+        )
+    pieces = [
+        (run.start, piece)
+        for place, part in enumerate(parts)
+        for run, piece in zip(
+            cut.runs(place), part.split([len(run) for run in cut.runs(place)], dim), strict=False
+        )
+    ]
+    return torch.cat([piece for _, piece in sorted(pieces, key=lambda pair: pair[0])], dim)
+
+
+def _check_length(cut: SequenceCut, whole: Tensor, dim: int) -> None:
+    if not -whole.dim() <= dim < whole.dim() or whole.size(dim) != cut.num_tokens:
+        raise ValueError(
+            f"a tensor of shape {tuple(whole.shape)} does not have {cut.num_tokens} positions along dim {dim}, and the "
+            f"cut is of {cut}. Give the whole sequence, or make a cut for its length."
+        )

@@ -1,0 +1,105 @@
+"""There and back: each token's row to the ranks of its experts, and their outputs to the token.
+
+::
+
+    on the rank of the tokens       on the way                on the rank of the experts
+
+    sorted by expert           ->   all-to-all          ->    from rank 0: expert 2, expert 3; from rank 1: ...
+                                                              regrouped: expert 2 from 0, from 1; expert 3 ...
+    added up for each token    <-   all-to-all back     <-    and back to the order in which they came
+
+Nobody knows beforehand how many rows come. So the counts travel first, a small all-to-all of E numbers, and the host
+waits for them, once a layer: it has to make room. (GShard and Switch avoid both by sending every expert's whole
+capacity, empty places included.)
+
+Source: Lepikhin et al., "GShard" (2020), sections 2.2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from course_lib.parallel.collectives.members import Members, split_sizes
+from course_lib.parallel.experts.exchange import exchange_rows
+from course_lib.parallel.experts.layer import combine, sorted_by_expert
+from course_lib.parallel.experts.router import Routing
+
+__all__ = ["Dispatch", "shared_out"]
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One layer's journey for the tokens of this rank. Every rank of the group makes one, by ``plan``."""
+
+    members: Members
+    routing: Routing
+    order: Tensor  # (S,): the choices that have room, expert after expert; t k + c for choice c of token t
+    send_rows: list[int]  # to each rank; S in all
+    come_rows: list[list[int]]  # from each rank, for each of this rank's experts
+
+    @classmethod
+    def plan(cls, members: Members, routing: Routing) -> Dispatch:
+        """Tell all ranks how many rows they will get. Sent: 8 bytes for each expert of another rank."""
+        held = shared_out(routing.num_experts, members.count)  # experts of each rank
+        num_own = held[members.place]
+        loads = routing.loads  # (E,)
+        come = loads
+        if members.count > 1:
+            come = loads.new_empty(members.count * num_own)
+            dist.all_to_all_single(come, loads, [num_own] * members.count, held, group=members.group)
+        numbers = torch.cat([loads, come]).tolist()  # the one place where the host waits
+        mine, theirs = numbers[: len(loads)], numbers[len(loads) :]
+        send_rows = [sum(part) for part in _cut(mine, held)]
+        order = sorted_by_expert(routing)[: sum(mine)]
+        return cls(members, routing, order, send_rows, _cut(theirs, [num_own] * members.count))
+
+    @property
+    def counts(self) -> list[int]:
+        """Rows of each of this rank's experts."""
+        return [sum(of_expert) for of_expert in zip(*self.come_rows, strict=True)]
+
+    @property
+    def recv_rows(self) -> list[int]:
+        """Rows that come from each rank."""
+        return [sum(of_rank) for of_rank in self.come_rows]
+
+    def there(self, tokens: Tensor) -> Tensor:
+        """Tokens of this rank (N, D) -> rows for this rank's experts (R, D), expert after expert."""
+        rows = tokens[self.order // self.routing.experts.size(1)]  # (S, D)
+        rows = exchange_rows(self.members, rows, self.send_rows, self.recv_rows)  # (R, D), rank after rank
+        return _regrouped(rows, self.come_rows)
+
+    def back(self, rows: Tensor) -> Tensor:
+        """Outputs of this rank's experts (R, D) -> outputs for this rank's tokens (N, D), weighted and added up."""
+        rows = _regrouped(rows, [list(of_expert) for of_expert in zip(*self.come_rows, strict=True)])
+        rows = exchange_rows(self.members, rows, self.recv_rows, self.send_rows)  # (S, D)
+        return combine(rows, self.order, self.routing)
+
+
+def shared_out(num_experts: int, num_ranks: int) -> list[int]:
+    """How many experts each rank holds: the first ranks one more. ``ValueError`` where a rank would hold none."""
+    if num_experts < num_ranks:
+        raise ValueError(
+            f"{num_experts} experts cannot be shared out among {num_ranks} ranks: each rank holds one at least. Take "
+            f"{num_ranks} experts, or a group of {num_experts}."
+        )
+    return split_sizes(num_experts, num_ranks)
+
+
+def _cut(numbers: list[int], sizes: Sequence[int]) -> list[list[int]]:
+    ends = [sum(sizes[: part + 1]) for part in range(len(sizes))]
+    return [numbers[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+def _regrouped(rows: Tensor, sizes: list[list[int]]) -> Tensor:
+    """Blocks that stand in the order [0][0], [0][1], ..., [1][0], ... -> [0][0], [1][0], ..., [0][1], ..."""
+    if len(sizes) == 1 or len(sizes[0]) == 1:
+        return rows  # the order is the same
+    blocks = rows.split([size for of_one in sizes for size in of_one])
+    num_inner = len(sizes[0])
+    return torch.cat([block for inner in range(num_inner) for block in blocks[inner::num_inner]])

@@ -1,0 +1,77 @@
+"""Expert parallelism: each rank has tokens of its own, all of the router, and some of the experts.
+
+To its tokens a rank is data parallel, to its experts it is not: they see the tokens of all ranks of the group. So E
+experts cost a rank the memory of E/n, and the price is two all-to-alls forward and two backward, and that all ranks
+wait for the one with the busiest experts.
+
+Source: Lepikhin et al., "GShard" (2020), section 3; Fedus et al., "Switch Transformers" (2021), section 5.4.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from course_lib.checked import checked
+from course_lib.cluster import Rank
+from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.experts.dispatch import Dispatch, shared_out
+from course_lib.parallel.experts.feed_forward import Experts
+from course_lib.parallel.experts.layer import MixtureOfExperts
+from course_lib.parallel.experts.router import Routing
+from course_lib.parallel.tensor.placements import Placement, Shard
+
+__all__ = ["ExpertParallel", "OwnExperts"]
+
+
+@checked
+class ExpertParallel(nn.Module):
+    """A ``MixtureOfExperts`` whose experts are shared out: this rank's tokens (..., D) -> (..., D).
+
+    Made from the unsplit layer, built with the same seed on all ranks, of which it keeps the router and this rank's
+    experts: the first ranks have one more where they do not divide. ``group``: the ranks that share the experts.
+    Ranks may have different numbers of tokens, 0 among them, and every rank calls forward, and backward, as often as
+    the others. Names in ``state_dict`` are those of the unsplit layer (``tensor.gather_state``, ``load_unsplit``).
+    ``average_gradients`` makes the gradients those of the whole batch; a wrapper for data parallelism would not, and
+    would begin by giving all ranks the experts of rank 0. A ``ValueError`` for fewer experts than ranks.
+
+    Forward: an all-to-all of counts, one of rows to their experts, one of outputs back. Backward: the last two again,
+    the other way round.
+    """
+
+    routing: Routing | None
+
+    def __init__(self, me: Rank, whole: MixtureOfExperts, *, group: dist.ProcessGroup | None = None) -> None:
+        super().__init__()
+        self.members = Members.of(me, group)
+        self.router = copy.deepcopy(whole.router).to(me.device)
+        self.experts = OwnExperts(me, whole.experts, self.members)
+        self.routing = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)."""
+        tokens = x.reshape(-1, x.size(-1))  # (N, D)
+        routing = self.routing = self.router(tokens)
+        journey = Dispatch.plan(self.members, routing)
+        rows = self.experts(journey.there(tokens), journey.counts)  # (R, D)
+        return journey.back(rows).view_as(x)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "routing": None}
+
+
+class OwnExperts(Experts):
+    """This rank's experts out of all."""
+
+    placements: ClassVar[dict[str, Placement]] = {"w_up": Shard(0), "w_down": Shard(0)}
+
+    def __init__(self, me: Rank, whole: Experts, members: Members) -> None:
+        nn.Module.__init__(self)
+        sizes = shared_out(len(whole.w_up), members.count)
+        for name in ("w_up", "w_down"):
+            weight = getattr(whole, name)
+            part = weight.detach().split(sizes)[members.place].to(me.device, copy=True)
+            setattr(self, name, nn.Parameter(part, requires_grad=weight.requires_grad))
