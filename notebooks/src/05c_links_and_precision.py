@@ -385,7 +385,7 @@ gantt(
 
 # %%
 def peak_bytes(me, **options):
-    """The least of some steps: gloo's thread may hold a buffer for a moment longer than the message takes."""
+    """The least of some steps: gloo's thread may hold a buffer a moment too long."""
     model = FullySharded(me, nn.Sequential(*layers(me), *layers(me)), **options)
     optimizer = torch.optim.AdamW(model.parameters())
     x, peaks = torch.ones(1, WIDTH, device=me.device), []
@@ -412,7 +412,8 @@ for prefetch, peak in found_bytes.items():
 # %% [markdown]
 # So each unit ahead takes room for one more unit, and by the model the second one buys no time here. It does where
 # units are uneven: a short one cannot hide the all-gather of a long one that follows it. PyTorch's `fully_shard`
-# prefetches one unit; `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` ask for more.
+# is one unit ahead, too: in forward since the host of a GPU runs ahead of it, in backward by a prefetch as here;
+# `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` ask for more.
 #
 # ### Build: the order of a step
 #
@@ -431,7 +432,8 @@ for prefetch, peak in found_bytes.items():
 # %%
 def order_of_step(num_units, most_whole):
     """The words of one step, such as ["G0", "F0", "B0", "R0"] for a single unit."""
-    # 1. Before the first forward: how many all-gathers can begin?  2. After a forward: is there room for one more?
+    # 1. Before the first forward: how many all-gathers can begin?
+    # 2. After a forward: is there room for one more?
     # 3. Which units does backward need first, and are they still whole?
     ### BEGIN SOLUTION
     order = [f"G{unit}" for unit in range(min(most_whole, num_units))]
@@ -665,7 +667,7 @@ ask("05.sum").commit(512)
 
 # %%
 def along_a_ring(gradients):
-    """gradients (n, K), a row for each rank -> (K,): each rank adds its own to what has come, and sends it on."""
+    """gradients (n, K), a row for each rank -> (K,): each adds its own to what has come."""
     total = gradients[0]
     for own in gradients[1:]:
         total = total + own

@@ -118,7 +118,7 @@ ask("05.clip").commit("gradients are clipped before they are averaged")  # as in
 
 # %%
 def clipped_step(me, clip, max_norm=0.1):
-    """What ``clip`` returns; then the whole gradient's norm after it, and its cosine with the one before."""
+    """What ``clip`` returns; the whole gradient's norm after it; its cosine with the one before."""
     model = FullySharded(me, make_model(me.device))
     x, y = share_of(me)
     next_token_loss(model(x), y).backward()
@@ -676,7 +676,7 @@ print("the course and fully_shard, losses equal to six digits:", all(abs(a - b) 
 # The mesh of two axes is hybrid sharding: replicas along the first, shards along the second. On a cluster you would
 # write `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))`.
 #
-# Side by side, on two ranks, in turns:
+# Side by side, on two ranks, in turns (if your time is short, leave this cell out):
 
 
 # %% tags=["nbval-ignore-output"]
