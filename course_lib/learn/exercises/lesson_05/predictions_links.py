@@ -151,6 +151,10 @@ def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Told:
         misreadings={
             0: "All that a machine needs for its own forward and backward. But the other machine has seen another part "
             "of the batch, and the two must stay one model.",
+            _mib(
+                2 * weights_bytes
+            ): "Between two ranks an all-reduce sends each gradient once from each side, and "
+            "what comes from the other machine is not asked for.",
             _mib(weights_bytes / 2): "That is one rank. Two of them average, each its own half of the rows.",
             _mib(
                 over_all_bytes
@@ -170,6 +174,11 @@ def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Told:
         misreadings={
             num_loud
             // 4: "Under DDP gradients were all that travelled. Here two of three messages carry weights.",
+            num_loud: "Then nothing would be spared. What travels in the first three pieces that nobody needs before "
+            "the optimizer's step?",
+            (4 + 1)
+            * num_units: "As if weights stayed whole from forward to backward. They are let go between, so "
+            "each piece gathers them twice.",
             num_loud // 2: "One of three kinds of messages is spared, and that for three pieces of four.",
         },
     )
