@@ -266,6 +266,9 @@ def test_every_label_has_a_letter_of_its_own_and_neighbours_differ_in_hatch_or_c
 
 def test_kinds_and_known_names_have_looks() -> None:
     assert look_of_span("forward", "compute")[0] == "forward"
+    both = [look_of_span(name, "collective") for name in ("all_gather", "reduce_scatter")]
+    assert [word for word, _ in both] == ["all_gather", "reduce_scatter"]
+    assert len({value for _, look in both for value in vars(look).values()}) == 6
     assert look_of_span("something", "collective")[0] == "collective"
     kinds = [look_of_span("", kind)[1] for kind in ("compute", "send", "recv", "collective", "wait", "data")]
     assert len({look.letter for look in kinds}) == 6

@@ -93,6 +93,8 @@ _SPAN_LOOKS = {
     "forward": Look(OKABE_ITO["blue"], "", "F"),
     "backward": Look(OKABE_ITO["orange"], "//", "B"),
     "step": Look(OKABE_ITO["green"], "\\\\", "S"),
+    "all_gather": Look(OKABE_ITO["green"], "..", "G"),
+    "reduce_scatter": Look(OKABE_ITO["vermillion"], "//", "R"),
     # by kind
     "compute": Look(OKABE_ITO["blue"], "", "C"),
     "send": Look(OKABE_ITO["purple"], "||", "→"),

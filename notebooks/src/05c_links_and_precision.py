@@ -38,7 +38,7 @@ two, four = (shared_cluster(number) for number in (2, 4))
 
 # %% [markdown]
 # The model of this page has six layers, and each is a unit. They are *paced*, as in lesson 04: weights, gradients and
-# messages are real, and computing is a timed wait. Without a time it waits for nothing.
+# messages are real, and computing is a timed wait. (Where bytes are counted and not time, the wait is 0.)
 
 
 # %%
@@ -165,7 +165,7 @@ for width in (256, 250):
     print(f"{width} rows: {even:,.0f} bytes without padding, {padded:,} with it; {measured:,} measured")
 
 # %% [markdown]
-# ## Half as many bytes again: how much longer?
+# ## One and a half times the bytes: how much longer?
 #
 # Now the layers take their time: 8 ms forward and 16 ms backward each, 144 ms in all. The two ranks are joined by a
 # shaped link of 25 MB/s. DDP gets a bucket for each layer, so that both send in pieces of the same size.
@@ -205,7 +205,7 @@ print(f"DDP at 25 MB/s: {ddp_s * 1e3:.0f} ms")
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB ask("05.slower")
-ask("05.slower").commit(260)  # "half as many bytes again, half as long again"
+ask("05.slower").commit(260)  # "one and a half times the bytes, so of the time too"
 ### END SOLUTION
 
 
@@ -233,8 +233,8 @@ print(f"DDP:    {ddp_s * 1e3:.0f} ms; by the model {ddp_model_s(dial) * 1e3:.0f}
 reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial))
 
 # %% [markdown]
-# So on which links does it lose? Call the time of DDP's all-reduce C. By the algebra of lesson 02, an all-gather or a
-# reduce-scatter of everything takes C/2.
+# So on which links does it lose? Call the time of computing forward F, and that of DDP's all-reduce C. By the algebra
+# of lesson 02, an all-gather or a reduce-scatter of everything takes C/2.
 #
 # | | beside forward | beside backward |
 # |---|---|---|
@@ -243,9 +243,9 @@ reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial))
 # | ZeRO-3 | C/2 | C/2 + C/2 |
 #
 # Both rows fit behind the computing as long as C is at most 2 F. It is the *same* condition for both, and here it holds
-# down to the speed that the next cell prints. On a slower link DDP waits for C - 2 F, and ZeRO-3 for that and half of
-# it again: no prefetch hides it. What is left on fast links are the ends: the first all-gather of each pass, and the
-# last reduce-scatter.
+# down to the speed that the next cell prints. On a slower link DDP waits for C - 2 F, and ZeRO-3 for one and a half
+# times that, however early its messages begin. What is left on fast links are the ends: the first all-gather of each
+# pass, and the last reduce-scatter.
 
 # %% tags=["nbval-ignore-output"]
 speeds = [1e6 * speed for speed in (4, 6, 8, 11, 16, 23, 32, 45, 64)]  # bytes per second
@@ -337,31 +337,34 @@ for prefetch, found_s in ahead_s.items():
 reveal("05.prefetch", ahead_s, alone_s, {prefetch: sharded_model_s(dial, prefetch) for prefetch in (0, 1, 2)})
 
 # %% [markdown]
-# The same three steps, as rank 0 saw them. Computing is the upper bar of a row, messages the lower one: all-gathers
-# beside forward, and both kinds beside backward.
+# One step of each kind, as rank 0 saw it. Computing is the upper bar of a row, messages the lower one: all-gathers
+# beside forward, and all-gathers and reduce-scatters beside backward. (You need not read the next cell: it takes the
+# shortest of some steps.)
 
 
 # %%
 def watched(me, prefetch):
     timeline = Timeline(rank=me.rank)
     model = FullySharded(me, layers(me, time_s=0.008, timeline=timeline), prefetch=prefetch)
-    for _ in range(2):
+    steps = []
+    for _ in range(4):
         dist.barrier()
         start_s = time.perf_counter()
         model(torch.ones(1, WIDTH, device=me.device)).sum().backward()
-    return start_s, timeline.spans  # when the second step began
+        steps.append((start_s, time.perf_counter()))
+    return steps[1:], timeline.spans  # in the first step the order of the units is found out
 
 
 def row(prefetch):
-    """The spans of rank 0 in the second step, from its beginning on."""
+    """The spans of rank 0 in its shortest step, from the beginning of that step on."""
     run = metered(two, watched, prefetch)
-    start_s, computing = run[0]
-    messages = run.communication.of(0).timeline().spans
+    steps, computing = run[0]
+    start_s, end_s = min(steps, key=lambda step: step[1] - step[0])
     names = {"all_to_all": "reduce_scatter"}
-    for span in (*computing, *messages):
-        if span.start_s >= start_s:
-            times = span.start_s - start_s, span.end_s - start_s
-            yield Span(prefetch, names.get(span.name, span.name), span.kind, *times)
+    for span in (*computing, *run.communication.of(0).timeline().spans):
+        if start_s <= span.start_s < end_s:
+            name, began_s = names.get(span.name, span.name), span.start_s - start_s
+            yield Span(prefetch, name, span.kind, began_s, span.end_s - start_s)
 
 
 # %% tags=["nbval-ignore-output"]
@@ -376,12 +379,13 @@ gantt(
 # %% [markdown]
 # ### What it costs
 #
-# What is on its way needs room. The ledger's peak of a step, of a model with twelve layers on four ranks:
+# What is on its way needs room. The ledger's peak of a step, on four ranks, and with twelve layers, so that one unit is
+# a small part of the model:
 
 
 # %%
 def peak_bytes(me, **options):
-    """The least of some steps: gloo's thread may hold a buffer for a moment longer than the message takes."""
+    """The least of some steps: gloo's thread may hold a buffer a moment too long."""
     model = FullySharded(me, nn.Sequential(*layers(me), *layers(me)), **options)
     optimizer = torch.optim.AdamW(model.parameters())
     x, peaks = torch.ones(1, WIDTH, device=me.device), []
@@ -408,12 +412,13 @@ for prefetch, peak in found_bytes.items():
 # %% [markdown]
 # So each unit ahead takes room for one more unit, and by the model the second one buys no time here. It does where
 # units are uneven: a short one cannot hide the all-gather of a long one that follows it. PyTorch's `fully_shard`
-# prefetches one unit; `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` ask for more.
+# is one unit ahead, too: in forward since the host of a GPU runs ahead of it, in backward by a prefetch as here;
+# `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` ask for more.
 #
 # ### Build: the order of a step
 #
 # ![Four units and room for two: what is whole or on its way while unit 0 and unit 1 go forward, and question marks for
-# the six computations after that](../assets/05_room.png)
+# the six computations after that; above them the first words, G0 G1 F0 R0 G2 F1](../assets/05_room.png)
 #
 # You are given the number of units, and how many of them may be whole *or on their way* at a time. Write the order of
 # a step, a list of words: `G2` begins the all-gather of unit 2, `F2` and `B2` are its forward and its backward, each of
@@ -427,7 +432,8 @@ for prefetch, peak in found_bytes.items():
 # %%
 def order_of_step(num_units, most_whole):
     """The words of one step, such as ["G0", "F0", "B0", "R0"] for a single unit."""
-    # 1. Before the first forward: how many all-gathers can begin?  2. After a forward: is there room for one more?
+    # 1. Before the first forward: how many all-gathers can begin?
+    # 2. After a forward: is there room for one more?
     # 3. Which units does backward need first, and are they still whole?
     ### BEGIN SOLUTION
     order = [f"G{unit}" for unit in range(min(most_whole, num_units))]
@@ -537,9 +543,10 @@ with four.shaped(links=machines):
         print(f"{name:<18} {max(four.run(step_s, wrap)) * 1e3:4.0f} ms a step")
 
 # %% [markdown]
-# There is a step between the two. `reshard_after_forward=2` lets a unit go after forward only as far as two ranks can
-# make it whole again: each keeps a half of it until backward, and the second all-gather stays inside a machine. Between
-# two steps a rank still keeps a quarter. In `fully_shard` the argument has the same name.
+# There is a step between sharding over all and hybrid sharding. `reshard_after_forward=2` lets a unit go after forward
+# only as far as two ranks can make it whole again: each keeps a half of it until backward, and the second all-gather
+# stays inside a machine. Between two steps a rank still keeps a quarter. In `fully_shard` the argument has the same
+# name.
 
 # %%
 for smaller in (True, 2, False):
@@ -551,9 +558,9 @@ for smaller in (True, 2, False):
 
 # %% [markdown]
 # Between machines the middle line sends what the last one does. What does hybrid sharding pay for its fewer bytes?
-# Memory between the steps: a rank keeps a half of everything and not a quarter. How far to shard is a dial between the
-# two, and the usual setting is the domain of the fast links. In PyTorch you hand `fully_shard` a mesh of two axes, of
-# which the second is the sharded one.
+# Memory between the steps: a rank keeps a half of everything and not a quarter. How far to shard is a dial between
+# memory and bytes, and the usual setting is the domain of the fast links. In PyTorch you hand `fully_shard` a mesh of
+# two axes, of which the second is the sharded one.
 #
 # ## Accumulation
 #
@@ -660,7 +667,7 @@ ask("05.sum").commit(512)
 
 # %%
 def along_a_ring(gradients):
-    """gradients (n, K), a row for each rank -> (K,): each rank adds its own to what has come, and sends it on."""
+    """gradients (n, K), a row for each rank -> (K,): each adds its own to what has come."""
     total = gradients[0]
     for own in gradients[1:]:
         total = total + own
@@ -672,8 +679,8 @@ print(f"{ones:.0f}")
 reveal("05.sum", ones)
 
 # %% [markdown]
-# Gradients are not all 1. Random ones, partly of one mind and partly noise; how far is the mean off, in per cent of its
-# length?
+# Gradients are not all 1. Take random ones: a part that is the same on all ranks, and noise of each rank's own. How far
+# is their mean off, in per cent of its length?
 
 # %%
 torch.manual_seed(0)
@@ -688,9 +695,10 @@ for num_ranks in (8, 64, 512):
     print(f"{num_ranks:>5}   {off[0]:>18.2%}   {off[1]:>25.2%}")
 
 # %% [markdown]
-# To *compute* gradients in bfloat16 costs little, and less the more ranks there are: rounding averages out. To *sum*
-# them in it costs more with each rank. Therefore the usual setting is weights in bfloat16 and `reduce_dtype` float32:
-# torchtitan's default. (The course's lean reduce-scatter adds what has come at once, and rounds once.)
+# That each rank *rounds* its gradient to bfloat16 costs little, and less the more ranks there are: rounding averages
+# out. To *sum* in it costs more with each rank. Therefore the usual setting is weights in bfloat16 and `reduce_dtype`
+# float32: torchtitan's default. (The course's own reduce-scatter, from above, adds what has come at once, and rounds
+# once.)
 #
 # ## What you can do now
 #

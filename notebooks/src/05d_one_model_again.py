@@ -93,8 +93,8 @@ def train(me, model, optimizer, num_steps, before_step=None):
 #
 # *Symptom.* Now and then a batch has a gradient that is far too long, so a team limits its norm, as everybody does.
 # Without the limit, one rank and four have the same losses. With it, nobody sees an error, but from the second step on
-# four ranks have other losses than one, and the spikes come through. All ranks call this, between `backward` and the
-# step:
+# four ranks have other losses than one, and gradients that are too long come through. All ranks call this, between
+# `backward` and the step:
 
 
 # %%
@@ -118,7 +118,7 @@ ask("05.clip").commit("gradients are clipped before they are averaged")  # as in
 
 # %%
 def clipped_step(me, clip, max_norm=0.1):
-    """What ``clip`` returns; then the whole gradient's norm after it, and its cosine with the one before."""
+    """What ``clip`` returns; the whole gradient's norm after it; its cosine with the one before."""
     model = FullySharded(me, make_model(me.device))
     x, y = share_of(me)
     next_token_loss(model(x), y).backward()
@@ -178,10 +178,11 @@ reveal("05.norm", by_four[0][1] / 0.1, 4)
 # %%
 @torch.no_grad()
 def clip(me, shards, max_norm):
-    """Scale the gradients of ``shards``, in place, so that those of all ranks together have norm ``max_norm`` at most.
+    """Scale the gradients of ``shards``, in place, so that those of all ranks together
+    have norm ``max_norm`` at most. Returns what the norm was.
 
-    Returns what the norm was. ``shards`` are this rank's rows of every parameter; some have no gradient (None), and on
-    some ranks none has one.
+    ``shards`` are this rank's rows of every parameter; some have no gradient (None),
+    and on some ranks none has one.
     """
     ### BEGIN SOLUTION
     gradients = [shard.grad for shard in shards if shard.grad is not None]
@@ -222,7 +223,8 @@ for ranks in (one, four):
 #
 # ## Whole for a moment
 #
-# To look at weights, to change one by hand, to export a model: now and then you want it whole. Two ways:
+# To look at weights, to change one by hand, to export a model: now and then you want it whole.
+# Two ways, `with whole(model)` and `full_state_dict()`:
 
 
 # %%
@@ -301,7 +303,10 @@ reveal("05.meta", *four.run(start, True)[1])
 
 # %%
 def colleagues_load(files, num_ranks):
-    """``files``: of each rank that saved, its shards by name -> all numbers of each rank that loads, in a row."""
+    """``files``: of each rank that saved, its shards by name.
+
+    Returns for each rank that loads all of its numbers, in a row.
+    """
     numbers = torch.cat([shard.flatten() for shards in files for shard in shards.values()])
     return numbers.chunk(num_ranks)
 
@@ -368,7 +373,10 @@ reveal("05.files")
 
 # %%
 def mended_load(files, num_ranks):
-    """``files``: of each rank that saved, its shards by name -> all numbers of each rank that loads, in a row."""
+    """``files``: of each rank that saved, its shards by name.
+
+    Returns for each rank that loads all of its numbers, in a row.
+    """
     ### BEGIN SOLUTION
     ### STUB numbers = torch.cat([shard.flatten() for shards in files for shard in shards.values()])
     ### STUB return numbers.chunk(num_ranks)
@@ -426,6 +434,7 @@ for path in sorted((ROOT / "step-3").iterdir()):
 
 # %% [markdown]
 # `__2_0.distcp` is what rank 2 wrote. **Now three ranks load. Which files does rank 1 of them read?**
+# (The cell after the question listens while DCP reads; you need not study it.)
 
 # %%
 ### BEGIN SOLUTION
@@ -453,7 +462,7 @@ for rank, names in enumerate(read):
 reveal("05.world", read[1])
 
 # %% [markdown]
-# And does everybody go on as the four ranks did? The plain model, too, without any rank:
+# And does everybody go on as the four ranks did? After them the plain model loads, in the notebook's own process:
 
 # %%
 for ranks in (four, three, two, one):
@@ -473,7 +482,7 @@ with warnings.catch_warnings():
 print(f"the plain model's loss: {next_token_loss(plain(X), Y):.3f}; the ranks went on from {went_on[0]:.3f}")
 
 # %% [markdown]
-# On four ranks the losses are the same to the last bit, on others up to the order in which floats are added.
+# Only up to 1e-4: another number of ranks adds the same floats in another order.
 #
 # And a rank that dies while it saves? Rank 2 is killed when it is about to write its file:
 
@@ -497,7 +506,7 @@ print("in step-6:", sorted(path.name for path in (ROOT / "step-6").iterdir()))
 # %%
 newest = newest_checkpoint(ROOT)
 print("the newest that is complete:", newest.name)
-print("four ranks go on from it as before:", four.run(load_and_go_on, newest)[0] == went_on)
+print("four ranks go on from it as before, to the last bit:", four.run(load_and_go_on, newest)[0] == went_on)
 
 # %% [markdown]
 # `.metadata` is missing: DCP writes it last, when all ranks have written theirs. A folder without it is no checkpoint,
@@ -667,7 +676,7 @@ print("the course and fully_shard, losses equal to six digits:", all(abs(a - b) 
 # The mesh of two axes is hybrid sharding: replicas along the first, shards along the second. On a cluster you would
 # write `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))`.
 #
-# Side by side, on two ranks, in turns:
+# Side by side, on two ranks, in turns (if your time is short, leave this cell out):
 
 
 # %% tags=["nbval-ignore-output"]
@@ -720,8 +729,8 @@ print("the loss with which the course went on:", abs(loaded - went_on[0]) < 1e-5
 # | `fill_from_meta` | `torch.device("meta")`, `to_empty`, and your own initialisation | `zero.Init` |
 # | `save_sharded` | `torch.distributed.checkpoint` | universal checkpoints |
 #
-# Which to use? `fully_shard`: it is part of PyTorch, its shards are DTensors that everything else understands, and the
-# TorchTitan paper below is built on it.
+# Which to use? `fully_shard`: it is part of PyTorch, its shards are DTensors that everything else understands, and
+# TorchTitan, of the paper below, is built on it.
 #
 # ### A program to take home
 #
@@ -729,15 +738,18 @@ print("the loss with which the course went on:", abs(loaded - went_on[0]) < 1e-5
 # needs torch and nothing of this course. In a terminal, from the course's folder:
 #
 # ```
-# mkdir -p ~/my_project && cp -r course_lib/examples/train_fsdp ~/my_project/ && cd ~/my_project
-# python -m train_fsdp --out runs/1                                            # one process
-# torchrun --standalone --nproc-per-node 2 -m train_fsdp --out runs/2          # two: on GPUs, or on the CPU
+# mkdir -p ~/my_project && cp -r course_lib/examples/train_fsdp ~/my_project/
+# cd ~/my_project
+# python -m train_fsdp --out runs/1     # one process
+# torchrun --standalone --nproc-per-node 2 -m train_fsdp --out runs/2     # two
 # ```
 #
-# (By the Python of the course: its environment is `.venv`. Any other with torch 2.11 or newer does as well.)
+# (Both run on GPUs where there are some, else on the CPU. Use the Python of the course, whose environment is
+# `.venv`, or any other with torch 2.11 or newer.)
 #
-# Stop the second one by Ctrl-C, and start it again with `--nproc-per-node 1`: it goes on where it was. You have met
-# every idea in it. Read one function with a question. *What breaks if the last line comes before the loop?*
+# Stop the second one by Ctrl-C: it says `Saved`, and then torchrun prints a traceback of its own. Start it again with
+# `--nproc-per-node 1`: it goes on where it was. You have met every idea in it. Read one function with a question.
+# *What breaks if the last line comes before the loop?*
 
 # %%
 from course_lib.examples.train_fsdp import shards

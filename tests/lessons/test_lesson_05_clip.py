@@ -67,6 +67,12 @@ def asks_the_first_shard(me, shards, max_norm):
     return scale(of(shards), squares.sqrt(), max_norm)
 
 
+def adds_the_norms_of_shards(me, shards, max_norm):
+    norm = sum((gradient.norm() for gradient in of(shards)), torch.zeros((), device=me.device))
+    dist.all_reduce(norm)
+    return scale(of(shards), norm, max_norm)
+
+
 def weights_too(me, shards, max_norm):
     norm = scale(of(shards), norm_of_all(me, shards), max_norm)
     shards[0].data *= 0.5
@@ -87,6 +93,7 @@ def in_half_precision(me, shards, max_norm):
         (only_the_last, None, "up.weight"),
         (with_its_partner, None, "of 4: the norm: expected"),
         (asks_the_first_shard, "begins-with-nothing", "'NoneType' object has no attribute 'new_zeros'"),
+        (adds_the_norms_of_shards, "adds-norms", "the norm: expected"),
         (weights_too, None, "your code changed what was to stay: `shards`[0]"),
         pytest.param(the_root_too_early, None, "the norm: expected", marks=pytest.mark.long),
         pytest.param(keeps_the_first, None, "the norm: expected", marks=pytest.mark.long),

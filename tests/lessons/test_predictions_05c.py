@@ -84,6 +84,15 @@ def test_on_a_slow_link_the_explanation_turns():
     assert "24% longer" in slow
 
 
+def test_what_a_run_takes_beyond_the_model_is_said_once():
+    def because(sharded_s: float) -> str:
+        return ASKED["05.slower"].tell(sharded_s, 0.168, 0.160, 0.154).because
+
+    assert "In this run it takes 16% longer" in because(0.195)
+    assert "In this run" not in because(0.176)  # as far behind DDP as by the model
+    assert "In this run" not in because(0.220)  # too far from the model: that is said by itself
+
+
 def test_a_second_unit_ahead_that_buys_time_is_said_to():
     told = ASKED["05.prefetch"].tell({0: 0.4, 1: 0.3, 2: 0.25}, 0.15, {0: 0.39, 1: 0.28, 2: 0.24})
     assert "a second unit ahead takes 40 ms more off this step" in told.because

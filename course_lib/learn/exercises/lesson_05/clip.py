@@ -48,10 +48,10 @@ CLIP = Exercise(
         ),
         Mistake(
             "adds-norms",
-            "You go by the sum of the ranks' norms. Norms do not add up: 3 and 4 at right angles make 5. What adds up "
-            "are squares, so add those, and take the root of the sum.",
+            "You go by a sum of norms, of ranks or of shards. Norms do not add up: 3 and 4 at right angles make 5. "
+            "What adds up are squares, so add those, and take the root of the sum.",
             wrong.adds_norms,
-            told_by.clips_by(lambda one: sum(one.norms)),
+            told_by.clips_by(lambda one: sum(one.norms), lambda one: sum(one.norms_of_shards)),
         ),
         Mistake(
             "largest-norm",

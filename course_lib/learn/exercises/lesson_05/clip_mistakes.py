@@ -68,6 +68,12 @@ class Try:
     def own(self) -> float:
         return self.norms[self.rank]
 
+    @property
+    def norms_of_shards(self) -> tuple[float, ...]:
+        """Of every gradient on every rank."""
+        every = (gradients_of(self.kind, rank, len(self.norms)).values() for rank in range(len(self.norms)))
+        return tuple(float(one.double().norm()) for mine in every for one in mine if one is not None)
+
 
 Number = Callable[[Try], float]  # what a wrong answer took for the norm
 

@@ -38,14 +38,21 @@ def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s:
     behind = sharded_model_s / ddp_model_s - 1
     if behind < 0.15:
         because = (
-            f"By the model it takes {behind:.0%} longer than DDP, for half as many bytes again. A third of them has "
-            "moved to where DDP's link is idle: beside the forward pass."
+            f"By the model it takes {behind:.0%} longer than DDP, for one and a half times the bytes. A third of them "
+            "has moved to where DDP's link is idle: beside the forward pass."
         )
     else:
         because = (
             f"At this setting of the dial DDP has to wait for its gradients as well, and by the model ZeRO-3 takes "
-            f"{behind:.0%} longer: what cannot be hidden costs time, and there is half as much of it again. Turn the "
-            "dial up, and look where that ends."
+            f"{behind:.0%} longer: what cannot be hidden costs time, and of that there is one and a half times as "
+            "much. Turn the dial up, and look where that ends."
+        )
+    here = sharded_s / ddp_s - 1
+    if here > behind + 0.05 and sharded_s < 1.25 * sharded_model_s:  # further off, ``apart`` is said
+        because += (
+            f" In this run it takes {here:.0%} longer. What is beyond the model is not bytes: each call costs "
+            "something besides, and ZeRO-3 makes three a layer where DDP makes one. Other work on this machine may be "
+            "in it, too."
         )
     return Told(
         measured=round(1e3 * sharded_s),
@@ -117,9 +124,9 @@ def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Told:
     return Told(
         measured=_mib(kept_bytes),
         model=_mib(model_bytes),
-        because="All weights are whole at the peak, and nothing else is: optimizer states stay shared out, and "
-        "gradients leave unit by unit. On many ranks that is what counts: the shards become small, whole weights do "
-        "not. It is the memory of ZeRO-2 during a step, and of ZeRO-3 between two.",
+        because="All weights are whole at the peak, and beside them the gradients of one unit at most: optimizer "
+        "states stay shared out, and gradients leave unit by unit. On many ranks that is what counts: the shards "
+        "become small, whole weights do not. It is the memory of ZeRO-2 during a step, and of ZeRO-3 between two.",
         misreadings={
             _mib(
                 4 * weights_bytes
@@ -144,6 +151,10 @@ def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Told:
         misreadings={
             0: "All that a machine needs for its own forward and backward. But the other machine has seen another part "
             "of the batch, and the two must stay one model.",
+            _mib(
+                2 * weights_bytes
+            ): "Between two ranks an all-reduce sends each gradient once from each side, and "
+            "what comes from the other machine is not asked for.",
             _mib(weights_bytes / 2): "That is one rank. Two of them average, each its own half of the rows.",
             _mib(
                 over_all_bytes
@@ -163,6 +174,11 @@ def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Told:
         misreadings={
             num_loud
             // 4: "Under DDP gradients were all that travelled. Here two of three messages carry weights.",
+            num_loud: "Then nothing would be spared. What travels in the first three pieces that nobody needs before "
+            "the optimizer's step?",
+            (4 + 1)
+            * num_units: "As if weights stayed whole from forward to backward. They are let go between, so "
+            "each piece gathers them twice.",
             num_loud // 2: "One of three kinds of messages is spared, and that for three pieces of four.",
         },
     )

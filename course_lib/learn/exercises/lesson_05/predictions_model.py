@@ -158,7 +158,7 @@ def _tied() -> Told:
         misreadings={
             _TIED[0]: "Both wrappers average, as the blocks' do. Each averages a part of the gradient.",
             _TIED[1]: "All-gathers happen within a pass, and steps after it.",
-            _TIED[3]: "Both cut along dim 0 in equal parts: rank by rank the rows have the same numbers.",
+            _TIED[3]: "Both cut along dim 0 in equal parts: every rank keeps the same rows of both.",
         },
     )
 

@@ -76,8 +76,8 @@ QUIZ = (
     ),
     Question(
         name="keep",
-        text="ZeRO-3 with `reshard_after_forward=False`. How many bytes does a rank send in a step, beside DDP with a "
-        "ring?",
+        text="ZeRO-3 with `reshard_after_forward=False`. How many bytes does a rank send in a step, compared with "
+        "DDP and its ring?",
         choices=(0.5, 1.0, 1.5, 2.0),
         answer=lambda: _bytes_beside_ddp(reshard_after_forward=False),
         show=lambda ratio: {1.0: "as many"}.get(ratio, f"{ratio} times as many"),
@@ -91,7 +91,7 @@ QUIZ = (
     ),
     Question(
         name="mixed",
-        text="ZeRO-3: weights travel in bfloat16, gradients in float32. What is sent, beside all in float32?",
+        text="ZeRO-3: weights travel in bfloat16, gradients in float32. What is sent, compared with all in float32?",
         choices=("1/2", "2/3", "3/4", "the same"),
         answer=_mixed_share,
         misconceptions={

@@ -7,6 +7,12 @@ from course_lib.learn.exercise import Mistake
 __all__ = ["MISTAKES"]
 
 
+def _one_by_one_twice(num_units: int, most_whole: int) -> list[str]:
+    """Each unit is gathered when it is due, and let go at once."""
+    uses = [("F", unit) for unit in range(num_units)] + [("B", unit) for unit in reversed(range(num_units))]
+    return [word for kind, unit in uses for word in (f"G{unit}", f"{kind}{unit}", f"R{unit}")]
+
+
 def _one_by_one(num_units: int, most_whole: int) -> list[str]:
     """Each unit is gathered when it is due; the last one stays."""
     order = []
@@ -61,6 +67,14 @@ def _gathers_more_first(num_units: int, most_whole: int) -> list[str]:
     return _order(num_units, most_whole, early=True)
 
 
+def _gathers_when_due_in_backward(num_units: int, most_whole: int) -> list[str]:
+    order = _order(num_units, most_whole)
+    turn = order.index(f"B{num_units - 1}")
+    again = [word.replace("G", "B") for word in order[turn:] if word.startswith("G")]
+    backward = [word for word in order[turn:] if not word.startswith("G")]
+    return order[:turn] + [w for word in backward for w in ([f"G{word[1:]}"] * (word in again) + [word])]
+
+
 def _all_at_once(num_units: int, most_whole: int) -> list[str]:
     units = range(num_units)
     order = [f"G{unit}" for unit in units] + [f"F{unit}" for unit in units]
@@ -101,6 +115,19 @@ MISTAKES = (
         "Each all-gather begins when its unit is due, and the rank waits for all of it. While one unit computes, the "
         "next ones can be on their way: as many as there is room for.",
         _one_by_one,
+    ),
+    Mistake(
+        "one-by-one-twice",
+        "Each all-gather begins when its unit is due, and the rank waits for all of it; and at the turn a unit is let "
+        "go that is used again at once. While one unit computes, the next ones can be on their way: as many as there "
+        "is room for.",
+        _one_by_one_twice,
+    ),
+    Mistake(
+        "when-due-in-backward",
+        "Forward is right. In backward each all-gather begins when its unit is due, and the rank waits for all of it. "
+        "Every unit that is let go makes room: begin the next all-gather there.",
+        _gathers_when_due_in_backward,
     ),
     Mistake(
         "gathers-first",
