@@ -47,7 +47,7 @@ _OF_THE_GRADIENTS = (
     Mistake(
         "own-gradients-for-own-part",
         "Each part is updated by the gradients of one rank alone, the one that keeps it: what the other ranks' "
-        "examples say about these weights is lost. Sum the parts up first: `dist.reduce_scatter_tensor`.",
+        "examples say about these weights is lost. Sum the parts up first, by a reduce-scatter.",
         wrong.OwnGradients,
         told.goes_like(models.own_gradients_for_own_part),
     ),
@@ -183,7 +183,7 @@ _OF_THE_COST = (
     Mistake(
         "all-reduce-and-all-gather",
         "The weights are right, and more is sent than has to be: an all-reduce brings every rank the mean of all "
-        "gradients, and a rank needs that of its own part alone: `dist.reduce_scatter_tensor`.",
+        "gradients, and a rank needs that of its own part alone, by a reduce-scatter.",
         costs.AllReduces,
         told.all_reduces_and_gathers,
     ),
@@ -213,7 +213,8 @@ _OF_THE_COST = (
         "keeps-something-whole",
         "The weights are right, and between two steps each rank keeps more beside the model than belongs to its part. "
         "Usually it is an attribute that holds all gradients or all gathered weights, or states of all numbers: what "
-        "only `step` needs should end with it.",
+        "only `step` needs should end with it. A chunk is a view, too: who keeps one keeps the whole row, until it is "
+        "cloned.",
         costs.KeepsTheGathered,
         told.keeps_something_whole,
     ),

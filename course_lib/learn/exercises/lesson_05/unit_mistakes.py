@@ -13,6 +13,8 @@ from course_lib.learn.exercises.lesson_05.wrong_unit import (
     UnwrittenBackward,
     gathered,
     not_waited_for,
+    one_part_repeated,
+    outputs_gathered,
     own_columns,
     own_first,
     own_rows,
@@ -54,6 +56,21 @@ MISTAKES = (
         unit(gather=own_first),
         told_by.other_order,
         shows=lambda outcome: differs_in(outcome, OUTPUT),
+    ),
+    Mistake(
+        "one-part-repeated",
+        "All parts of your output are the same, those of one rank. Usually the list for the all-gather names one "
+        "tensor n times, as `[part] * n` does, and what came last stands in all places. `list(weight.chunk(n))` are n "
+        "places in one tensor.",
+        unit(gather=one_part_repeated),
+        told_by.one_part_in_all_places,
+    ),
+    Mistake(
+        "outputs-gathered",
+        "What you gathered are outputs: each rank multiplied its own batch by its own rows. Another rank's columns are "
+        "then those of its batch, and yours are asked for. Gather the rows of W, and multiply your x by all of them.",
+        unit(gather=lambda shard: shard, product=outputs_gathered, gather_back=gathered),
+        told_by.others_batches,
     ),
     Mistake(
         "side-by-side",
