@@ -476,9 +476,9 @@ print(explorer.missions)
 # The third can be asked of every number of ranks:
 
 # %%
-from course_lib.widgets.sharded_choice import Choice
+from course_lib.widgets import ShardedChoice
 
-by_ranks = {n: Choice(stage=3, num_ranks=n) for n in range(2, 65)}
+by_ranks = {n: ShardedChoice(stage=3, num_ranks=n) for n in range(2, 65)}
 best = min(by_ranks, key=lambda n: by_ranks[n].peak().total)
 for n in (best, 64):
     empty = sum(by_ranks[n].num_rows(rank) == 0 for rank in range(n))
