@@ -131,6 +131,14 @@ MISTAKES = (
         told_by.multiplied((ROWS, _WIDE), at="grad"),
     ),
     Mistake(
+        "input-gradient-transposed",
+        "You gave grad Wᵀ as the gradient of x, and it is grad W. y = x Wᵀ takes x, (B, in), to (B, out); the way back "
+        "takes grad, (B, out), to (B, in), by W, (out, in), as it is. Where in and out differ, the shapes do not fit "
+        "at all.",
+        unit(of_x=lambda grad, weight: grad @ weight.T),
+        told_by.input_gradient_by_the_transpose,
+    ),
+    Mistake(
         "input-gradient-of-the-rows",
         "The output is right, and the gradient of x tells of this rank's rows alone. x went into every column of y, so "
         "its gradient is a sum over all rows of W, also over those that other ranks keep.",

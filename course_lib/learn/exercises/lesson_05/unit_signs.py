@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.exercise import Evidence, Outcome
-from course_lib.learn.exercises.lesson_05.unit_cases import ROW, ROWS, SQUARE, TWICE, on_one_device, start
+from course_lib.learn.exercises.lesson_05.unit_cases import (
+    ROW,
+    ROWS,
+    SQUARE,
+    TWICE,
+    loss_of,
+    on_one_device,
+    start,
+)
 from course_lib.learn.exercises.lesson_08.judging import CLOSE
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, UNWRITTEN
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, OUTPUT, gradient_of
@@ -22,6 +30,7 @@ __all__ = [
     "backward_is_unwritten",
     "first_in",
     "gradient_has_another_shape",
+    "input_gradient_by_the_transpose",
     "input_gradient_is",
     "invalid_gradient",
     "multiplied",
@@ -113,6 +122,21 @@ def input_gradient_is(*wrong: Callable[[list[Tensor], int], Tensor]) -> Sign:
         return any(True for _ in _square(evidence))
 
     return lambda evidence: any(comes_of(one, evidence) for one in wrong)
+
+
+def input_gradient_by_the_transpose(evidence: Evidence) -> bool:
+    """Whether the outputs are right, and the gradient of x is grad Wᵀ, of a layer as wide as it is high."""
+    seen = list(_square(evidence))
+    return bool(seen) and all(
+        not differs_in(outcome, OUTPUT) and _same(_of_output(rank, n) @ _weight(n).T, outcome.got[_OF_X])
+        for outcome, rank, n in seen
+    )
+
+
+def _of_output(rank: int, world_size: int) -> Tensor:
+    """The gradient that comes to backward."""
+    y = on_one_device(SQUARE, rank, world_size)[0][0].clone().requires_grad_()
+    return torch.autograd.grad(loss_of(y), y)[0]
 
 
 def of_the_rows_alone(evidence: Evidence) -> bool:
