@@ -141,6 +141,14 @@ _OF_THE_PARTS = (
         told.last_numbers_stay,
     ),
     Mistake(
+        "one-part-repeated",
+        "After a step all parts of the weights are the same, those of one rank. Usually the list for the all-gather "
+        "names one tensor n times, as `[part] * n` does, and what came last stands in all places. "
+        "`list(weights.chunk(n))` are n places in one row.",
+        wrong.OneTensorInAllPlaces,
+        told.one_part_in_all_places,
+    ),
+    Mistake(
         "parts-mixed-up",
         "The parts are not where they belong: one part holds the weights of another, or went by the gradients of "
         "another. Part r of the weights, part r of the gradients and rank r go together, and an all-gather gives the "
