@@ -8,6 +8,7 @@ from course_lib.widgets.matmul_explorer import MatmulExplorer
 from course_lib.widgets.memory_explorer import MemoryExplorer
 from course_lib.widgets.memory_missions import AddedMemory, LargestBatch
 from course_lib.widgets.schedule_studio import Goal, ScheduleStudio, run_on_ranks
+from course_lib.widgets.sharded_choice import Choice as ShardedChoice
 from course_lib.widgets.sharded_explorer import ShardedExplorer
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "MatmulExplorer",
     "MemoryExplorer",
     "ScheduleStudio",
+    "ShardedChoice",
     "ShardedExplorer",
     "run_on_ranks",
 ]

@@ -31,7 +31,7 @@ class FewRanksFewMessages:
         """By the model."""
         ddp = Choice(num_ranks=self.num_ranks)
         if choice.num_ranks != self.num_ranks:
-            return f"It is asked for {self.num_ranks} ranks."
+            return f"This mission is for {self.num_ranks} ranks."
         if choice.peak().total > ddp.peak().total / 2:
             held, asked = kib(choice.peak().total), kib(ddp.peak().total / 2)
             return f"A rank holds {held} at its peak; at most {asked} are asked for."
@@ -51,7 +51,7 @@ class AsMuchAsDdp:
     def missed(self, choice: Choice, measured: Sequence[int]) -> str:
         """By a run."""
         if choice.stage == 0:
-            return "It is asked for a stage above 0."
+            return "This mission is for a stage above 0."
         if not measured:
             return "A run decides it."
         asked = self.share * replace(choice, stage=0).peak().total

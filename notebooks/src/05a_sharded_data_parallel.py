@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05a · Sharded data parallelism: states, shared out
 #
-# Four ranks train one model, and each of them holds all of it. You find out which part of that a rank has a use for,
-# write an optimizer that keeps its own share, and see what that saves and what it sends.
+# Four ranks train one model, and each of them holds all of it. You find out which part of that a rank needs, write an
+# optimizer that keeps its own share, and see what that saves and what it sends.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -20,9 +20,9 @@
 # all ranks, and then all take the same step. It ended at a limit. The state of the model, that is its weights,
 # gradients and optimizer states, is as large on each of four ranks as on one.
 #
-# Article D says, in the course's words, that data parallelism combines several GPUs into one with more memory. Lesson
-# 04's ledger did not find it so. Make a bet for yourself: does the sentence become true in this lesson? Part 4 puts it
-# on trial.
+# Article D, one of the five that the course puts on trial, says in our words that data parallelism combines several
+# GPUs into one with more memory. Lesson 04's ledger did not find it so. Make a bet for yourself: does the sentence
+# become true in this lesson? Part 4 puts it on trial.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
@@ -93,7 +93,7 @@ print(f"{num_parameters:,} parameters; weights, gradients and AdamW's states on 
 print(cost.sharded_state(num_parameters, stage=0, num_ranks=1, precision="float32").as_dict())
 
 # %% [markdown]
-# After a step of four ranks every one of them holds so many bytes. Compare what they hold, tensor by tensor: numbers
+# After a step, each of the four ranks holds that many bytes. Compare what they hold, tensor by tensor: numbers
 # that another rank holds as well are there once too often.
 #
 # **How many per cent of the bytes of all four ranks could be dropped, and every number would still be there once?**
@@ -140,8 +140,8 @@ reveal("05.memory", total_bytes, once_bytes)
 #
 # ## What a rank needs, and when
 #
-# A step is forward, backward, and the optimizer's step. The next cell watches every operation of forward and backward
-# on one device, and notes which tensors it reads or writes.
+# A step is forward, backward, and the optimizer's step. The next cells watch every operation of a step on one device,
+# and note which tensors it reads or writes. (PyTorch calls a `TorchDispatchMode` for each operation.)
 #
 # **Weights, gradients and AdamW's states: how many per cent of these bytes does anything touch, from the first layer's
 # forward to the last gradient?**
@@ -224,8 +224,8 @@ print("AdamW on two halves of a weight, and on the whole weight: the same:", tor
 # %% [markdown]
 # <!-- word: optimizer state sharding | also: ZeRO-1, ZeRO stage 1 -->
 # That is all it takes. In **optimizer state sharding** each of n ranks keeps the optimizer states of its own n-th part
-# of the weights, and takes the optimizer's step for that part alone. Its own states it never has to send. What does
-# have to travel, and is it more than before?
+# of the weights, and takes the optimizer's step for that part alone. It never has to send those states. What does have
+# to travel, and is it more than before?
 #
 # ![A step of two ranks: both have the whole weights and whole gradients of their own samples; each gets something for
 # its half, takes AdamW's step on it, and both have the whole weights again; the two messages are question
@@ -248,8 +248,8 @@ ask("05.bytes").commit("more than before")  # "the gradients, and now the weight
 # the last one may end in zeros. The AdamW inside may update a parameter that you make for it, and that no model has.
 #
 # The collectives of lesson 02 write into their first argument: `dist.reduce_scatter(mine, parts)`,
-# `dist.all_gather(parts, mine)`. There `parts` is a list of tensors. `list(row.chunk(n))` is one: what is written into
-# those is written into the row.
+# `dist.all_gather(parts, mine)`. There `parts` is a list of tensors. `list(row.chunk(n))` is one. Chunks are views:
+# what is written into those is written into the row, and one that is kept keeps the whole row in memory.
 
 
 # %%
@@ -411,8 +411,8 @@ reveal("05.states", max(balance.total_bytes for balance in balances), num_parame
 # only its own part of the mean. `stage=2` does that by hooks; `parameter.grad` is None when backward returns.
 #
 # So between backward and step four ranks hold a quarter of the gradients each. What counts is the *peak*: does it fit
-# at the fullest moment? Take twelve equal layers without much in between, a bucket for each. The ledger takes the peak
-# of a backward pass, and we subtract weights and states, which are always there.
+# at the fullest moment? Take twelve equal layers and a batch so small that activations hardly count, a bucket for each
+# layer. The ledger takes the peak of a backward pass, and we subtract weights and states, which are always there.
 #
 # **Stage 2, four ranks: at most how many per cent of a whole set of gradients is there at once?**
 
@@ -509,9 +509,9 @@ for num_ranks in (1, 4, 16, 64, 1024):
 reveal("05.table", states_of(64))
 
 # %% [markdown]
-# The line of 64 ranks is the paper's. On how many ranks would that model fit into 80 GB at each stage, activations left
-# out? Read it off. And look at the last line: at stages 1 and 2 something does not shrink, however many ranks there
-# are.
+# The line of 64 ranks is the paper's. On how many ranks would that model fit into 24 GB at each stage, activations left
+# out? Read it off, here and in the picture below. And look at the last line: at stages 1 and 2 something does not
+# shrink, however many ranks there are.
 
 # %%
 ranks = [2**power for power in range(11)]
@@ -529,9 +529,11 @@ lines(
 # %% [markdown]
 # ## A newer optimizer
 #
+# (This section stands on its own, and part 2 does not need it: if your time is up, keep it for another day.)
+#
 # Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
-# momentum, and turns it into the nearest matrix that is orthogonal: all of its singular values become about 1. That is
-# what it adds to the weights, times the learning rate.
+# momentum, and turns it into the nearest matrix that is orthogonal: all of its singular values become about 1. That,
+# times the learning rate, is what it takes from the weights.
 #
 # Somebody shards it as you did AdamW: each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
 # the right mean gradient of them.
@@ -570,10 +572,10 @@ for name, update in of_one.items():
 reveal("05.muon", cosines)
 
 # %% [markdown]
-# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix
-# must come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it.
-# `deal_out` names an owner for each, the largest first, always the rank that has least so far. The owner alone gets
-# the mean gradient, keeps the momentum and takes the step; then it tells the others.
+# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix must
+# come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it. `deal_out`
+# goes through them from the largest on, and gives each to the rank that has least so far: its owner. The owner alone
+# gets the mean gradient, keeps the momentum and takes the step; then it tells the others.
 
 
 # %%

@@ -93,18 +93,18 @@ def watched_step(me, wrap, num_steps=6):
     optimizer = torch.optim.AdamW(model.parameters())
     x, found = torch.ones(1, WIDTH, device=me.device), []
     for _ in range(num_steps):
+        optimizer.zero_grad()
         with MemoryLedger(model, optimizer, inputs=x, rank=me.rank) as ledger:
             loss = model(x).sum()
             ledger.mark("after forward")
             loss.backward()
             ledger.mark("after backward")
-        optimizer.step()
-        optimizer.zero_grad()
         balances = {**ledger.marks, "fullest": ledger.peak()}
         found.append(({when: balance.total_bytes for when, balance in balances.items()}, ledger.history()))
+        optimizer.step()
     found = found[1:]  # in the first step AdamW had no states yet
     least = {when: min(sizes[when] for sizes, _ in found) for when in balances}
-    return least, min(found, key=lambda step: step[0]["fullest"])[1]
+    return least, min(found, key=lambda step: sum(step[0].values()))[1]
 
 
 def least_of_ranks(by_rank):
@@ -324,13 +324,13 @@ reveal("05.batch", bytes_by_rows)
 # messages.
 
 # %% tags=["nbval-ignore-output"]
-_, history = min(in_quarters, key=lambda found: found[0]["fullest"])
+_, history = min(in_quarters, key=lambda found: sum(found[0].values()))
 memory_curve(history, title="One rank of four: forward and backward of eight layers")
 
 # %% [markdown]
-# Eight teeth up the hill of forward? No: each layer is given back before the next one comes, and where forward ends
-# nothing is left of it. Backward has taller teeth, and its floor rises as rows of gradients come. The cost model has
-# the same step, moment by moment. The fullest one, term by term, and three moments beside the ledger's:
+# Does forward climb, layer by layer? No: each layer is a tooth that goes before the next one comes, and where forward
+# ends nothing is left of them. Backward has taller teeth, and its floor rises as rows of gradients come. The cost model
+# has the same step, moment by moment. The fullest one, term by term, and three moments beside the ledger's:
 
 # %% tags=["nbval-ignore-output"]
 numel = WIDTH * WIDTH
@@ -345,8 +345,9 @@ for when, moment in by_model.items():
     print(f"{when:<16}model {moment.total / 1024:5.0f} KiB   ledger {held_bytes[when] / 1024:5.0f} KiB")
 
 # %% [markdown]
-# (`kept` are the rows of weights and of optimizer states; `messages` are buffers of collectives. Activations are left
-# out; they are as in any other step, each rank's for its own part of the batch.)
+# (A unit is *laid out* when what its message brought is copied to where the weights are to stand. `kept` are the rows
+# of weights and of optimizer states; `messages` are buffers of collectives. Activations are left out; they are as in
+# any other step, each rank's for its own part of the batch.)
 #
 # ## How large a unit?
 #
@@ -437,14 +438,18 @@ lines(
 # and a dashed line at DDP's peak](../assets/05_explorer.png)
 #
 # Twelve layers, each a matrix of 129 rows, and your choice of stage, ranks and layers to a unit (a bucket, in stages 0
-# to 2). The bars are the cost model's. The button runs steps of this very setting on the ranks, and a black line shows
-# what the ledger saw. Other numbers of ranks are the model's alone. Three missions:
+# to 2). *Prefetch* is how many units are fetched ahead of their time, and *weights after forward* go, or stay whole
+# until backward has used them; part 3 has more of both. The bars are the cost model's. The button runs steps of this
+# very setting on the ranks, and a black line shows what the ledger saw. Other numbers of ranks are the model's alone.
+# Three missions:
 #
 # 1. Four ranks: at most half of what DDP holds at its peak, with no more messages in a step than DDP with a bucket for
 #    each layer.
 # 2. Sharding for nothing: find a stage above 0 that holds as much as DDP, or more, and let the ranks confirm it.
 # 3. As many ranks as you like, up to 64: reach the lowest peak there is. The more ranks, the fewer rows for each. Is
 #    that all?
+#
+# (Short of time? The clinic below does not need them: do it first, and keep these for another day.)
 
 # %% tags=["computed-time"]
 from course_lib.widgets import ShardedExplorer
@@ -473,9 +478,9 @@ print(explorer.missions)
 # The third can be asked of every number of ranks:
 
 # %%
-from course_lib.widgets.sharded_choice import Choice
+from course_lib.widgets import ShardedChoice
 
-by_ranks = {n: Choice(stage=3, num_ranks=n) for n in range(2, 65)}
+by_ranks = {n: ShardedChoice(stage=3, num_ranks=n) for n in range(2, 65)}
 best = min(by_ranks, key=lambda n: by_ranks[n].peak().total)
 for n in (best, 64):
     empty = sum(by_ranks[n].num_rows(rank) == 0 for rank in range(n))

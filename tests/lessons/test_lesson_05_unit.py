@@ -228,3 +228,21 @@ def test_a_gradient_that_is_a_view_of_the_whole_one_is_found():
     left = left_by(Layer.apply)
     assert left.between == NOT_WHOLE
     assert "a view of a tensor of 48 bytes" in left.after
+
+
+class OverwritesItsRows(RIGHT):
+    """In place, with the same numbers: autograd minds it from the second use on."""
+
+    @staticmethod
+    def forward(ctx, x, shard):
+        ctx.save_for_backward(x, shard)
+        y = x @ gathered(shard).T
+        shard.copy_(shard.clone())
+        return y
+
+
+def test_rows_that_forward_overwrites_are_told_by_autograd_and_not_as_kept_beside_ctx():
+    seen, words = told(OverwritesItsRows)
+    assert not seen.passed
+    assert "modified by an inplace operation" in words
+    assert "`ctx`" not in seen.message

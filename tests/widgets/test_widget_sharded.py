@@ -227,7 +227,7 @@ def every_choice(num_ranks: int) -> list[Choice]:
 def test_one_setting_of_four_ranks_reaches_the_first_mission(explorer):
     mission = explorer._missions[0]
     assert [one for one in every_choice(4) if not mission.missed(one, [])] == [Choice(3, 4, 3, 0)]
-    assert mission.missed(Choice(3, 2, 3), []) == "It is asked for 4 ranks."
+    assert mission.missed(Choice(3, 2, 3), []) == "This mission is for 4 ranks."
     assert "It takes 36 messages a step; at most 12" in mission.missed(Choice(3, 4, 1), [])
     assert "1,692 KiB at its peak; at most 1,593 KiB" in mission.missed(Choice(3, 4, 3, 1), [])
     choose(explorer, 3, 4, 3)

@@ -47,9 +47,9 @@ OPTIMIZER = Exercise(
         "that alone. In `step`: the sum of this rank's part of the gradients comes by a reduce-scatter; what each "
         "rank has updated comes to all by an all-gather.",
         "With `n = me.world_size`: `self.own = nn.Parameter(packed(self.parameters, n).chunk(n)[me.rank].clone())`. In "
-        "`step`: `self.own.grad = torch.empty_like(self.own)`, `dist.reduce_scatter_tensor(self.own.grad, gradients)` "
-        "and `self.own.grad /= n`; `self.adamw.step()`; `dist.all_gather_into_tensor(weights, self.own.detach())`; "
-        "`unpack(weights, self.parameters)`.",
+        "`step`: `self.own.grad = torch.empty_like(self.own)`, `dist.reduce_scatter(self.own.grad, "
+        "list(gradients.chunk(n)))` and `self.own.grad /= n`; `self.adamw.step()`; "
+        "`dist.all_gather(list(weights.chunk(n)), self.own.detach())`; `unpack(weights, self.parameters)`.",
     ),
     forbidden=("course_lib.parallel.sharded.optimizer.ShardedOptimizer",),
     forbidden_example=ByTheLibrary,

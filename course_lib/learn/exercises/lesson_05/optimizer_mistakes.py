@@ -47,7 +47,7 @@ _OF_THE_GRADIENTS = (
     Mistake(
         "own-gradients-for-own-part",
         "Each part is updated by the gradients of one rank alone, the one that keeps it: what the other ranks' "
-        "examples say about these weights is lost. Sum the parts up first: `dist.reduce_scatter_tensor`.",
+        "examples say about these weights is lost. Sum the parts up first, by a reduce-scatter.",
         wrong.OwnGradients,
         told.goes_like(models.own_gradients_for_own_part),
     ),
@@ -141,6 +141,14 @@ _OF_THE_PARTS = (
         told.last_numbers_stay,
     ),
     Mistake(
+        "one-part-repeated",
+        "After a step all parts of the weights are the same, those of one rank. Usually the list for the all-gather "
+        "names one tensor n times, as `[part] * n` does, and what came last stands in all places. "
+        "`list(weights.chunk(n))` are n places in one row.",
+        wrong.OneTensorInAllPlaces,
+        told.one_part_in_all_places,
+    ),
+    Mistake(
         "parts-mixed-up",
         "The parts are not where they belong: one part holds the weights of another, or went by the gradients of "
         "another. Part r of the weights, part r of the gradients and rank r go together, and an all-gather gives the "
@@ -183,7 +191,7 @@ _OF_THE_COST = (
     Mistake(
         "all-reduce-and-all-gather",
         "The weights are right, and more is sent than has to be: an all-reduce brings every rank the mean of all "
-        "gradients, and a rank needs that of its own part alone: `dist.reduce_scatter_tensor`.",
+        "gradients, and a rank needs that of its own part alone, by a reduce-scatter.",
         costs.AllReduces,
         told.all_reduces_and_gathers,
     ),
@@ -213,7 +221,8 @@ _OF_THE_COST = (
         "keeps-something-whole",
         "The weights are right, and between two steps each rank keeps more beside the model than belongs to its part. "
         "Usually it is an attribute that holds all gradients or all gathered weights, or states of all numbers: what "
-        "only `step` needs should end with it.",
+        "only `step` needs should end with it. A chunk is a view, too: who keeps one keeps the whole row, until it is "
+        "cloned.",
         costs.KeepsTheGathered,
         told.keeps_something_whole,
     ),

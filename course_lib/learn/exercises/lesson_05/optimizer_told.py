@@ -151,6 +151,19 @@ def last_numbers_stay(evidence: Evidence) -> bool:
     return even and _moved_as(_all_but_the_last)(evidence)
 
 
+def one_part_in_all_places(evidence: Evidence) -> bool:
+    """Whether after the first step all parts hold the right weights of one of them."""
+    if evidence.error is not None or weights_right(evidence):
+        return False
+    seen = [(outcome, size) for outcome, kind, _, size in tried(evidence) if kind == DIVIDES]
+    return bool(seen) and all(_is_repeated(*one) for one in seen)
+
+
+def _is_repeated(outcome: Outcome, size: int) -> bool:
+    come, want = (_weights(report)[0].chunk(size) for report in (outcome.got, outcome.expected))
+    return any(_are([part] * size, list(come)) for part in want)
+
+
 def parts_elsewhere(evidence: Evidence) -> bool:
     """Whether after the first step the parts hold one another's weights, or went by one another's gradients."""
     if evidence.error is not None or weights_right(evidence):

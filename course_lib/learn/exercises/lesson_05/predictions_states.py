@@ -153,7 +153,7 @@ def _muon(cosines: Mapping[str, float]) -> Told:
         "the same, and nothing says a word. Each rank has made its *own rows* orthogonal among themselves. To the rows "
         "of another rank, which it has never seen, they are not.",
         misreadings={
-            same: "AdamW changes each number by itself. What Muon adds to a number depends on the whole matrix.",
+            same: "AdamW changes each number by itself. How Muon changes a number depends on the whole matrix.",
             error: "A rank's rows are a matrix as well, and Muon takes any matrix.",
         },
     )

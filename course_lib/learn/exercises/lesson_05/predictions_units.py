@@ -38,8 +38,8 @@ def _peak(peak_bytes: float, layers: int, width: int) -> Told:
         because=f"At the fullest moment, by the model: {rows_kib:.0f} KiB are this rank's quarters. "
         f"{beside_kib:.0f} KiB are a layer that is whole, since nobody can multiply by a quarter of a matrix and have "
         f"the whole result. And {messages_kib:.0f} KiB are messages: what has come of this layer and is about to be "
-        "laid out, and the gradients of the layer before, on their way. (Backward, that is; part of the gradients' "
-        "rows is still to come.)",
+        "laid out, and the gradients of the layer whose backward is just over, on their way. (Part of the "
+        "gradients' rows is still to come.)",
         misreadings={
             alone_kib
             / _RANKS: "That is what it holds after backward, when no layer computes. To compute with a "

@@ -40,9 +40,10 @@ UNIT = Exercise(
         "The gradient of x takes the whole weight, and it is this rank's own. That of W takes `grad` and x, which "
         "every rank has for its own batch: add up over ranks, and each rank needs the sum for its own rows. There is "
         "one collective for each of the two.",
-        "Both ways begin with `dist.all_gather_into_tensor(weight, shard)`, `weight` a new, empty tensor of the whole "
-        "shape. Then `x @ weight.T` forward; backward `grad @ weight`, and `dist.reduce_scatter_tensor(rows, "
-        "grad.T @ x)`, divided by the number of ranks. `ctx` keeps what this rank had when forward began.",
+        "Both ways begin with `dist.all_gather(list(weight.chunk(n)), shard)`, `weight` a new, empty tensor of the "
+        "whole shape. Then `x @ weight.T` forward; backward `grad @ weight`, and `dist.reduce_scatter(rows, "
+        "list((grad.T @ x).chunk(n)))`, divided by n, the number of ranks. `ctx` keeps what this "
+        "rank had when forward began.",
     ),
     forbidden=(
         "course_lib.parallel.tensor.conjugates.all_gather_reduce_scatter",

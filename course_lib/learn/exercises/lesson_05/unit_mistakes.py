@@ -13,6 +13,8 @@ from course_lib.learn.exercises.lesson_05.wrong_unit import (
     UnwrittenBackward,
     gathered,
     not_waited_for,
+    one_part_repeated,
+    outputs_gathered,
     own_columns,
     own_first,
     own_rows,
@@ -54,6 +56,21 @@ MISTAKES = (
         unit(gather=own_first),
         told_by.other_order,
         shows=lambda outcome: differs_in(outcome, OUTPUT),
+    ),
+    Mistake(
+        "one-part-repeated",
+        "All parts of your output are the same, those of one rank. Usually the list for the all-gather names one "
+        "tensor n times, as `[part] * n` does, and what came last stands in all places. `list(weight.chunk(n))` are n "
+        "places in one tensor.",
+        unit(gather=one_part_repeated),
+        told_by.one_part_in_all_places,
+    ),
+    Mistake(
+        "outputs-gathered",
+        "What you gathered are outputs: each rank multiplied its own batch by its own rows. Another rank's columns are "
+        "then those of its batch, and yours are asked for. Gather the rows of W, and multiply your x by all of them.",
+        unit(gather=lambda shard: shard, product=outputs_gathered, gather_back=gathered),
+        told_by.others_batches,
     ),
     Mistake(
         "side-by-side",
@@ -112,6 +129,14 @@ MISTAKES = (
         "how did `forward` come by the others?",
         unit(gather_back=lambda shard: shard),
         told_by.multiplied((ROWS, _WIDE), at="grad"),
+    ),
+    Mistake(
+        "input-gradient-transposed",
+        "You gave grad Wᵀ as the gradient of x, and it is grad W. y = x Wᵀ takes x, (B, in), to (B, out); the way back "
+        "takes grad, (B, out), to (B, in), by W, (out, in), as it is. Where in and out differ, the shapes do not fit "
+        "at all.",
+        unit(of_x=lambda grad, weight: grad @ weight.T),
+        told_by.input_gradient_by_the_transpose,
     ),
     Mistake(
         "input-gradient-of-the-rows",

@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.exercise import Evidence, Outcome
-from course_lib.learn.exercises.lesson_05.unit_cases import ROW, ROWS, SQUARE, TWICE, on_one_device, start
+from course_lib.learn.exercises.lesson_05.unit_cases import (
+    ROW,
+    ROWS,
+    SQUARE,
+    TWICE,
+    loss_of,
+    on_one_device,
+    start,
+)
 from course_lib.learn.exercises.lesson_08.judging import CLOSE
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, UNWRITTEN
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, OUTPUT, gradient_of
@@ -22,12 +30,15 @@ __all__ = [
     "backward_is_unwritten",
     "first_in",
     "gradient_has_another_shape",
+    "input_gradient_by_the_transpose",
     "input_gradient_is",
     "invalid_gradient",
     "multiplied",
     "never_came",
     "of_the_rows_alone",
+    "one_part_in_all_places",
     "other_order",
+    "others_batches",
     "raised",
     "rows_gradient_is",
     "square_output_is",
@@ -113,6 +124,21 @@ def input_gradient_is(*wrong: Callable[[list[Tensor], int], Tensor]) -> Sign:
     return lambda evidence: any(comes_of(one, evidence) for one in wrong)
 
 
+def input_gradient_by_the_transpose(evidence: Evidence) -> bool:
+    """Whether the outputs are right, and the gradient of x is grad Wᵀ, of a layer as wide as it is high."""
+    seen = list(_square(evidence))
+    return bool(seen) and all(
+        not differs_in(outcome, OUTPUT) and _same(_of_output(rank, n) @ _weight(n).T, outcome.got[_OF_X])
+        for outcome, rank, n in seen
+    )
+
+
+def _of_output(rank: int, world_size: int) -> Tensor:
+    """The gradient that comes to backward."""
+    y = on_one_device(SQUARE, rank, world_size)[0][0].clone().requires_grad_()
+    return torch.autograd.grad(loss_of(y), y)[0]
+
+
 def of_the_rows_alone(evidence: Evidence) -> bool:
     """Whether the output has the columns of this rank's rows and no others."""
     return all(
@@ -133,6 +159,29 @@ def _has_columns(outcome: Outcome, world_size: int) -> bool:
     return any(_same(torch.cat(order, dim=1), got) for order in permutations(parts))
 
 
+def one_part_in_all_places(evidence: Evidence) -> bool:
+    """Whether all ranks' columns of the output are those of one rank."""
+
+    def is_repeated(outcome: Outcome, world_size: int) -> bool:
+        came = outcome.got[OUTPUT].chunk(world_size, dim=1)
+        of_one = any(_same(part, came[0]) for part in outcome.expected[OUTPUT].chunk(world_size, dim=1))
+        return of_one and all(_same(came[0], other) for other in came[1:])
+
+    seen = [(outcome, n) for outcome, _, n in _square(evidence)]
+    return bool(seen) and all(is_repeated(*one) for one in seen)
+
+
+def others_batches(evidence: Evidence) -> bool:
+    """Whether each rank's columns of the output are what that rank makes of its own batch."""
+    seen = list(_square(evidence))
+    return bool(seen) and all(_same(_gathered_outputs(n), outcome.got[OUTPUT]) for outcome, _, n in seen)
+
+
+def _gathered_outputs(world_size: int) -> Tensor:
+    outputs = [on_one_device(SQUARE, rank, world_size)[0][0] for rank in range(world_size)]
+    return torch.cat([y.chunk(world_size, dim=1)[rank] for rank, y in enumerate(outputs)], dim=1)
+
+
 def never_came(evidence: Evidence) -> bool:
     """Whether all outputs are right, and no rows ever got a gradient."""
     return evidence.error is None and all(
@@ -146,7 +195,12 @@ def backward_is_unwritten(evidence: Evidence) -> bool:
 
 
 def wrong_only_with_two(evidence: Evidence) -> bool:
-    """Whether single layers are right, and forward is everywhere; backward of two uses fails or differs."""
+    """Whether single layers are right, and forward is everywhere; backward of two uses fails or differs.
+
+    Not where autograd found a tensor overwritten: its own words say that.
+    """
+    if raised("modified by an inplace operation")(evidence):
+        return False
     gradients = [gradient_of(name) for name in ("x", "second x", "shard", "second shard")]
     return any(True for _ in _square(evidence)) and all(
         outcome.case.startswith((ROW, TWICE))

@@ -193,6 +193,15 @@ class PartsTurned(Sharded):
         return super().gathered(own).view(self.me.world_size, -1).flip(0).flatten()
 
 
+class OneTensorInAllPlaces(Sharded):
+    """A list that names one tensor n times: what came last stands in all of its places."""
+
+    def gathered(self, own: Tensor) -> Tensor:
+        parts = [torch.empty_like(own)] * self.me.world_size
+        dist.all_gather(parts, own)
+        return torch.cat(parts)
+
+
 class DropsTheRest(Sharded):
     """What is left over by the division belongs to nobody."""
 

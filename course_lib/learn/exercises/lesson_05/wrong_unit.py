@@ -22,6 +22,8 @@ __all__ = [
     "gathered",
     "mean_rows",
     "not_waited_for",
+    "one_part_repeated",
+    "outputs_gathered",
     "own_columns",
     "own_first",
     "own_rows",
@@ -52,6 +54,18 @@ def side_by_side(shard: Tensor) -> Tensor:
 def own_first(shard: Tensor) -> Tensor:
     parts, rank = _every(shard), dist.get_rank()
     return torch.cat([*parts[rank:], *parts[:rank]])
+
+
+def one_part_repeated(shard: Tensor) -> Tensor:
+    """A list that names one tensor n times: what came last stands in all of its places."""
+    parts = [torch.empty_like(shard)] * dist.get_world_size()
+    dist.all_gather(parts, shard)
+    return torch.cat(parts)
+
+
+def outputs_gathered(x: Tensor, shard: Tensor) -> Tensor:
+    """Products travel in place of rows, each of another rank's batch."""
+    return torch.cat(_every(x @ shard.T), dim=1)
 
 
 def not_waited_for(shard: Tensor) -> Tensor:
