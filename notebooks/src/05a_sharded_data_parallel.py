@@ -6,15 +6,16 @@
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 1 of 4 · [2: whole while it computes](05b_whole_for_a_moment.ipynb) · [3: links and
-# precision](05c_links_and_precision.ipynb) · [4: one model again](05d_one_model_again.ipynb)
+# Part 1 of 5 · [2: whole while it computes](05b_whole_for_a_moment.ipynb) · [3: what stays
+# whole](05c_what_stays_whole.ipynb) · [4: links and precision](05d_links_and_precision.ipynb) · [5: one model
+# again](05e_one_model_again.ipynb)
 #
 # At the end you can
 #
 # - say what a rank needs for its part of a step, and what it keeps without need;
 # - write an optimizer whose states are shared out, and say what it sends;
 # - let gradients go while backward makes them, and say what that does to the peak;
-# - tell which optimizers can be cut like this, and help one that cannot.
+# - say on which number of ranks a large model fits, stage by stage.
 #
 # From [lesson 04](04a_distributed_data_parallel.ipynb) you need its rule: every gradient is replaced by its mean over
 # all ranks, and then all take the same step. It ended at a limit. The state of the model, that is its weights,
@@ -22,16 +23,14 @@
 #
 # Article D, one of the five that the course puts on trial, says in our words that data parallelism combines several
 # GPUs into one with more memory. Lesson 04's ledger did not find it so. Make a bet for yourself: does the sentence
-# become true in this lesson? Part 4 puts it on trial.
+# become true in this lesson? Part 5 puts it on trial.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
 from course_lib.meter import MemoryLedger, bytes_text, ledger, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel.sharded import ShardedOptimizer, deal_out
+from course_lib.parallel.sharded import ShardedOptimizer
 from course_lib.plot import lines, memory_bars
-
-from collections import Counter
 
 import torch
 import torch.distributed as dist
@@ -527,130 +526,15 @@ lines(
 )
 
 # %% [markdown]
-# ## A newer optimizer
-#
-# (This section stands on its own, and part 2 does not need it: if your time is up, keep it for another day.)
-#
-# Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
-# momentum, and turns it into the nearest matrix that is orthogonal: all of its singular values become about 1. That,
-# times the learning rate, is what it takes from the weights.
-#
-# Somebody shards it as you did AdamW: each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
-# the right mean gradient of them.
-#
-# **What comes out?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("05.muon")
-ask("05.muon").commit("what one device computes")  # "it worked for AdamW"
-### END SOLUTION
-
-# %% tags=["nbval-ignore-output"]
-model = make_model()
-backward(model, TOKENS)
-GRADIENTS = {n: p.grad for n, p in model.blocks[0].named_parameters() if p.dim() == 2}
-
-
-def muon(gradients):
-    """The first step of Muon on each of these matrices."""
-    return {n: stepped(torch.optim.Muon, torch.zeros_like(g), g) for n, g in gradients.items()}
-
-
-def muon_on_own_rows(me):
-    return muon({n: g.chunk(me.world_size)[me.rank].to(me.device) for n, g in GRADIENTS.items()})
-
-
-of_one, by_rank = muon(GRADIENTS), list(four.run(muon_on_own_rows))
-cosines = {}
-for name, update in of_one.items():
-    rows = torch.cat([of_rank[name].cpu() for of_rank in by_rank])
-    cosines[name] = torch.cosine_similarity(update.flatten(), rows.flatten(), dim=0).item()
-    print(f"{name:<22} cosine of one device and four ranks: {cosines[name]:.2f}")
-
-# %% tags=["nbval-ignore-output"]
-reveal("05.muon", cosines)
-
-# %% [markdown]
-# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix must
-# come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it. `deal_out`
-# goes through them from the largest on, and gives each to the rank that has least so far: its owner. The owner alone
-# gets the mean gradient, keeps the momentum and takes the step; then it tells the others.
-
-
-# %%
-class OwnedMuon:
-    """Muon; each matrix has an owner among the ranks, and only its owner keeps momentum for it."""
-
-    def __init__(self, me, matrices, lr):
-        self.me, self.matrices = me, list(matrices)
-        self.owners = deal_out([matrix.shape for matrix in self.matrices], me.world_size)
-        owned = [m for m, owner in zip(self.matrices, self.owners, strict=True) if owner == me.rank]
-        self.muon = torch.optim.Muon(owned, lr=lr)
-
-    @torch.no_grad()
-    def step(self):
-        for matrix, owner in zip(self.matrices, self.owners, strict=True):
-            dist.reduce(matrix.grad, dst=owner)  # the sum, on the owner alone
-            matrix.grad /= self.me.world_size
-        self.muon.step()
-        for matrix, owner in zip(self.matrices, self.owners, strict=True):
-            dist.broadcast(matrix, src=owner)
-
-
-# %%
-def matrices_of(model):
-    return [parameter for parameter in model.blocks.parameters() if parameter.dim() == 2]
-
-
-def two_steps(model, optimizer, tokens):
-    before = torch.cat([matrix.detach().flatten() for matrix in matrices_of(model)])
-    for _ in range(2):
-        backward(model, tokens)
-        optimizer.step()
-    return torch.cat([matrix.detach().flatten() for matrix in matrices_of(model)]) - before
-
-
-def owned_steps(me):
-    model = make_model().to(me.device)
-    optimizer = OwnedMuon(me, matrices_of(model), lr=1e-2)
-    return two_steps(model, optimizer, own_part(me)), optimizer.owners
-
-
-model = make_model()
-way_of_one = two_steps(model, torch.optim.Muon(matrices_of(model), lr=1e-2), TOKENS)
-ways, owners = zip(*four.run(owned_steps), strict=True)
-print("matrices of each rank:", dict(sorted(Counter(owners[0]).items())))
-print("the four ranks agree to the last bit:", all(torch.equal(way, ways[0]) for way in ways))
-cosine = torch.cosine_similarity(way_of_one, ways[0], dim=0).item()
-print(f"they went the way of one device, by a cosine above 0.99: {cosine > 0.99}")
-
-# %% [markdown]
-# (Only the matrices of the blocks: Jordan gives embeddings and the last layer to AdamW. And only a cosine: Muon
-# computes in bfloat16, so that another order of a sum shows.) PyTorch's own stage 1, `ZeroRedundancyOptimizer`, deals
-# out whole tensors to owners like this for every optimizer. The course's refuses what it cannot cut:
-
-# %%
-try:
-    ShardedOptimizer(None, model.parameters(), torch.optim.Muon)  # it asks for no rank before that
-except ValueError as error:
-    print(error)
-
-# %% [markdown]
-# `WholeMatrixOptimizer` is `OwnedMuon` for weights that are shards themselves, as in the next part.
-#
 # ## What you can do now
 #
 # You know what a step needs of a model's state, and when. You have shared out the optimizer's states and then the
-# gradients, and have counted what each of the two sends and what it leaves at the fullest moment. And you ask of an
-# optimizer, before you cut it, on what each of its numbers depends.
+# gradients, and have counted what each of the two sends and what it leaves at the fullest moment. (Can every optimizer
+# be cut like AdamW? [Part 3](05c_what_stays_whole.ipynb) tries one that is newer.)
 #
 # **The limit.** Every rank still holds all weights, because forward and backward need them. The last line of the table
 # is a wall: sixteen bits of each weight on each rank, however many ranks there are. But does a rank need all of them
 # *at once*? [Part 2](05b_whole_for_a_moment.ipynb) lets weights go, too.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO: Memory Optimizations Toward Training Trillion Parameter
-# Models](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages; section 7: what they send. Jordan et
-# al., [Muon: An optimizer for hidden layers in neural networks](https://kellerjordan.github.io/posts/muon/) (2024). Liu
-# et al., [Muon is Scalable for LLM Training](https://arxiv.org/abs/2502.16982) (2025), section 2.3: Muon on ranks that
-# share states out.
+# Models](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages; section 7: what they send.

@@ -6,15 +6,15 @@
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 2 of 4 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [3: links and
-# precision](05c_links_and_precision.ipynb) · [4: one model again](05d_one_model_again.ipynb)
+# Part 2 of 5 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [3: what stays
+# whole](05c_what_stays_whole.ipynb) · [4: links and precision](05d_links_and_precision.ipynb) · [5: one model
+# again](05e_one_model_again.ipynb)
 #
 # At the end you can
 #
 # - say what a rank holds over the course of a step in which everything is shared out, and why it is not 1/n;
 # - write a layer that borrows its weight, forward and backward;
-# - say how often something travels for each unit, and choose what a unit is;
-# - find what keeps borrowed weights alive, where every number is right.
+# - say how often something travels for each unit, and choose what a unit is.
 #
 # From part 1 you need that optimizer states and gradients can be shared out: a reduce-scatter gives each rank its part
 # of the mean gradient, it takes the step on that part, and an all-gather brings the new weights to everybody. From
@@ -83,7 +83,7 @@ ask("05.peak").commit(LAYERS * layer_bytes / 1024)  # "a quarter of everything"
 
 # %% [markdown]
 # The ledger watches some steps, and the least of each moment counts: gloo may hold a buffer a little longer than its
-# message takes. (`prefetch=0`: nothing is fetched ahead of its time. Part 3 changes that.)
+# message takes. (`prefetch=0`: nothing is fetched ahead of its time. Part 4 changes that.)
 
 
 # %%
@@ -314,7 +314,7 @@ for rows, size_bytes in bytes_by_rows.items():
 reveal("05.batch", bytes_by_rows)
 
 # %% [markdown]
-# How many bytes they are, beside those of DDP, is the first question of [part 3](05c_links_and_precision.ipynb).
+# How many bytes they are, beside those of DDP, is the first question of [part 4](05d_links_and_precision.ipynb).
 #
 # ## Memory over a step
 #
@@ -432,233 +432,13 @@ lines(
 )
 
 # %% [markdown]
-# ### The explorer
-#
-# ![The explorer's picture, DDP on four ranks: a bar of memory for each part of a step, for each rank a bar at its peak,
-# and a dashed line at DDP's peak](../assets/05_explorer.png)
-#
-# Twelve layers, each a matrix of 129 rows, and your choice of stage, ranks and layers to a unit (a bucket, in stages 0
-# to 2). *Prefetch* is how many units are fetched ahead of their time, and *weights after forward* go, or stay whole
-# until backward has used them; part 3 has more of both. The bars are the cost model's. The button runs steps of this
-# very setting on the ranks, and a black line shows what the ledger saw. Other numbers of ranks are the model's alone.
-# Three missions:
-#
-# 1. Four ranks: at most half of what DDP holds at its peak, with no more messages in a step than DDP with a bucket for
-#    each layer.
-# 2. Sharding for nothing: find a stage above 0 that holds as much as DDP, or more, and let the ranks confirm it.
-# 3. As many ranks as you like, up to 64: reach the lowest peak there is. The more ranks, the fewer rows for each. Is
-#    that all?
-#
-# (Short of time? The clinic below does not need them: do it first, and keep these for another day.)
-
-# %% tags=["computed-time"]
-from course_lib.widgets import ShardedExplorer
-
-explorer = ShardedExplorer(four)
-explorer
-
-# %%
-### BEGIN SOLUTION
-### STUB print(explorer.missions)
-explorer.stage.value, explorer.per_unit.value, explorer.prefetch.value = "3 (weights too)", 3, 0
-explorer.stage.value, explorer.per_unit.value = "1 (optimizer states)", 12
-explorer.run.click()
-explorer.stage.value, explorer.per_unit.value, explorer.num_ranks.value = "3 (weights too)", 1, 43
-print(explorer.missions)
-### END SOLUTION
-
-# %% [markdown]
-# When you have tried, compare. In the first, small units hold least, but each takes three messages; three layers to a
-# unit are just few enough messages. Prefetch has to go: it keeps a second unit's buffer.
-#
-# In the second, what is kept is shared, and what travels is not. With one bucket for everything, the gradients are
-# there whole, once more packed, and once more as what comes from the others. Who shares states must also cut the
-# messages small.
-#
-# The third can be asked of every number of ranks:
-
-# %%
-from course_lib.widgets import ShardedChoice
-
-by_ranks = {n: ShardedChoice(stage=3, num_ranks=n) for n in range(2, 65)}
-best = min(by_ranks, key=lambda n: by_ranks[n].peak().total)
-for n in (best, 64):
-    empty = sum(by_ranks[n].num_rows(rank) == 0 for rank in range(n))
-    held = f"{by_ranks[n].peak().total / 1024:.0f} KiB"
-    print(f"{n} ranks: {held}; {by_ranks[n].num_rows(0)} rows each, {empty} ranks without")
-
-# %% [markdown]
-# Rows are dealt out whole. Beyond the best number of ranks nobody keeps less, the last ranks keep nothing at all, and
-# the padding that stands for their rows lies in every buffer and travels in every message. `fully_shard` cuts along the
-# same dim: choose sizes that your ranks divide.
-
-# %% [markdown]
-# ## Clinic: the quarter that was not one
-#
-# *Symptom.* A colleague writes no backward for a layer, but leaves it to autograd. `Gather` makes a weight whole, and
-# its backward is the reduce-scatter; between them stands PyTorch's `F.linear`. As soon as the product is made, the
-# whole weight is dropped. The losses are those of one device, and so are the gradients. Between steps each of four
-# ranks holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut, and a
-# model with twice the layers needs twice as much of it.
-
-
-# %%
-class Gather(torch.autograd.Function):
-    """This rank's rows -> the whole weight; backward, the whole gradient -> its rows of the mean."""
-
-    @staticmethod
-    def forward(ctx, shard):
-        whole = shard.new_empty(dist.get_world_size() * shard.size(0), shard.size(1))
-        dist.all_gather(list(whole.chunk(dist.get_world_size())), shard)
-        return whole
-
-    @staticmethod
-    def backward(ctx, grad):
-        parts = list(grad.contiguous().chunk(dist.get_world_size()))
-        rows = torch.empty_like(parts[0])
-        dist.reduce_scatter(rows, parts)
-        return rows / dist.get_world_size()
-
-
-def colleagues_layer(x, shard):
-    whole = Gather.apply(shard)
-    y = F.linear(x, whole)
-    del whole  # nobody needs it any more
-    return y
-
-
-# %% [markdown]
-# **What holds the memory?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("05.freed")
-ask("05.freed").commit("whole gradients that nobody has cut yet")
-### END SOLUTION
-
-# %% [markdown]
-# *Evidence.* What a rank holds by the ledger, without an optimizer, in four situations. Say what each suspect predicts
-# for each line, before you run it.
-
-
-# %%
-class Borrowing(nn.Module):
-    """Eight layers by ``layer(x, shard)``, of whose weights this rank keeps its rows."""
-
-    def __init__(self, me, layer):
-        super().__init__()
-        rows = [linear.weight.detach().chunk(me.world_size)[me.rank] for linear in stack()]
-        self.layer, self.shards = layer, nn.ParameterList(nn.Parameter(part.clone()) for part in rows)
-
-    def forward(self, x):
-        for shard in self.shards:
-            x = self.layer(x, shard)
-        return x
-
-
-# %%
-def leanest(steps):
-    """Of pairs of balances, after forward and after backward, the smaller of each."""
-    return [min(moment, key=lambda balance: balance.total_bytes) for moment in zip(*steps, strict=True)]
-
-
-def balances(me, layer, num_rows=1, with_backward=True):
-    """The ledger's balances after forward and after backward, of three steps the leanest."""
-    model, steps = Borrowing(me, layer).to(me.device), []
-    x = torch.ones(num_rows, WIDTH, device=me.device)
-    for _ in range(3):
-        model.zero_grad()
-        with torch.set_grad_enabled(with_backward), MemoryLedger(model, inputs=x, rank=me.rank) as ledger:
-            loss = model(x).sum()
-            after_forward = ledger.mark("after forward")
-            if with_backward:
-                loss.backward()
-        steps.append((after_forward, ledger.now("after backward")))
-    return leanest(steps)
-
-
-# %% tags=["nbval-ignore-output"]
-def evidence_of(layer):
-    after_forward, after_backward = leanest(four.run(balances, layer))
-    found = {"after forward": after_forward, "after backward": after_backward}
-    found["after forward, 64 rows in the batch"] = leanest(four.run(balances, layer, num_rows=64))[0]
-    found["after forward under no_grad"] = leanest(four.run(balances, layer, with_backward=False))[0]
-    print(f"{'KiB':<38}{'parameter':>10}{'gradient':>10}{'all the rest':>14}")
-    for when, balance in found.items():
-        rest = balance.total_bytes - sum(balance[label] for label in ("parameter", "gradient", "input"))
-        sizes = [balance["parameter"], balance["gradient"], rest]
-        print(f"{when:<38}{sizes[0] / 1024:>10.0f}{sizes[1] / 1024:>10.0f}{sizes[2] / 1024:>14.0f}")
-
-
-evidence_of(colleagues_layer)
-
-# %%
-reveal("05.freed")
-
-# %% [markdown]
-# ### Mend it
-#
-# Keep `Gather` and `F.linear` as they are, and write no backward. Lesson 01 had a tool for what is cheaper to make
-# again than to keep.
-
-
-# %% tags=["nbval-ignore-output"]
-def mended_layer(x, shard):
-    """x (B, in), shard (out/n, in) -> (B, out); between forward and backward no whole weight is kept."""
-    ### BEGIN SOLUTION
-    ### STUB return colleagues_layer(x, shard)  # mend this line
-    from torch.utils.checkpoint import checkpoint
-
-    return checkpoint(colleagues_layer, x, shard, use_reentrant=False)
-    ### END SOLUTION
-
-
-evidence_of(mended_layer)
-
-# %% [markdown]
-# Is the memory back? Then something has to be done a second time. **What does a step of the mended layers do, that it
-# did not do before?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("05.anew")
-ask("05.anew").commit("both of them")  # "recomputation repeats the forward"
-### END SOLUTION
-
-
-# %%
-def counted(me, layer):
-    """Floating-point operations of a step."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    model = Borrowing(me, layer).to(me.device)
-    with FlopCounterMode(display=False) as counter:
-        model(torch.ones(1, WIDTH, device=me.device)).sum().backward()
-    return counter.get_total_flops()
-
-
-runs = {"before": metered(four, counted, colleagues_layer), "after": metered(four, counted, mended_layer)}
-gathers = {name: len(run.communication.of(0, operation="all_gather").calls) for name, run in runs.items()}
-operations = {name: run[0] for name, run in runs.items()}
-for name in runs:
-    print(f"{name:<7}{gathers[name]:>3} all-gathers, {operations[name]:,} floating-point operations")
-
-# %%
-reveal("05.anew", gathers, operations)
-
-# %% [markdown]
-# `FullySharded` and PyTorch's FSDP go another way, which works for any module and saves `checkpoint` its bookkeeping.
-# Autograd may keep the *tensor*; they take the memory from under it (`untyped_storage().resize_(0)`), and fill it again
-# before the unit's backward. Read `course_lib/parallel/sharded/unit.py`: now you know why it empties storages.
-#
 # ## What you can do now
 #
 # You have shared out the last thing that was whole, and know the price in memory: a unit that is whole, its gradients,
 # and the messages that bring and take them. You know what travels for a unit, and that it does not grow with the batch.
-# And you have met the way in which this fails in silence: whatever holds on to a whole weight makes it DDP again.
 #
-# A limit remains, and it is not memory alone. Everything that a rank has to wait for comes over a link, in the middle
-# of its computing. [Part 3](05c_links_and_precision.ipynb) asks what that costs, and how much of it can be hidden.
+# All of this takes for granted that what was whole is let go. [Part 3](05c_what_stays_whole.ipynb) has a layer that
+# keeps it, with every number right, and an optimizer that wants it whole.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO: Memory Optimizations Toward Training Trillion Parameter
 # Models](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages; section 7: what they send. Zhao et al.,

@@ -1,4 +1,4 @@
-"""Pictures of part d: a gradient on two ranks, files and the ranks that read them, a weight in two units."""
+"""Pictures of part e: a gradient on two ranks, files and the ranks that read them, a weight in two units."""
 
 from __future__ import annotations
 

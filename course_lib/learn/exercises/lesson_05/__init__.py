@@ -1,5 +1,5 @@
 """Lesson 05, sharded data parallelism. Part a: an optimizer whose states are shared out. Part b: a unit that is whole
-while it computes. Part c: the order of a step. Part d: the clip that every rank agrees on.
+while it computes. Part d: the order of a step. Part e: the clip that every rank agrees on.
 """
 
 from course_lib.learn.exercises.lesson_05.clip import CLIP

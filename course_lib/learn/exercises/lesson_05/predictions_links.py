@@ -1,4 +1,4 @@
-"""Part c of lesson 05: bytes and time of stage 3, prefetch, hybrid sharding, dtypes."""
+"""Part d of lesson 05: bytes and time of stage 3, prefetch, hybrid sharding, dtypes."""
 
 from __future__ import annotations
 

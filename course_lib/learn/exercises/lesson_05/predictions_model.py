@@ -1,4 +1,4 @@
-"""Part d of lesson 05: clipping, checkpoints and tied weights of a model that is sharded."""
+"""Part e of lesson 05: clipping, checkpoints and tied weights of a model that is sharded."""
 
 from __future__ import annotations
 

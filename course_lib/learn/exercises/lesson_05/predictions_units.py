@@ -215,7 +215,7 @@ def _anew(gathers: Mapping[str, int], operations: Mapping[str, int]) -> Told:
         measured={(False, False): nothing, (True, False): gather, (False, True): product, (True, True): both}[
             more_gathers, more_work
         ],
-        because="With `checkpoint` around the layer, or with the backward pass that you built above, it is the "
+        because="With `checkpoint` around the layer, or with the backward pass that you built in part 2, it is the "
         "all-gather. The product's *output* is needed by nobody a second time; `checkpoint` stops as soon as all that "
         "was saved is there again, and that is before the product. So the second all-gather of stage 3 is "
         "recomputation, of a message in place of an activation.",

@@ -1,13 +1,14 @@
 # %% [markdown]
-# # 05c · Sharded data parallelism: links and precision
+# # 05d · Sharded data parallelism: links and precision
 #
 # A sharded model sends its weights around in every step. You find out how many bytes that is, on which links it costs
 # time and on which it costs none, and which dials turn memory into messages and back.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 3 of 4 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
-# computes](05b_whole_for_a_moment.ipynb) · [4: one model again](05d_one_model_again.ipynb)
+# Part 4 of 5 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
+# computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [5: one model
+# again](05e_one_model_again.ipynb)
 #
 # At the end you can
 #
@@ -706,7 +707,7 @@ for num_ranks in (8, 64, 512):
 # units are gathered and let go within a limit. And you have four dials: units ahead, whole until backward, shards
 # within a machine, and 16-bit weights; each trades memory against bytes on a link that you can name.
 #
-# [Part 4](05d_one_model_again.ipynb) makes one model of the shards again: to clip it, to save it, to load it on another
+# [Part 5](05e_one_model_again.ipynb) makes one model of the shards again: to clip it, to save it, to load it on another
 # number of ranks.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 7: the bytes. Zhao

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05d · Sharded data parallelism: one model again
+# # 05e · Sharded data parallelism: one model again
 #
 # Sharded, a model is nowhere whole. But its gradient has one norm, and its checkpoint should be one for any number of
 # ranks. You find three faults that raise no error, write the clip that all ranks agree on, save on four ranks and load
@@ -7,8 +7,9 @@
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 4 of 4 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
-# computes](05b_whole_for_a_moment.ipynb) · [3: links and precision](05c_links_and_precision.ipynb)
+# Part 5 of 5 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
+# computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [4: links and
+# precision](05d_links_and_precision.ipynb)
 #
 # At the end you can
 #
@@ -18,9 +19,9 @@
 # - say which weights belong in one unit;
 # - train with `fully_shard`, and take a program home.
 #
-# From parts 1 to 3 you need `FullySharded(me, model)`, ZeRO-3: each rank keeps its rows of every parameter, a *shard*;
-# a *unit*, such as a block, is whole only while it computes; and a shard's `grad` is this rank's rows of the mean
-# gradient.
+# From the parts before you need `FullySharded(me, model)`, ZeRO-3: each rank keeps its rows of every parameter, a
+# *shard*; a *unit*, such as a block, is whole only while it computes; and a shard's `grad` is this rank's rows of the
+# mean gradient.
 
 # %%
 from course_lib import ask, check, hint, quiz, reveal, shared_cluster
@@ -627,7 +628,7 @@ for library in (by_fully_shard, by_the_course):
 #
 # ## In production
 #
-# You have just met `fully_shard`. The model of this part by both libraries, and with the settings of part 3:
+# You have just met `fully_shard`. The model of this part by both libraries, and with the settings of part 4:
 
 
 # %%
@@ -813,5 +814,5 @@ quiz("05")
 # hybrid sharding, and what it took to make them quick. Liang et al.,
 # [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): `fully_shard` with everything around it. Zhang et al.,
 # [MiCS](https://arxiv.org/abs/2205.00119) (2022): shards within a small group. Keller Jordan,
-# [Muon](https://kellerjordan.github.io/posts/muon/) (2024): the optimizer of part 1 that wants whole matrices.
+# [Muon](https://kellerjordan.github.io/posts/muon/) (2024): the optimizer of part 3 that wants whole matrices.
 # PyTorch's [tutorial of `fully_shard`](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html).

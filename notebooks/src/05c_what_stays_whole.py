@@ -1,0 +1,419 @@
+# %% [markdown]
+# # 05c · Sharded data parallelism: what stays whole
+#
+# A rank keeps its part of everything, and yet something is whole: for a moment by plan, for too long by a fault, or
+# because an optimizer will not have it otherwise. You turn all the dials of a sharded step, find a fault that no number
+# shows, and help the optimizer.
+#
+# **50 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 3 of 5 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
+# computes](05b_whole_for_a_moment.ipynb) · [4: links and precision](05d_links_and_precision.ipynb) · [5: one model
+# again](05e_one_model_again.ipynb)
+#
+# At the end you can
+#
+# - choose stage, units and ranks for a limit of memory and messages;
+# - find what keeps borrowed weights alive, where every number is right;
+# - tell which optimizers can be cut like AdamW, and help one that cannot.
+#
+# From parts 1 and 2 you need the three stages. ZeRO-1 shares out the optimizer's states, ZeRO-2 the gradients too. In
+# ZeRO-3, which the course has as `FullySharded`, a *unit* of layers is made whole by an all-gather before it computes,
+# let go, and made whole again for its backward; its gradients leave by a reduce-scatter.
+
+# %%
+from course_lib import ask, reveal, shared_cluster
+from course_lib.meter import MemoryLedger, metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.sharded import ShardedOptimizer, deal_out
+
+from collections import Counter
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ## The explorer
+#
+# ![The explorer's picture, DDP on four ranks: a bar of memory for each part of a step, for each rank a bar at its peak,
+# and a dashed line at DDP's peak](../assets/05_explorer.png)
+#
+# Twelve layers, each a matrix of 129 rows, and your choice of stage, ranks and layers to a unit (a bucket, in stages 0
+# to 2). *Prefetch* is how many units are fetched ahead of their time, and *weights after forward* go, or stay whole
+# until backward has used them; part 4 has more of both. The bars are the cost model's. The button runs steps of this
+# very setting on the ranks, and a black line shows what the ledger saw. Other numbers of ranks are the model's alone.
+# Three missions:
+#
+# 1. Four ranks: at most half of what DDP holds at its peak, with no more messages in a step than DDP with a bucket for
+#    each layer.
+# 2. Sharding for nothing: find a stage above 0 that holds as much as DDP, or more, and let the ranks confirm it.
+# 3. As many ranks as you like, up to 64: reach the lowest peak there is. The more ranks, the fewer rows for each. Is
+#    that all?
+
+# %% tags=["computed-time"]
+from course_lib.widgets import ShardedExplorer
+
+explorer = ShardedExplorer(four)
+explorer
+
+# %%
+### BEGIN SOLUTION
+### STUB print(explorer.missions)
+explorer.stage.value, explorer.per_unit.value, explorer.prefetch.value = "3 (weights too)", 3, 0
+explorer.stage.value, explorer.per_unit.value = "1 (optimizer states)", 12
+explorer.run.click()
+explorer.stage.value, explorer.per_unit.value, explorer.num_ranks.value = "3 (weights too)", 1, 43
+print(explorer.missions)
+### END SOLUTION
+
+# %% [markdown]
+# When you have tried, compare. In the first, small units hold least, but each takes three messages; three layers to a
+# unit are just few enough messages. Prefetch has to go: it keeps a second unit's buffer.
+#
+# In the second, what is kept is shared, and what travels is not. With one bucket for everything, the gradients are
+# there whole, once more packed, and once more as what comes from the others. Who shares states must also cut the
+# messages small.
+#
+# The third can be asked of every number of ranks:
+
+# %%
+from course_lib.widgets import ShardedChoice
+
+by_ranks = {n: ShardedChoice(stage=3, num_ranks=n) for n in range(2, 65)}
+best = min(by_ranks, key=lambda n: by_ranks[n].peak().total)
+for n in (best, 64):
+    empty = sum(by_ranks[n].num_rows(rank) == 0 for rank in range(n))
+    held = f"{by_ranks[n].peak().total / 1024:.0f} KiB"
+    print(f"{n} ranks: {held}; {by_ranks[n].num_rows(0)} rows each, {empty} ranks without")
+
+# %% [markdown]
+# Rows are dealt out whole. Beyond the best number of ranks nobody keeps less, the last ranks keep nothing at all, and
+# the padding that stands for their rows lies in every buffer and travels in every message. `fully_shard` cuts along the
+# same dim: choose sizes that your ranks divide.
+
+# %% [markdown]
+# ## Clinic: the quarter that was not one
+#
+# *Symptom.* A colleague writes no backward for a layer, but leaves it to autograd. `Gather` makes a weight whole, and
+# its backward is the reduce-scatter; between them stands PyTorch's `F.linear`. As soon as the product is made, the
+# whole weight is dropped. The losses are those of one device, and so are the gradients. Between steps each of four
+# ranks holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut, and a
+# model with twice the layers needs twice as much of it.
+
+# %%
+LAYERS, WIDTH = 8, 128
+
+
+def stack(num_layers=LAYERS):
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(num_layers)))
+
+
+# %%
+class Gather(torch.autograd.Function):
+    """This rank's rows -> the whole weight; backward, the whole gradient -> its rows of the mean."""
+
+    @staticmethod
+    def forward(ctx, shard):
+        whole = shard.new_empty(dist.get_world_size() * shard.size(0), shard.size(1))
+        dist.all_gather(list(whole.chunk(dist.get_world_size())), shard)
+        return whole
+
+    @staticmethod
+    def backward(ctx, grad):
+        parts = list(grad.contiguous().chunk(dist.get_world_size()))
+        rows = torch.empty_like(parts[0])
+        dist.reduce_scatter(rows, parts)
+        return rows / dist.get_world_size()
+
+
+def colleagues_layer(x, shard):
+    whole = Gather.apply(shard)
+    y = F.linear(x, whole)
+    del whole  # nobody needs it any more
+    return y
+
+
+# %% [markdown]
+# **What holds the memory?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.freed")
+ask("05.freed").commit("whole gradients that nobody has cut yet")
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.* What a rank holds by the ledger, without an optimizer, in four situations. Say what each suspect predicts
+# for each line, before you run it.
+
+
+# %%
+class Borrowing(nn.Module):
+    """Eight layers by ``layer(x, shard)``, of whose weights this rank keeps its rows."""
+
+    def __init__(self, me, layer):
+        super().__init__()
+        rows = [linear.weight.detach().chunk(me.world_size)[me.rank] for linear in stack()]
+        self.layer, self.shards = layer, nn.ParameterList(nn.Parameter(part.clone()) for part in rows)
+
+    def forward(self, x):
+        for shard in self.shards:
+            x = self.layer(x, shard)
+        return x
+
+
+# %%
+def leanest(steps):
+    """Of pairs of balances, after forward and after backward, the smaller of each."""
+    return [min(moment, key=lambda balance: balance.total_bytes) for moment in zip(*steps, strict=True)]
+
+
+def balances(me, layer, num_rows=1, with_backward=True):
+    """The ledger's balances after forward and after backward, of three steps the leanest."""
+    model, steps = Borrowing(me, layer).to(me.device), []
+    x = torch.ones(num_rows, WIDTH, device=me.device)
+    for _ in range(3):
+        model.zero_grad()
+        with torch.set_grad_enabled(with_backward), MemoryLedger(model, inputs=x, rank=me.rank) as ledger:
+            loss = model(x).sum()
+            after_forward = ledger.mark("after forward")
+            if with_backward:
+                loss.backward()
+        steps.append((after_forward, ledger.now("after backward")))
+    return leanest(steps)
+
+
+# %% tags=["nbval-ignore-output"]
+def evidence_of(layer):
+    after_forward, after_backward = leanest(four.run(balances, layer))
+    found = {"after forward": after_forward, "after backward": after_backward}
+    found["after forward, 64 rows in the batch"] = leanest(four.run(balances, layer, num_rows=64))[0]
+    found["after forward under no_grad"] = leanest(four.run(balances, layer, with_backward=False))[0]
+    print(f"{'KiB':<38}{'parameter':>10}{'gradient':>10}{'all the rest':>14}")
+    for when, balance in found.items():
+        rest = balance.total_bytes - sum(balance[label] for label in ("parameter", "gradient", "input"))
+        sizes = [balance["parameter"], balance["gradient"], rest]
+        print(f"{when:<38}{sizes[0] / 1024:>10.0f}{sizes[1] / 1024:>10.0f}{sizes[2] / 1024:>14.0f}")
+
+
+evidence_of(colleagues_layer)
+
+# %%
+reveal("05.freed")
+
+# %% [markdown]
+# ### Mend it
+#
+# Keep `Gather` and `F.linear` as they are, and write no backward. Lesson 01 had a tool for what is cheaper to make
+# again than to keep.
+
+
+# %% tags=["nbval-ignore-output"]
+def mended_layer(x, shard):
+    """x (B, in), shard (out/n, in) -> (B, out); between forward and backward no whole weight is kept."""
+    ### BEGIN SOLUTION
+    ### STUB return colleagues_layer(x, shard)  # mend this line
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(colleagues_layer, x, shard, use_reentrant=False)
+    ### END SOLUTION
+
+
+evidence_of(mended_layer)
+
+# %% [markdown]
+# Is the memory back? Then something has to be done a second time. **What does a step of the mended layers do, that it
+# did not do before?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.anew")
+ask("05.anew").commit("both of them")  # "recomputation repeats the forward"
+### END SOLUTION
+
+
+# %%
+def counted(me, layer):
+    """Floating-point operations of a step."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model = Borrowing(me, layer).to(me.device)
+    with FlopCounterMode(display=False) as counter:
+        model(torch.ones(1, WIDTH, device=me.device)).sum().backward()
+    return counter.get_total_flops()
+
+
+runs = {"before": metered(four, counted, colleagues_layer), "after": metered(four, counted, mended_layer)}
+gathers = {name: len(run.communication.of(0, operation="all_gather").calls) for name, run in runs.items()}
+operations = {name: run[0] for name, run in runs.items()}
+for name in runs:
+    print(f"{name:<7}{gathers[name]:>3} all-gathers, {operations[name]:,} floating-point operations")
+
+# %%
+reveal("05.anew", gathers, operations)
+
+# %% [markdown]
+# `FullySharded` and PyTorch's FSDP go another way, which works for any module and saves `checkpoint` its bookkeeping.
+# Autograd may keep the *tensor*; they take the memory from under it (`untyped_storage().resize_(0)`), and fill it again
+# before the unit's backward. Read `course_lib/parallel/sharded/unit.py`: now you know why it empties storages.
+#
+
+# %% [markdown]
+# ## An optimizer that wants it whole
+#
+# Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
+# momentum, and turns it into the nearest matrix that is orthogonal: all of its singular values become about 1. That,
+# times the learning rate, is what it takes from the weights.
+#
+# Somebody shards it as you did AdamW: each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
+# the right mean gradient of them.
+#
+# **What comes out?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.muon")
+ask("05.muon").commit("what one device computes")  # "it worked for AdamW"
+### END SOLUTION
+
+# %%
+config = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
+TOKENS = torch.randint(256, (8, 33), generator=torch.Generator().manual_seed(1))
+
+
+def make_model():
+    torch.manual_seed(0)
+    return Transformer(config)
+
+
+def backward(model, tokens):
+    model.zero_grad()
+    next_token_loss(model(tokens[:, :-1]), tokens[:, 1:]).backward()
+
+
+def own_part(me):
+    """This rank's part of the batch."""
+    return TOKENS.chunk(me.world_size)[me.rank].to(me.device)
+
+
+# %%
+def stepped(optimizer_class, weight, gradient):
+    """What a first step of ``optimizer_class`` adds to ``weight``."""
+    parameter = nn.Parameter(weight.clone())
+    parameter.grad = gradient.clone()
+    optimizer_class([parameter], lr=0.1).step()
+    return parameter.detach() - weight
+
+
+# %% tags=["nbval-ignore-output"]
+model = make_model()
+backward(model, TOKENS)
+GRADIENTS = {n: p.grad for n, p in model.blocks[0].named_parameters() if p.dim() == 2}
+
+
+def muon(gradients):
+    """The first step of Muon on each of these matrices."""
+    return {n: stepped(torch.optim.Muon, torch.zeros_like(g), g) for n, g in gradients.items()}
+
+
+def muon_on_own_rows(me):
+    return muon({n: g.chunk(me.world_size)[me.rank].to(me.device) for n, g in GRADIENTS.items()})
+
+
+of_one, by_rank = muon(GRADIENTS), list(four.run(muon_on_own_rows))
+cosines = {}
+for name, update in of_one.items():
+    rows = torch.cat([of_rank[name].cpu() for of_rank in by_rank])
+    cosines[name] = torch.cosine_similarity(update.flatten(), rows.flatten(), dim=0).item()
+    print(f"{name:<22} cosine of one device and four ranks: {cosines[name]:.2f}")
+
+# %% tags=["nbval-ignore-output"]
+reveal("05.muon", cosines)
+
+# %% [markdown]
+# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix must
+# come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it. `deal_out`
+# goes through them from the largest on, and gives each to the rank that has least so far: its owner. The owner alone
+# gets the mean gradient, keeps the momentum and takes the step; then it tells the others.
+
+
+# %%
+class OwnedMuon:
+    """Muon; each matrix has an owner among the ranks, and only its owner keeps momentum for it."""
+
+    def __init__(self, me, matrices, lr):
+        self.me, self.matrices = me, list(matrices)
+        self.owners = deal_out([matrix.shape for matrix in self.matrices], me.world_size)
+        owned = [m for m, owner in zip(self.matrices, self.owners, strict=True) if owner == me.rank]
+        self.muon = torch.optim.Muon(owned, lr=lr)
+
+    @torch.no_grad()
+    def step(self):
+        for matrix, owner in zip(self.matrices, self.owners, strict=True):
+            dist.reduce(matrix.grad, dst=owner)  # the sum, on the owner alone
+            matrix.grad /= self.me.world_size
+        self.muon.step()
+        for matrix, owner in zip(self.matrices, self.owners, strict=True):
+            dist.broadcast(matrix, src=owner)
+
+
+# %%
+def matrices_of(model):
+    return [parameter for parameter in model.blocks.parameters() if parameter.dim() == 2]
+
+
+def two_steps(model, optimizer, tokens):
+    before = torch.cat([matrix.detach().flatten() for matrix in matrices_of(model)])
+    for _ in range(2):
+        backward(model, tokens)
+        optimizer.step()
+    return torch.cat([matrix.detach().flatten() for matrix in matrices_of(model)]) - before
+
+
+def owned_steps(me):
+    model = make_model().to(me.device)
+    optimizer = OwnedMuon(me, matrices_of(model), lr=1e-2)
+    return two_steps(model, optimizer, own_part(me)), optimizer.owners
+
+
+model = make_model()
+way_of_one = two_steps(model, torch.optim.Muon(matrices_of(model), lr=1e-2), TOKENS)
+ways, owners = zip(*four.run(owned_steps), strict=True)
+print("matrices of each rank:", dict(sorted(Counter(owners[0]).items())))
+print("the four ranks agree to the last bit:", all(torch.equal(way, ways[0]) for way in ways))
+cosine = torch.cosine_similarity(way_of_one, ways[0], dim=0).item()
+print(f"they went the way of one device, by a cosine above 0.99: {cosine > 0.99}")
+
+# %% [markdown]
+# (Only the matrices of the blocks: Jordan gives embeddings and the last layer to AdamW. And only a cosine: Muon
+# computes in bfloat16, so that another order of a sum shows.) PyTorch's own stage 1, `ZeroRedundancyOptimizer`, deals
+# out whole tensors to owners like this for every optimizer. The course's refuses what it cannot cut:
+
+# %%
+try:
+    ShardedOptimizer(None, model.parameters(), torch.optim.Muon)  # it asks for no rank before that
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# `WholeMatrixOptimizer` is `OwnedMuon` for weights that are shards themselves, as in part 2.
+#
+# ## What you can do now
+#
+# You can place a sharded step between memory and messages. You have met the way in which sharding fails in silence:
+# whatever holds on to a whole weight makes it DDP again. And you ask of an optimizer, before you cut it, on what each
+# of its numbers depends.
+#
+# A limit remains, and it is not memory alone. Everything that a rank has to wait for comes over a link, in the middle
+# of its computing. [Part 4](05d_links_and_precision.ipynb) asks what that costs, and how much of it can be hidden.
+#
+# **Further reading.** Zhao et al., [PyTorch FSDP: Experiences on Scaling Fully Sharded Data
+# Parallel](https://arxiv.org/abs/2304.11277) (2023): how weights are made whole and let go. Jordan et al., [Muon: An
+# optimizer for hidden layers in neural networks](https://kellerjordan.github.io/posts/muon/) (2024). Liu et al., [Muon
+# is Scalable for LLM Training](https://arxiv.org/abs/2502.16982) (2025): Muon on ranks that share states out.
