@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
+from breadth import more_of_the_same
 from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
     empty_environment,
     made_project,
@@ -60,6 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     asked = config.getoption("--long") or any("::" in word for word in config.args)
     left_out = [] if asked else [item for item in items if item.get_closest_marker("long")]
+    left_out += [] if asked else more_of_the_same(items)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]

@@ -27,7 +27,7 @@ class Line:
     """The ranks of a cluster, from now on: which share of the time the one that waited longest stood in line."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._pids = [*cluster.call(_pid, show=False), os.getpid()]  # this process computes in some trials
+        self._pids = list(cluster.call(_pid, show=False))
         self._before, self._began_s = read_threads(self._pids), time.monotonic()
 
     def share(self) -> float:

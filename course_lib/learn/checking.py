@@ -33,7 +33,7 @@ from course_lib.learn.verdict import Verdict
 __all__ = ["check", "judged"]
 
 _RANKS = ("RankTimeout", "RankFailed")  # the message tells of ranks, not of a line
-_STUB = "Nothing is written there yet. Write your answer in the cell, run it, then run this check again."
+_STUB = "There is a stub left to fill. Write your answer in the cell, run it, then run this check again."
 
 _GENERATOR = (
     "Your function is a generator: it has a `yield` in it, so calling it runs nothing of it. Give what it has with "

@@ -66,9 +66,9 @@ class Reveal(Shown):
             return (
                 "As you predicted." if self.is_right and not as_model else f"Not as you predicted.{as_model}"
             )
-        beside_run = ratio(float(self.predicted), float(self.measured))
+        beside_run = ratio(float(self.predicted), float(self.measured), self.unit)
         if agrees_with_model_alone:
-            beside_model = ratio(float(self.predicted), float(self.model))
+            beside_model = ratio(float(self.predicted), float(self.model), self.unit)
             return f"Your prediction, held against the cost model: {beside_model}; against the run: {beside_run}."
         return f"Your prediction: {beside_run}."
 

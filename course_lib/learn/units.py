@@ -50,12 +50,13 @@ def quantity(value: Any, unit: str = "") -> str:
     return f"{_digits(number)} {unit}".strip()
 
 
-def ratio(predicted: float, measured: float) -> str:
-    """How far a prediction was off, in words: "3.2 times too much", "within 4 %"; beside a zero, "43 too little"."""
+def ratio(predicted: float, measured: float, unit: str = "") -> str:
+    """How far a prediction was off, in words: "3.2 times too much", "within 4 %"; beside a zero, "43 s too little"."""
     if predicted == measured:
         return "exactly right"
     if predicted * measured <= 0:
-        return f"{_digits(abs(predicted - measured))} too {'much' if predicted > measured else 'little'}"
+        off_by = quantity(abs(predicted - measured), "" if unit in ("x", "times") else unit)
+        return f"{off_by} too {'much' if predicted > measured else 'little'}"
     factor = predicted / measured
     off = max(factor, 1 / factor)
     way = "much" if factor > 1 else "little"

@@ -166,7 +166,7 @@ for width in (256, 250):
     print(f"{width} rows: {even:,.0f} bytes without padding, {padded:,} with it; {measured:,} measured")
 
 # %% [markdown]
-# ## One and a half times the bytes: how much longer?
+# ## More bytes: how much longer?
 #
 # Now the layers take their time: 8 ms forward and 16 ms backward each, 144 ms in all. The two ranks are joined by a
 # shaped link of 25 MB/s. DDP gets a bucket for each layer, so that both send in pieces of the same size.

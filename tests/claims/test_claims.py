@@ -85,7 +85,9 @@ def test_every_trial_has_an_expected_verdict_here():
     assert set(claims.trials()) == set(VERDICTS)
 
 
-@pytest.mark.parametrize("name", ON_CPU)
+@pytest.mark.parametrize(  # what a clock decides is held by the tests below, with numbers put in by hand
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in BY_CLOCK else []) for name in ON_CPU]
+)
 def test_the_verdict_of_a_trial_on_this_machine(name, ranks, monkeypatch):
     monkeypatch.setattr(busy, "ROUNDS", 1)
     evidence = claims.trial(name).run(ranks)

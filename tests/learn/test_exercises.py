@@ -14,9 +14,9 @@ from course_lib.notebooks.regions import learner_text
 EXERCISES = [one for lesson in exercises.lesson_numbers() for one in exercises.exercises_of(lesson)]
 QUESTIONS = [(lesson, q) for lesson in exercises.lesson_numbers() for q in exercises.quiz_of(lesson)]
 
-MISTAKES = [  # three of each, which are the commonest; the others with --long
+MISTAKES = [  # two of each, which are the commonest; the others with --long
     pytest.param(
-        one, mistake, id=f"{one.name}:{mistake.name}", marks=[pytest.mark.long] if place >= 3 else []
+        one, mistake, id=f"{one.name}:{mistake.name}", marks=[pytest.mark.long] if place >= 2 else []
     )
     for one in EXERCISES
     for place, mistake in enumerate(one.mistakes)

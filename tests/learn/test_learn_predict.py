@@ -269,6 +269,12 @@ def test_ratios_in_words(predicted, measured, text):
     assert ratio(predicted, measured) == text
 
 
+def test_a_difference_beside_a_zero_has_its_unit():
+    assert ratio(0, 1.5, "MiB") == "1.5 MiB too little"
+    assert ratio(3, 0, "times") == "3 too much"
+    assert ratio(5, 0, "%") == "5 % too much"
+
+
 def test_what_was_not_measured_is_not_called_so():
     guess = Predict("99.label", "How much?", unit="ms")
     guess.commit(2)

@@ -36,21 +36,28 @@ def second_step(me, mesh, config):
     return held
 
 
+def calls_of_the_step(run, rank):
+    """What a rank has called since the barrier before the step; the groups of a mesh end with another one."""
+    calls = list(run.communication.of(rank).calls)
+    while calls[-1].operation == "barrier":
+        calls.pop()
+    begin = max(i for i, call in enumerate(calls) if call.operation == "barrier")
+    return calls[begin + 1 :]
+
+
 def sent_bytes(run, mesh, rank, *axes):
     """What a rank has sent since the last barrier, to the ranks along these axes."""
-    calls = run.communication.of(rank).calls
-    begin = max(i for i, call in enumerate(calls) if call.operation == "barrier")
+    calls = calls_of_the_step(run, rank)
     return sum(
         sum(call.sent_bytes.values())
-        for call in calls[begin + 1 :]
+        for call in calls
         if call.operation != "send" and call.group == mesh.group(rank, *axes)
     )
 
 
 def messages_bytes(run, rank):
-    calls = run.communication.of(rank).calls
-    begin = max(i for i, call in enumerate(calls) if call.operation == "barrier")
-    return sum(sum(call.sent_bytes.values()) for call in calls[begin + 1 :] if call.operation == "send")
+    calls = calls_of_the_step(run, rank)
+    return sum(sum(call.sent_bytes.values()) for call in calls if call.operation == "send")
 
 
 def numel(shapes):

@@ -1,0 +1,90 @@
+"""Of tests that show more of the same: how many of their cases run in every `./course test`. ``--long`` runs them all.
+
+A list of answers that were once let through, a grid of sizes: each case is worth keeping, and none needs to be seen at
+every push. The first of a test's cases are kept, so what matters most stands first. By the file and the test's name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+KEPT: dict[str, dict[str, int]] = {
+    "test_exercises.py": {"test_a_right_answer_by_a_forbidden_way_is_told_so": 20},
+    "test_lesson_00_reviews.py": {
+        "test_a_share_that_is_right_for_some_sizes_or_in_another_form_is_refused": 3,
+        "test_a_mean_that_costs_too_much_or_leaves_something_behind_is_refused": 4,
+    },
+    "test_lesson_01_answers.py": {"test_other_forms_of_a_mistake_are_recognised": 1},
+    "test_lesson_01_reviews.py": {
+        "test_a_step_that_leaves_something_or_costs_too_much_is_refused": 5,
+        "test_a_second_run_that_leaves_something_behind_is_refused": 3,
+        "test_an_evaluation_that_changes_or_keeps_something_is_refused": 5,
+    },
+    "test_lesson_02_answers.py": {"test_fakes_that_give_the_right_sum_are_turned_away_by_cost": 2},
+    "test_lesson_02_reviews.py": {"test_what_was_accepted_is_refused_and_told": 7},
+    "test_lesson_02_told.py": {"test_a_message_says_what_was_seen_and_no_more": 6},
+    "test_lesson_03_answers.py": {"test_wrong_answers_do_not_pass": 5},
+    "test_lesson_03_reviews.py": {"test_what_was_accepted_is_refused_and_told": 8},
+    "test_lesson_04_answers.py": {"test_another_right_answer_passes": 1},
+    "test_lesson_04_reviews.py": {"test_what_was_found_accepted_is_refused": 4},
+    "test_lesson_05_clip.py": {"test_wrong_clips_are_turned_away": 3},
+    "test_lesson_05_optimizer.py": {"test_wrong_optimizers_are_turned_away": 3},
+    "test_lesson_05_unit.py": {"test_wrong_layers_are_turned_away": 3},
+    "test_lesson_08_parts.py": {
+        "test_wrong_tables_are_turned_away": 3,
+        "test_wrong_blocks_along_positions_are_turned_away": 3,
+        "test_wrong_gates_along_positions_are_turned_away": 3,
+    },
+    "test_lesson_08_reviews.py": {"test_a_usual_slip_of_a_split_loss_is_named": 6},
+    "test_trial_again.py": {"test_a_message_says_what_was_seen": 6},
+    "test_trial_of_checks.py": {"test_a_cut_that_is_no_sequence_of_whole_numbers_is_refused": 3},
+    "test_trial_third.py": {"test_what_was_accepted_once_is_refused": 8},
+    "test_trial_third_told.py": {"test_a_message_says_what_was_seen": 7},
+    "test_learn_ranks_told.py": {"test_no_verdict_shows_a_file_of_the_judges": 2},
+    "test_cluster_failures.py": {"test_ranks_do_not_outlive_a_parent_that_dies_while_they_are_busy": 1},
+    "test_cluster_fuzz.py": {"test_after_any_body_a_right_call_is_right": 3},
+    "test_cluster_hope.py": {"test_a_call_that_nobody_can_end_ends_at_once": 9},
+    "test_context_transformer.py": {"test_losses_and_weights_after_five_steps_are_those_of_one_device": 2},
+    "test_experts_cost.py": {"test_the_meter_counts_the_formulas_bytes": 3},
+    "test_experts_parallel.py": {"test_five_steps_are_those_of_one_process": 4},
+    "test_mesh_checkpoint.py": {"test_saved_on_one_mesh_and_loaded_on_another_and_on_one_rank": 1},
+    "test_mesh_on_mesh.py": {"test_training_on_a_mesh_equals_one_process": 4},
+    "test_parallel_collectives.py": {"test_all_reduce_gives_the_same_whole_numbers_by_every_algorithm": 6},
+    "test_parallel_ddp.py": {"test_weights_after_5_steps_are_those_of_one_process": 10},
+    "test_parallel_checkpoint.py": {
+        "test_several_writers_of_one_name_all_succeed_and_the_file_is_always_whole": 0
+    },
+    "test_pipeline_runtime.py": {"test_loss_gradients_and_weights_are_those_of_one_process": 14},
+    "test_pipeline_validate.py": {"test_broken_schedules_are_told_from_those_that_still_run": 5},
+    "test_sharded_checkpoint.py": {"test_saved_on_three_or_four_ranks_and_loaded_on_any_number": 1},
+    "test_sharded_cost.py": {
+        "test_memory_is_that_of_the_formula": 3,
+        "test_stage_2_never_holds_the_whole_gradients": 1,
+    },
+    "test_sharded_equality.py": {"test_it_equals_one_device": 6},
+    "test_sharded_optimizer.py": {"test_it_equals_one_device": 10},
+    "test_sharded_stages.py": {"test_every_part_of_a_step_of_every_stage_holds_what_the_formula_says": 3},
+    "test_tensor_parallel_transformer.py": {"test_training_equals_one_process": 4},
+    "test_widget_matmul.py": {"test_the_button_runs_the_plan_and_compares": 2},
+    "test_testing.py": {"test_stopped_with_all_that_it_started": 1},
+    "test_testing_quick.py": {"test_the_tests_of_the_course_are_found": 4},
+    "test_environment_files.py": {"test_pins_hold_together_under_every_python": 2},
+}
+
+
+def more_of_the_same(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The cases that wait for ``--long``, because as many as are kept stand before them."""
+    seen: Counter[tuple[Path, str]] = Counter()
+    waiting = []
+    for item in items:
+        name = getattr(item, "originalname", item.name)
+        kept = KEPT.get(item.path.name, {}).get(name)
+        if kept is None or item.get_closest_marker("long"):
+            continue
+        seen[item.path, name] += 1
+        if seen[item.path, name] > kept:
+            waiting.append(item)
+    return waiting
