@@ -209,13 +209,22 @@ def test_a_verdict_on_speed_follows_the_times(name, seconds, verdict, ranks, mon
 
 @pytest.mark.parametrize("name", ["C2", "D7"])
 @pytest.mark.parametrize(("threads_s", "verdict"), [(2.0, "holds"), (0.5, "false")])
-def test_a_verdict_on_threads_follows_the_race(name, threads_s, verdict, ranks, monkeypatch, quiet):
+def test_a_verdict_on_threads_follows_the_race(name, threads_s, verdict, ranks, monkeypatch):
     race = Race(2, one_s=(2.0,), threads_s=(threads_s,), processes_s=(1.0,))
     monkeypatch.setattr(threads, "threads_or_processes", lambda *_, **__: race)
     assert claims.trial(name).run(ranks).verdict == verdict
 
 
-def test_processes_that_win_with_small_layers_alone_win_with_conditions(ranks, monkeypatch, quiet):
+@pytest.mark.parametrize("name", ["C2", "D7"])
+def test_without_two_free_cores_threads_and_processes_are_not_compared(name, ranks, monkeypatch):
+    race = Race(2, one_s=(2.0,), threads_s=(2.2,), processes_s=(1.9,))
+    monkeypatch.setattr(threads, "threads_or_processes", lambda *_, **__: race)
+    evidence = claims.trial(name).run(ranks)
+    assert evidence.is_blocked
+    assert "no two free cores" in evidence.because
+
+
+def test_processes_that_win_with_small_layers_alone_win_with_conditions(ranks, monkeypatch):
     races = {  # two threads are as fast as one worker, and then as fast as two processes
         threads._many_small_layers: Race(2, one_s=(2.0,), threads_s=(2.0,), processes_s=(1.0,)),
         threads._few_large_layers: Race(2, one_s=(2.0,), threads_s=(1.0,), processes_s=(1.0,)),

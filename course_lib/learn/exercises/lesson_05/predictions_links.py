@@ -38,8 +38,8 @@ def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s:
     behind = sharded_model_s / ddp_model_s - 1
     if behind < 0.15:
         because = (
-            f"By the model it takes {behind:.0%} longer than DDP, for one and a half times the bytes. A third of them "
-            "has moved to where DDP's link is idle: beside the forward pass."
+            f"By the model it takes {behind:.0%} longer than DDP, though it sends half as much again. A third of its "
+            "bytes has moved to where DDP's link is idle: beside the forward pass."
         )
     else:
         because = (
