@@ -51,7 +51,7 @@ def workers(*, waiting: bool = True, cores: int | None = None, memory_bytes: int
     return max(1, min(wanted, free_bytes // _WORKER_BYTES))
 
 
-def _nbval(root: Path, folder: str, *, mode: str, waiting: bool) -> list[str]:
+def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
     """The pytest command for every notebook of a folder.
 
     Raises:
@@ -62,7 +62,7 @@ def _nbval(root: Path, folder: str, *, mode: str, waiting: bool) -> list[str]:
         raise ValueError(f"{root / folder} holds no notebook, so nothing is proved. Run `course build`.")
     rules = ["--nbval-sanitize-with", _NBVAL_RULES] if (root / _NBVAL_RULES).is_file() else []
     # loadfile: the cells of a notebook share a kernel, so one worker takes them all.
-    spread = ["-n", str(workers(waiting=waiting)), "--dist", "loadfile"]
+    spread = ["-n", str(workers()), "--dist", "loadfile"]
     kernel = ["--nbval-current-env", f"--nbval-cell-timeout={_CELL_LIMIT_S}", "-p", "no:cacheprovider"]
     kernel += [f"--nbval-kernel-startup-timeout={_KERNEL_START_LIMIT_S}"]
     if len(notebooks) >= _WARM_FROM:
@@ -91,9 +91,9 @@ def commands_of(part: str, *, root: Path, pytest_options: Sequence[str] = ()) ->
         case "fresh":
             return [[*python, "course_lib.cli", "build", "--check"]]
         case "solutions":
-            return [[*_nbval(root, "notebooks/solutions", mode="--nbval", waiting=False), *pytest_options]]
+            return [[*_nbval(root, "notebooks/solutions", mode="--nbval"), *pytest_options]]
         case "learner":
-            return [[*_nbval(root, "notebooks", mode="--nbval-lax", waiting=True), *pytest_options]]
+            return [[*_nbval(root, "notebooks", mode="--nbval-lax"), *pytest_options]]
     raise AssertionError(part)
 
 
