@@ -40,6 +40,13 @@ def _epochs_with_sampler(
     return epochs
 
 
+def _num_same_batches(one: list[int], other: list[int]) -> int:
+    """How many batches of two epochs hold the same samples in the same order, at the same place."""
+    return sum(
+        one[i : i + _BATCH_SIZE] == other[i : i + _BATCH_SIZE] for i in range(0, _NUM_ITEMS, _BATCH_SIZE)
+    )
+
+
 @tries("A8")
 def a_new_shuffle_needs_set_epoch(ranks: Ranks) -> Evidence:
     """Three epochs with and without ``set_epoch``: how many different orders come out?"""
@@ -58,9 +65,7 @@ def a_new_shuffle_needs_set_epoch(ranks: Ranks) -> Evidence:
 def a_shared_seed_without_sampler_gives_identical_batches(ranks: Ranks) -> Evidence:
     """Two ranks with the same seed and no sampler: are their batches the same?"""
     first, second = ranks(2).run(_epoch_without_sampler, (7, 7))
-    same = sum(
-        first[i : i + _BATCH_SIZE] == second[i : i + _BATCH_SIZE] for i in range(0, _NUM_ITEMS, _BATCH_SIZE)
-    )
+    same = _num_same_batches(first, second)
     return Evidence(
         "holds" if same == _NUM_ITEMS // _BATCH_SIZE else "false",
         {"identical batches": f"{same} of {_NUM_ITEMS // _BATCH_SIZE}"},
@@ -72,10 +77,7 @@ def a_shared_seed_without_sampler_gives_identical_batches(ranks: Ranks) -> Evide
 def different_seeds_make_batches_distinct(ranks: Ranks) -> Evidence:
     """Different seeds, without a sampler and with one: do batches repeat, and is every sample seen once in an epoch?"""
     without = ranks(2).run(_epoch_without_sampler, (7, 8))
-    repeated = sum(
-        without[0][i : i + _BATCH_SIZE] == without[1][i : i + _BATCH_SIZE]
-        for i in range(0, _NUM_ITEMS, _BATCH_SIZE)
-    )
+    repeated = _num_same_batches(*without)
     half = _NUM_ITEMS // 2  # what each of two ranks would take of a shared epoch
     both = len(set(without[0][:half]) & set(without[1][:half]))
     sampled = [epochs[0] for epochs in ranks(2).run(_epochs_with_sampler, _NUM_ITEMS, (7, 8), 1, True)]

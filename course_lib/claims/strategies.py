@@ -52,7 +52,7 @@ def _layers_cut(me: Rank, whole: nn.Sequential, inputs: Tensor) -> tuple[nn.Modu
 def _signature(me: Rank, way: str) -> _Signature:
     """One forward pass on two ranks, and what this rank had of everything."""
     whole, (inputs, _) = mlp(width=_WIDTH), batch(_NUM_SAMPLES)
-    num_weights, num_layers = sum(p.numel() for p in whole.parameters()), len(list(_with_weights(whole)))
+    num_weights, num_layers = sum(p.numel() for p in whole.parameters()), len(_with_weights(whole))
     whole_flops = _flops(whole, inputs) / len(inputs)
     model: nn.Module
     if way == "model parallelism":
@@ -68,7 +68,7 @@ def _signature(me: Rank, way: str) -> _Signature:
         all_weights=sum(p.numel() for p in model.parameters()) == num_weights,
         all_samples=len(inputs) == _NUM_SAMPLES,
         all_arithmetic=_flops(model, inputs) / len(inputs) >= whole_flops,
-        all_layers=len(list(_with_weights(model))) == num_layers,
+        all_layers=len(_with_weights(model)) == num_layers,
     )
 
 
