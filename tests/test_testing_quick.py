@@ -26,8 +26,8 @@ def project(tmp_path: Path) -> Path:
     """A checkout on main, of a library of three files and their tests, with one commit."""
     files = {
         "pyproject.toml": "[tool.pytest.ini_options]\ntestpaths = ['tests']\nmarkers = ['slow: slow']\n"
-        "[tool.mypy]\nfiles = ['course_lib']\n",
-        ".gitignore": "__pycache__/\n.mypy_cache/\n",
+        "[tool.pyrefly]\nproject-includes = ['course_lib']\n",
+        ".gitignore": "__pycache__/\n",
         "course_lib/__init__.py": "",
         "course_lib/room/__init__.py": '_HOME_OF = {"late": "later"}\nfrom course_lib.room.now import at_once\n',
         "course_lib/room/later.py": "from course_lib.deep import deep\n\nlate = deep\n",

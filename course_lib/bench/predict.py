@@ -89,9 +89,13 @@ def compare(
             measured[name, num_ranks, size_bytes] = undisturbed_s(times_s)
     rows = [
         Comparison(
-            *case, gloo_time(case[0], case[2], num_ranks=case[1], together=together).time_s, measured_s
+            name,
+            num_ranks,
+            size_bytes,
+            gloo_time(name, size_bytes, num_ranks=num_ranks, together=together).time_s,
+            measured_s,
         )
-        for case, measured_s in measured.items()
+        for (name, num_ranks, size_bytes), measured_s in measured.items()
     ]
     return together, sorted(rows, key=lambda row: (GLOO_COLLECTIVES.index(row.collective), row.num_ranks))
 

@@ -79,6 +79,7 @@ def dtensor_block(me: Rank, block: nn.Module, *, sequence_parallel: bool = False
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
+        ParallelStyle,
         PrepareModuleInput,
         RowwiseParallel,
         SequenceParallel,
@@ -87,7 +88,7 @@ def dtensor_block(me: Rank, block: nn.Module, *, sequence_parallel: bool = False
 
     outside = Shard(1) if sequence_parallel else Replicate()  # of (B, T, D): positions
     enter = PrepareModuleInput(input_layouts=outside, desired_input_layouts=Replicate())
-    plan = {
+    plan: dict[str, ParallelStyle] = {
         "attention": enter,
         "attention.w_q": ColwiseParallel(),
         "attention.w_k": ColwiseParallel(),

@@ -188,7 +188,8 @@ class _Worker:
         remains = self._remains(with_threads=tidy)
         if not self._place.process_group:
             leave()  # the group that the function made itself; its frames are gone by now
-        return *answer, self._catcher.take(), remains
+        kind, content = answer
+        return kind, content, self._catcher.take(), remains
 
     def _begin(self, context: Context | None, *, tidy: bool, of_cells: bool) -> None:
         """Make everything as the call shall find it, and count from here."""

@@ -194,11 +194,11 @@ def expert_layer_time(
     return ExpertLayerTime(
         count_s=_round_s(network, [[_COUNT_BYTES * count for count in held]] * num_ranks),
         dispatch_s=_round_s(network, [[row_bytes * count for count in row] for row in rows]),
-        compute_s=max(map(sum, zip(*rows, strict=True))) * row_s,
+        compute_s=max(sum(of_rank) for of_rank in zip(*rows, strict=True)) * row_s,
         combine_s=_round_s(
             network, [[row_bytes * count for count in col] for col in zip(*rows, strict=True)]
         ),
-        rows=tuple(map(sum, zip(*rows, strict=True))),
+        rows=tuple(sum(of_rank) for of_rank in zip(*rows, strict=True)),
     )
 
 

@@ -59,7 +59,7 @@ def scaling_curve(
             backward_s=backward_s * share,
             optimizer_s=optimizer_s,
             overlap=overlap,
-            all_reduce_time_s=lambda size, n=num_ranks: all_reduce_time_s(n, size) if n > 1 else 0.0,  # type: ignore[misc]  # mypy cannot type a default
+            all_reduce_time_s=lambda size, n=num_ranks: all_reduce_time_s(n, size) if n > 1 else 0.0,
         )
         batches = 1 if kind == "strong" else num_ranks
         points.append(ScalingPoint(num_ranks, step, batches * one_s / step.time_s))

@@ -108,9 +108,10 @@ class Calibration(ToldInRows):
             link = dict(data["link"])
             link["samples"] = tuple((int(size), float(seconds)) for size, seconds in link["samples"])
             gpu = Rates(**data["gpu"]) if data["gpu"] is not None else None
-            parts = {"one_core": Rates(**data["one_core"]), "all_cores": Rates(**data["all_cores"])}
+            parts: dict[str, Any] = {key: Rates(**data[key]) for key in ("one_core", "all_cores")}
             together = tuple(together_from_json(part) for part in data["together"])
-            found = cls(**{**data, **parts, "gpu": gpu, "link": LinkFit(**link), "together": together})
+            parts |= {"gpu": gpu, "link": LinkFit(**link), "together": together}
+            found = cls(**{**data, **parts})
             found.rows()  # every number is looked at once, so that text in its place is found now
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"This is not a calibration of format {FORMAT}: {error!r}.") from error

@@ -66,7 +66,7 @@ def _rates_of(device: torch.device, threads: int) -> Rates:
     for name in DTYPES:
         n = _matrix_size(device, name)
         left = torch.rand(n, n, device=device).to(getattr(torch, name))
-        times = repeat_times(lambda a=left: a @ a, device)  # type: ignore[misc]  # mypy cannot type a default
+        times = repeat_times(lambda a=left: a @ a, device)
         flops_per_s[name] = 2 * n**3 / min(times)
         spreads.append(spread(times))
     size_bytes = copy_size_bytes(device)

@@ -69,7 +69,7 @@ class Together:
 
 def together_from_json(data: dict[str, Any]) -> Together:
     """Read what ``dataclasses.asdict`` made of a ``Together``."""
-    curves = {
+    curves: dict[str, Any] = {
         name: Curve(tuple((int(size), float(time_s)) for size, time_s in data[name]["samples"]))
         for name in _CURVES
     }
@@ -85,7 +85,7 @@ def measure_together(cluster: Cluster, num_ranks: int) -> Together:
 
 def together_of(num_ranks: int, times: Times) -> Together:
     """What the times of one pass or several say."""
-    curves = {
+    curves: dict[str, Any] = {
         name: Curve.rising([(size, undisturbed_s(times[name, size])) for what, size in times if what == name])
         for name in _CURVES
     }

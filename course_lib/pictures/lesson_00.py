@@ -41,7 +41,8 @@ def arrow(axes: Axes, start: Point, end: Point, style: str = "-|>") -> None:
 
 def word(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
     """A text in this lesson's ink and size."""
-    sketch.word(axes, x, y, text, **{"size": 10.5, "color": INK, **look})
+    look = {"size": 10.5, "color": INK, **look}
+    sketch.word(axes, x, y, text, **look)
 
 
 def loop() -> bytes:

@@ -33,7 +33,8 @@ def drawing(width: float, height: float) -> tuple[Figure, Axes]:
 
 def word(axes: Axes, x: float, y: float, text: str, *, size: float = 10, **look: Any) -> None:
     """A text around a point."""
-    axes.text(x, y, text, **{"ha": "center", "va": "center", "fontsize": size, "color": INK, **look})
+    look = {"ha": "center", "va": "center", "fontsize": size, "color": INK, **look}
+    axes.text(x, y, text, **look)
 
 
 def rank(axes: Axes, x: float, y: float, number: int, *, radius: float = 3.4) -> None:

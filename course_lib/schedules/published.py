@@ -8,10 +8,9 @@ schedules and DualPipeV have files of their own. ``SCHEDULES`` lists all, ``get_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
 from course_lib.checked import checked
 from course_lib.checks import at_least
@@ -117,8 +116,7 @@ def looped_bfs(num_ranks: int, num_micro_batches: int, num_virtual_stages: int =
     return _schedule("looped BFS", num_micro_batches, placement(num_ranks, num_virtual_stages), rows)
 
 
-class _Make(Protocol):
-    def __call__(self, num_ranks: int, num_micro_batches: int, num_virtual_stages: int) -> Schedule: ...
+_Make = Callable[[int, int, int], Schedule]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Part:
 
 PARTS = (
     Part("lint", "lint and format (ruff)"),
-    Part("types", "types (mypy)"),
+    Part("types", "types (pyrefly)"),
     Part("unit", "unit tests (pytest)"),
     Part("fresh", "notebooks match their sources"),
     Part("solutions", "solutions, outputs compared"),
@@ -85,7 +85,7 @@ def commands_of(part: str, *, root: Path, pytest_options: Sequence[str] = ()) ->
                 [*python, "ruff", "format", "--check", "--no-cache"],
             ]
         case "types":
-            return [[*python, "mypy"]]
+            return [[*python, "pyrefly", "check"]]
         case "unit":
             return [[*unit, *pytest_options]]
         case "fresh":

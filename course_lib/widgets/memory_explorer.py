@@ -129,7 +129,7 @@ class MemoryExplorer(widgets.VBox):
         if batch_size > self.batch_size.max:
             return []
         ways = product(self.precision.options, (False, True))
-        dials = [
+        dials: list[dict[str, Any]] = [
             {**self._now_dials, "batch_size": batch_size, "precision": precision, "recompute": recompute}
             for precision, recompute in ways
         ]

@@ -174,5 +174,5 @@ def _arrived(wait: Callable[[], None], take: torch.Tensor, here: slice) -> tuple
 
 def _rooms(parts: Sequence[torch.Tensor], segment_bytes: int) -> list[torch.Tensor]:
     """Two buffers, each large enough for any segment of these parts."""
-    longest = max(parts, key=len)
+    longest = max(parts, key=lambda part: len(part))
     return [torch.empty_like(longest[: max(1, segment_bytes // longest.element_size())]) for _ in range(2)]

@@ -21,7 +21,11 @@ def _new_group(ended: Any) -> Told:
     """``ended``: the ``RankError``, or the run of a program that came through."""
     standings: Mapping[int, Any] = getattr(ended, "standings", {})
     stuck = sorted(rank for rank, standing in standings.items() if standing.meeting == "new_group")
-    seen = {(): _OWN_GROUPS[0], (2, 3): _OWN_GROUPS[1], (0, 1, 2, 3): _OWN_GROUPS[2]}
+    seen: dict[tuple[int, ...], str] = {
+        (): _OWN_GROUPS[0],
+        (2, 3): _OWN_GROUPS[1],
+        (0, 1, 2, 3): _OWN_GROUPS[2],
+    }
     return Told(
         measured=seen.get(tuple(stuck), f"ranks {stuck} hang in new_group"),
         because="Groups have no names of their own: PyTorch counts the calls of new_group on each rank and takes the "

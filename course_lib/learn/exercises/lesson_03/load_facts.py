@@ -63,7 +63,7 @@ def _with_everything() -> nn.Module:
     model[3].weight = model[0].weight
     model[3].bias.requires_grad_(False)
     model[2].eval()
-    model[0].weight.grad = torch.ones(2, 2)
+    next(model.parameters()).grad = torch.ones(2, 2)
     model.register_buffer("seen_s", torch.zeros(2, dtype=torch.float64))
     return model
 

@@ -118,7 +118,12 @@ _WORLD = ("file 1 alone", "files 0 and 1", "files 1 and 2", "all four")
 def _world(files: Collection[str]) -> Told:
     """From the names of the files that rank 1 of three has read, ``__2_0.distcp`` is that of rank 2."""
     numbers = sorted({int(name.split("_")[2]) for name in files})
-    read = {(1,): _WORLD[0], (0, 1): _WORLD[1], (1, 2): _WORLD[2], (0, 1, 2, 3): _WORLD[3]}
+    read: dict[tuple[int, ...], str] = {
+        (1,): _WORLD[0],
+        (0, 1): _WORLD[1],
+        (1, 2): _WORLD[2],
+        (0, 1, 2, 3): _WORLD[3],
+    }
     first, end = Rows((256,), 3).range_of(1)
     per_file = Rows((256,), 4).per_part
     return Told(
