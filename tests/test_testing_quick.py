@@ -178,6 +178,7 @@ def test_a_change_runs_its_tests_and_no_others(project: Path, quickly) -> None:
     assert "left out   running the notebooks: `course test notebooks`" in out
 
 
+@pytest.mark.long
 def test_slow_tests_alone_are_no_failure(project: Path, quickly) -> None:
     with (project / "tests" / "test_deep.py").open("a") as file:
         file.write("\n\nx = 1\n")
@@ -187,6 +188,7 @@ def test_slow_tests_alone_are_no_failure(project: Path, quickly) -> None:
     assert "left out   tests marked slow" in out
 
 
+@pytest.mark.long
 def test_what_the_time_is_too_short_for_is_named(
     project: Path, quickly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +208,7 @@ def test_a_part_that_does_not_end_in_time_is_stopped_and_named(project: Path, qu
     assert "unit" in out.splitlines()[-1].partition(": ")[2]
 
 
+@pytest.mark.long
 def test_exercises_of_other_lessons_are_left_out(project: Path, quickly) -> None:
     """The plugin alone: which tests it takes, in a file where that of the exercises would be."""
     body = "import pytest\n\n\n@pytest.mark.parametrize('name', ['03.load', '07.sync', 'other'])\n"

@@ -91,12 +91,8 @@ def test_every_exercise_has_a_solution_between_marks():
     for lesson in exercises.lesson_numbers():
         for exercise in exercises.exercises_of(lesson):
             solution = solution_of(exercise.name)
-            own = [
-                node
-                for node in ast.walk(solution.tree)
-                if isinstance(node, ast.stmt) and solution.is_own(node)
-            ]
-            assert own, exercise.name
+            statements = (node for node in ast.walk(solution.tree) if isinstance(node, ast.stmt))
+            assert any(solution.is_own(statement) for statement in statements), exercise.name
 
 
 class Line:

@@ -348,6 +348,7 @@ def by_distributed_tensors(me, x, w_up, b_up, w_down, b_down):
     return (F.linear(hidden, parts[3]).redistribute(mesh, [Replicate()]) + parts[4]).to_local()
 
 
+@pytest.mark.long
 def test_distributed_tensors_are_refused_by_name():
     seen = verdict("08.mlp", by_distributed_tensors)
     assert seen.status == "forbidden", seen

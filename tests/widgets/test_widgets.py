@@ -184,12 +184,14 @@ def test_added_memory_is_found_by_one_dial_from_the_first_choices(on_a_mission: 
     )
 
 
+@pytest.mark.long
 def test_a_larger_optimizer_is_no_dial_that_adds_memory(on_a_mission: MemoryExplorer) -> None:
     choose(on_a_mission, batch_size=1, optimizer="sgd")
     on_a_mission.keep.click()
     assert "Keep the bar of batch size 1 with adamw" in choose(on_a_mission, optimizer="adamw")[1]
 
 
+@pytest.mark.long
 def test_the_largest_batch_that_can_be_chosen_is_enough() -> None:
     explorer = MemoryExplorer(with_copies, batch_sizes=(1, 40), missions=[LargestBatch(10_000)])
     assert "not yet. A larger" in choose(explorer, batch_size=39)[0]
@@ -209,6 +211,7 @@ def test_what_is_kept_after_a_refused_choice_is_the_bar_that_is_drawn() -> None:
     assert choose(explorer, precision="bfloat16 autocast")[0].startswith("mission 1: reached.")
 
 
+@pytest.mark.long
 def test_a_dial_that_changes_nothing_adds_nothing_and_the_last_find_is_told() -> None:
     def level(*, precision: str, recompute: bool, **_: Any) -> dict[str, int]:
         return {"parameter": 1000 + 7 * recompute, "activation": 10}
