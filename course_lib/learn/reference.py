@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import linecache
 import symtable
 from dataclasses import dataclass
@@ -148,17 +149,23 @@ def answer_names(code: str) -> dict[str, str]:
     return found
 
 
-def _cells(path: Path) -> list[tuple[str, str]]:
+def _cells(path: Path) -> tuple[tuple[str, str], ...]:
+    about = path.stat()
+    return _cells_of(path, about.st_mtime_ns, about.st_size)
+
+
+@functools.lru_cache(maxsize=64)  # a source is read for every exercise that it holds, several times each
+def _cells_of(path: Path, *_written: int) -> tuple[tuple[str, str], ...]:
     import jupytext
 
-    notebook = jupytext.read(path, fmt="py:percent")
+    notebook: Any = jupytext.read(path, fmt="py:percent")
     cells = []
     for cell in notebook.cells:
         text = cell.source
         if cell.cell_type == "code" and text.lstrip().startswith(("%", "!")):
             text = ""  # a magic: nothing that an answer could need
         cells.append((cell.cell_type, text))
-    return cells
+    return tuple(cells)
 
 
 def _slice(tree: ast.Module, wanted: ast.AST) -> ast.Module:
