@@ -1,0 +1,11 @@
+"""What lesson 09 asks before a run, and tells after it: a file for each part."""
+
+from course_lib.learn.asked import Asked
+from course_lib.learn.exercises.lesson_09.predictions_assembled import ASSEMBLED
+from course_lib.learn.exercises.lesson_09.predictions_norm import NORM
+from course_lib.learn.exercises.lesson_09.predictions_pieces import PIECES
+from course_lib.learn.exercises.lesson_09.predictions_places import PLACES
+
+__all__ = ["PREDICTIONS"]
+
+PREDICTIONS: tuple[Asked, ...] = (*PLACES, *PIECES, *NORM, *ASSEMBLED)

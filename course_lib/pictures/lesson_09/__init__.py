@@ -1,0 +1,7 @@
+"""The pictures of lesson 09: a file for each part."""
+
+from course_lib.pictures.sketch import Drawings
+
+__all__ = ["PICTURES"]
+
+PICTURES: Drawings = {}
