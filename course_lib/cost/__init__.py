@@ -2,7 +2,6 @@
 
 from course_lib.cost.activations import Saved, activation_bytes, conv_activations, transformer_activations
 from course_lib.cost.architectures import cnn_layers, transformer_layers, transformer_parameters
-from course_lib.cost.axes import axes_time_s
 from course_lib.cost.collectives import (
     COLLECTIVES,
     CollectiveCost,
@@ -108,7 +107,6 @@ __all__ = [
     "activation_bytes",
     "algorithms_of",
     "all_to_all_attention_sent_bytes",
-    "axes_time_s",
     "block_collectives",
     "break_even_bandwidth_bytes_per_s",
     "bus_factor",

@@ -91,7 +91,7 @@ def _nodes(axes: Axes, left: float, inside: str, between: str) -> None:
 def nodes() -> Figure:
     """Two nodes of two ranks, the axes in two orders: one axis has the links inside, the other those between."""
     figure, axes = drawing(8, 3.5)
-    for left, inside, between in ((3, "tp", "dp_repl."), (43.5, "dp_repl.", "tp")):
+    for left, inside, between in ((3, "tp", "dp_replicate"), (43.5, "dp_replicate", "tp")):
         _nodes(axes, left, inside, between)
         order = "dp_replicate, tp" if inside == "tp" else "tp, dp_replicate"
         word(axes, left + 16.8, 31, order, size=11, weight="bold")

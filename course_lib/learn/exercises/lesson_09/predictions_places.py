@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from course_lib import cost
 from course_lib.learn.asked import Asked, Told
 from course_lib.mesh import Mesh
 
@@ -13,22 +12,24 @@ __all__ = ["PLACES"]
 
 Pair = tuple[str, ...]
 _RANK = 5
+_PARTNERS = ("rank 1", "rank 3", "rank 4", "rank 6", "rank 7")
 
 
 def _partner(groups: Mapping[str, Sequence[int]]) -> Told:
     """From the groups of rank 5, by axis, in a mesh of 2 x 2 x 2."""
     others = {axis: next(rank for rank in group if rank != _RANK) for axis, group in groups.items()}
+    pp, dp, tp = (f"rank {others[axis]}" for axis in ("pp", "dp_shard", "tp"))
     return Told(
-        measured=others["pp"],
+        measured=pp,
         label="computed",
         because="`pp` is the outermost axis, and one step along it passes over all places of the two behind: four "
-        f"ranks. Along `dp_shard` the step is two, to rank {others['dp_shard']}, along `tp` one, to rank "
-        f"{others['tp']}. On nodes of four ranks a stage therefore talks to another node.",
+        f"ranks. Along `dp_shard` the step is two, to {dp}, along `tp` one, to {tp}. On nodes of four ranks a stage "
+        "therefore talks to another node.",
         misreadings={
-            others["tp"]: "They are neighbours in number, and such neighbours differ along the *last* axis.",
-            others["dp_shard"]: "Two further, that is a step along the middle axis.",
-            6: "Ranks 5 and 6 differ along two axes at once, so they have no group of one axis in common.",
-            3: "That one differs from rank 5 along two axes at once: they have no group of one axis in common.",
+            tp: "They are neighbours in number, and such neighbours differ along the *last* axis.",
+            dp: "Two further: that is a step along the middle axis.",
+            "rank 6": "Ranks 5 and 6 differ along two axes at once, so no group of one axis has them both.",
+            "rank 3": "Ranks 3 and 5 differ along two axes at once, so no group of one axis has them both.",
         },
     )
 
@@ -42,7 +43,7 @@ def _groups(sizes: Mapping[str, int]) -> Told:
         measured=sum(along.values()),
         label="computed",
         because=f"{listed}: an axis has a group for every place along the others, and every rank makes all of them to "
-        f"be in {len(sizes)}. With NCCL that is many calls in which a rank has no part. PyTorch's `init_device_mesh` "
+        f"be in {len(sizes)} of them. With NCCL that is many calls in which a rank has no part. PyTorch's `init_device_mesh` "
         "does with a call for each axis, `split_group`, if `init_process_group` was told its `device_id`.",
         misreadings={
             len(sizes): "In so many it is a member. `new_group` is a collective of the whole job.",
@@ -154,14 +155,14 @@ def _habit(times_s: Mapping[str, float], seconds: Mapping[str, Sequence[float]])
     )
 
 
-def _six(mesh: Mesh, seconds: Mapping[str, Sequence[float]]) -> Told:
-    """From a mesh of three axes on nodes that hold two of them, and each axis' (within_s, between_s)."""
-    times_s = {round(cost.axes_time_s(order, seconds), 9) for order in mesh.orders()}
+def _six(times_s: Mapping[Pair, float]) -> Told:
+    """From the time of a step in each order of three axes, on nodes that hold two of them."""
+    different = {float(f"{time_s:.6g}") for time_s in times_s.values()}
     return Told(
-        measured=len(times_s),
+        measured=len(different),
         label="computed",
         because="A node of four holds any two of these axes, one way round or the other; the outermost one alone leaves "
-        f"it. So what counts is which of {len(mesh.axes)} axes stands first, and that should be the one with the least "
+        f"it. So what counts is which of {len(next(iter(times_s)))} axes stands first, and that should be the one with the least "
         "to send. The order within the node is free, until links within a node differ as well.",
         misreadings={
             6: "Exchange the two inner axes: their groups are others, and lie on the same nodes as before.",
@@ -175,7 +176,7 @@ PLACES: tuple[Asked, ...] = (
     Asked(
         name="09.partner",
         question="pp=2 dp_shard=2 tp=2: with which rank does rank 5 form its group along pp?",
-        high=7,
+        choices=_PARTNERS,
         tell=_partner,
     ),
     Asked(
