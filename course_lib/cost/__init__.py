@@ -43,6 +43,7 @@ from course_lib.cost.memory import (
     model_state,
     precision_state,
 )
+from course_lib.cost.mesh import LinkBytes, MeshStep, bytes_by_link
 from course_lib.cost.network import Network
 from course_lib.cost.pipeline import simulate
 from course_lib.cost.rounds import Round, rounds_of
@@ -92,7 +93,9 @@ __all__ = [
     "GrowingLatency",
     "Layer",
     "Linear",
+    "LinkBytes",
     "MachineSpec",
+    "MeshStep",
     "Network",
     "PassBytes",
     "RingTime",
@@ -110,6 +113,7 @@ __all__ = [
     "block_collectives",
     "break_even_bandwidth_bytes_per_s",
     "bus_factor",
+    "bytes_by_link",
     "cnn_layers",
     "collective_cost",
     "collectives_sent_bytes",
