@@ -44,6 +44,7 @@ from course_lib.cost.memory import (
     precision_state,
 )
 from course_lib.cost.mesh import LinkBytes, MeshStep, bytes_by_link
+from course_lib.cost.mesh_time import MeshStepTime, mesh_step_time
 from course_lib.cost.network import Network
 from course_lib.cost.pipeline import simulate
 from course_lib.cost.rounds import Round, rounds_of
@@ -96,6 +97,7 @@ __all__ = [
     "LinkBytes",
     "MachineSpec",
     "MeshStep",
+    "MeshStepTime",
     "Network",
     "PassBytes",
     "RingTime",
@@ -136,6 +138,7 @@ __all__ = [
     "hardware_flops",
     "largest_by_phase",
     "machine_spec",
+    "mesh_step_time",
     "mfu",
     "model_state",
     "precision_state",
