@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 09a · Meshes: places and links
 #
-# Data, pipeline and tensor parallelism in one job: each gets an axis of a mesh. You number the ranks, find out who talks
-# to whom, and give the fast link to the axis that needs it.
+# Data, pipeline and tensor parallelism in one job: each gets an axis of a mesh. You number the ranks, find out who
+# talks to whom, and give the fast link to the axis that needs it.
 #
 # **65 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -51,9 +51,9 @@ four = shared_cluster(4)
 # `dp_shard` or `dp_replicate` other samples.
 #
 # <!-- word: mesh axis | also: mesh dimension, parallel dimension -->
-# A **mesh axis** is one direction of a mesh, with a name and a size, and the sizes of all axes multiplied are the number
-# of ranks. The names are those of torchtitan, PyTorch's example of a large trainer. (PyTorch says mesh *dimension*; the
-# course keeps *dim* for tensors.)
+# A **mesh axis** is one direction of a mesh, with a name and a size, and the sizes of all axes multiplied are the
+# number of ranks. The names are those of torchtitan, PyTorch's example of a large trainer. (PyTorch says mesh
+# *dimension*; the course keeps *dim* for tensors.)
 #
 # One rule turns places into ranks: **the last axis varies fastest**. Ranks are counted as a clock counts: seconds
 # first, then minutes, then hours.
@@ -65,8 +65,9 @@ for rank in range(4):
 
 # %% [markdown]
 # <!-- word: group of an axis | also: sub-mesh group, `mesh["tp"]` -->
-# The **group of an axis** to which a rank belongs are the ranks that differ from it along this axis, and along no other:
-# for `tp` those with which it sums activations, for `pp` its pipeline, for `dp_shard` those with which it shares weights.
+# The **group of an axis** to which a rank belongs are the ranks that differ from it along this axis, and along no
+# other: for `tp` those with which it sums activations, for `pp` its pipeline, for `dp_shard` those with which it shares
+# weights.
 #
 # Eight ranks, as above. **Rank 5 hands activations on, or gets them, along `pp`. From or to which rank?**
 
@@ -181,9 +182,9 @@ reveal("09.groups", llama)
 # %% [markdown]
 # ## What travels along each axis
 #
-# The course's `OnMesh` puts a transformer on a mesh; part 4 takes it to pieces. For now it is a job to be watched: three
-# meshes on four ranks, a step of 32 rows on each, and the meter. A rank of `tp` sums activations in each region, one of
-# `dp_replicate` averages gradients, one of `pp` hands activations on and gets gradients back.
+# The course's `OnMesh` puts a transformer on a mesh; part 4 takes it to pieces. For now it is a job to be watched:
+# three meshes on four ranks, a step of 32 rows on each, and the meter. A rank of `tp` sums activations in each region,
+# one of `dp_replicate` averages gradients, one of `pp` hands activations on and gets gradients back.
 
 # %%
 small = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
@@ -275,9 +276,9 @@ reveal("09.cut", orders)
 # ### The wrong order
 #
 # Four ranks on two nodes, `dp_replicate=2` and `tp=2`, 32 rows. Within a node a link of 40 MB/s, and between nodes one
-# of 4 MB/s for each rank, ten times as slow. (The ratio is a usual one; the speeds are small, so that two cores can keep
-# up. Links are shaped.) A job's axes stand in the wrong order: `tp` goes from node to node. It raises no error, and the
-# numbers are the same:
+# of 4 MB/s for each rank, ten times as slow. (The ratio is a usual one; the speeds are small, so that two cores can
+# keep up. Links are shaped.) A job's axes stand in the wrong order: `tp` goes from node to node. It raises no error,
+# and the numbers are the same:
 
 # %%
 RIGHT, WRONG = Mesh.of(dp_replicate=2, tp=2), Mesh.of(tp=2, dp_replicate=2)
@@ -439,7 +440,7 @@ times_s = {}
 for order in Mesh.of(pp=2, dp_replicate=2, tp=2, ranks_per_node=4).orders():
     step = cost.MeshStep(config=small, mesh=order, batch_size=32)
     times_s[order.axes] = cost.mesh_step_time(step, nodes).step_s
-    leaving = bytes_text(cost.bytes_by_link(step).between_bytes)
+    leaving = bytes_text(step.by_link().between_bytes)
     print(f"{', '.join(order.axes):<24} {leaving:>9} from node to node, {times_s[order.axes] * 1e3:4.0f} ms")
 reveal("09.six", times_s)
 

@@ -42,12 +42,8 @@ def places() -> Figure:
         axes.add_patch(Circle(_spot(here), 2.3, facecolor=colour, edgecolor=INK, zorder=3))
         word(axes, *_spot(here), number, size=11, color="black", zorder=4, weight="bold")
     x, y = _CORNER
-    for text, (right, up), at in (
-        ("tp", _STEPS[2], (x + 8.5, y - 2.6)),
-        ("dp_shard", _STEPS[1], (x - 7.2, y + 6.8)),
-        ("pp", _STEPS[0], (x + 24.6, y + 2.2)),
-    ):
-        word(axes, *at, text, size=11, weight="bold", color=RED)
+    for text, right, up in (("tp", 8.5, -2.6), ("dp_shard", -7.2, 6.8), ("pp", 24.6, 2.2)):
+        word(axes, x + right, y + up, text, size=11, weight="bold", color=RED)
     word(axes, 56, 27, "pp=2  dp_shard=2  tp=2", ha="left", size=11, family="monospace")
     for row, text in enumerate(
         ("pp: stages of a pipeline", "dp_shard: parts of the batch", "tp: parts of a layer")

@@ -1,7 +1,7 @@
 """09.order: the order of a mesh's axes that spares the slow links between nodes.
 
-What an order costs is defined in the lesson: each axis takes one of its two times, by whether a group of it has ranks on
-two nodes. An answer is judged by that cost, so that of several best orders each is right.
+What an order costs is defined in the lesson: each axis takes one of its two times, by whether a group of it has ranks
+on two nodes. An answer is judged by that cost, so that of several best orders each is right.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ ORDER = Exercise(
     ),
     mistakes=wrong_axes.MISTAKES,
     hints=(
-        "How many orders are there? Few enough to try them all. What you need is the time of *one* order, and for that, "
-        "which of its axes leave a node.",
+        "How many orders are there? Few enough to try them all. What you need is the time of *one* order, and for "
+        "that, which of its axes leave a node.",
         "A mesh in that order knows its groups: `Mesh.of(**{axis: sizes[axis] for axis in order}).groups(axis)`. A "
         "group leaves its node when `rank // ranks_per_node` is not the same for all its ranks, and an axis leaves "
         "when *any* of its groups does.",

@@ -43,8 +43,8 @@ def _groups(sizes: Mapping[str, int]) -> Told:
         measured=sum(along.values()),
         label="computed",
         because=f"{listed}: an axis has a group for every place along the others, and every rank makes all of them to "
-        f"be in {len(sizes)} of them. With NCCL that is many calls in which a rank has no part. PyTorch's `init_device_mesh` "
-        "does with a call for each axis, `split_group`, if `init_process_group` was told its `device_id`.",
+        f"be in {len(sizes)} of them. With NCCL that is many calls in which a rank has no part. PyTorch's "
+        "`init_device_mesh` does with a call for each axis, `split_group`, if `init_process_group` was told its `device_id`.",
         misreadings={
             len(sizes): "In so many it is a member. `new_group` is a collective of the whole job.",
             sum(
@@ -158,12 +158,13 @@ def _habit(times_s: Mapping[str, float], seconds: Mapping[str, Sequence[float]])
 def _six(times_s: Mapping[Pair, float]) -> Told:
     """From the time of a step in each order of three axes, on nodes that hold two of them."""
     different = {float(f"{time_s:.6g}") for time_s in times_s.values()}
+    num_axes = len(next(iter(times_s)))
     return Told(
         measured=len(different),
         label="computed",
-        because="A node of four holds any two of these axes, one way round or the other; the outermost one alone leaves "
-        f"it. So what counts is which of {len(next(iter(times_s)))} axes stands first, and that should be the one with the least "
-        "to send. The order within the node is free, until links within a node differ as well.",
+        because="A node of four holds any two of these axes, one way round or the other; the outermost one alone "
+        f"leaves it. So what counts is which of {num_axes} axes stands first, and that should be the one with the "
+        "least to send. The order within the node is free, until links within a node differ as well.",
         misreadings={
             6: "Exchange the two inner axes: their groups are others, and lie on the same nodes as before.",
             2: "Then two of the axes would have to send as much as each other.",

@@ -230,7 +230,8 @@ MISTAKES = (
     ),
     Mistake(
         "only-first",
-        "That is one group, the first, as a plain list of ranks. Asked for are all groups of the axis, a list of lists.",
+        "That is one group, the first, as a plain list of ranks. Asked for are all groups of the axis, a list of "
+        "lists.",
         _OnlyFirst,
     ),
     Mistake(
