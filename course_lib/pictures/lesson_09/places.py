@@ -23,8 +23,8 @@ def _spot(place: tuple[int, int, int]) -> Point:
 
 def _edge(axes: Axes, start: tuple[int, int, int], end: tuple[int, int, int]) -> None:
     is_hidden = (1, 0, 0) in (start, end)
-    look = {"linestyle": ":", "color": GREY} if is_hidden else {"color": INK}
-    arrow(axes, _spot(start), _spot(end), style="-", linewidth=1.2, zorder=1, **look)
+    line, colour = (":", GREY) if is_hidden else ("-", INK)
+    arrow(axes, _spot(start), _spot(end), style="-", linewidth=1.2, zorder=1, linestyle=line, color=colour)
 
 
 def places() -> Figure:

@@ -76,23 +76,21 @@ def _fault_in_group(mesh: Mesh, axis: str, group: list[int]) -> str:
 
 def _groups(got: Any) -> list[list[int]] | None:
     """Lists of whole numbers, of whatever kinds they came; None where that is not what came."""
-    groups = _items(got)
-    if groups is None:
+    groups = _settled(got)
+    if not isinstance(groups, list) or not all(isinstance(one, list) for one in groups):
         return None
-    found = []
-    for one in groups:
-        ranks = _items(one)
-        numbers = None if ranks is None else [_whole(rank) for rank in ranks]
-        if numbers is None or None in numbers:
-            return None
-        found.append([number for number in numbers if number is not None])
-    return found
+    numbers = [[_whole(rank) for rank in one] for one in groups]
+    found = [[rank for rank in one if rank is not None] for one in numbers]
+    return found if found == numbers else None
 
 
-def _items(value: Any) -> list[Any] | None:
+def _settled(value: Any) -> Any:
+    """Arrays, sets, generators and the like as lists, to any depth; each is read before the next one is asked for."""
     if hasattr(value, "tolist"):
-        value = value.tolist()
-    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else None
+        return value.tolist()
+    if not isinstance(value, Iterable) or isinstance(value, str | Mapping):
+        return value
+    return [_settled(one) for one in value]
 
 
 def _whole(value: Any) -> int | None:
@@ -118,15 +116,7 @@ def _call(answer: Any, sizes: Sizes, axis: str, places: list[Sizes]) -> Any:
     mine = answer(sizes)
     if axis == _RANKS:
         return [mine.rank_of(place) for place in places]
-    groups = mine.groups_along(axis)
-    found = _items(groups)
-    return groups if found is None else [_settled(one) for one in found]
-
-
-def _settled(group: Any) -> Any:
-    """A generator, a set and the like as a list, which can be read twice."""
-    ranks = _items(group)
-    return group if ranks is None else ranks
+    return _settled(mine.groups_along(axis))
 
 
 def _compare(expected: Any, got: Any) -> str:
