@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from course_lib.learn import check
 from course_lib.learn.exercises.lesson_09.best_order import fault_in, messages_time_s
 from course_lib.learn.exercises.lesson_09.right_order import ALL
 
@@ -50,3 +51,14 @@ def test_right_answers_are_right_in_jobs_that_the_check_does_not_try(answer):
     for sizes, per_node in (({"tp": 3, "pp": 2, "dp_shard": 2}, 4), ({"pp": 2, "dp_shard": 3}, 3)):
         seconds = {axis: (draw.random(), 1 + draw.random()) for axis in sizes}
         assert fault_in(list(answer(sizes, per_node, seconds)), sizes, per_node, seconds) == ""
+
+
+def test_an_answer_that_changes_what_it_was_given_is_told():
+    def best(sizes, ranks_per_node, seconds):
+        order = ALL[0](sizes, ranks_per_node, seconds)
+        seconds.clear()
+        return order
+
+    verdict = check("09.order", best)
+    assert verdict.status == "not yet"
+    assert "your function changed `seconds`, which others read as well" in verdict.message

@@ -76,3 +76,19 @@ def test_an_answer_that_is_half_written_is_not_wrong_yet():
             raise NotImplementedError("Your turn: write this")
 
     assert check("09.place", Half).status == "not attempted"
+
+
+def test_a_function_in_place_of_the_class_is_told():
+    verdict = check("09.place", lambda sizes: None)
+    assert verdict.status == "not yet"
+    assert "expected the class itself, with its two methods" in verdict.message
+
+
+def test_a_mesh_that_is_right_once_is_not_right():
+    class Once(ALL[0]):
+        def groups_along(self, axis):
+            groups = super().groups_along(axis)
+            self.strides.pop(axis)
+            return groups
+
+    assert check("09.place", Once).status == "raised"

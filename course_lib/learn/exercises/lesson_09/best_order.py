@@ -6,8 +6,10 @@ on two nodes. An answer is judged by that cost, so that of several best orders e
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from course_lib.learn.apart import by_cases_apart
@@ -125,6 +127,7 @@ def _right(sizes: dict[str, int], ranks_per_node: int, seconds: Seconds) -> dict
 
 def _call(answer: Any, sizes: dict[str, int], ranks_per_node: int, seconds: Seconds) -> Any:
     """The axes as a list, whether they came as a tuple, a list, an array, the sizes in order, or a generator."""
+    before = copy.deepcopy({"sizes": sizes, "seconds": seconds})
     order = answer(sizes, ranks_per_node, seconds)
     if hasattr(order, "tolist"):
         order = order.tolist()
@@ -132,12 +135,23 @@ def _call(answer: Any, sizes: dict[str, int], ranks_per_node: int, seconds: Seco
         "dict_keys",
         "odict_keys",
     )
-    return list(order) if is_many and isinstance(order, Iterable) else order
+    order = list(order) if is_many and isinstance(order, Iterable) else order
+    after = {"sizes": sizes, "seconds": seconds}
+    return _Changed([name for name in before if before[name] != after[name]]) if before != after else order
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """The answer has changed arguments of these names."""
+
+    names: list[str]
 
 
 def _compare(expected: Any, got: Any) -> str:
     if not isinstance(expected, dict):
         return "" if expected == got else "the orders differ"  # two wrong answers, side by side
+    if isinstance(got, _Changed):
+        return f"your function changed {' and '.join(f'`{name}`' for name in got.names)}, which others read as well"
     if got is None:
         return "nothing came back (`None`); a function gives its result with `return`"
     return fault_in(got, **expected)

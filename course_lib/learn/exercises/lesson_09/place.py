@@ -27,6 +27,7 @@ _MESHES: tuple[Sizes, ...] = (
     {"tp": 2, "dp_shard": 3, "dp_replicate": 2, "pp": 5},
     {"dp_shard": 6},
 )
+_A_CLASS = "expected the class itself, with its two methods, and got something else"
 _RANKS = ""  # in the place of an axis: the ranks of all places are asked for
 
 
@@ -112,18 +113,21 @@ def _right(sizes: Sizes, axis: str, places: Any) -> dict[str, Any]:
 
 
 def _call(answer: Any, sizes: Sizes, axis: str, places: list[Sizes]) -> Any:
-    """The ranks of all places, or the groups of an axis."""
+    """The ranks of all places, or the groups of an axis, which a mesh may be asked for more than once."""
+    if not isinstance(answer, type):
+        return _A_CLASS
     mine = answer(sizes)
     if axis == _RANKS:
         return [mine.rank_of(place) for place in places]
+    _settled(mine.groups_along(axis))
     return _settled(mine.groups_along(axis))
 
 
 def _compare(expected: Any, got: Any) -> str:
     if not isinstance(expected, dict):
         return "" if expected == got else "they differ"  # two wrong answers, side by side
-    if got is None:
-        return "nothing came back (`None`); a method gives its result with `return`"
+    if got is None or got == _A_CLASS:
+        return got or "nothing came back (`None`); a method gives its result with `return`"
     if expected["axis"] == _RANKS:
         return fault_in_ranks(expected["sizes"], got)
     return fault_in_groups(expected["sizes"], expected["axis"], got)

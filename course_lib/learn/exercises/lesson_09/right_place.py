@@ -99,4 +99,15 @@ class ByGenerators(ByStrides):
 
 
 ALL = (ByStrides, ByAnArray, ByATensor, ByAllPlaces, ByGenerators)
-SAME: dict[str, str] = {}
+_ORDER = "Groups, and the ranks in them, may come in any order."
+_LENGTHS = "There is a number for each of the other axes, so nothing is left over that `strict` could find."
+SAME: dict[str, str] = {
+    "10: `others = [name for name in self.sizes if name != axis]` after `groups = []`": "Neither line reads what the "
+    "other makes.",
+    "14: `groups.append([self.rank_of(place | {axis: number}) for number in range(self.sizes[axis])])` -> "
+    "`groups.insert(0, [self.rank_of(place | {axis: number}) for number in range(self.sizes[axis])])`": _ORDER,
+    "12: `range(self.sizes[name])` -> `reversed(range(self.sizes[name]))`": _ORDER,
+    "14: `range(self.sizes[axis])` -> `reversed(range(self.sizes[axis]))`": _ORDER,
+    "13: `zip(others, here, strict=True)` -> `zip(others, here)`": _LENGTHS,
+    "13: `True` -> `False`": _LENGTHS,
+}

@@ -144,7 +144,7 @@ MISTAKES = (
     ),
     Mistake(
         "share",
-        "You charge each axis in part, by how many of its groups leave a node. All ranks wait for the slowest group: "
+        "An axis costs you the more, the more of its groups leave a node. But all ranks wait for the slowest group: "
         "one that leaves is enough for the whole of `between_s`.",
         _share,
     ),
