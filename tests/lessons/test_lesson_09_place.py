@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from course_lib.learn import check
-from course_lib.learn.exercises.lesson_09.place import fault_in_groups, fault_in_ranks
+from course_lib.learn.exercises.lesson_09.place import PLACE, fault_in_groups, fault_in_ranks
 from course_lib.learn.exercises.lesson_09.right_place import ALL
 from course_lib.mesh import Mesh
 
@@ -79,9 +79,8 @@ def test_an_answer_that_is_half_written_is_not_wrong_yet():
 
 
 def test_a_function_in_place_of_the_class_is_told():
-    verdict = check("09.place", lambda sizes: None)
-    assert verdict.status == "not yet"
-    assert "expected the class itself, with its two methods" in verdict.message
+    first = PLACE.judge(lambda sizes: None, ()).wrong[0]
+    assert first.difference == "expected the class itself, with its two methods, and got something else"
 
 
 def test_a_mesh_that_is_right_once_is_not_right():
@@ -91,4 +90,4 @@ def test_a_mesh_that_is_right_once_is_not_right():
             self.strides.pop(axis)
             return groups
 
-    assert check("09.place", Once).status == "raised"
+    assert {one.error.kind for one in PLACE.judge(Once, ()).wrong} == {"KeyError"}

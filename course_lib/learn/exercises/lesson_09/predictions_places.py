@@ -87,7 +87,7 @@ _ORDERS = ("pp, tp", "tp, pp", "in both", "in neither")
 
 
 def _cut(orders: Sequence[Mesh]) -> Told:
-    """From a mesh of pp=2 and tp=4 in both orders, on nodes of two."""
+    """From the mesh that is asked about, in both orders."""
     staying = [order for order in orders if order.stays_within_a_node("tp")]
     both, neither = _ORDERS[2:]
     measured = neither if not staying else both if len(staying) > 1 else ", ".join(staying[0].axes)
