@@ -77,9 +77,9 @@ def last_of_equals(sizes: Sizes, ranks_per_node: int, seconds: Seconds) -> Itera
 
 ALL = (by_a_loop, by_ends, by_what_is_gained, last_of_equals)
 SAME: dict[str, str] = {
-    "3: `mesh = Mesh.of(**{axis: sizes[axis] for axis in order})` after `total_s = 0.0`": "Neither line reads what the "
-    "other makes.",
-    "7: `total_s += seconds[axis][1 if leaves else 0]` -> a new name for a new value": "A number is no other for its "
-    "name.",
+    "3: `mesh = Mesh.of(**{axis: sizes[axis] for axis in order})` after `times_s[order] = 0.0`": "Neither line reads "
+    "what the other makes.",
+    "7: `times_s[order] += seconds[axis][1 if leaves else 0]` -> a new name for a new value": "A sum is stored under "
+    "its order either way.",
     "4: `0.0` -> `1.0`": "A second more for every order leaves the best one the best.",
 }
