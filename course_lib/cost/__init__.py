@@ -43,6 +43,8 @@ from course_lib.cost.memory import (
     model_state,
     precision_state,
 )
+from course_lib.cost.mesh import LinkBytes, MeshStep, bytes_by_link
+from course_lib.cost.mesh_time import MeshStepTime, mesh_step_time
 from course_lib.cost.network import Network
 from course_lib.cost.pipeline import simulate
 from course_lib.cost.rounds import Round, rounds_of
@@ -92,7 +94,10 @@ __all__ = [
     "GrowingLatency",
     "Layer",
     "Linear",
+    "LinkBytes",
     "MachineSpec",
+    "MeshStep",
+    "MeshStepTime",
     "Network",
     "PassBytes",
     "RingTime",
@@ -110,6 +115,7 @@ __all__ = [
     "block_collectives",
     "break_even_bandwidth_bytes_per_s",
     "bus_factor",
+    "bytes_by_link",
     "cnn_layers",
     "collective_cost",
     "collectives_sent_bytes",
@@ -132,6 +138,7 @@ __all__ = [
     "hardware_flops",
     "largest_by_phase",
     "machine_spec",
+    "mesh_step_time",
     "mfu",
     "model_state",
     "precision_state",

@@ -1,39 +1,37 @@
-"""What a step on a mesh sends along each axis: the formulas of the rooms before, with the sizes that are left."""
+"""What a step on a mesh sends along each axis, by the formulas of ``course_lib.cost.mesh`` and by the meter."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import mesh_cases
 import pytest
-import torch
 import torch.distributed as dist
 
-from course_lib.cost import collectives_sent_bytes, sharded_sent_bytes, split_transformer_collectives
+from course_lib.cost import MeshStep, bytes_by_link
 from course_lib.mesh import Mesh
 from course_lib.meter import metered
 from course_lib.models import Transformer
-from course_lib.parallel.mesh import OnMesh, boxes_of
-from course_lib.schedules import one_f_one_b
+from course_lib.parallel.mesh import OnMesh
+from course_lib.schedules import get_schedule, gpipe
 
 pytestmark = pytest.mark.xdist_group("mesh")
 
-CONFIG = replace(mesh_cases.CONFIG, vocab_size=12)
-NUM_ROWS, LENGTH, ITEM_BYTES, MICRO_BATCHES = 8, 6, 8, 4
+NUM_ROWS, LENGTH, ITEM_BYTES = 8, 6, 8
+GROUPED_QUERIES = replace(mesh_cases.CONFIG, num_kv_heads=2, bias=False)
+EVEN = replace(mesh_cases.CONFIG, vocab_size=12, hidden=12)
 
 
-def second_step(me, mesh, config):
-    """A step, and after a barrier the one that is looked at; returns shapes before sharding, and the clip's too."""
-    options = {"schedule": one_f_one_b(2, MICRO_BATCHES)} if mesh.size("pp") > 1 else {}
+def second_step(me, mesh, config, num_rows, options):
+    """A step, and after a barrier the one that is looked at."""
     model = OnMesh(me, mesh, Transformer(config).double(), **options)
-    x, y = (tokens % config.vocab_size for tokens in mesh_cases.batches(1, NUM_ROWS)[0])
+    x, y = (tokens % config.vocab_size for tokens in mesh_cases.batches(1, num_rows)[0])
     for _ in range(2):
         dist.barrier()
         model.zero_grad()
         model.step(*model.data.deal(x, y))
-    held = {box.first_name: tuple(box.parameter.shape) for box in boxes_of(model)}
     model.close()
-    return held
 
 
 def calls_of_the_step(run, rank):
@@ -45,65 +43,68 @@ def calls_of_the_step(run, rank):
     return calls[begin + 1 :]
 
 
-def sent_bytes(run, mesh, rank, *axes):
-    """What a rank has sent since the last barrier, to the ranks along these axes."""
-    calls = calls_of_the_step(run, rank)
-    return sum(
-        sum(call.sent_bytes.values())
-        for call in calls
-        if call.operation != "send" and call.group == mesh.group(rank, *axes)
+def axis_of(call, mesh):
+    """Of a metered call: the axis along which its ranks differ."""
+    if call.operation in ("send", "recv"):
+        return "pp"
+    return next(axis for axis in mesh.axes if call.group == mesh.group(call.rank, axis))
+
+
+def compare(clusters, mesh, config, num_rows=NUM_ROWS, **options):
+    run = metered(clusters(mesh.num_ranks), second_step, mesh, config, num_rows, options)
+    step = MeshStep(
+        config=config, mesh=mesh, batch_size=num_rows, length=LENGTH, itemsize=ITEM_BYTES, **options
     )
+    matrix = [[0] * mesh.num_ranks for _ in range(mesh.num_ranks)]
+    for rank in range(mesh.num_ranks):
+        seen = Counter(dict.fromkeys([*mesh.axes, "loss"], 0))
+        calls = calls_of_the_step(run, rank)
+        for call in calls:
+            axis = "loss" if call is calls[-1] else axis_of(call, mesh)  # it may be an axis of all ranks, too
+            seen[axis] += sum(call.sent_bytes.values())
+            for receiver, size_bytes in call.sent_bytes.items():
+                matrix[rank][receiver] += size_bytes
+        assert step.sent_bytes(rank) == dict(seen), f"rank {rank}"
+    assert step.matrix() == matrix
+    assert step.by_link() == bytes_by_link(mesh, matrix)
 
 
-def messages_bytes(run, rank):
-    calls = calls_of_the_step(run, rank)
-    return sum(sum(call.sent_bytes.values()) for call in calls if call.operation == "send")
+FOUR = [
+    (Mesh.of(dp_replicate=2, tp=2), mesh_cases.CONFIG, {}),
+    (Mesh.of(tp=2, dp_shard=2, ranks_per_node=2), mesh_cases.CONFIG, {}),
+    (Mesh.of(pp=2, dp_shard=2, ranks_per_node=2), mesh_cases.CONFIG, {}),
+    (Mesh.of(pp=2, dp_replicate=2), mesh_cases.CONFIGS["tied"], {}),
+    (Mesh.of(pp=2, tp=2), EVEN, {"sequence_parallel": True, "schedule": gpipe(2, 3)}),
+]
+OTHERS = [
+    (Mesh.of(pp=2, dp_shard=2, tp=2, ranks_per_node=4), mesh_cases.CONFIG, {}),
+    (Mesh.of(dp_replicate=2, dp_shard=2, ranks_per_node=2), mesh_cases.CONFIGS["tied"], {}),
+    (Mesh.of(dp_replicate=2), EVEN, {"schedule": gpipe(1, 2)}),
+    (Mesh.of(dp_shard=4), GROUPED_QUERIES, {}),
+    (Mesh.of(tp=4), mesh_cases.CONFIGS["uneven"], {}),
+    (Mesh.of(dp_replicate=4), mesh_cases.CONFIGS["tied"], {}),
+    (Mesh.of(pp=2, dp_shard=2), mesh_cases.CONFIGS["tied"], {}),
+    (Mesh.of(pp=2, tp=2), mesh_cases.CONFIGS["tied"], {"schedule": get_schedule("interleaved", 2, 4)}),
+    (Mesh.of(tp=2, dp_shard=2), EVEN, {"sequence_parallel": True}),
+    (Mesh.of(pp=2, tp=2), mesh_cases.CONFIGS["uneven"], {"schedule": get_schedule("zb_h1", 2, 4)}),
+    (Mesh.of(pp=2, tp=2), EVEN, {"sequence_parallel": True, "schedule": get_schedule("zb_h1", 2, 4)}),
+]
 
 
-def numel(shapes):
-    return sum(torch.Size(shape).numel() for shape in shapes)
+@pytest.mark.parametrize(
+    ("mesh", "config", "options"), FOUR, ids=lambda x: str(x) if isinstance(x, Mesh) else ""
+)
+def test_every_byte_along_every_axis_is_the_formulas(clusters, mesh, config, options):
+    compare(clusters, mesh, config, **options)
 
 
-def of_the_tensor_axis(num_rows):
-    wanted = split_transformer_collectives(CONFIG, batch_size=num_rows, length=LENGTH, itemsize=ITEM_BYTES)
-    return collectives_sent_bytes(wanted, 2)
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("mesh", "config", "options"), OTHERS, ids=lambda x: str(x) if isinstance(x, Mesh) else ""
+)
+def test_and_on_other_meshes(clusters, mesh, config, options):
+    compare(clusters, mesh, config, **options)
 
 
-def test_replicas_average_slices_and_the_tensor_axis_sees_half_of_the_batch(clusters):
-    mesh = Mesh.of(dp_replicate=2, tp=2)
-    run = metered(clusters(4), second_step, mesh, CONFIG)
-    for rank in range(4):
-        assert (
-            sent_bytes(run, mesh, rank, "dp_replicate") == numel(run[rank].values()) * ITEM_BYTES
-        )  # 2 (n-1)/n
-        assert sent_bytes(run, mesh, rank, "tp") == of_the_tensor_axis(NUM_ROWS // 2)
-
-
-def test_shards_are_those_of_slices(clusters):
-    """Sizes are even here, so a slice is twice the shard that is left of it."""
-    mesh, config = Mesh.of(dp_shard=2, tp=2), replace(CONFIG, hidden=12)
-    run = metered(clusters(4), second_step, mesh, config)
-    wanted = split_transformer_collectives(config, batch_size=4, length=LENGTH, itemsize=ITEM_BYTES)
-    for rank in range(4):
-        slices = [(2 * rows, *rest) for rows, *rest in run[rank].values()]
-        assert sent_bytes(run, mesh, rank, "dp_shard") == sharded_sent_bytes(
-            slices, stage=3, num_ranks=2, dtype="float64"
-        )
-        assert sent_bytes(run, mesh, rank, "tp") == collectives_sent_bytes(wanted, 2)
-
-
-def test_a_sharded_stage_is_gathered_for_each_micro_batch_and_reduced_once(clusters):
-    mesh, config = Mesh.of(pp=2, dp_shard=2), replace(CONFIG, hidden=12)
-    run = metered(clusters(4), second_step, mesh, config)
-    stream_bytes = NUM_ROWS // 2 * LENGTH * config.width * ITEM_BYTES
-    for rank in range(4):
-        shard = numel(run[rank].values())  # n = 2: what a rank keeps, and sends in each gather
-        assert sent_bytes(run, mesh, rank, "dp_shard") == (2 * MICRO_BATCHES + 1) * shard * ITEM_BYTES
-        assert messages_bytes(run, rank) == stream_bytes  # activations one way, gradients the other
-
-
-def test_a_pipeline_of_replicas_averages_once_a_batch(clusters):
-    mesh = Mesh.of(pp=2, dp_replicate=2)
-    run = metered(clusters(4), second_step, mesh, CONFIG)
-    for rank in range(4):
-        assert sent_bytes(run, mesh, rank, "dp_replicate") == numel(run[rank].values()) * ITEM_BYTES
+def test_a_batch_that_does_not_divide(clusters):
+    compare(clusters, Mesh.of(dp_shard=2, tp=2), mesh_cases.CONFIG, num_rows=5)

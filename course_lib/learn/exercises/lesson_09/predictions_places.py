@@ -2,8 +2,228 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from course_lib.learn.asked import Asked, Told
+from course_lib.mesh import Mesh
 
 __all__ = ["PLACES"]
 
-PLACES: tuple[Asked, ...] = ()
+Pair = tuple[str, ...]
+_RANK = 5
+_PARTNERS = ("rank 1", "rank 3", "rank 4", "rank 6", "rank 7")
+
+
+def _partner(groups: Mapping[str, Sequence[int]]) -> Told:
+    """From the groups of rank 5, by axis, in a mesh of 2 x 2 x 2."""
+    others = {axis: next(rank for rank in group if rank != _RANK) for axis, group in groups.items()}
+    pp, dp, tp = (f"rank {others[axis]}" for axis in ("pp", "dp_shard", "tp"))
+    return Told(
+        measured=pp,
+        label="computed",
+        because="`pp` is the outermost axis, and one step along it passes over all places of the two behind: four "
+        f"ranks. Along `dp_shard` the step is two, to {dp}, along `tp` one, to {tp}. On nodes of four ranks a stage "
+        "therefore talks to another node.",
+        misreadings={
+            tp: "They are neighbours in number, and such neighbours differ along the *last* axis.",
+            dp: "Two further: that is a step along the middle axis.",
+            "rank 6": "Ranks 5 and 6 differ along two axes at once, so no group of one axis has them both.",
+            "rank 3": "Ranks 3 and 5 differ along two axes at once, so no group of one axis has them both.",
+        },
+    )
+
+
+def _groups(sizes: Mapping[str, int]) -> Told:
+    """From the sizes of a mesh by axis: how many groups there are along all its axes."""
+    num_ranks = prod(sizes.values())
+    along = {axis: num_ranks // size for axis, size in sizes.items()}
+    listed = ", ".join(f"{number:,} along `{axis}`" for axis, number in along.items())
+    return Told(
+        measured=sum(along.values()),
+        label="computed",
+        because=f"{listed}: an axis has a group for every place along the others, and every rank makes all of them to "
+        f"be in {len(sizes)} of them. With NCCL that is many calls in which a rank has no part. PyTorch's "
+        "`init_device_mesh` does with one call of `split_group` for each axis, if `init_process_group` was told the "
+        "`device_id`.",
+        misreadings={
+            len(sizes): "In so many it is a member. `new_group` is a collective of the whole job.",
+            sum(
+                sizes.values()
+            ): "That adds the sizes up: how many ranks its own groups have. There is one group for "
+            "every place along the *other* axes.",
+            num_ranks: "That is how many ranks there are.",
+            num_ranks
+            * len(sizes): "So many there would be, if each rank had its groups to itself. It shares them.",
+        },
+    )
+
+
+_AXES = ("pp", "dp_replicate", "tp")
+
+
+def _axis(sent: Mapping[Pair, Mapping[str, int]]) -> Told:
+    """From the bytes that a rank sends along each axis, on three meshes of two axes."""
+    most = {axis: max(sizes.get(axis, 0) for sizes in sent.values()) for axis in _AXES}
+    pp, dp, tp = (most[axis] for axis in _AXES)
+    winner = max(most, key=lambda axis: most[axis])
+    misreadings = {
+        "dp_replicate": "All gradients travel, once a step, and `tp` has left a rank half of them. Activations travel "
+        "at every region of every layer, there and back, and here a rank has more numbers in its activations than in "
+        "its weights.",
+        "pp": "A pipeline sends activations as well, but at a single cut: once there, and gradients once back.",
+        "tp": "Here another axis sent more: compare the activations of a rank with its weights.",
+    }
+    return Told(
+        measured=winner,
+        because=f"{tp / max(dp, 1):.1f} times the bytes of `dp_replicate`, and {tp / max(pp, 1):.0f} times those of "
+        "`pp`. Along `tp` the activations of all tokens are summed twice in every layer, and as often in backward. "
+        "Gradients are as many as weights, whatever the batch. A pipeline sends the activations of one cut.",
+        misreadings={axis: said for axis, said in misreadings.items() if axis != winner},
+    )
+
+
+_ORDERS = ("pp, tp", "tp, pp", "in both", "in neither")
+
+
+def _cut(orders: Sequence[Mesh]) -> Told:
+    """From the mesh that is asked about, in both orders."""
+    staying = [order for order in orders if order.stays_within_a_node("tp")]
+    both, neither = _ORDERS[2:]
+    measured = neither if not staying else both if len(staying) > 1 else ", ".join(staying[0].axes)
+    return Told(
+        measured=measured,
+        label="computed",
+        because="Four ranks do not fit on a node of two. The order decides how they lie: neighbours in pairs, two to a "
+        "node, or each on a node of its own. No order makes a group smaller than it is, so the size of `tp` is chosen "
+        "by the node, before the order is.",
+        misreadings={
+            "pp, tp": "Ranks 0 to 3 are neighbours in number, and a node ends after rank 1.",
+            "tp, pp": "Then the ranks of a group along `tp` are 0, 2, 4 and 6: each on another node.",
+            both: "A group of four has ranks on two nodes at least, where a node has two.",
+        },
+    )
+
+
+def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[str, Sequence[float]]) -> Told:
+    """From the measured ratio, what the model says of both orders, and each axis' (within_s, between_s)."""
+    tp_s, dp_s = seconds["tp"], seconds["dp_replicate"]
+    ratio = tp_s[1] / tp_s[0]
+    return Told(
+        measured=round(measured, 1),
+        model=round(wrong_s / right_s, 1),
+        because=f"In the right order `tp` takes {tp_s[0] * 1e3:.0f} ms within the node and the gradients "
+        f"{dp_s[1] * 1e3:.0f} ms between nodes; in the wrong one `tp` takes {tp_s[1] * 1e3:.0f} ms and the gradients "
+        f"{dp_s[0] * 1e3:.0f} ms. One of the two has to cross in any order. And the job is right, so nothing but the "
+        "clock will tell.",
+        misreadings={
+            round(
+                ratio
+            ): "So much slower is the link. But the gradients have to cross in the right order, and in the "
+            "wrong one they get the fast link in exchange.",
+            round(
+                tp_s[0] / dp_s[0]
+            ): "That is how the bytes of the two axes compare. Multiply each by the time of its "
+            "link, and add up, for both orders.",
+            1: "The bytes are the same in both orders. The links that they take are not.",
+        },
+        apart="Each message has a start that the model leaves out, and a busy machine is late with some of them. The "
+        "table has the times: are both orders late by about as much?",
+    )
+
+
+_INSIDE = ("tp", "dp_replicate", "it makes no difference")
+_EQUAL = 1.05  # times within 5 % are called equal
+
+
+def _habit(times_s: Mapping[str, float], seconds: Mapping[str, Sequence[float]]) -> Told:
+    """From the time with each axis within the node, and each axis' (within_s, between_s)."""
+    tp_s, dp_s = seconds["tp"], seconds["dp_replicate"]
+    model_s = {"tp": tp_s[0] + dp_s[1], "dp_replicate": dp_s[0] + tp_s[1]}
+    measured, model = _better(times_s), _better(model_s)
+    misreadings = {
+        "tp": "That was right at 32 rows. What `tp` sends shrinks with the batch, and what gradients need does not.",
+        "dp_replicate": "With these sizes `tp` sends more: look at the bytes above.",
+        _INSIDE[2]: "It would, if both axes sent as much. Look at the bytes.",
+    }
+    return Told(
+        measured=measured,
+        model=model,
+        because=f"By the model {model_s['dp_replicate'] * 1e3:.0f} ms with the gradients inside, and "
+        f"{model_s['tp'] * 1e3:.0f} ms with `tp` inside. What `tp` sends grows with the tokens; every weight has its "
+        "gradient, however few they are. Large models with few tokens on a rank come to this.",
+        misreadings={axis: said for axis, said in misreadings.items() if axis not in (measured, model)},
+        apart="A busy machine is late with many small messages, which `tp` has more of. Run the cell again.",
+    )
+
+
+def _better(times_s: Mapping[str, float]) -> str:
+    """Which axis belongs within the node, by the time of the messages with it there."""
+    best, other = sorted(times_s, key=lambda axis: times_s[axis])
+    return _INSIDE[2] if times_s[other] < _EQUAL * times_s[best] else best
+
+
+def _six(times_s: Mapping[Pair, float]) -> Told:
+    """From the time of a step in each order of three axes, on nodes that hold two of them."""
+    different = {float(f"{time_s:.6g}") for time_s in times_s.values()}
+    num_axes = len(next(iter(times_s)))
+    return Told(
+        measured=len(different),
+        label="computed",
+        because="A node of four holds any two of these axes, one way round or the other; the outermost one alone "
+        f"leaves it. So what counts is which of {num_axes} axes stands first, and that should be the one with the "
+        "least to send. The order within the node is free, until links within a node differ as well.",
+        misreadings={
+            6: "Exchange the two inner axes: their groups are others, and lie on the same nodes as before.",
+            2: "Then two of the axes would have to send as much as each other.",
+            1: "Some axis has to leave the node, and the three send different amounts.",
+        },
+    )
+
+
+PLACES: tuple[Asked, ...] = (
+    Asked(
+        name="09.partner",
+        question="pp=2 dp_shard=2 tp=2: with which rank does rank 5 form its group along pp?",
+        choices=_PARTNERS,
+        tell=_partner,
+    ),
+    Asked(
+        name="09.groups",
+        question="pp=16 dp_shard=128 tp=8: how many groups does a rank make?",
+        unit="groups",
+        high=1e6,
+        tell=_groups,
+    ),
+    Asked(
+        name="09.axis",
+        question="Along which axis does a rank send the most bytes?",
+        choices=_AXES,
+        tell=_axis,
+    ),
+    Asked(
+        name="09.cut",
+        question="pp=2, tp=4, two ranks on a node: in which order does tp stay within its node?",
+        choices=_ORDERS,
+        tell=_cut,
+    ),
+    Asked(
+        name="09.factor",
+        question="tp between nodes: how many times as long do the messages of a step take?",
+        unit="times",
+        high=1000,
+        tell=_factor,
+    ),
+    Asked(
+        name="09.habit",
+        question="4 rows: which axis should have the link within the node?",
+        choices=_INSIDE,
+        tell=_habit,
+    ),
+    Asked(
+        name="09.six",
+        question="Six orders of three axes on nodes of four: how many different times?",
+        high=100,
+        tell=_six,
+    ),
+)

@@ -1,0 +1,462 @@
+# %% [markdown]
+# # 09a · Meshes: places and links
+#
+# Data, pipeline and tensor parallelism in one job: each gets an axis of a mesh. You number the ranks, find out who
+# talks to whom, and give the fast link to the axis that needs it.
+#
+# **65 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 1 of 4 · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4:
+# three cuts at once](09d_three_cuts.ipynb)
+#
+# At the end you can
+#
+# - say where a rank stands on a mesh, and with whom it forms a group along each axis;
+# - say what a step sends along each axis, and what that depends on;
+# - tell which axes stay within a node, and find the order of axes that spares the slow links;
+# - hold a mesh of your own against PyTorch's.
+#
+# Each way of sharing a model out has met its limit. Data parallelism (lessons 04 and 05) sends a gradient for every
+# weight, and wants a large batch. A pipeline (06 and 07) waits at both ends, and has no more stages than layers. Tensor
+# parallelism (08) holds everybody up at every region, and ends where the fast links end. So a large job uses all three
+# at once, each as far as it is good.
+
+# %%
+from course_lib import Link, Links, ask, check, cost, hint, reveal, shared_cluster
+from course_lib.mesh import Mesh
+from course_lib.meter import bytes_text, metered
+from course_lib.models import Transformer, TransformerConfig
+from course_lib.parallel.mesh import MeshGroups, OnMesh
+
+import itertools
+import time
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ## A place for every rank
+#
+# ![Eight ranks at the corners of a box whose edges are called pp, dp_shard and tp. Ranks 0 and 1 stand at the two ends
+# of an edge along tp; all others are question marks](../assets/09_places.png)
+#
+# <!-- word: device mesh | also: mesh, `DeviceMesh`, process mesh -->
+# A **device mesh** gives every rank of a job a place: a number along each of several named axes. An axis is a way of
+# sharing out: ranks that differ along `tp` have parts of the same layers, along `pp` stages of the same pipeline, along
+# `dp_shard` or `dp_replicate` other samples.
+#
+# <!-- word: mesh axis | also: mesh dimension, parallel dimension -->
+# A **mesh axis** is one direction of a mesh, with a name and a size, and the sizes of all axes multiplied are the
+# number of ranks. The names are those of torchtitan, PyTorch's example of a large trainer. (PyTorch says mesh
+# *dimension*; the course keeps *dim* for tensors.)
+#
+# One rule turns places into ranks: **the last axis varies fastest**. Ranks are counted as a clock counts: seconds
+# first, then minutes, then hours.
+
+# %%
+mesh = Mesh.of(pp=2, dp_shard=2, tp=2)
+for rank in range(4):
+    print(f"rank {rank}:", mesh.coordinates(rank))
+
+# %% [markdown]
+# <!-- word: group of an axis | also: sub-mesh group, `mesh["tp"]` -->
+# The **group of an axis** to which a rank belongs are the ranks that differ from it along this axis, and along no
+# other: for `tp` those with which it sums activations, for `pp` its pipeline, for `dp_shard` those with which it shares
+# weights.
+#
+# Eight ranks, as above. **Rank 5 hands activations on, or gets them, along `pp`. From or to which rank?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.partner")
+ask("09.partner").commit("rank 4")  # "its neighbour"
+### END SOLUTION
+
+# %%
+reveal("09.partner", {axis: mesh.group(5, axis) for axis in mesh.axes})
+
+# %% [markdown]
+# ### Build: a mesh
+#
+# Now for any axes, sizes and order. `sizes` names the axes from the outermost to the one that varies fastest, as
+# `{"pp": 2, "dp_shard": 2, "tp": 2}`; a Python dictionary keeps that order.
+
+
+# %%
+class MyMesh:
+    """Ranks with places along named axes; ``sizes``: axis -> size, the outermost first."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    def rank_of(self, place):
+        """The rank at a place: axis -> number from 0. It names every axis of the mesh, in any order."""
+        ### BEGIN SOLUTION
+        rank = 0
+        for axis, size in self.sizes.items():
+            rank = rank * size + place[axis]
+        return rank
+        ### END SOLUTION
+
+    def groups_along(self, axis):
+        """All groups of an axis, a list of lists of ranks in any order: every rank is in one of them."""
+        ### BEGIN SOLUTION
+        others = [name for name in self.sizes if name != axis]
+        groups = []
+        for here in itertools.product(*(range(self.sizes[name]) for name in others)):
+            place = dict(zip(others, here, strict=True))
+            groups.append([self.rank_of(place | {axis: number}) for number in range(self.sizes[axis])])
+        return groups
+        ### END SOLUTION
+
+
+# %%
+place_verdict = check("09.place", MyMesh)
+
+# %%
+# hint("09.place")
+
+# %% [markdown]
+# ### Beside PyTorch's
+#
+# `init_device_mesh` takes the same axes and makes the process groups. On four ranks, are its groups those of your class
+# (if that has passed), or of the course's?
+
+
+# %%
+def by_pytorch(me, sizes):
+    """Along each axis the ranks of this rank's group, as PyTorch has made it."""
+    theirs = init_device_mesh(me.device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    return {axis: dist.get_process_group_ranks(theirs.get_group(axis)) for axis in sizes}
+
+
+def my_groups(sizes, axis):
+    groups = MyMesh(sizes).groups_along(axis) if place_verdict.passed else Mesh.of(**sizes).groups(axis)
+    return {frozenset(group) for group in groups}
+
+
+for sizes in ({"dp_replicate": 2, "tp": 2}, {"tp": 2, "pp": 2}):
+    by_rank = list(four.run(by_pytorch, sizes))
+    same = {axis: {frozenset(of[axis]) for of in by_rank} == my_groups(sizes, axis) for axis in sizes}
+    print(f"{sizes}: rank 0 with {by_rank[0]}; the same groups: {same}")
+
+# %% [markdown]
+# ## Who makes the groups
+#
+# Lesson 02 had a rule for `new_group`: every rank of the job calls it for every group, member or not. The course's
+# `MeshGroups` makes the groups of a mesh. Here it is watched: how often does a rank call?
+
+
+# %%
+def groups_made(me, mesh):
+    """The members of each group that this rank has called ``new_group`` for."""
+    with mock.patch.object(dist, "new_group", wraps=dist.new_group) as watched:
+        groups = MeshGroups(me, mesh)
+    groups.close()
+    return [call.args[0] for call in watched.call_args_list]
+
+
+square = Mesh.of(dp_replicate=2, tp=2)
+for rank, made in enumerate(four.run(groups_made, square)):
+    print(f"rank {rank} makes {made}, and is in {sum(rank in group for group in made)} of them")
+
+# %% [markdown]
+# The largest runs of Llama 3 had 16,384 GPUs: 16 stages, 128 data-parallel parts of the batch, and 8 ranks along `tp`.
+# **How many groups would a rank of such a job make in this way?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.groups")
+ask("09.groups").commit(3)  # "one for each axis"
+### END SOLUTION
+
+# %%
+llama = {"pp": 16, "dp_shard": 128, "tp": 8}
+reveal("09.groups", llama)
+
+# %% [markdown]
+# ## What travels along each axis
+#
+# The course's `OnMesh` puts a transformer on a mesh; part 4 takes it to pieces. For now it is a job to be watched:
+# three meshes on four ranks, a step of 32 rows on each, and the meter. A rank of `tp` sums activations in each region,
+# one of `dp_replicate` averages gradients, one of `pp` hands activations on and gets gradients back.
+
+# %%
+small = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
+PAIRS = ("dp_replicate", "tp"), ("pp", "tp"), ("pp", "dp_replicate")
+num_parameters = sum(parameter.numel() for parameter in Transformer(small).parameters())
+print(f"{num_parameters:,} parameters, {bytes_text(4 * num_parameters)} of gradients")
+print(f"the activations between two layers: {bytes_text(4 * 32 * small.context_length * small.width)}")
+
+# %% [markdown]
+# **Along which axis does a rank send the most bytes?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.axis")
+ask("09.axis").commit("dp_replicate")  # "a gradient for every weight of the model"
+### END SOLUTION
+
+
+# %%
+def two_steps(me, mesh, num_rows):
+    """Two steps, since a pipeline's first one also settles shapes; a barrier before, between and after."""
+    model = OnMesh(me, mesh, Transformer(small))
+    tokens = torch.randint(256, (num_rows, 33), generator=torch.Generator().manual_seed(1))
+    for _ in range(2):
+        dist.barrier()
+        loss = model.step(*model.data.deal(tokens[:, :-1], tokens[:, 1:]))
+    dist.barrier()
+    model.close()
+    return loss.item()
+
+
+# %%
+def messages_of(mesh, num_rows):
+    """What rank 0 sends in the second step: (axis, bytes) of each message, in order."""
+    calls = metered(four, two_steps, mesh, num_rows).communication.of(0).calls
+    first, last = [place for place, call in enumerate(calls) if call.operation == "barrier"][1:3]
+    axis_of = {mesh.group(0, axis): axis for axis in mesh.axes}
+    sent = []
+    for call in calls[first:last]:
+        if call.operation == "send":
+            sent.append(("pp", call.size_bytes))
+        elif call.group in axis_of:
+            sent.append((axis_of[call.group], call.size_bytes))
+    return sent
+
+
+# %%
+def by_axis(messages):
+    """Bytes of the messages along each axis."""
+    return {axis: sum(size for one, size in messages if one == axis) for axis in dict(messages)}
+
+
+jobs = {pair: messages_of(Mesh.of(**dict.fromkeys(pair, 2)), num_rows=32) for pair in PAIRS}
+for pair, messages in jobs.items():
+    counts = [f"{axis} {bytes_text(size)}" for axis, size in by_axis(messages).items()]
+    print(f"{' x '.join(pair):<18} rank 0 sends along", ", along ".join(counts))
+reveal("09.axis", {pair: by_axis(messages) for pair, messages in jobs.items()})
+
+# %% [markdown]
+# Bytes are one half of it. The other is who waits: the next region needs the sum of `tp` at once, gradients may travel
+# beside the backward pass, and a pipeline's messages go while other micro-batches are computed. So `tp` sends the most
+# here, and nothing hides it.
+#
+# ## Nodes
+#
+# ![Four ranks on two nodes, twice. On the left the two ranks of a node are joined by a line called tp, and lines called
+# dp_replicate go from node to node; on the right the names are exchanged](../assets/09_nodes.png)
+#
+# Launchers number ranks node by node: with 4 ranks on a node, ranks 0 to 3 are on the first one. `torchrun` does so,
+# and Slurm, unless it is told to deal tasks out in turn. So the order of the axes decides who shares a node, and
+# `ranks_per_node` is all that a mesh has to know of machines.
+#
+# Nodes with 2 GPUs each; eight ranks, `pp=2` and `tp=4`. **In which order of the two axes does no message along `tp`
+# leave its node?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.cut")
+ask("09.cut").commit("pp, tp")  # "the last axis is the one within the node"
+### END SOLUTION
+
+# %%
+orders = list(Mesh.of(pp=2, tp=4, ranks_per_node=2).orders())
+for order in orders:
+    nodes = [[order.node_of(rank) for rank in group] for group in order.groups("tp")]
+    print(f"{', '.join(order.axes)}: the groups along tp {order.groups('tp')} lie on the nodes {nodes}")
+reveal("09.cut", orders)
+
+# %% [markdown]
+# ### The wrong order
+#
+# Four ranks on two nodes, `dp_replicate=2` and `tp=2`, 32 rows. Within a node a link of 20 MB/s, and between nodes one
+# of 2 MB/s for each rank, ten times as slow. (The ratio is a usual one; the speeds are small, so that two cores can
+# keep up. Links are shaped.) A job's axes stand in the wrong order: `tp` goes from node to node. It raises no error,
+# and the numbers are the same:
+
+# %%
+RIGHT, WRONG = Mesh.of(dp_replicate=2, tp=2), Mesh.of(tp=2, dp_replicate=2)
+losses = [four.run(two_steps, order, 32)[0] for order in (RIGHT, WRONG)]
+print("the loss of both orders, equal to six digits:", f"{losses[0]:.5g}" == f"{losses[1]:.5g}")
+print("bytes that a rank sends:", {axis: bytes_text(n) for axis, n in by_axis(jobs[RIGHT.axes]).items()})
+
+# %% [markdown]
+# **The messages of a step, without the computing: how many times as long do they take in the wrong order?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.factor")
+ask("09.factor").commit(10)  # "the link is ten times as slow"
+### END SOLUTION
+
+
+# %%
+def messages_s(me, mesh, messages):
+    """How long the messages of a step take, one after the other, with nothing computed between them."""
+    groups = MeshGroups(me, mesh)
+    dist.barrier()
+    start_s = time.perf_counter()
+    for axis, size_bytes in messages:
+        numbers = torch.zeros(size_bytes // 4)
+        if axis == "pp":  # an activation goes there, and a gradient comes back
+            first, second = mesh.group(me.rank, "pp")
+            for source, target in ((first, second), (second, first)):
+                if me.rank == source:
+                    dist.send(numbers, target)
+                else:
+                    dist.recv(numbers, source)
+        else:
+            dist.all_reduce(numbers, group=groups.group(axis))
+    end_s = time.perf_counter()
+    groups.close()
+    return end_s - start_s
+
+
+# %%
+FAST, SLOW = Link(0.0, 20e6), Link(0.0, 2e6)
+NODES = Links.nodes(2, inside=FAST, across=SLOW, ports_per_node=2)  # a port for each rank
+
+
+def measured_s(order, messages):
+    with four.shaped(links=NODES):
+        return max(four.run(messages_s, Mesh.of(**dict.fromkeys(order, 2)), messages))
+
+
+# %%
+def seconds_of(messages):
+    """Of each axis what its messages take (within a node, between nodes); of two ranks, each sends all its bytes."""
+    times = {axis: 2 if axis == "pp" else 1 for axis in dict(messages)}  # there and back
+    sizes = by_axis(messages)
+    return {axis: tuple(times[axis] * link.time_s(sizes[axis]) for link in (FAST, SLOW)) for axis in sizes}
+
+
+def predicted_s(order, messages):
+    """Nodes of two: the last axis of two stays within one, the other goes from node to node."""
+    outer, inner = order
+    return seconds_of(messages)[inner][0] + seconds_of(messages)[outer][1]
+
+
+# %% tags=["nbval-ignore-output"]
+found_s = {}
+for pair, messages in jobs.items():
+    for order in (pair, pair[::-1]):
+        found_s[order] = measured_s(order, messages)
+        print(f"{', '.join(order):<18} predicted {predicted_s(order, messages) * 1e3:5.0f} ms, "
+              f"measured {found_s[order] * 1e3:5.0f} ms")  # fmt: skip
+both = jobs[RIGHT.axes]
+reveal("09.factor", found_s[WRONG.axes] / found_s[RIGHT.axes],
+       *(predicted_s(order.axes, both) for order in (WRONG, RIGHT)), seconds_of(both))  # fmt: skip
+
+# %% [markdown]
+# ### Is it always `tp`?
+#
+# By habit the order is `pp`, `dp_replicate`, `dp_shard`, `cp`, `tp`, from the slow links to the fast ones. The same
+# model on the same four ranks, `dp_replicate=2` and `tp=2`. Only the batch is another: 4 rows and not 32.
+#
+# **Which axis should have the link within the node?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.habit")
+ask("09.habit").commit("tp")  # "always tp"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+few = messages_of(RIGHT, num_rows=4)
+print({axis: bytes_text(size) for axis, size in by_axis(few).items()})
+few_s = {mesh.axes[-1]: measured_s(mesh.axes, few) for mesh in (RIGHT, WRONG)}
+for inner, time_s in few_s.items():
+    print(f"{inner + ' within the node:':<30} {time_s * 1e3:4.0f} ms")
+reveal("09.habit", few_s, seconds_of(few))
+
+# %% [markdown]
+# A habit is a good guess for usual jobs, and no law. Numbers decide, and the numbers are what a step *waits* for:
+# gradients that hide behind the backward pass want no fast link, however many they are.
+#
+# ### Build: the best order
+#
+# What is known: the sizes of the axes, how many ranks a node has, and for each axis what a step waits for its messages,
+# in seconds: `seconds[axis]` is `(within_s, between_s)`. An axis takes `between_s` as soon as *any* of its groups has
+# ranks on two nodes, because the others wait for the slowest; else it takes `within_s`. An order takes the sum over its
+# axes.
+#
+# The groups may come from your class or from `Mesh.of(...).groups(axis)`.
+
+
+# %%
+def best_order(sizes, ranks_per_node, seconds):
+    """The order of the axes that takes the least time, a tuple of their names, the outermost first; of equals any."""
+    ### BEGIN SOLUTION
+    times_s = {}
+    for order in itertools.permutations(sizes):
+        mesh = Mesh.of(**{axis: sizes[axis] for axis in order})
+        times_s[order] = 0.0
+        for axis in order:
+            leaves = any(len({rank // ranks_per_node for rank in group}) > 1 for group in mesh.groups(axis))
+            times_s[order] += seconds[axis][1 if leaves else 0]
+    return min(times_s, key=times_s.get)
+    ### END SOLUTION
+
+
+# %%
+order_verdict = check("09.order", best_order)
+
+# %%
+# hint("09.order")
+
+# %% [markdown]
+# Does it find what was measured above?
+
+# %%
+if order_verdict.passed:
+    for num_rows, messages in ((32, jobs[RIGHT.axes]), (4, few)):
+        print(f"{num_rows:>2} rows: {best_order({'dp_replicate': 2, 'tp': 2}, 2, seconds_of(messages))}")
+
+# %% [markdown]
+# ### All three axes
+#
+# Eight ranks, `pp=2`, `dp_replicate=2`, `tp=2`, on two nodes of four. There are six orders of the axes. The cost model
+# plays a step of the same model on each: every message, on the links from above.
+#
+# **How many different times do the six orders take?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.six")
+ask("09.six").commit(6)  # "each order is another one"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+nodes = cost.Network.nodes(2, 4, intra=FAST, inter=SLOW, ports_per_node=4)
+times_s = {}
+for order in Mesh.of(pp=2, dp_replicate=2, tp=2, ranks_per_node=4).orders():
+    step = cost.MeshStep(config=small, mesh=order, batch_size=32)
+    times_s[order.axes] = cost.mesh_step_time(step, nodes).step_s
+    leaving = bytes_text(step.by_link().between_bytes)
+    print(f"{', '.join(order.axes):<24} {leaving:>9} from node to node, {times_s[order.axes] * 1e3:4.0f} ms")
+reveal("09.six", times_s)
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can number the ranks of any mesh and name their groups, and you know who has to make them. You have counted what
+# travels along each axis, and found which axis deserves the fast link, once with the habit and once against it.
+#
+# In a job of your own all of it is a line: `init_device_mesh("cuda", (2, 2, 2), mesh_dim_names=("pp", "dp_shard",
+# "tp"))`. The numbers and their order are yours to choose.
+#
+# **The limit.** Every rank has a place now, and we do not yet know what it holds there. Which rows of which matrix does
+# rank 5 keep? Which samples does it see, and which random numbers must it share, and with whom? [Part
+# 2](09b_who_holds_what.ipynb) asks, and meets two jobs that got it wrong without an error.
+#
+# **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU
+# Clusters](https://arxiv.org/abs/2104.04473) (2021), section 3: how the three ways act on each other, and which goes
+# over which link. PyTorch's [recipe for device
+# meshes](https://docs.pytorch.org/tutorials/recipes/distributed_device_mesh.html).
