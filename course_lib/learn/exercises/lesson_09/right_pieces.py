@@ -107,4 +107,15 @@ def as_tensor(*args: Any) -> torch.Tensor:
 
 
 ALL = (by_places, by_a_table, by_rows, by_elimination, as_tensor)
-SAME: dict[str, str] = {}
+_NEITHER = "Neither line reads what the other makes."
+SAME: dict[str, str] = {
+    "3: `here = mesh.coordinates(rank)` after `begin, size = ([0, 0], list(shape))`": _NEITHER,
+    "8: `row_here, column_here = (row - begin[0], column - begin[1])` after `per_shard = -(-size[0] // "
+    "mesh.size('dp_shard'))`": _NEITHER,
+    "9: `per_shard = -(-size[0] // mesh.size('dp_shard'))` after `on_stage = layer in stage_layers[here.get('pp', "
+    "0)]`": _NEITHER,
+    "10: `on_stage = layer in stage_layers[here.get('pp', 0)]` after `in_slice = 0 <= row_here < size[0] and 0 <= "
+    "column_here < size[1]`": _NEITHER,
+    "6: `0` -> `-1`": "Without tp there is one slice, which is the first and the last.",
+    "10: `0` -> `-1`": "Without pp there is one stage, which is the first and the last.",
+}

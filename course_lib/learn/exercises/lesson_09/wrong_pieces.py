@@ -27,6 +27,16 @@ def _last_larger(total: int, parts: int) -> list[int]:
     return [total // parts] * (parts - 1) + [total - total // parts * (parts - 1)]
 
 
+def _rounded_down(total: int, parts: int) -> list[int]:
+    return [max(1, total // parts)] * parts
+
+
+def _down_to_none(total: int, parts: int) -> list[int]:
+    """As a division by the rows of each does it, which fails where there are fewer rows than shards."""
+    each = total // parts
+    return [each for part in range(parts) if part < total // each]
+
+
 def _place(sizes: Sequence[int], at: int) -> tuple[int, int]:
     """The place that has number ``at``, and which one of its own that is."""
     for place, size in enumerate(sizes):
@@ -95,7 +105,7 @@ def _wrong(
             axes = [*order, *(axis for axis in mesh.axes if axis not in order)]
             mesh = Mesh(tuple(axes), tuple(mesh.size(axis) for axis in axes))
         places = [
-            [has[axis]] if axis in has and axis in mesh.axes else range(size)
+            [place for place in range(size) if place == has.get(axis, place)]
             for axis, size in zip(mesh.axes, mesh.shape, strict=True)
         ]
         found = []
@@ -116,7 +126,11 @@ def _rows_and_columns(*args: Any) -> list[int]:
     return swapped
 
 
-_LAST_AXIS = ("pp", "dp_replicate", "dp_shard", "cp", "tp")
+_USUAL_ORDER = ("pp", "dp_replicate", "dp_shard", "cp", "tp")
+_ROUNDED_DOWN = (
+    "Right where dp_shard divides the rows. Else you round down, and the last rows belong to nobody: 10 among 4 are "
+    "3, 3, 3, 1, *rounded up*. In Python: `-(-num_rows // num_shards)`."
+)
 
 MISTAKES = (
     Mistake(
@@ -206,10 +220,15 @@ MISTAKES = (
         _wrong(without=("dp_shard",)),
     ),
     Mistake(
+        "other-axes",
+        "Along every axis that is not named, such as cp, ranks hold copies. You name those at its place 0 alone.",
+        _wrong(alone=("cp",)),
+    ),
+    Mistake(
         "usual-order",
         "Right where the axes come in the usual order. A mesh may have them in any: ask `mesh.coordinates(rank)` where "
         "a rank stands, or `mesh.rank_at(...)` which rank is at a place.",
-        _wrong(order=_LAST_AXIS),
+        _wrong(order=_USUAL_ORDER),
     ),
     Mistake(
         "tp-last-shorter",
@@ -229,6 +248,8 @@ MISTAKES = (
         "none: 10 among 4 are 3, 3, 3, 1. You have cut them as tp cuts, 3, 3, 2, 2.",
         _wrong(shard_cut=_first_larger),
     ),
+    Mistake("rounded-down", _ROUNDED_DOWN, _wrong(shard_cut=_rounded_down)),
+    Mistake("rounded-down-to-none", _ROUNDED_DOWN, _wrong(shard_cut=_down_to_none)),
     Mistake(
         "shards-last-larger",
         "Right where dp_shard divides the rows. Else every shard gets as many, rounded *up*, and the last ones fewer "
