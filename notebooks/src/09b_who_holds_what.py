@@ -5,7 +5,7 @@
 # which mesh leaves a rank the most room, deal out samples and random numbers so that the ranks still train *one* model,
 # and catch two faults that raise no error.
 #
-# **65 minutes · difficulty 3 of 5 · needs: cpu**
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 2 of 4 · [1: places and links](09a_meshes.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4: three
 # cuts at once](09d_three_cuts.ipynb)
@@ -211,7 +211,7 @@ if piece_verdict.passed:
 # not go through the rows in order. DTensor calls this placement `_StridedShard`; `fully_shard` makes it of parameters
 # that tensor parallelism has cut.
 #
-# <!-- EXPLORER: picture assets/09_explorer.png, its missions, and the cell `MeshExplorer(four)` stand here. -->
+# <!-- EXPLORER: its static picture with alt text, its missions, and the cell `MeshExplorer(four)` stand here. -->
 #
 # ## Which mesh leaves the most room?
 #
@@ -247,6 +247,7 @@ def slices_of(mesh, rank):
     return found
 
 
+# %%
 def kept_numbers(mesh, rank):
     """How many numbers of the weights a rank keeps."""
     here, num_shards, total = mesh.coordinates(rank).get("dp_shard", 0), mesh.size("dp_shard"), 0
@@ -340,11 +341,6 @@ for rank in range(cube.num_ranks):
 reveal("09.share", seen_by)
 
 # %% [markdown]
-# <!-- word: data-parallel rank | also: dp rank -->
-# The **data-parallel rank** of a rank is its place among those that are given different samples, along dp_replicate and
-# dp_shard together; their number is the data-parallel size. These two are what a `DistributedSampler` is to be told on
-# a mesh, in the place of rank and world size.
-#
 # ## Clinic 1: a loss that falls too fast
 #
 # *Symptom.* Four ranks, `Mesh.of(dp_replicate=2, tp=2)`. There is no error, and whatever ranks hold in common stays
@@ -452,6 +448,11 @@ off = max(abs(a - b) for a, b in zip(mended, alone, strict=True))
 print("the losses of one device with all eight windows:", off < 0.002)
 
 # %% [markdown]
+# <!-- word: data-parallel rank | also: dp rank -->
+# The **data-parallel rank** of a rank is its place among those that are given different samples, along dp_replicate and
+# dp_shard together; their number is the data-parallel size. These two are what a `DistributedSampler` is to be told on
+# a mesh, in the place of rank and world size.
+#
 # ## One loss
 #
 # A log wants the loss of the whole batch. Take `pp=2 tp=2`: no axis deals out samples, and all ranks work on the same
@@ -495,28 +496,9 @@ reveal("09.logged", found[0][1] / alone[0])
 # ## Who draws the same random numbers?
 #
 # Weights are drawn from one seed, by all ranks: each makes the plain model and keeps its part, so that parts belong
-# together and copies are equal. (Or one rank draws them and sends.) What comes later, such as dropout, follows another
-# rule: ranks that hold the same numbers have to drop the same ones, as they go on as if they were one. Those that hold
-# other samples, or other layers, should draw apart, or all would drop in the same places.
+# together and copies are equal. (Or one rank draws them and sends.) And what is drawn later, such as dropout?
 #
-# From lesson 08 you know one exception, inside a split region; there the common seed is mixed with the rank's place.
-#
-# **How many different seeds do the eight ranks of `pp=2 dp_shard=2 tp=2` get?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("09.seeds")
-ask("09.seeds").commit(8)  # "each rank one of its own"
-### END SOLUTION
-
-# %%
-seeds = [seed_of(cube, rank, seed=1234) for rank in range(cube.num_ranks)]
-for rank, seed in enumerate(seeds):
-    print(f"rank {rank} {cube.coordinates(rank)}: seed {seed}")
-reveal("09.seeds", seeds)
-
-# %% [markdown]
-# ## Clinic 2: two checkpoints of one model, again
+# ### Clinic 2: two checkpoints of one model, again
 #
 # *Symptom.* Four ranks, `Mesh.of(dp_replicate=2, tp=2)`, dropout of 0.1. The loss falls, no error. With the norms and
 # positions of rank 0 the checkpoint gives another loss than with those of rank 1. Without dropout, all is well. When
@@ -572,6 +554,25 @@ evidence_of_seeds(colleagues_seed, dropout=0.1)
 reveal("09.dropped")
 
 # %% [markdown]
+# What is left is a rule. Ranks that hold the same numbers have to drop the same ones, since they go on as if they were
+# one. Those that hold other samples, or other layers, should draw apart, or all would drop in the same places. (From
+# lesson 08 you know one exception: inside a split region each rank draws its own, from the common seed and its place.)
+#
+# **How many different seeds do the eight ranks of `pp=2 dp_shard=2 tp=2` get?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.seeds")
+ask("09.seeds").commit(8)  # "each rank one of its own"
+### END SOLUTION
+
+# %%
+seeds = [seed_of(cube, rank, seed=1234) for rank in range(cube.num_ranks)]
+for rank, seed in enumerate(seeds):
+    print(f"rank {rank} {cube.coordinates(rank)}: seed {seed}")
+reveal("09.seeds", seeds)
+
+# %% [markdown]
 # ### Mend it
 #
 # For any mesh: which ranks are to get one and the same seed, and what do they have in common?
@@ -605,5 +606,5 @@ print(f"{cube}: tensor groups have one seed each: {alike}; no two groups have th
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 3: three kinds of parallelism at once, and what that
-# means for memory and messages. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the
-# same axes with PyTorch's own parts.
+# means for memory and messages. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the same axes with
+# PyTorch's own parts.

@@ -69,8 +69,9 @@ def windows() -> Figure:
     for rank, (x, y) in enumerate(corners):
         axes.add_patch(Circle((x, y), 2.7, facecolor=PALE, edgecolor=INK, zorder=3))
         word(axes, x, y, str(rank), size=10, color="black", zorder=4)
-    for text, at in (("tp", (56.5, 3.8)), ("pp", (68.6, 7)), ("dp_shard", (44.8, 12))):
-        word(axes, *at, text, size=10, color=GREY)
+    word(axes, 56.5, 3.8, "tp", size=10, color=GREY)
+    word(axes, 68.6, 7, "pp", size=10, color=GREY)
+    word(axes, 44.8, 12, "dp_shard", size=10, color=GREY)
     return figure
 
 

@@ -154,7 +154,7 @@ def _logged(share: float) -> Told:
 
 
 def _seeds(seeds: Sequence[int]) -> Told:
-    """From the seeds of eight ranks on pp=2 dp_shard=2 tp=2."""
+    """From the seeds of eight ranks, two along each of three axes."""
     return Told(
         measured=len(set(seeds)),
         model=_CUBE.num_ranks / _CUBE.size("tp"),

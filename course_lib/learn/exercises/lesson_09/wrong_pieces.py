@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from course_lib.learn.exercise import Mistake
@@ -46,26 +46,27 @@ def _place(sizes: Sequence[int], at: int) -> tuple[int, int]:
     return len(sizes), at
 
 
-def _wrong(
-    *,
-    tp_cut: Cut = _first_larger,
-    shard_cut: Cut = _last_shorter,
-    without: Sequence[str] = (),  # axes along which everything is copied
-    alone: Sequence[str] = (),  # axes along which place 0 alone has it
-    order: Sequence[str] = (),  # the order of axes that is taken for granted
-    other_dim: bool = False,  # tp cuts the other dim
-    always_rows: bool = False,
-    shards_first: bool = False,
-    shards_columns: bool = False,
-    row_of_the_whole: bool = False,
-    rows_of_the_whole: bool = False,
-    tp_cuts_all: bool = False,
-    equal_stages: bool = False,
-    replicas_shard: bool = False,
-) -> Callable[..., Any]:
-    """The right answer with one thing wrong: the ranks at all places that have the number."""
+@dataclass(frozen=True, kw_only=True)
+class _Wrong:
+    """The right answer with one thing wrong: at which places the number is, then all ranks at those places."""
+
+    tp_cut: Cut = _first_larger
+    shard_cut: Cut = _last_shorter
+    without: Sequence[str] = ()  # axes along which everything is copied
+    alone: Sequence[str] = ()  # axes along which place 0 alone has it
+    order: Sequence[str] = ()  # the order of axes that is taken for granted
+    other_dim: bool = False  # tp cuts the other dim
+    always_rows: bool = False
+    shards_first: bool = False
+    shards_columns: bool = False
+    row_of_the_whole: bool = False
+    rows_of_the_whole: bool = False
+    tp_cuts_all: bool = False
+    equal_stages: bool = False
+    replicas_shard: bool = False
 
     def holders(
+        self,
         mesh: Mesh,
         stage_layers: Sequence[Sequence[int]],
         layer: int,
@@ -74,56 +75,60 @@ def _wrong(
         row: int,
         column: int,
     ) -> list[int]:
-        num_tp, num_shards = mesh.size("tp"), mesh.size("dp_shard")
-        num_shards *= mesh.size("dp_replicate") if replicas_shard else 1
-        at, sizes = [row, column], list(shape)
-        has: dict[str, int] = {}
-        if tp_cuts_all and tp_dim is None:
-            tp_dim = 0
-        if tp_dim is not None:
-            tp_dim = 0 if always_rows else 1 - tp_dim if other_dim else tp_dim
-        if shards_first:
-            parts = shard_cut(sizes[0], num_shards)
-            has["dp_shard"], at[0] = _place(parts, at[0])
-            sizes[0] = [*parts, 1][has["dp_shard"]]
-        if tp_dim is not None:
-            parts = tp_cut(sizes[tp_dim], num_tp)
-            has["tp"], within = _place(parts, at[tp_dim])
-            sizes[tp_dim] = sizes[tp_dim] if rows_of_the_whole else [*parts, 1][has["tp"]]
-            at[tp_dim] = at[tp_dim] if row_of_the_whole else within
-        if not shards_first:
-            dim = 1 if shards_columns else 0
-            has["dp_shard"] = _place(shard_cut(sizes[dim], num_shards), at[dim])[0]
-        if replicas_shard:
-            has["dp_replicate"], has["dp_shard"] = divmod(has["dp_shard"], mesh.size("dp_shard"))
-        if equal_stages:
+        has = self.cut(mesh, shape, self.dim(tp_dim), [row, column])
+        if self.equal_stages:
             has["pp"] = layer // -(-sum(map(len, stage_layers)) // len(stage_layers))
         else:
             has["pp"] = next(stage for stage, layers in enumerate(stage_layers) if layer in layers)
-        has = {axis: place for axis, place in has.items() if axis not in without} | dict.fromkeys(alone, 0)
-        if order:
-            axes = [*order, *(axis for axis in mesh.axes if axis not in order)]
-            mesh = Mesh(tuple(axes), tuple(mesh.size(axis) for axis in axes))
-        places = [
-            [place for place in range(size) if place == has.get(axis, place)]
-            for axis, size in zip(mesh.axes, mesh.shape, strict=True)
+        has = {axis: at for axis, at in has.items() if axis not in self.without} | dict.fromkeys(
+            self.alone, 0
+        )
+        if self.order:
+            axes = (*self.order, *(axis for axis in mesh.axes if axis not in self.order))
+            mesh = Mesh(axes, tuple(mesh.size(axis) for axis in axes))
+        here = (mesh.coordinates(rank) for rank in range(mesh.num_ranks))
+        return [
+            rank
+            for rank, places in enumerate(here)
+            if all(has.get(axis, place) == place for axis, place in places.items())
         ]
-        found = []
-        for chosen in itertools.product(*places):
-            rank = 0
-            for place, size in zip(chosen, mesh.shape, strict=True):
-                rank = rank * size + place
-            found.append(rank)
-        return sorted(found)
 
-    return holders
+    def dim(self, tp_dim: int | None) -> int | None:
+        """The dim that tp is taken to cut."""
+        if tp_dim is None:
+            return 0 if self.tp_cuts_all else None
+        return 0 if self.always_rows else 1 - tp_dim if self.other_dim else tp_dim
+
+    def cut(self, mesh: Mesh, shape: tuple[int, int], tp_dim: int | None, at: list[int]) -> dict[str, int]:
+        """The place along each axis that cuts; one beyond the last where nobody has it."""
+        num_shards = mesh.size("dp_shard") * (mesh.size("dp_replicate") if self.replicas_shard else 1)
+        sizes, has = list(shape), {}
+        if self.shards_first:
+            parts = self.shard_cut(sizes[0], num_shards)
+            has["dp_shard"], at[0] = _place(parts, at[0])
+            sizes[0] = [*parts, 1][has["dp_shard"]]
+        if tp_dim is not None:
+            parts = self.tp_cut(sizes[tp_dim], mesh.size("tp"))
+            has["tp"], within = _place(parts, at[tp_dim])
+            sizes[tp_dim] = sizes[tp_dim] if self.rows_of_the_whole else [*parts, 1][has["tp"]]
+            at[tp_dim] = at[tp_dim] if self.row_of_the_whole else within
+        if not self.shards_first:
+            dim = 1 if self.shards_columns else 0
+            has["dp_shard"] = _place(self.shard_cut(sizes[dim], num_shards), at[dim])[0]
+        if self.replicas_shard:
+            has["dp_replicate"], has["dp_shard"] = divmod(has["dp_shard"], mesh.size("dp_shard"))
+        return has
+
+
+def _wrong(**settings: Any) -> Callable[..., list[int]]:
+    """A function, as an answer is."""
+    return lambda *args: _Wrong(**settings).holders(*args)
 
 
 def _rows_and_columns(*args: Any) -> list[int]:
     """Takes rows for columns throughout."""
     *head, shape, tp_dim, row, column = args
-    swapped: list[int] = _wrong()(*head, shape[::-1], tp_dim, column, row)
-    return swapped
+    return _wrong()(*head, shape[::-1], tp_dim, column, row)
 
 
 _USUAL_ORDER = ("pp", "dp_replicate", "dp_shard", "cp", "tp")
@@ -261,5 +266,4 @@ MISTAKES = (
 
 def _first_copies(*args: Any) -> list[int]:
     alone = ("dp_replicate", "cp") if args[4] is not None else ("dp_replicate", "cp", "tp")
-    first: list[int] = _wrong(alone=alone)(*args)
-    return first
+    return _wrong(alone=alone)(*args)
