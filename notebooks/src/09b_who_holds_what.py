@@ -232,10 +232,13 @@ ask("09.least").commit("pp=2 dp_shard=2 tp=2")  # "three cuts are better than on
 
 
 # %%
+piece_sizes = parameter_costs(make_model())  # stem, four blocks, head
+
+
 def slices_of(mesh, rank):
     """The shape of each parameter on this rank before dp_shard cuts it, by name: its stage's layers, tp's slices."""
     here, found = mesh.coordinates(rank), {}
-    pieces = split_evenly(parameter_costs(make_model()), mesh.size("pp"))[here.get("pp", 0)]
+    pieces = split_evenly(piece_sizes, mesh.size("pp"))[here.get("pp", 0)]
     for name, shape in shapes.items():
         part = name.split(".")
         piece = {"stem": 0, "head": 5}.get(part[0]) if part[0] != "blocks" else 1 + int(part[1])
