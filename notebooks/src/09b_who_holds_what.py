@@ -211,8 +211,6 @@ if piece_verdict.passed:
 # not go through the rows in order. DTensor calls this placement `_StridedShard`; `fully_shard` makes it of parameters
 # that tensor parallelism has cut.
 #
-# <!-- EXPLORER: its static picture with alt text, its missions, and the cell `MeshExplorer(four)` stand here. -->
-#
 # ## Which mesh leaves the most room?
 #
 # Eight ranks, our model, AdamW in float32: of each number that a rank keeps it holds the weight, the gradient and two
@@ -316,6 +314,8 @@ for name, size_kib in fullest_kib.items():
 # Activations go by other rules: with `dp_shard=8` a rank has those of one window of eight, with `pp=2 tp=4` a part of
 # those of all eight. And memory only says which meshes are possible. Among those time decides: part 1 has counted what
 # each axis sends, and a stage waits while its neighbours compute.
+#
+# <!-- EXPLORER: its static picture with alt text, its missions, and the cell `MeshExplorer(four)` stand here. -->
 #
 # ## Who sees which samples?
 #
