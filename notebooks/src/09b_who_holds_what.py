@@ -272,10 +272,10 @@ kept_kib = {str(m): max(16 * kept_numbers(m, rank) / 1024 for rank in range(8)) 
 reveal("09.least", kept_kib)
 
 # %% [markdown]
-# So much for what is *kept*. Memory runs out at the fullest moment, and lesson 05 found what is there then: a unit, such
-# as a block, with its weights and its gradient whole. Whole means: as large as tp has left it. Where there are stages as
-# well, a sharded stage gathers its units for every micro-batch, and keeps its gradients whole until the batch is over.
-# (Messages on their way, a unit that is fetched ahead, and activations are left out here.)
+# So much for what is *kept*. Memory runs out at the fullest moment, and lesson 05 found what is there then: a unit,
+# such as a block, with its weights and its gradient whole. Whole means: as large as tp has left it. Where there are
+# stages as well, a sharded stage gathers its units for every micro-batch, and keeps its gradients whole until the batch
+# is over. (Messages on their way, a unit that is fetched ahead, and activations are left out here.)
 #
 # **Such whole weights and gradients included: on which mesh does the fullest rank hold the least now?**
 
