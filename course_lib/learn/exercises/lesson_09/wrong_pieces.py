@@ -254,7 +254,11 @@ MISTAKES = (
         _wrong(shard_cut=_first_larger),
     ),
     Mistake("rounded-down", _ROUNDED_DOWN, _wrong(shard_cut=_rounded_down)),
-    Mistake("rounded-down-to-none", _ROUNDED_DOWN, _wrong(shard_cut=_down_to_none)),
+    Mistake(
+        "rounded-down-to-none",
+        f"{_ROUNDED_DOWN} With fewer rows than shards that is 0 rows for each, by which you divide.",
+        _wrong(shard_cut=_down_to_none),
+    ),
     Mistake(
         "shards-last-larger",
         "Right where dp_shard divides the rows. Else every shard gets as many, rounded *up*, and the last ones fewer "
