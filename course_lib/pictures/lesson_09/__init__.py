@@ -1,6 +1,7 @@
 """The pictures of lesson 09: a file for each part."""
 
-from course_lib.pictures.lesson_09 import places
+from course_lib.pictures.lesson_09 import assembled, norm, pieces, places
+from course_lib.pictures.lesson_09.explorer import explorer
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -8,4 +9,13 @@ __all__ = ["PICTURES"]
 PICTURES: Drawings = {
     "places": places.places,
     "nodes": places.nodes,
+    "pieces": pieces.pieces,
+    "explorer": explorer,
+    "windows": pieces.windows,
+    "counted": norm.counted,
+    "folder": norm.folder,
+    "turned": norm.turned,
+    "first_cut": assembled.first_cut,
+    "assembled": assembled.assembled,
+    "strips": assembled.strips,
 }

@@ -2,8 +2,239 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+from collections.abc import Mapping, Sequence
+
+from course_lib.learn.asked import Asked, Told
+from course_lib.mesh import Mesh
+from course_lib.parallel.mesh.data import DATA_AXES
 
 __all__ = ["PIECES"]
 
-PIECES: tuple[Asked, ...] = ()
+_CUBE = Mesh.of(pp=2, dp_shard=2, tp=2)
+_RANKS = tuple(f"rank {rank}" for rank in range(4))
+
+
+def _row(ranks: Sequence[int], mesh: Mesh) -> Told:
+    """From the ranks that were found to hold row 100 of 256, and the mesh, two by two."""
+    at = {
+        "right": mesh.rank_at(dp_shard=1, tp=0),
+        "sharded first": mesh.rank_at(dp_shard=0, tp=1),
+    }
+    found = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+    misreadings = {
+        f"rank {at['sharded first']}": "Four quarters, one rank after the other: that is what you get if dp_shard, the "
+        "outer axis, cuts the whole matrix first. But the order of the axes in the mesh says who are neighbours. The "
+        "order of the cuts is another: tp came first.",
+        "rank 0": "It has rows 0 to 63: the first half of the first slice.",
+        "rank 3": "It has the very last rows: the second half of the second slice.",
+    }
+    return Told(
+        measured=found,
+        model=f"rank {at['right']}",
+        because="tp cuts first, and gives rows 0 to 127 to place 0. Of this slice, 128 rows, dp_shard gives the second "
+        "half, 64 to 127, to its place 1. Place 1 along dp_shard, place 0 along tp: so rows 64 to 127 lie on rank "
+        f"{at['right']}, and those after them on rank {at['sharded first']}. The order of the ranks is not that of "
+        "the rows.",
+        misreadings={wrong: said for wrong, said in misreadings.items() if wrong != f"rank {at['right']}"},
+        apart="The model takes tp=2 and dp_shard=2, and a matrix of 256 rows of which tp cuts the rows. Look at the "
+        "boxes that the ranks have told.",
+    )
+
+
+_SHARD_8, _SHARD_TP, _PP_TP, _THREE = "dp_shard=8", "dp_shard=2 tp=4", "pp=2 tp=4", "pp=2 dp_shard=2 tp=2"
+_MESHES = (_SHARD_8, _SHARD_TP, _PP_TP, _THREE)
+
+
+def _least(kept_kib: Mapping[str, float]) -> Told:
+    """From what the fullest rank of each mesh keeps."""
+    kept = ", ".join(f"{size:.0f} KiB with {name}" for name, size in kept_kib.items())
+    return Told(
+        measured=min(kept_kib, key=kept_kib.__getitem__),
+        label="computed",
+        because=f"{kept}. Sharding cuts everything into eight, norms and positions too. tp *copies* those, so each "
+        "cut by it leaves something over; and stages have whole layers, so that one of them is larger. More kinds of "
+        "cuts do not save more: eight ranks can keep an eighth each, and no less.",
+        misreadings={
+            _SHARD_TP: "Nearly. Norms and positions are there four times, since tp does not cut them.",
+            _PP_TP: "tp copies norms and positions, and the two stages are not equally large.",
+            _THREE: "Two by two by two is eight as well. And each of these cuts leaves something over: tp the norms, "
+            "pp a larger stage.",
+        },
+    )
+
+
+def _fullest(fullest_kib: Mapping[str, float]) -> Told:
+    """From what the fullest rank of each mesh holds at its fullest moment."""
+    held = ", ".join(f"{size:.0f} KiB with {name}" for name, size in fullest_kib.items())
+    return Told(
+        measured=min(fullest_kib, key=fullest_kib.__getitem__),
+        label="computed",
+        because=f"{held}. Whoever shards has to make a unit whole; what tp and pp have cut is computed with as it is. "
+        "So the mesh that keeps the least between steps may hold the most in one, and a few ranks of tp make "
+        "each whole unit smaller. That is why large models are cut by tp or pp first, and sharded over what is left.",
+        misreadings={
+            _SHARD_8: "It keeps the least. But each rank makes a whole block, of all of its width, and its whole "
+            "gradient.",
+            _SHARD_TP: "Its units are a quarter as large, which helps a lot. One mesh makes nothing whole at all.",
+            _THREE: "Its units are half as large. But the stage keeps whole gradients until its last micro-batch.",
+        },
+    )
+
+
+def _share(seen_by: Mapping[int, Sequence[int]]) -> Told:
+    """From the windows that each rank of the eight was dealt."""
+    counts = {len(windows) for windows in seen_by.values()}
+    data_size = _CUBE.size(*DATA_AXES)
+    return Told(
+        measured=counts.pop() if len(counts) == 1 else sorted(counts),
+        model=8 / data_size,
+        because="Only dp_shard deals out, to two places. The ranks of a tensor group work on one activation, and a "
+        "stage goes on with what the one before has made of these windows: four ranks have the same four. dp_shard "
+        "shares out weights, and it is data parallelism all the same: every shard has samples of its own.",
+        misreadings={
+            1: "Then the two ranks of a tensor group would multiply halves of two different activations.",
+            2: "You dealt them along two of the axes. Which one besides dp_shard has ranks that could compute with "
+            "windows of their own?",
+            8: "dp_shard cuts weights, but each rank gathers them whole for samples of its own. With the same samples, "
+            "half of the ranks would compute nothing new.",
+        },
+        apart="The model is eight windows over the size of the data axes. Look at the places printed above.",
+    )
+
+
+_UNSEEN = (
+    "all ranks are given the same windows",
+    "ranks of a tensor group are given different windows",
+    "gradients are averaged along tp as well",
+    "the loss is divided by too many ranks",
+)
+
+
+def _unseen() -> Told:
+    return Told(
+        measured=_UNSEEN[1],
+        label="the evidence says",
+        because="Half of the windows move no gradient. Each rank of a tensor group looks up its own tokens, those that "
+        "stand in its slice of the vocabulary, and the sum of both is the stream. English letters are bytes below 128, "
+        "which all stand in the slice of place 0: of the other's windows nothing is found, inputs nor targets. From "
+        "there on both compute the same, so nothing drifts apart. Text in other scripts would even be mixed: a stream "
+        "in which each token comes from whoever has it.",
+        misreadings={
+            _UNSEEN[
+                0
+            ]: "Then it would not matter less whose windows are exchanged. And `chunk(...)[me.rank]` gives "
+            "each rank other ones: that is the trouble.",
+            _UNSEEN[
+                2
+            ]: "That mixes slices that have nothing to do with each other. Then windows of rank 1 would "
+            "change gradients, too.",
+            _UNSEEN[
+                3
+            ]: "A log that is off changes no gradient. Here the gradients do not feel half of the windows.",
+        },
+    )
+
+
+def _logged(share: float) -> Told:
+    """From the team's log, as a share of the loss, on pp=2 tp=2."""
+    return Told(
+        measured=round(share, 2),
+        model=0.5,
+        because="Two ranks have a loss, those of the last stage, and both have the same one, since they are one tensor "
+        "group. Twice the loss over four ranks is half. It would fall nicely, and nobody would see it. With "
+        "dp_replicate=2 and tp=2 the same line is right: everybody has a loss, and each is there twice in the sum and "
+        "twice in the number of ranks.",
+        misreadings={
+            1: "That would be so if every rank had a loss. The first stage has none.",
+            0.25: "The last stage are two ranks, a tensor group, and both have the loss.",
+            2: "Two losses are in the sum. It is divided by four.",
+        },
+        apart="Look at what each rank has for a loss, above.",
+    )
+
+
+def _seeds(seeds: Sequence[int]) -> Told:
+    """From the seeds of eight ranks, two along each of three axes."""
+    return Told(
+        measured=len(set(seeds)),
+        model=_CUBE.num_ranks / _CUBE.size("tp"),
+        because="One for each tensor group: its ranks hold the same stream between the split regions, and must drop "
+        "the same of it. Ranks apart along dp_shard have other samples; ranks apart along pp have other layers.",
+        misreadings={
+            8: "Then the two ranks of a tensor group would drop different numbers of what should be one stream.",
+            1: "Then the dropout of every sample and of every stage would have the same pattern.",
+            2: "Samples are told apart, or stages are. With these two seeds, one of the two axes is left in step.",
+        },
+        apart="The model counts tensor groups.",
+    )
+
+
+_DROPPED = (
+    "ranks of a tensor group drop different numbers of one stream",
+    "replicas drop different numbers",
+    "inside the split regions all ranks drop the same",
+    "dropout is still on when the checkpoint is tried",
+)
+
+
+def _dropped() -> Told:
+    return Told(
+        measured=_DROPPED[0],
+        label="the evidence says",
+        because="Ranks 0 and 1 begin with equal copies and part where there is dropout. Each has its own seed, so from "
+        "the stem on each has a stream of its own; their halves of every product are made of two different inputs, and "
+        "the copies get different gradients, which nobody averages along tp. Along dp_replicate gradients are "
+        "averaged: that is why ranks 0 and 2 stay equal, though they drop other numbers, and rightly so.",
+        misreadings={
+            _DROPPED[
+                1
+            ]: "They do, and they should: they have different samples. Their mean gradient is the same on "
+            "both, so they stay equal.",
+            _DROPPED[
+                2
+            ]: "That was the fault of lesson 08. It makes dropout weaker; it moves no copies apart.",
+            _DROPPED[
+                3
+            ]: "Then one checkpoint would give another loss each time. Here the weights themselves differ.",
+        },
+    )
+
+
+PIECES: tuple[Asked, ...] = (
+    Asked(name="09.row", question="dp_shard=2, tp=2: who holds row 100 of 256?", choices=_RANKS, tell=_row),
+    Asked(name="09.least", question="Eight ranks: which mesh keeps the least?", choices=_MESHES, tell=_least),
+    Asked(
+        name="09.fullest",
+        question="Which mesh holds the least at the fullest moment?",
+        choices=_MESHES,
+        tell=_fullest,
+    ),
+    Asked(
+        name="09.share",
+        question="Eight windows, pp=2 dp_shard=2 tp=2: how many for each rank?",
+        unit="windows",
+        high=1000,
+        tell=_share,
+    ),
+    Asked(
+        name="09.unseen",
+        question="Why are the losses not those of one device?",
+        choices=_UNSEEN,
+        tell=_unseen,
+    ),
+    Asked(
+        name="09.logged",
+        question="pp=2 tp=2, a sum over ranks divided by 4: what does the log say?",
+        unit="times the loss",
+        high=1000,
+        tell=_logged,
+    ),
+    Asked(
+        name="09.seeds",
+        question="How many different seeds do the eight ranks get?",
+        unit="seeds",
+        high=1000,
+        tell=_seeds,
+    ),
+    Asked(name="09.dropped", question="Why do the copies part?", choices=_DROPPED, tell=_dropped),
+)

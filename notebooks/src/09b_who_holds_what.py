@@ -1,0 +1,613 @@
+# %% [markdown]
+# # 09b · Meshes: who holds what
+#
+# Three axes cut one model, and a fourth copies it. You say of any number of any matrix which ranks hold it, find out
+# which mesh leaves a rank the most room, deal out samples and random numbers so that the ranks still train *one* model,
+# and catch two faults that raise no error.
+#
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 2 of 4 · [1: places and links](09a_meshes.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4: three
+# cuts at once](09d_three_cuts.ipynb)
+#
+# At the end you can
+#
+# - say which ranks hold a given number of a model, on any mesh;
+# - compare meshes by what a rank keeps, and by what it holds at the fullest moment;
+# - say which ranks get the same samples, whose loss counts, and which ranks draw the same random numbers;
+# - tell by their evidence a batch that is dealt wrongly and a seed too many.
+#
+# From part 1 you need the mesh: `mesh.coordinates(rank)`, and `mesh.group(rank, axis)`. From the lessons before: tensor
+# parallelism cuts a matrix along a dim (08), a sharded unit keeps its rows (05), a stage has some of the layers (06).
+
+# %%
+from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib.data import documentation_windows
+from course_lib.mesh import Mesh
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.collectives import split_sizes
+from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, seed_of
+from course_lib.parallel.model import parameter_costs, split_evenly
+
+from dataclasses import replace
+
+import torch
+import torch.distributed as dist
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ## One number of one matrix
+#
+# `OnMesh(me, mesh, model)` puts a transformer on a mesh with the course's parts, from the inside out:
+#
+# 1. **tp** cuts matrices: `w_q`, `w_k`, `w_v`, `w_up` and both matrices of the vocabulary along dim 0, `w_out` and
+#    `w_down` along dim 1. Norms and positions are copied.
+# 2. **pp** gives each stage some of the layers.
+# 3. **dp_shard** shares out the *rows* (dim 0) of whatever is left of each parameter, and **dp_replicate** copies.
+#
+# In part 4 you put it together. Here you look at what lies where.
+
+
+# %%
+config = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
+
+
+def make_model(**settings):
+    torch.manual_seed(0)
+    return Transformer(replace(config, **settings))
+
+
+shapes = {name: tuple(parameter.shape) for name, parameter in make_model().named_parameters()}
+print("block 3:", {name.removeprefix("blocks.3."): shape for name, shape in shapes.items() if "s.3" in name})
+
+# %% [markdown]
+# ![A matrix of 256 rows with row 100 marked, and four ranks in a square: along one side dp_shard, along the other tp.
+# Between them a question mark](../assets/09_pieces.png)
+#
+# Four ranks, `Mesh.of(dp_shard=2, tp=2)`. Take `w_up` of block 3, with its 256 rows.
+#
+# **Which rank holds row 100?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.row")
+ask("09.row").commit("rank 1")  # "64 rows each, one rank after the other"
+### END SOLUTION
+
+
+# %%
+def boxes_on(me, mesh):
+    """What this rank holds: by name of the parameter, where its box begins, and how large it is."""
+    model = OnMesh(me, mesh, make_model())
+    boxes = {box.name: (box.offsets, box.sizes) for box in boxes_of(model)}
+    model.close()
+    return boxes
+
+
+def ranks_with(boxes_by_rank, name, place):
+    """The ranks whose box of this parameter has the number at ``place``, such as (row, column)."""
+    return [
+        rank
+        for rank, boxes in enumerate(boxes_by_rank)
+        if name in boxes
+        and all(0 <= at - begin < size for at, begin, size in zip(place, *boxes[name], strict=True))
+    ]
+
+
+# %%
+mesh = Mesh.of(dp_shard=2, tp=2)
+sharded_boxes = list(four.run(boxes_on, mesh))
+reveal("09.row", ranks_with(sharded_boxes, "blocks.3.mlp.w_up.weight", (100, 0)), mesh)
+
+# %%
+for name in ("mlp.w_up", "mlp.w_down", "norm1"):
+    print(f"{name}, {shapes[f'blocks.3.{name}.weight']}:")
+    for rank, boxes in enumerate(sharded_boxes):
+        begins, sizes = boxes[f"blocks.3.{name}.weight"]
+        ends = (begin + size - 1 for begin, size in zip(begins, sizes, strict=True))
+        spans = (f"{begin} to {end}" for begin, end in zip(begins, ends, strict=True))
+        print(f"  rank {rank} {mesh.coordinates(rank)}: rows", ", columns ".join(spans))
+
+# %% [markdown]
+# Read the three off: who has the same, and who has what lies next to it?
+#
+# ### Build: who holds this number?
+#
+# Now for any mesh, and without ranks: arithmetic alone. Two rules of cutting differ, and you have met both.
+# `split_sizes(10, 4)` is what **tp** does: the first slices get one more. **dp_shard** gives every place the same
+# number of rows, *rounded up*, and the last ones what is left: fewer, or none.
+
+# %%
+print("tp:      ", split_sizes(10, 4))
+print("dp_shard:", [len(rows) for rows in torch.arange(10).split(3)], "since 10 / 4, rounded up, is 3")
+
+
+# %%
+def holders(mesh, stage_layers, layer, shape, tp_dim, row, column):
+    """The ranks that keep one number of a matrix, as a list in rising order.
+
+    ``mesh``: a Mesh, whose axes may come in any order; some may be missing. Along an axis that is
+    not named here, ranks hold copies.
+    ``stage_layers[s]``: the layers of the stage at place s along pp; ``layer`` is in one of them.
+    ``shape``: of the whole matrix, (rows, columns); ``row`` and ``column`` count from 0 in it.
+    ``tp_dim``: the dim that tp cuts, 0 or 1, in slices as of ``split_sizes``; None where tp copies.
+    dp_shard cuts the rows of the slice: the same for all, rounded up, and the last ones fewer or none.
+    """
+    # Useful: mesh.num_ranks, mesh.coordinates(rank).get("pp", 0), mesh.size("tp") (1 without that axis)
+    ### BEGIN SOLUTION
+    found = []
+    for rank in range(mesh.num_ranks):
+        here = mesh.coordinates(rank)
+        begin, size = [0, 0], list(shape)  # of the slice
+        if tp_dim is not None:
+            place, sizes = here.get("tp", 0), split_sizes(shape[tp_dim], mesh.size("tp"))
+            begin[tp_dim], size[tp_dim] = sum(sizes[:place]), sizes[place]
+        row_here, column_here = row - begin[0], column - begin[1]
+        per_shard = -(-size[0] // mesh.size("dp_shard"))
+        on_stage = layer in stage_layers[here.get("pp", 0)]
+        in_slice = 0 <= row_here < size[0] and 0 <= column_here < size[1]
+        if on_stage and in_slice and row_here // per_shard == here.get("dp_shard", 0):
+            found.append(rank)
+    return found
+    ### END SOLUTION
+
+
+# %%
+piece_verdict = check("09.piece", holders)
+
+# %%
+# hint("09.piece")
+
+# %% [markdown]
+# Does your arithmetic say what ranks really hold? Two hundred numbers of the blocks, drawn at random, on two meshes of
+# four ranks. Which stage has which block, the ranks themselves tell.
+
+
+# %%
+TP_DIM = dict.fromkeys(("tokens", "w_q", "w_k", "w_v", "w_up", "w_vocab"), 0) | {"w_out": 1, "w_down": 1}
+
+
+def tp_dim_of(name):
+    """``name`` such as "blocks.3.mlp.w_up.weight"."""
+    return TP_DIM.get(name.split(".")[-2])
+
+
+def stages_of(mesh, boxes_by_rank):
+    """For each place along pp its blocks."""
+    firsts = [boxes_by_rank[mesh.rank_at(pp=stage)] for stage in range(mesh.size("pp"))]
+    return [sorted({int(name.split(".")[1]) for name in boxes if "blocks" in name}) for boxes in firsts]
+
+
+# %%
+def agrees(mesh, boxes_by_rank, num_numbers=200):
+    """Whether ``holders`` says of random numbers of the blocks what the ranks' boxes say."""
+    generator = torch.Generator().manual_seed(0)
+    names = [name for name in shapes if "blocks" in name]
+    for draw in torch.randint(2**31, (num_numbers, 3), generator=generator).tolist():
+        name = names[draw[0] % len(names)]
+        place = tuple(number % size for number, size in zip(draw[1:], shapes[name], strict=False))
+        matrix = (*shapes[name], 1)[:2]  # a norm is a matrix of one column
+        layer, stages = int(name.split(".")[1]), stages_of(mesh, boxes_by_rank)
+        if holders(mesh, stages, layer, matrix, tp_dim_of(name), *(*place, 0)[:2]) != ranks_with(
+            boxes_by_rank, name, place
+        ):
+            return False
+    return True
+
+
+staged = Mesh.of(pp=2, tp=2)
+staged_boxes = list(four.run(boxes_on, staged))
+print("blocks of the stages:", stages_of(staged, staged_boxes))
+if piece_verdict.passed:
+    for name, boxes in ((mesh, sharded_boxes), (staged, staged_boxes)):
+        print(f"{name}: your function says what the ranks hold: {agrees(name, boxes)}")
+
+# %% [markdown]
+# <!-- word: strided shard | also: `_StridedShard` -->
+# Where tp and sharding cut the same dim, PyTorch has a word for what is left. A **strided shard** is a rank's part of a
+# dim that two axes of a mesh have cut against their order in the mesh, so that going through the ranks in order does
+# not go through the rows in order. DTensor calls this placement `_StridedShard`; `fully_shard` makes it of parameters
+# that tensor parallelism has cut.
+#
+# ## Which mesh leaves the most room?
+#
+# Eight ranks, our model, AdamW in float32: of each number that a rank keeps it holds the weight, the gradient and two
+# states, 16 bytes. Four meshes are to choose from: `dp_shard=8`, `dp_shard=2 tp=4`, `pp=2 tp=4` and
+# `pp=2 dp_shard=2 tp=2`. (tp ends at 4, since there are four heads, and a stage has whole layers.)
+#
+# **Between two steps, on which of the four does the fullest rank hold the least?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.least")
+ask("09.least").commit("pp=2 dp_shard=2 tp=2")  # "three cuts are better than one"
+### END SOLUTION
+
+# %% [markdown]
+# The formula goes through the parameters with the rules of your function.
+
+
+# %%
+piece_sizes = parameter_costs(make_model())  # stem, four blocks, head
+
+
+def slices_of(mesh, rank):
+    """The shape of each parameter on this rank before dp_shard cuts it, by name: its stage's layers, tp's slices."""
+    here, found = mesh.coordinates(rank), {}
+    pieces = split_evenly(piece_sizes, mesh.size("pp"))[here.get("pp", 0)]
+    for name, shape in shapes.items():
+        part = name.split(".")
+        piece = {"stem": 0, "head": 5}.get(part[0]) if part[0] != "blocks" else 1 + int(part[1])
+        if piece in pieces:
+            slice_, dim = list(shape), tp_dim_of(name)
+            if dim is not None:
+                slice_[dim] = split_sizes(shape[dim], mesh.size("tp"))[here.get("tp", 0)]
+            found[name] = torch.Size(slice_)
+    return found
+
+
+# %%
+def kept_numbers(mesh, rank):
+    """How many numbers of the weights a rank keeps."""
+    here, num_shards, total = mesh.coordinates(rank).get("dp_shard", 0), mesh.size("dp_shard"), 0
+    for shape in slices_of(mesh, rank).values():
+        per_shard = -(-shape[0] // num_shards)
+        rows = min(per_shard, max(0, shape[0] - here * per_shard))
+        total += rows * shape[1:].numel()
+    return total
+
+
+# %%
+for tried, boxes_by_rank in ((mesh, sharded_boxes), (staged, staged_boxes)):
+    found = [sum(torch.Size(sizes).numel() for _, sizes in boxes.values()) for boxes in boxes_by_rank]
+    print(
+        f"{tried}: the formula says what four ranks keep:",
+        found == [kept_numbers(tried, r) for r in range(4)],
+    )
+
+eights = [Mesh.parse(text) for text in ("dp_shard=8", "dp_shard=2 tp=4", "pp=2 tp=4", "pp=2 dp_shard=2 tp=2")]
+kept_kib = {str(m): max(16 * kept_numbers(m, rank) / 1024 for rank in range(8)) for m in eights}
+reveal("09.least", kept_kib)
+
+# %% [markdown]
+# So much for what is *kept*. Memory runs out at the fullest moment, and lesson 05 found what is there then: a unit,
+# such as a block, with its weights and its gradient whole. Whole means: as large as tp has left it. Where there are
+# stages as well, a sharded stage gathers its units for every micro-batch, and keeps its gradients whole until the batch
+# is over. (Messages on their way, a unit that is fetched ahead, and activations are left out here.)
+#
+# **Such whole weights and gradients included: on which mesh does the fullest rank hold the least now?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.fullest")
+ask("09.fullest").commit("dp_shard=8")  # "what is least between steps"
+### END SOLUTION
+
+
+# %%
+def whole_bytes(mesh, rank):
+    """What is whole on top of what is kept, at the fullest moment: nothing where nothing is sharded."""
+    if mesh.size("dp_shard") == 1:
+        return 0
+    slices = slices_of(mesh, rank)
+    units = {}  # numbers of each unit: a block, or what belongs to none
+    for name, shape in slices.items():
+        unit = name.split(".")[1] if "blocks" in name else "the rest"
+        units[unit] = units.get(unit, 0) + shape.numel()
+    gradients = sum(units.values()) if mesh.size("pp") > 1 else max(units.values())
+    return 4 * (max(units.values()) + gradients)
+
+
+fullest_kib = {
+    str(m): max(16 * kept_numbers(m, rank) + whole_bytes(m, rank) for rank in range(8)) / 1024 for m in eights
+}
+reveal("09.fullest", fullest_kib)
+
+# %%
+print(f"{'KiB on the fullest rank':<24} {'kept':>6} {'at the fullest moment':>22}")
+for name, size_kib in fullest_kib.items():
+    print(f"{name:<24} {kept_kib[name]:>6.0f} {size_kib:>22.0f}")
+
+# %% [markdown]
+# Activations go by other rules: with `dp_shard=8` a rank has those of one window of eight, with `pp=2 tp=4` a part of
+# those of all eight. And memory only says which meshes are possible. Among those time decides: part 1 has counted what
+# each axis sends, and a stage waits while its neighbours compute.
+#
+# <!-- EXPLORER: its static picture with alt text, its missions, and the cell `MeshExplorer(four)` stand here. -->
+#
+# ## Who sees which samples?
+#
+# ![Eight windows of text in a row, and eight ranks as the corners of a cube, with the axes pp, dp_shard and tp. Between
+# them a question mark](../assets/09_windows.png)
+#
+# A batch of eight windows, eight ranks, `pp=2 dp_shard=2 tp=2`. Whoever works on one activation together, or hands it
+# on, has to be given the same windows.
+#
+# **How many of the eight windows does each rank work on?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.share")
+ask("09.share").commit(1)  # "eight ranks, eight windows"
+### END SOLUTION
+
+# %%
+cube = Mesh.of(pp=2, dp_shard=2, tp=2)
+windows = torch.arange(8)
+seen_by = {}
+for rank in range(cube.num_ranks):
+    share = DataShare.of(cube, rank)
+    seen_by[rank] = windows.chunk(share.count)[share.place].tolist()
+    print(f"rank {rank} {cube.coordinates(rank)}: place {share.place} of {share.count}, {seen_by[rank]}")
+reveal("09.share", seen_by)
+
+# %% [markdown]
+# ## Clinic 1: a loss that falls too fast
+#
+# *Symptom.* Four ranks, `Mesh.of(dp_replicate=2, tp=2)`. There is no error, and whatever ranks hold in common stays
+# equal to the last bit. The loss falls. It falls faster than on one device with the same weights, the same eight
+# windows and the same optimizer, and that cannot be. The code that deals the batch out has been taken over from a job
+# with DDP:
+
+
+# %%
+def colleagues_deal(me, mesh, batch):
+    """This rank's windows: (8, T) -> (2, T)."""
+    return batch.chunk(me.world_size)[me.rank]
+
+
+# %% [markdown]
+# **What is wrong?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.unseen")
+ask("09.unseen").commit("gradients are averaged along tp as well")
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.* The losses; and then, for each rank in turn, its two windows are exchanged for others. By how much does
+# that change the gradients, on any rank?
+
+# %%
+windows_of_text = documentation_windows(32)[0]
+letters = [pair for pair in (windows_of_text[i] for i in range(0, 1000, 50)) if torch.cat(pair).max() < 128]
+X, Y = (torch.stack(tensors) for tensors in zip(*letters[:8], strict=True))  # plain English, (8, 32) each
+OTHER_X, OTHER_Y = (torch.stack(tensors) for tensors in zip(*letters[8:10], strict=True))
+squared = Mesh.of(dp_replicate=2, tp=2)
+
+
+def three_steps(model, step):
+    """The losses of ``step()``, which goes there and back."""
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
+    for _ in range(3):
+        optimizer.zero_grad()
+        losses.append(round(step().item(), 4))
+        optimizer.step()
+    return losses
+
+
+def losses_on_mesh(me, deal):
+    model = OnMesh(me, squared, make_model())
+    losses = three_steps(model, lambda: model.step(deal(me, squared, X), deal(me, squared, Y)))
+    model.close()
+    return losses
+
+
+# %%
+def changes_by_rank(me, deal):
+    """For each rank: how far gradients move, on this one, when that rank's windows are exchanged."""
+    model, gradients = OnMesh(me, squared, make_model()), []
+    for exchanged in (None, *range(me.world_size)):
+        x, y = deal(me, squared, X), deal(me, squared, Y)
+        if me.rank == exchanged:
+            x, y = OTHER_X, OTHER_Y
+        model.zero_grad()
+        model.step(x, y)
+        gradients.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+    model.close()
+    return [(other - gradients[0]).abs().max().item() for other in gradients[1:]]
+
+
+# %%
+plain = make_model()
+
+
+def plain_step():
+    loss = next_token_loss(plain(X), Y)
+    loss.backward()
+    return loss
+
+
+alone = three_steps(plain, plain_step)
+print("losses of one device with all eight windows:", alone)
+print("losses of the team's four ranks:            ", four.run(losses_on_mesh, colleagues_deal)[0])
+changes = torch.tensor(list(four.run(changes_by_rank, colleagues_deal))).amax(0)
+for rank, change in enumerate(changes.tolist()):
+    print(f"the windows of rank {rank} exchanged: a gradient changes by {change:.4f} at most")
+
+# %%
+reveal("09.unseen")
+
+# %% [markdown]
+# ### Mend it
+
+
+# %%
+def mended_deal(me, mesh, batch):
+    """This rank's windows, (8, T) -> (8/n, T)."""
+    ### BEGIN SOLUTION
+    ### STUB return batch.chunk(me.world_size)[me.rank]
+    share = DataShare.of(mesh, me.rank)
+    return batch.chunk(share.count)[share.place]
+    ### END SOLUTION
+
+
+# %%
+mended = four.run(losses_on_mesh, mended_deal)[0]
+off = max(abs(a - b) for a, b in zip(mended, alone, strict=True))
+print("the losses of one device with all eight windows:", off < 0.002)
+
+# %% [markdown]
+# <!-- word: data-parallel rank | also: dp rank -->
+# The **data-parallel rank** of a rank is its place among those that are given different samples, along dp_replicate and
+# dp_shard together; their number is the data-parallel size. These two are what a `DistributedSampler` is to be told on
+# a mesh, in the place of rank and world size.
+#
+# ## One loss
+#
+# A log wants the loss of the whole batch. Take `pp=2 tp=2`: no axis deals out samples, and all ranks work on the same
+# eight windows. A team lets each rank add what it has for a loss, nothing where it has none, and divides the sum by the
+# number of ranks.
+#
+# **How many times the true loss does the log say?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.logged")
+ask("09.logged").commit(1)  # "a mean over ranks is a mean"
+### END SOLUTION
+
+
+# %%
+def logged(me):
+    """This rank's own loss, None where it has none; what the team logs; what the course does."""
+    model = OnMesh(me, staged, make_model())
+    own = model.pipeline.step(X, Y)
+    total = torch.zeros(()) if own is None else own.detach().clone()
+    dist.all_reduce(total)
+    model.zero_grad()
+    once = model.step(X, Y)
+    model.close()
+    return None if own is None else own.item(), total.item() / me.world_size, once.item()
+
+
+found = list(four.run(logged))
+for rank, (own, teams, courses) in enumerate(found):
+    has = "no loss" if own is None else f"a loss of {own:.3f}"
+    print(
+        f"rank {rank} {staged.coordinates(rank)}: {has}; the team logs {teams:.3f}, the course {courses:.3f}"
+    )
+reveal("09.logged", found[0][1] / alone[0])
+
+# %% [markdown]
+# The course adds a loss where this rank has one *and* stands at place 0 along tp, and divides by the data-parallel
+# size. Each loss is counted once, whatever the mesh.
+#
+# ## Who draws the same random numbers?
+#
+# Weights are drawn from one seed, by all ranks: each makes the plain model and keeps its part, so that parts belong
+# together and copies are equal. (Or one rank draws them and sends.) And what is drawn later, such as dropout?
+#
+# ### Clinic 2: two checkpoints of one model, again
+#
+# *Symptom.* Four ranks, `Mesh.of(dp_replicate=2, tp=2)`, dropout of 0.1. The loss falls, no error. With the norms and
+# positions of rank 0 the checkpoint gives another loss than with those of rank 1. Without dropout, all is well. When
+# the model is there, every rank seeds its generators:
+
+
+# %%
+def colleagues_seed(mesh, rank, seed):
+    """As under DDP: every rank its own."""
+    return seed + rank
+
+
+# %% [markdown]
+# **What is wrong?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.dropped")
+ask("09.dropped").commit("replicas drop different numbers")
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.* Five steps, and then norms and positions side by side, which all four ranks should have alike.
+
+
+# %%
+def copies_after(me, seed_for, dropout):
+    """Norms and positions after five steps, as this rank has them."""
+    model = OnMesh(me, squared, make_model(dropout=dropout))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    torch.manual_seed(seed_for(squared, me.rank, 1234))
+    for _ in range(5):
+        optimizer.zero_grad()
+        model.step(*model.data.deal(X, Y))
+        optimizer.step()
+    copies = [box.parameter.detach().flatten() for box in boxes_of(model) if tp_dim_of(box.name) is None]
+    model.close()
+    return torch.cat(copies).cpu()
+
+
+def evidence_of_seeds(seed_for, dropout):
+    copies = list(four.run(copies_after, seed_for, dropout))
+    for other, along in ((1, "tp"), (2, "dp_replicate")):
+        apart = (copies[0] - copies[other]).abs().max().item()
+        print(f"dropout {dropout}: ranks 0 and {other}, which differ along {along}, are apart by {apart:.4f}")
+
+
+# %%
+evidence_of_seeds(colleagues_seed, dropout=0.0)
+evidence_of_seeds(colleagues_seed, dropout=0.1)
+
+# %%
+reveal("09.dropped")
+
+# %% [markdown]
+# What is left is a rule. Ranks that hold the same numbers have to drop the same ones, since they go on as if they were
+# one. Those that hold other samples, or other layers, should draw apart, or all would drop in the same places. (From
+# lesson 08 you know one exception: inside a split region each rank draws its own, from the common seed and its place.)
+#
+# **How many different seeds do the eight ranks of `pp=2 dp_shard=2 tp=2` get?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.seeds")
+ask("09.seeds").commit(8)  # "each rank one of its own"
+### END SOLUTION
+
+# %%
+seeds = [seed_of(cube, rank, seed=1234) for rank in range(cube.num_ranks)]
+for rank, seed in enumerate(seeds):
+    print(f"rank {rank} {cube.coordinates(rank)}: seed {seed}")
+reveal("09.seeds", seeds)
+
+# %% [markdown]
+# ### Mend it
+#
+# For any mesh: which ranks are to get one and the same seed, and what do they have in common?
+
+
+# %%
+def mended_seed(mesh, rank, seed):
+    """The seed of a rank, after the weights are there."""
+    ### BEGIN SOLUTION
+    ### STUB return seed + rank
+    return seed + mesh.group(rank, "tp")[0]  # the first rank of its tensor group
+    ### END SOLUTION
+
+
+# %%
+evidence_of_seeds(mended_seed, dropout=0.1)
+yours = [mended_seed(cube, rank, 1234) for rank in range(cube.num_ranks)]
+alike = all(yours[rank] == yours[cube.group(rank, "tp")[0]] for rank in range(cube.num_ranks))
+apart = len(set(yours)) == len(set(seeds))
+print(f"{cube}: tensor groups have one seed each: {alike}; no two groups have the same: {apart}")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can say of any number of a model which ranks hold it, and what a rank keeps and holds at the fullest moment on any
+# mesh. You deal samples out by the data-parallel rank, count each loss once, and seed by what ranks hold. All three
+# follow from one question: *along which axes do ranks have the same, and along which do they have something else?*
+#
+# **The limit.** Some numbers are held once, some twice, some four times. What is the norm of such a gradient, and what
+# belongs into a checkpoint? [Part 3](09c_one_norm.ipynb) counts each number once.
+#
+# **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
+# Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 3: three kinds of parallelism at once, and what that
+# means for memory and messages. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the same axes with
+# PyTorch's own parts.
