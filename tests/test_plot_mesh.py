@@ -113,3 +113,8 @@ def test_a_sentence_is_drawn_where_there_is_no_mesh():
     blank = MeshBoard(1000).blank(said)
     assert blank.alt == said
     assert blank.size == board(Mesh.of(tp=2), {}).size
+
+
+def test_a_rank_that_keeps_next_to_nothing_is_drawn_too():
+    """Of 256 rows in 15 parts the last has 4, of 64 rows none: a bar of less than a pixel."""
+    assert board(Mesh.of(dp_shard=15), {}).size == board(Mesh.of(tp=2), {}).size

@@ -72,7 +72,8 @@ def mesh_state(
     """
     here = mesh.coordinates(rank)
     fullest = mesh.rank_at(**here | {"dp_shard": 0}) if "dp_shard" in here else rank  # of its group
-    held, padded = (pieces_of_rank(config, mesh, one).values() for one in (rank, fullest))
+    held = pieces_of_rank(config, mesh, rank).values()
+    padded = pieces_of_rank(config, mesh, fullest).values() if fullest != rank else held
     numel, padded_numel = (sum(piece.numel for piece in pieces) for pieces in (held, padded))
     state = model_state(numel, optimizer=optimizer, dtype=dtype, num_tensors=len(held))
     return replace(state, gradients=padded_numel * DTYPE_BYTES[dtype])

@@ -111,7 +111,14 @@ def every_choice(num_ranks: int, ranks_per_node: int = 0) -> list[Choice]:
 
 @lru_cache(maxsize=256)
 def _states(mesh: Mesh) -> tuple[StateBytes, ...]:
-    return tuple(mesh_state(CONFIG, mesh, rank) for rank in range(mesh.num_ranks))
+    found: dict[tuple[int, ...], StateBytes] = {}
+    states = []
+    for rank in range(mesh.num_ranks):
+        place = tuple((mesh.coordinates(rank) | {"dp_replicate": 0}).values())  # replicas are alike
+        if place not in found:
+            found[place] = mesh_state(CONFIG, mesh, rank)
+        states.append(found[place])
+    return tuple(states)
 
 
 @lru_cache(maxsize=256)  # another parameter is looked at on the same mesh

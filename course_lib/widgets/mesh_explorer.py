@@ -21,7 +21,7 @@ from course_lib.parallel.mesh.watching import WatchedRank, watched_mesh_step
 from course_lib.plot.mesh_board import MeshBoard
 from course_lib.plot.mesh_tiles import holders_in_words, ranks_text
 from course_lib.plot.raster import Raster
-from course_lib.widgets.mesh_choice import AXES, CONFIG, NUM_ROWS, PARAMETERS, Choice, kib
+from course_lib.widgets.mesh_choice import AXES, CONFIG, MOST_RANKS, NUM_ROWS, PARAMETERS, Choice, kib
 from course_lib.widgets.mesh_missions import MISSIONS, MeshMission
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MeshExplorer"]
 
-_MOST_SIZE = 8
 _NODES = {"all ranks": 0, "1": 1, "2": 2, "3": 3, "4": 4, "8": 8}
 _ORDERS = {", ".join(order): order for order in itertools.permutations(AXES)}
 _KINDS = {"parameters": "weights", "gradients": "gradients", "optimizer": "AdamW's states"}
@@ -51,7 +50,7 @@ class MeshExplorer(widgets.VBox):
         self._measured: dict[Choice, list[WatchedRank]] = {}
         self._reached: dict[int, str] = {}  # by number, on which mesh
         self._is_setting = False  # several controls are moved at once
-        num_ranks = 4 if cluster is None else min(cluster.world_size, _MOST_SIZE)
+        num_ranks = 4 if cluster is None else min(cluster.world_size, MOST_RANKS)
         start = dict.fromkeys(AXES, 1) | {"dp_replicate": num_ranks}
         self._board = MeshBoard(Choice.of(dict.fromkeys(AXES, 1), AXES).most_held_bytes)
         self.sizes = {axis: _number(axis, start[axis]) for axis in AXES}
@@ -85,7 +84,7 @@ class MeshExplorer(widgets.VBox):
         for axis in mesh.axes:
             known("axis", axis, AXES)
         sizes = {axis: mesh.size(axis) for axis in AXES}
-        at_most(_MOST_SIZE, **sizes)
+        at_most(MOST_RANKS, **sizes)
         at_a_node = known("ranks a node", str(mesh.ranks_per_node or "all ranks"), _NODES)
         Choice.of(sizes, mesh.axes, mesh.ranks_per_node)
         self._is_setting = True
@@ -281,4 +280,4 @@ def _dropdown(name: str, options: Sequence[str], *, width: str) -> widgets.Dropd
 
 def _number(name: str, value: int) -> widgets.BoundedIntText:
     style, layout = {"description_width": "initial"}, {"width": f"{6 + len(name) // 2}em"}
-    return widgets.BoundedIntText(value, min=1, max=_MOST_SIZE, description=name, style=style, layout=layout)
+    return widgets.BoundedIntText(value, min=1, max=MOST_RANKS, description=name, style=style, layout=layout)

@@ -160,7 +160,7 @@ def test_a_mesh_is_chosen_at_once_or_not_at_all(explorer, monkeypatch):
     assert drawn == [EIGHT]
     assert explorer.order.value == "pp, dp_replicate, dp_shard, tp"
     for text, said in (
-        ("tp=3", "does not divide"), ("cp=2", "'cp'"), ("dp_shard=16", "dp_shard"), ("pp=2 tp=3", "tp=3"),
+        ("tp=3", "does not divide"), ("cp=2", "'cp'"), ("dp_shard=17", "dp_shard"), ("pp=2 tp=3", "tp=3"),
         ("dp_shard=6 pp=2, 6 ranks a node", "ranks a node"), ("nonsense", "is no axis"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=said):
