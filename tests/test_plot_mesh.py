@@ -118,3 +118,9 @@ def test_a_sentence_is_drawn_where_there_is_no_mesh():
 def test_a_rank_that_keeps_next_to_nothing_is_drawn_too():
     """Of 256 rows in 15 parts the last has 4, of 64 rows none: a bar of less than a pixel."""
     assert board(Mesh.of(dp_shard=15), {}).size == board(Mesh.of(tp=2), {}).size
+
+
+def test_every_rank_of_a_replica_is_filled():
+    picture = who_holds(CONFIG, Mesh.of(dp_replicate=4), W_DOWN)
+    places = [(372 + 96 * rank + 48, 34 + 19 + 15) for rank in range(4)]
+    assert {colour_at(picture, *place) for place in places} == {look_of_piece(0).colour}

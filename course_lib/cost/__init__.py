@@ -45,6 +45,7 @@ from course_lib.cost.memory import (
 )
 from course_lib.cost.mesh import LinkBytes, MeshStep, bytes_by_link
 from course_lib.cost.mesh_state import holders_of_parameter, mesh_state, pieces_of_rank
+from course_lib.cost.mesh_time import MeshStepTime, mesh_step_time
 from course_lib.cost.network import Network
 from course_lib.cost.pipeline import simulate
 from course_lib.cost.rounds import Round, rounds_of
@@ -97,6 +98,7 @@ __all__ = [
     "LinkBytes",
     "MachineSpec",
     "MeshStep",
+    "MeshStepTime",
     "Network",
     "PassBytes",
     "RingTime",
@@ -139,6 +141,7 @@ __all__ = [
     "largest_by_phase",
     "machine_spec",
     "mesh_state",
+    "mesh_step_time",
     "mfu",
     "model_state",
     "pieces_of_rank",
