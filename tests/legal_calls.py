@@ -419,6 +419,26 @@ LEGAL: dict[str, dict[str, Any]] = {
     "cost.ring_pairs": {"cut": CUT, "is_causal": True},
     "parallel.context.own_positions": {"cut": CUT, "place": 0, "whole": torch.zeros(2, 8), "dim": 1},
     "parallel.context.join_positions": {"cut": CUT, "parts": [torch.zeros(2, 4)] * 2, "dim": 1},
+    "mesh_pieces.piece_of": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "shape": (4, 6), "tp_dim": 1},
+    "mesh_pieces.holders_of_pieces": {
+        "mesh": Mesh.of(pp=2, tp=2),
+        "shape": (4, 6),
+        "tp_dim": 1,
+        "stages": (0,),
+    },
+    "cost.pieces_of_rank": {"config": CONFIG, "mesh": Mesh.of(pp=2, tp=2), "rank": 1},
+    "cost.holders_of_parameter": {
+        "config": CONFIG,
+        "mesh": Mesh.of(pp=2, tp=2),
+        "name": "blocks.0.mlp.w_up.weight",
+    },
+    "cost.mesh_state": {
+        "config": CONFIG,
+        "mesh": Mesh.of(pp=2, tp=2),
+        "rank": 1,
+        "optimizer": "adamw",
+        "dtype": "float32",
+    },
     "sequence_cut.SequenceCut": {"num_tokens": 8, "num_ranks": 2, "order": "zigzag"},
     "parallel.mesh.DataShare": {"place": 0, "count": 2},
     "parallel.mesh.seed_for_data": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
@@ -434,13 +454,13 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
         ["cost.ActivationTerm", "cost.Bucket", "cost.CollectiveCost", "cost.ExpertLayerTime", "cost.ExpertParameters",
          "cost.GlooTime", "cost.Round",
-         "cost.ScalingPoint", "cost.RingTime", "sequence_cut.TilePair",
+         "cost.ScalingPoint", "cost.RingTime", "sequence_cut.TilePair", "mesh_pieces.Piece",
          "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Breach",
          "meter.Calibration", "meter.Call",
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
          "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
          "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.experts.Dispatch",
-         "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box",
+         "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box", "parallel.mesh.WatchedRank",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
          "schedules.Action", "schedules.Overlap",
          "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
@@ -460,6 +480,7 @@ ELSEWHERE: dict[str, str] = {
          "parallel.model.Passing", "parallel.model.RecvFromPrevious", "parallel.model.SendToNext",
          "parallel.mesh.MeshGroups", "parallel.mesh.OnMesh", "parallel.mesh.boxes_of", "parallel.mesh.clip_gradients",
          "parallel.mesh.gradient_norm", "parallel.mesh.load_on_mesh", "parallel.mesh.save_on_mesh",
+         "parallel.mesh.watched_mesh_step",
          "parallel.model.TiedParameters", "parallel.tensor.ColumnParallelLinear",
          "parallel.tensor.HeadParallelAttention", "parallel.tensor.OwnDropout", "parallel.tensor.Region",
          "parallel.tensor.RowParallelLinear", "parallel.tensor.SequenceParallelNorm",
@@ -494,6 +515,7 @@ ELSEWHERE: dict[str, str] = {
 ROOMS = (
     "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.experts",
     "parallel.model", "parallel.tensor", "parallel.context", "parallel.mesh", "mesh", "sequence_cut",
+    "mesh_pieces",
 )  # fmt: skip
 
 

@@ -60,7 +60,12 @@ def test_every_bench_takes_both_options(name, parse_only):
     assert untold.value.args[0].json is None
 
 
-OWN_COUNTS = {"data_parallel": "--workers", "ddp": "--overlap-rounds", "pipeline": "--paced-rounds"}
+OWN_COUNTS = {
+    "data_parallel": "--workers",
+    "ddp": "--overlap-rounds",
+    "pipeline": "--paced-rounds",
+    "mesh": "--order-rounds",
+}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ BENCHES = {
     "pipeline": "a pipeline of the course beside torch's, and paced ones beside the simulator",
     "sharded": "a training step of the course's ZeRO-3 beside fully_shard, and what prefetching hides",
     "tensor": "a transformer block cut in two by the course and by DTensor, in turns",
+    "mesh": "training steps on a mesh beside PyTorch's parts, and what the order of the axes costs, beside the model",
     "judges": "how many wrong answers the checks refuse, and how many right ones they accept",
     "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
     "links": "what shaped links let through, beside what was asked of them",

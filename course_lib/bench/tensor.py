@@ -20,8 +20,9 @@ from course_lib.meter.stopwatch import Comparison
 if TYPE_CHECKING:
     import torch
     from torch import nn
+    from torch.distributed.tensor.parallel import ParallelStyle
 
-__all__ = ["dtensor_block", "main", "paired"]
+__all__ = ["block_plan", "dtensor_block", "main", "paired"]
 
 _PROMISED_SHARE = 0.9  # of DTensor's time
 _NUM_RANKS = 2
@@ -74,8 +75,16 @@ def paired(me: Rank, width: int, length: int, sequence_parallel: bool, rounds: i
 
 
 def dtensor_block(me: Rank, block: nn.Module, *, sequence_parallel: bool = False) -> nn.Module:
-    """The block cut by ``parallelize_module``, by the plan that PyTorch's own examples follow."""
+    """The block cut among all ranks by ``parallelize_module``."""
     from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import parallelize_module
+
+    mesh = init_device_mesh(me.device.type, (me.world_size,))
+    return parallelize_module(block.to(me.device), mesh, block_plan(sequence_parallel=sequence_parallel))
+
+
+def block_plan(*, sequence_parallel: bool = False) -> dict[str, ParallelStyle]:
+    """How ``parallelize_module`` is to cut a block: the plan that PyTorch's own examples follow."""
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
@@ -83,7 +92,6 @@ def dtensor_block(me: Rank, block: nn.Module, *, sequence_parallel: bool = False
         PrepareModuleInput,
         RowwiseParallel,
         SequenceParallel,
-        parallelize_module,
     )
 
     outside = Shard(1) if sequence_parallel else Replicate()  # of (B, T, D): positions
@@ -100,8 +108,7 @@ def dtensor_block(me: Rank, block: nn.Module, *, sequence_parallel: bool = False
     }
     if sequence_parallel:
         plan |= {"norm1": SequenceParallel(), "norm2": SequenceParallel()}
-    mesh = init_device_mesh(me.device.type, (me.world_size,))
-    return parallelize_module(block.to(me.device), mesh, plan)
+    return plan
 
 
 def _step(block: nn.Module, x: torch.Tensor) -> Callable[[], None]:

@@ -44,6 +44,7 @@ from course_lib.cost.memory import (
     precision_state,
 )
 from course_lib.cost.mesh import LinkBytes, MeshStep, bytes_by_link
+from course_lib.cost.mesh_state import holders_of_parameter, mesh_state, pieces_of_rank
 from course_lib.cost.mesh_time import MeshStepTime, mesh_step_time
 from course_lib.cost.network import Network
 from course_lib.cost.pipeline import simulate
@@ -136,11 +137,14 @@ __all__ = [
     "flops",
     "gloo_time",
     "hardware_flops",
+    "holders_of_parameter",
     "largest_by_phase",
     "machine_spec",
+    "mesh_state",
     "mesh_step_time",
     "mfu",
     "model_state",
+    "pieces_of_rank",
     "precision_state",
     "published_activation_bytes",
     "ring_attention_sent_bytes",

@@ -5,7 +5,7 @@ It follows ``course_lib.parallel.mesh.OnMesh``, where the parameters are. A *pie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import NamedTuple, Protocol
 
@@ -15,8 +15,9 @@ from course_lib.cost.step import ddp_buckets
 from course_lib.even_cut import split_evenly
 from course_lib.mesh import Mesh
 from course_lib.schedules.table import Schedule
+from course_lib.shares import rounded_up_range, split_sizes
 
-__all__ = ["Held", "PieceParameter", "StepSizes", "Unit", "shares", "transformer_pieces"]
+__all__ = ["Held", "PieceParameter", "StepSizes", "Unit", "pieces_of_stages", "transformer_pieces"]
 
 
 class StepSizes(Protocol):
@@ -68,8 +69,8 @@ class Held:
         self.mesh, self.itemsize, self.here = step.mesh, step.itemsize, step.mesh.coordinates(rank)
         self.pieces = transformer_pieces(step.config)
         schedule = step.schedule
-        sizes = [sum(prod(parameter.shape) for parameter in piece) for piece in self.pieces]
-        self.stages = split_evenly(sizes, schedule.num_stages if schedule else 1)  # as OnMesh cuts
+        self.stages = pieces_of_stages(step.config, schedule.num_stages if schedule else 1)
+        self._units: dict[int, list[Unit]] = {}  # by stage: asked for again for every micro-batch
         self.my_stages = schedule.stages_of_rank[self.here.get("pp", 0)] if schedule else (0,)
 
     @property
@@ -86,8 +87,11 @@ class Held:
 
     def units(self, stage: int) -> list[Unit]:
         """The units of a sharded stage, in the order of their forwards; none where nothing is sharded."""
-        if self.mesh.size("dp_shard") == 1:
-            return []
+        if stage not in self._units:
+            self._units[stage] = self._find_units(stage) if self.mesh.size("dp_shard") > 1 else []
+        return self._units[stage]
+
+    def _find_units(self, stage: int) -> list[Unit]:
         ends = (0, len(self.pieces) - 1)
         rest = dict.fromkeys(p for piece in self.stages[stage] if piece in ends for p in self.pieces[piece])
         units = [Unit(None, self._kept_numel(rest))] if rest else []
@@ -114,9 +118,8 @@ class Held:
     def rows_bytes(self, parameter: PieceParameter) -> int:
         """What ``dp_shard`` leaves of that, without padding."""
         num_rows, *rest = self._slice(parameter)
-        n, place = self.mesh.size("dp_shard"), self.here.get("dp_shard", 0)
-        per_part = -(-num_rows // n)
-        return max(0, min(per_part, num_rows - place * per_part)) * prod(rest) * self.itemsize
+        first, end = rounded_up_range(num_rows, self.mesh.size("dp_shard"), self.here.get("dp_shard", 0))
+        return (end - first) * prod(rest) * self.itemsize
 
     def _kept_numel(self, parameters: Iterable[PieceParameter]) -> int:
         return shared_numel([self._slice(p) for p in parameters], self.mesh.size("dp_shard"))
@@ -124,7 +127,7 @@ class Held:
     def _slice(self, parameter: PieceParameter) -> tuple[int, ...]:
         shape = list(parameter.shape)
         if parameter.cut_dim is not None:
-            places = shares(shape[parameter.cut_dim], self.mesh.size("tp"))
+            places = split_sizes(shape[parameter.cut_dim], self.mesh.size("tp"))
             shape[parameter.cut_dim] = places[self.here.get("tp", 0)]
         return tuple(shape)
 
@@ -133,17 +136,17 @@ def transformer_pieces(config: TransformerSizes) -> list[list[PieceParameter]]:
     """The parameters of each piece in the model's order. A tied matrix is in the stem and, by the same name, in the
     head.
     """
-    tokens = PieceParameter("stem.tokens", (config.vocab_size, config.width), 0)
-    stem = [tokens, PieceParameter("stem.positions", (config.context_length, config.width), None)]
-    w_vocab = tokens if config.tied else tokens._replace(name="head.w_vocab")
+    tokens = PieceParameter("stem.tokens.weight", (config.vocab_size, config.width), 0)
+    stem = [tokens, PieceParameter("stem.positions.weight", (config.context_length, config.width), None)]
+    w_vocab = tokens if config.tied else tokens._replace(name="head.w_vocab.weight")
     blocks = [list(_block(config, f"blocks.{i}")) for i in range(config.num_layers)]
     return [stem, *blocks, [*_norm(config, "head.norm"), w_vocab]]
 
 
-def shares(size: int, num_parts: int) -> Sequence[int]:
-    """``size`` things dealt out as evenly as can be: the first parts get one more."""
-    base, extra = divmod(size, num_parts)
-    return [base + (part < extra) for part in range(num_parts)]
+def pieces_of_stages(config: TransformerSizes, num_stages: int) -> list[range]:
+    """Which pieces each stage has: about equally many parameters, as ``OnMesh`` cuts."""
+    costs = [sum(prod(parameter.shape) for parameter in piece) for piece in transformer_pieces(config)]
+    return split_evenly(costs, num_stages)
 
 
 def _block(config: TransformerSizes, name: str) -> Iterator[PieceParameter]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from course_lib.cost.mesh_parts import Held, StepSizes, Unit, shares
+from course_lib.cost.mesh_parts import Held, StepSizes, Unit
 from course_lib.cost.tensor_parallel import SplitCollective, block_collectives, split_transformer_collectives
 from course_lib.meter.wire_bytes import traffic
 from course_lib.schedules.action import Action
 from course_lib.schedules.dependencies import Transfer
+from course_lib.shares import split_sizes
 
 __all__ = ["Item", "MeshCall", "Program"]
 
@@ -59,9 +60,10 @@ class Program:
         self.step, self.rank, self.mesh = step, rank, step.mesh
         self.held = held = Held(step, rank)
         self.here, self.stages, self.parameters = held.here, held.stages, held.pieces
-        num_rows = shares(step.batch_size, step.num_data_parts)[held.data_place]
+        num_rows = split_sizes(step.batch_size, step.num_data_parts)[held.data_place]
         self.num_rows = num_rows
-        self.micro_batches = shares(num_rows, step.schedule.num_micro_batches if step.schedule else 1)
+        self.micro_batches = split_sizes(num_rows, step.schedule.num_micro_batches if step.schedule else 1)
+        self._group_along: dict[str, tuple[int, ...]] = {}
         self.under_way: tuple[Unit, MeshCall] | None = None  # a reduce-scatter
         self.averages: list[MeshCall] = []
         self._tensor_calls_by: dict[tuple[int, int], tuple[SplitCollective, ...]] = {}
@@ -258,7 +260,9 @@ class Program:
         return MeshCall("pp", f"{what} of stage {from_stage}, micro-batch {i}", "send", ends, size_bytes)
 
     def _call(self, axis: str, what: str, operation: str, size_bytes: int) -> MeshCall:
-        return MeshCall(axis, what, operation, self.mesh.group(self.rank, axis), size_bytes)
+        if axis not in self._group_along:
+            self._group_along[axis] = self.mesh.group(self.rank, axis)
+        return MeshCall(axis, what, operation, self._group_along[axis], size_bytes)
 
 
 def _at_once(call: MeshCall) -> Iterator[Item]:

@@ -7,6 +7,7 @@ from course_lib.plot.bars import MemoryBoard, memory_bars
 from course_lib.plot.curve import memory_curve
 from course_lib.plot.gantt import gantt
 from course_lib.plot.lines import lines
+from course_lib.plot.mesh_tiles import who_holds
 from course_lib.plot.pipeline_gantt import pipeline_gantt
 from course_lib.plot.style import OKABE_ITO, Picture, png
 from course_lib.plot.tiles import tiles
@@ -22,4 +23,5 @@ __all__ = [
     "pipeline_gantt",
     "png",
     "tiles",
+    "who_holds",
 ]

@@ -75,7 +75,7 @@ class Sheet:
     def box(self, left: float, top: float, right: float, bottom: float, look: Look, text: str = "") -> None:
         """A box in a look, with a text in its middle where the text fits."""
         x0, y0, x1, y1 = (round(value * _DENSITY) for value in (left, top, right, bottom))
-        x1 = max(x1, x0 + 1)
+        x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)  # what is there is seen
         if text and _text_width(text) + 4 > x1 - x0:
             text = ""
         if x1 - x0 <= _WIDEST_KEPT and (

@@ -7,6 +7,9 @@ from course_lib.widgets.collective_explorer import CollectiveExplorer
 from course_lib.widgets.matmul_explorer import MatmulExplorer
 from course_lib.widgets.memory_explorer import MemoryExplorer
 from course_lib.widgets.memory_missions import AddedMemory, LargestBatch
+from course_lib.widgets.mesh_choice import Choice as MeshChoice
+from course_lib.widgets.mesh_choice import every_choice as every_mesh_choice
+from course_lib.widgets.mesh_explorer import MeshExplorer
 from course_lib.widgets.schedule_studio import Goal, ScheduleStudio, run_on_ranks
 from course_lib.widgets.sharded_choice import Choice as ShardedChoice
 from course_lib.widgets.sharded_explorer import ShardedExplorer
@@ -19,8 +22,11 @@ __all__ = [
     "LargestBatch",
     "MatmulExplorer",
     "MemoryExplorer",
+    "MeshChoice",
+    "MeshExplorer",
     "ScheduleStudio",
     "ShardedChoice",
     "ShardedExplorer",
+    "every_mesh_choice",
     "run_on_ranks",
 ]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from course_lib.checked import checked
-from course_lib.checks import MOST_RANKS, at_least, at_most
 from course_lib.cluster import Rank
+from course_lib.shares import split_sizes
 
 __all__ = ["Add", "Members", "adder", "checked_out", "rows", "split_sizes"]
 
@@ -76,16 +75,6 @@ def adder(op: str, dtype: torch.dtype) -> Add:
             f"op={op!r} does not work for {dtype}: of complex numbers none is the largest. Use 'sum' or 'product'."
         )
     return _OPERATIONS[op]
-
-
-@checked
-def split_sizes(num_rows: int, num_parts: int) -> list[int]:
-    """Rows of each part when they are dealt out as evenly as can be: the first parts get one more."""
-    at_least(0, num_rows=num_rows)
-    at_least(1, num_parts=num_parts)
-    at_most(MOST_RANKS, num_parts=num_parts)
-    base, extra = divmod(num_rows, num_parts)
-    return [base + (part < extra) for part in range(num_parts)]
 
 
 def rows(tensor: torch.Tensor, sizes: Sequence[int] | None, num_parts: int) -> list[int]:

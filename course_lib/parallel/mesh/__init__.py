@@ -2,8 +2,8 @@
 
 ``course_lib/mesh.py`` is the mesh itself, as data. Read ``groups.py`` (its process groups), ``on_mesh.py`` (the
 strategies of the rooms before, put together), then what goes wrong in between: ``data.py`` (who sees which samples),
-``seeds.py``, ``boxes.py`` (who holds what), ``clipping.py``, ``checkpoint.py``. Production code uses
-``torch.distributed.device_mesh.init_device_mesh``; torchtitan shows all of it put together.
+``seeds.py``, ``boxes.py`` (who holds what), ``clipping.py``, ``checkpoint.py``; ``watching.py`` measures a step.
+Production code uses ``torch.distributed.device_mesh.init_device_mesh``; torchtitan shows all of it put together.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ _HOME_OF = {
     "gradient_norm": "clipping",
     "load_on_mesh": "checkpoint",
     "boxes_of": "boxes",
+    "watched_mesh_step": "watching",
+    "WatchedRank": "watching",
     "save_on_mesh": "checkpoint",
     "seed_for_data": "seeds",
     "seed_of": "seeds",

@@ -4,6 +4,8 @@
 
     w_down (out, in):   tp takes columns 3 to 5,   dp_shard of that rows 0 to 1     ->   offsets (0, 3), sizes (2, 3)
 
+Which box, ``course_lib/mesh_pieces.py`` computes without torch, for the cost model too.
+
 Where an axis has not cut a parameter, its ranks hold the same. The *first* of those, at place 0 along all such axes, is
 the one that counts it in a norm: everything is counted once.
 """
@@ -14,9 +16,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from course_lib.parallel.collectives.members import split_sizes
+from course_lib.mesh_pieces import piece_of
 from course_lib.parallel.mesh.on_mesh import OnMesh
-from course_lib.parallel.sharded.rows import Rows
 from course_lib.parallel.tensor.checkpoint import parameter_placements
 from course_lib.parallel.tensor.placements import Placement, Shard
 
@@ -54,23 +55,17 @@ def boxes_of(model: OnMesh) -> list[Box]:
             copied_along = ["dp_replicate"]
             copied_along += [] if isinstance(placement, Shard) else ["tp"]
             copied_along += [] if model.shards else ["dp_shard"]
+            piece = piece_of(model.mesh, model.me.rank, shape, _tp_dim(placement))
             boxes[name] = Box(
                 name,
                 model.first_names[name],
                 shape,
-                _offsets(model, shape, placement),
+                piece.offsets,
                 parameter,
                 is_first=not any(here.get(axis, 0) for axis in copied_along),
             )
     return [boxes[name] for name in model.shapes if name in boxes]
 
 
-def _offsets(model: OnMesh, shape: tuple[int, ...], placement: Placement) -> tuple[int, ...]:
-    here, mesh = model.groups.coordinates, model.mesh
-    offsets, slice_shape = [0] * len(shape), list(shape)
-    if isinstance(placement, Shard):
-        sizes, place = split_sizes(shape[placement.dim], mesh.size("tp")), here.get("tp", 0)
-        offsets[placement.dim], slice_shape[placement.dim] = sum(sizes[:place]), sizes[place]
-    if model.shards:
-        offsets[0] += Rows(tuple(slice_shape), mesh.size("dp_shard")).range_of(here["dp_shard"])[0]
-    return tuple(offsets)
+def _tp_dim(placement: Placement) -> int | None:
+    return placement.dim if isinstance(placement, Shard) else None

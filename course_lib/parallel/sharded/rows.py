@@ -19,6 +19,7 @@ from course_lib.checked import checked
 from course_lib.checks import MOST_RANKS, at_least, at_most
 from course_lib.parallel.collectives.dim_collectives import start_all_gather
 from course_lib.parallel.collectives.members import Members
+from course_lib.shares import rounded_up_range
 
 __all__ = ["Packing", "Rows", "all_gather_rows"]
 
@@ -57,7 +58,7 @@ class Rows:
 
     def range_of(self, part: int) -> tuple[int, int]:
         """First row of a rank, and the one after its last; they are equal where it has none."""
-        return min(part * self.per_part, self.shape[0]), min((part + 1) * self.per_part, self.shape[0])
+        return rounded_up_range(self.shape[0], self.num_parts, part)
 
     def cut(self, whole: Tensor, part: int) -> Tensor:
         """A rank's rows of ``whole``: a view."""
