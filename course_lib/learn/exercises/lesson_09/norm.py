@@ -194,7 +194,7 @@ NORM = Exercise(
             "changes-the-gradients",
             "The norm is right, and the gradients are not what they were: something was computed in place. The step "
             "that comes next reads them.",
-            wrong.sums_copies,
+            wrong.zeroes_copies,
             told_by.only_wrong(KEPT),
         ),
         Mistake(
@@ -216,6 +216,6 @@ NORM = Exercise(
     ),
     forbidden=("course_lib.parallel.mesh.gradient_norm", "course_lib.parallel.mesh.clip_gradients"),
     forbidden_example=wrong.by_the_library,
-    passed="One norm on eight meshes of 4 ranks, of 6 and of one: parts added up, copies counted once, and the same "
-    "number on every rank for one number sent.",
+    passed="One norm on eight meshes, each on 4 ranks, on 6 and on one: parts were added up, copies counted once, "
+    "every rank had the same number, and what was sent did not grow.",
 )

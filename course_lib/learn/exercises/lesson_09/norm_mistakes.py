@@ -99,7 +99,9 @@ def counts(*weighs: Weigh) -> Callable[[Evidence], bool]:
     """Whether all that was given is the norm in which gradients count so, by one of these ways in every case."""
 
     def recognise(evidence: Evidence) -> bool:
-        return any(_gave(evidence, lambda one, weigh=weigh: sum(one.squares(weigh)) ** 0.5) for weigh in weighs)  # type: ignore[misc]
+        return any(
+            _gave(evidence, lambda one, weigh=weigh: sum(one.squares(weigh)) ** 0.5) for weigh in weighs
+        )  # type: ignore[misc]
 
     return recognise
 
@@ -161,7 +163,9 @@ def only_short_is_wrong(evidence: Evidence) -> bool:
     short = [one for one in _tries(evidence) if one.kind == SHORT]
     return (
         evidence.error is None
-        and all(outcome.case.startswith(SHORT) and _differing(outcome) == {NORM} for outcome in evidence.wrong)
+        and all(
+            outcome.case.startswith(SHORT) and _differing(outcome) == {NORM} for outcome in evidence.wrong
+        )
         and all(isinstance(one.gave, float) and isclose(one.gave, one.right, rel_tol=0.05) for one in short)
     )
 

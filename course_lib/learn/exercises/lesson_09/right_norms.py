@@ -66,7 +66,9 @@ def by_places_of_its_own(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     place, number = {}, me.rank
     for axis, size in reversed(list(zip(mesh.axes, mesh.shape, strict=True))):
         number, place[axis] = divmod(number, size)
-    squares: dict[tuple[str, ...], Tensor] = defaultdict(lambda: torch.zeros(1, dtype=torch.float64, device=me.device))
+    squares: dict[tuple[str, ...], Tensor] = defaultdict(
+        lambda: torch.zeros(1, dtype=torch.float64, device=me.device)
+    )
     for gradient, cut_by in gradients:
         if gradient is not None:
             squares[cut_by] = squares[cut_by] + gradient.double().norm() ** 2
@@ -79,11 +81,11 @@ def by_places_of_its_own(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
 
 def with_a_mask(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     """A vector of squares times a vector of zeros and ones."""
-    coordinates = mesh.coordinates(me.rank)
-    there = [(g, c) for g, c in gradients if g is not None]
-    squares = torch.tensor([g.double().square().sum() for g, _ in there] + [0.0], dtype=torch.float64)
-    mask = torch.tensor([max((coordinates[a] for a in mesh.axes if a not in c), default=0) == 0 for _, c in there] + [False])
-    total = (squares * mask).sum().to(me.device)
+    here = mesh.coordinates(me.rank)
+    there = [(gradient, cut_by) for gradient, cut_by in gradients if gradient is not None]
+    squares = torch.tensor([0.0, *(g.double().square().sum() for g, _ in there)], dtype=torch.float64)
+    places = [max((here[axis] for axis in mesh.axes if axis not in cut_by), default=0) for _, cut_by in there]
+    total = (squares * (torch.tensor([1, *places]) == 0)).sum().to(me.device)
     dist.all_reduce(total, op=dist.ReduceOp.SUM)
     return torch.sqrt(total)
 

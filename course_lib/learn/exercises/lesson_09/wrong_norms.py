@@ -35,10 +35,10 @@ __all__ = [
     "only_tp",
     "returns_early",
     "stays_away",
-    "sums_copies",
     "sums_to_rank_0",
     "the_other_axes",
     "throws_copies_away",
+    "zeroes_copies",
 ]
 
 Gradients = Sequence[tuple[Any, tuple[str, ...]]]
@@ -200,18 +200,20 @@ def in_float32(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     return counting(right_weight)(me, mesh, gradients).float()
 
 
-def sums_copies(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
-    """Divides what it has summed where it stands: in the gradients."""
+def zeroes_copies(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    """Takes what it does not count to zero, and then sums up all: the gradients are gone."""
     for gradient, cut_by in gradients:
         if gradient is not None:
-            gradient.div_(mesh.size(*copied(mesh, cut_by)) ** 0.5)
+            gradient *= right_weight(me, mesh, cut_by)
     square = own_square(me, mesh, gradients, lambda me, mesh, cut_by: 1.0)
     dist.all_reduce(square)
     return square.sqrt()
 
 
 def gathers_gradients(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
-    counted = [g.double().flatten() for g, cut_by in gradients if g is not None and right_weight(me, mesh, cut_by)]
+    counted = [
+        g.double().flatten() for g, cut_by in gradients if g is not None and right_weight(me, mesh, cut_by)
+    ]
     mine = torch.cat([torch.zeros(1, dtype=torch.float64, device=me.device), *counted])
     lengths: list[Any] = [None] * me.world_size
     dist.all_gather_object(lengths, len(mine))
