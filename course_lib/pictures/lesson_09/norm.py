@@ -84,8 +84,9 @@ def turned() -> Figure:
         for number in range(4):
             shard, column = divmod(number, 2)
             x, y = left + 16 + 10.5 * column, 17.6 - 9.6 * shard
-            look = {"colour": COLOURS[number]} if known else {"colour": "white", "dash": "--"}
-            box(axes, x - 4.6, y - 3.6, 9.2, 7.6, f"rank {number}" if known else "rank ?", size=9.5, **look)
+            colour, dash = (COLOURS[number], "-") if known else ("white", "--")
+            name = f"rank {number}" if known else "rank ?"
+            box(axes, x - 4.6, y - 3.6, 9.2, 7.6, name, colour=colour, dash=dash, size=9.5)
         for place in range(2):
             word(axes, left + 16 + 10.5 * place, 23.8, f"tp {place}", size=9.5, color=GREY)
             word(axes, left + 5.4, 17.8 - 9.6 * place, f"dp_shard {place}", size=9.5, color=GREY)

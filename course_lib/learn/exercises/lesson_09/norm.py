@@ -34,6 +34,16 @@ NORM = Exercise(
     ),
     mistakes=(
         Mistake(
+            "not-waited-for",
+            "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
+            "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
+            wrong.not_waited_for,
+            lambda evidence: any(
+                isinstance(one.got, dict) and one.got[UNWAITED] != one.expected[UNWAITED]
+                for one in evidence.wrong
+            ),
+        ),
+        Mistake(
             "counts-copies",
             "You add up what all ranks hold, and some of it is held several times: a matrix on every replica, a norm's "
             "weight on every rank of `tp`. What lies there n times is in your sum n times, and the norm is too large. "
@@ -122,16 +132,6 @@ NORM = Exercise(
             "You return the sum of the squares. The norm is its root, taken after the sum over ranks.",
             wrong.forgets_the_root,
             told_by.times(lambda one: one.right),
-        ),
-        Mistake(
-            "not-waited-for",
-            "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
-            "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
-            wrong.not_waited_for,
-            lambda evidence: any(
-                isinstance(one.got, dict) and one.got[UNWAITED] != one.expected[UNWAITED]
-                for one in evidence.wrong
-            ),
         ),
         Mistake(
             "right-on-rank-0-alone",

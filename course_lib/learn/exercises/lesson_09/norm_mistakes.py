@@ -95,36 +95,26 @@ def _gave(evidence: Evidence, number: Callable[[Try], float]) -> bool:
     return evidence.error is None and bool(tries) and all(_is(one.gave, number(one)) for one in tries)
 
 
+def _by_any(weighs: Sequence[Weigh], number: Callable[[Try, Weigh], float]) -> Callable[[Evidence], bool]:
+    """Whether this number was given in every case, for one of these ways to count."""
+
+    def gave_by(weigh: Weigh) -> Callable[[Evidence], bool]:
+        return lambda evidence: _gave(evidence, lambda one: number(one, weigh))
+
+    return lambda evidence: any(gave_by(weigh)(evidence) for weigh in weighs)
+
+
 def counts(*weighs: Weigh) -> Callable[[Evidence], bool]:
     """Whether all that was given is the norm in which gradients count so, by one of these ways in every case."""
-
-    def recognise(evidence: Evidence) -> bool:
-        return any(
-            _gave(evidence, lambda one, weigh=weigh: sum(one.squares(weigh)) ** 0.5) for weigh in weighs
-        )  # type: ignore[misc]
-
-    return recognise
+    return _by_any(weighs, lambda one, weigh: sum(one.squares(weigh)) ** 0.5)
 
 
 def own(*weighs: Weigh) -> Callable[[Evidence], bool]:
     """Whether every rank gave the norm of what it counts itself."""
-
-    def recognise(evidence: Evidence) -> bool:
-        return any(
-            _gave(evidence, lambda one, weigh=weigh: one.square_of(one.rank, weigh) ** 0.5)  # type: ignore[misc]
-            for weigh in weighs
-        )
-
-    return recognise
+    return _by_any(weighs, lambda one, weigh: one.square_of(one.rank, weigh) ** 0.5)
 
 
-def adds(evidence: Evidence) -> bool:
-    """Whether the ranks' norms were added, with copies or without."""
-    weighs = (right_weight, lambda *_: 1.0)
-    return any(
-        _gave(evidence, lambda one, weigh=weigh: sum(s**0.5 for s in one.squares(weigh)))  # type: ignore[misc]
-        for weigh in weighs
-    )
+adds = _by_any((right_weight, lambda *_: 1.0), lambda one, weigh: sum(s**0.5 for s in one.squares(weigh)))
 
 
 def times(factor: Callable[[Try], float]) -> Callable[[Evidence], bool]:

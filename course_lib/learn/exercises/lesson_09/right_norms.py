@@ -92,4 +92,12 @@ def with_a_mask(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
 
 ANSWERS = (by_division, by_the_groups_first, by_the_last_and_objects, by_places_of_its_own, with_a_mask)
 
-SAME: dict[str, str] = {}
+SAME: dict[str, str] = {
+    "1: `here = mesh.coordinates(me.rank)` after `square = torch.zeros((), dtype=torch.float64, device=me.device)`": (
+        "Neither line reads what the other makes."
+    ),
+    "7: `square += gradient.double().square().sum()` -> a new name for a new value": "The sum is nowhere else, so a "
+    "new tensor of that name is as good.",
+    "2: `torch.zeros((), dtype=torch.float64, device=me.device)` -> `torch.zeros((), dtype=torch.float64)`": "On ranks "
+    "that compute on the CPU it is there already; where ranks have GPUs, the check refuses it.",
+}
