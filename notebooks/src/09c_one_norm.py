@@ -246,8 +246,8 @@ for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_sha
     print(f"{mesh:<20} norm {norm:.6f}; the losses of one device, to nine digits: {off < 1e-9}")
 
 # %% [markdown]
-# One device clips by `clip_grad_norm_`, and a mesh of any shape now does the same. What is sent for it does not grow
-# with the model:
+# When all four lines say `True`, a mesh of any shape does what `clip_grad_norm_` does on one device. What is sent for
+# it does not grow with the model:
 
 
 # %%
@@ -329,9 +329,10 @@ if norm_verdict.passed:
 
 # %% [markdown]
 # In production the same question has an answer in every library. Megatron-Core leaves out what
-# `param_is_not_tensor_parallel_duplicate` or `param_is_not_shared` say no to: slices that a rank only copies, and the
-# second end of a tied embedding. With DTensors, placements say what is a copy, and `torch.nn.utils.get_total_norm` sums
-# over all their axes; stages of a pipeline are no axis of a DTensor, so torchtitan then adds squares over `pp` itself.
+# `param_is_not_tensor_parallel_duplicate` or `param_is_not_shared` say no to: weights of which a rank has only a copy,
+# and the second end of a tied embedding. With DTensors of one mesh, placements say what is a copy, and
+# `torch.nn.utils.get_total_norm` minds them; stages of a pipeline are no axis of a DTensor, so torchtitan then adds
+# squares over `pp` itself.
 #
 # ## One checkpoint for all meshes
 #
@@ -390,7 +391,7 @@ reveal("09.folder", sum(sizes.values()), weight_bytes)
 # %%
 ### BEGIN SOLUTION
 ### STUB ask("09.resumed")
-ask("09.resumed").commit("of the one without optimizer states")
+ask("09.resumed").commit("that of the job without optimizer states")
 ### END SOLUTION
 
 

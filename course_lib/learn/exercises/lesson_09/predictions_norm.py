@@ -106,10 +106,10 @@ def _folder(folder_bytes: int, weight_bytes: int) -> Told:
 
 
 _RESUMED = (
-    "of none",
-    "of the one without optimizer states",
-    "of all that go on on another mesh",
-    "of the one on a single rank",
+    "nobody's",
+    "that of the job without optimizer states",
+    "those of all jobs on another mesh",
+    "that of the single rank",
 )
 
 
