@@ -2,8 +2,211 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+from collections.abc import Sequence
+from math import sqrt
+
+from course_lib.learn.asked import Asked, Told
 
 __all__ = ["NORM"]
 
-NORM: tuple[Asked, ...] = ()
+_SHORT = (
+    "each rank scales by a factor of its own",
+    "replicas add up their gradients, where a mean is due",
+    "the sum holds some squares several times",
+    "a norm over four ranks is to be divided by four",
+)
+
+
+def _short() -> Told:
+    return Told(
+        measured=_SHORT[2],
+        label="the evidence says",
+        because="Two replicas hold the same gradients, and each rank adds what it holds. So each square of a matrix is "
+        "in the sum twice, and each of what tp does not cut, norms and positions, four times. The norm is more than "
+        "the root of two times too large, the factor as much too small. In lesson 05 each rank had rows that nobody "
+        "else has: that is why this clip was right there.",
+        misreadings={
+            _SHORT[
+                0
+            ]: "All four have returned one norm and scaled by one factor, so the direction is the true one.",
+            _SHORT[1]: "Then the losses without the limit would not be those of one device either.",
+            _SHORT[
+                3
+            ]: "Of rows that nobody else has, nothing is divided, as in lesson 05. And a quarter of this norm would be "
+            "far too small.",
+        },
+    )
+
+
+_HIDDEN = ("right", "too large by less than a tenth", "too large by a tenth or more", "too small")
+
+
+def _hidden(returned: float, right: float, copied: float) -> Told:
+    """From what the clip returned, the norm of one device, and that of the gradients which tp does not cut."""
+    ratio = returned / right
+    seen = (
+        _HIDDEN[0] if abs(ratio - 1) < 1e-6 else _HIDDEN[3] if ratio < 1 else _HIDDEN[1 if ratio < 1.1 else 2]
+    )
+    model = sqrt(1 + (copied / right) ** 2)
+    return Told(
+        measured=seen,
+        because=f"By {100 * (ratio - 1):.1f} %. dp_shard cuts everything, and tp cuts the matrices. What is in the sum "
+        "twice are norms and positions, which all ranks of tp hold alike. That is a small part of the gradient, and "
+        f"squares make it smaller still: by the norms of one device, {100 * (model - 1):.1f} % are to be expected. It "
+        "is the same fault, and nobody would see it in a curve of losses; with more ranks of tp it grows. Tests find "
+        "it, in float64, against one device.",
+        misreadings={
+            _HIDDEN[0]: "dp_shard cuts everything. But tp leaves norms and positions whole on all its ranks.",
+            _HIDDEN[
+                2
+            ]: "That is the case of two replicas. Here no matrix lies on two ranks: both axes cut it.",
+            _HIDDEN[3]: "Nothing is missing in the sum: every rank adds all that it holds.",
+        },
+    )
+
+
+_ENDS = ("too large", "right", "too small")
+
+
+def _ends(returned: float, right: float) -> Told:
+    """From the norm in which both ends count the tied matrix, and the one of one device."""
+    ratio = returned / right
+    return Told(
+        measured=_ENDS[0 if ratio > 1 + 1e-6 else 2 if ratio < 1 - 1e-6 else 1],
+        because=f"It comes out as {100 * ratio:.0f} % of what one device has. Backward leaves a part of the gradient "
+        "at each end. But before the step the ends add their parts up (lesson 06), so that both copies of the matrix "
+        "take one and the same step. From then on each end holds the whole gradient: a copy, under another name. One "
+        "of them counts.",
+        misreadings={
+            _ENDS[
+                1
+            ]: "It would be, for squares of two different matrices. These two are one weight, and after the sum "
+            "each end has the same gradient.",
+            _ENDS[2]: "Nothing is missing: both ends count what they have.",
+        },
+    )
+
+
+def _folder(folder_bytes: int, weight_bytes: int) -> Told:
+    """From the size of the folder, and that of the whole model's weights."""
+    return Told(
+        measured=round(folder_bytes / weight_bytes, 2),
+        model=3,
+        because="The weights, and AdamW's two moments of each of them: three times, whatever the mesh. Of several "
+        "ranks that hold the same box one writes it. The rest of the bytes say what lies where: for each box in each "
+        "file a small head, which counts for so much here only because the boxes are small.",
+        misreadings={
+            1: "That is the weights alone. The optimizer's states are in the folder as well.",
+            6: "That is what the four ranks hold together: each replica has everything. Only one of two writes it.",
+            12: "Each rank would write the whole model then. It holds, and writes, half of it at most.",
+            2: "AdamW keeps two moments of each weight, and the weights themselves are there too.",
+        },
+        apart="The model counts numbers and no heads: compare with the size of `.metadata`, and count the boxes.",
+    )
+
+
+_RESUMED = (
+    "nobody's",
+    "that of the job without optimizer states",
+    "those of all jobs on another mesh",
+    "that of the single rank",
+)
+
+
+def _resumed(went_on: Sequence[float], resumed: Sequence[Sequence[float]]) -> Told:
+    """From the losses of the job that went on, and those of the others; the last of these is without states."""
+    near = [abs(losses[0] - went_on[0]) < 1e-9 for losses in resumed]
+    seen = _RESUMED[0] if all(near) else _RESUMED[1] if all(near[:-1]) else _RESUMED[2]
+    apart = max(abs(a - b) for a, b in zip(resumed[-1], went_on, strict=True))
+    return Told(
+        measured=seen,
+        because="The first loss is that of the weights, and of them each rank has read what it holds. Without its "
+        "states the optimizer begins anew: its first step is as long as on the first day, in a direction that one "
+        f"batch alone has given. From the second loss on this job is another one, by up to {apart:.2f} here. So if "
+        "you check a checkpoint by one loss, you check half of it.",
+        misreadings={
+            _RESUMED[
+                1
+            ]: "It will be, from the next one on. This loss is computed before the optimizer does anything.",
+            _RESUMED[
+                2
+            ]: "Boxes are cut anew for each mesh, and what was added in another order differs in the "
+            "sixteenth digit.",
+            _RESUMED[3]: "One rank asks for one box of each weight: all of it.",
+        },
+        apart="Look at the first losses above, digit by digit: which job is off?",
+    )
+
+
+def _skipped(never_seen: int, num_steps: int, batch_size: int, old_share: int, new_share: int) -> Told:
+    """From the windows that nobody was given, and how many ranks shared a batch before and after."""
+    per_rank = num_steps * batch_size // old_share
+    begins_at = per_rank * new_share
+    return Told(
+        measured=never_seen,
+        model=begins_at - num_steps * batch_size,
+        because=f"Each rank had been given {per_rank} windows, and {old_share} ranks shared out a batch, so "
+        f"{num_steps * batch_size} were seen. Now {new_share} ranks do, and each goes on behind its {per_rank}: "
+        f"together behind {begins_at}. A count by rank means something on the old mesh alone. Write down what "
+        "the *job* has seen, in windows or whole batches, and let the mesh of the day deal.",
+        misreadings={
+            0: "The number of ranks is the same, and the number of those that share out a batch is not.",
+            per_rank: "That is what one rank had been given. Every rank goes on behind as many.",
+        },
+        apart="Print the windows of the first batch that is dealt after the resume, rank by rank.",
+    )
+
+
+_SWAPPED = (
+    "the optimizer's states are not in the files",
+    "rank r reads what belongs to another place",
+    "slices have other shapes on this mesh",
+    "copies in the files had drifted apart",
+)
+
+
+def _swapped() -> Told:
+    return Told(
+        measured=_SWAPPED[1],
+        label="the evidence says",
+        because="On the old mesh rank 1 stood at place 1 of tp, on the new one it stands at place 1 of dp_shard, and "
+        "it has read its old file. Ranks 1 and 2 hold each other's boxes. Both axes have two places, so every box is "
+        "as large as before, and every name fits: nothing is left that could complain. A number in a file's name says "
+        "who wrote it. It does not say what is in it.",
+        misreadings={
+            _SWAPPED[0]: "They are not, and this loss comes before any step: it is that of the weights.",
+            _SWAPPED[
+                2
+            ]: "Then copying would have failed. Half of the rows by tp and half of those by dp_shard: a "
+            "quarter, in either order.",
+            _SWAPPED[3]: "On the mesh that wrote them, the same files give the loss of before.",
+        },
+    )
+
+
+NORM: tuple[Asked, ...] = (
+    Asked(name="09.short", question="What is wrong with the clip?", choices=_SHORT, tell=_short),
+    Asked(
+        name="09.hidden",
+        question="On dp_shard=2 tp=2, is the team's norm the model's?",
+        choices=_HIDDEN,
+        tell=_hidden,
+    ),
+    Asked(name="09.ends", question="Each end counts its tied matrix: the norm is", choices=_ENDS, tell=_ends),
+    Asked(
+        name="09.folder",
+        question="How large is the folder?",
+        unit="times the model's weights",
+        high=1000,
+        tell=_folder,
+    ),
+    Asked(name="09.resumed", question="Whose first loss is another one?", choices=_RESUMED, tell=_resumed),
+    Asked(
+        name="09.skipped",
+        question="How many windows does nobody ever see?",
+        unit="windows",
+        high=1e6,
+        tell=_skipped,
+    ),
+    Asked(name="09.swapped", question="Why is the loss so high?", choices=_SWAPPED, tell=_swapped),
+)

@@ -1,0 +1,238 @@
+"""09.norm: what ranks of several meshes hold of a gradient, what is looked at afterwards, and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.cluster import Rank
+from course_lib.learn.compare import close_to, short
+from course_lib.learn.kept import Kept
+from course_lib.mesh import Mesh
+from course_lib.parallel.collectives.members import split_sizes
+
+__all__ = [
+    "FORM",
+    "KEPT",
+    "KINDS",
+    "MANY",
+    "NORM",
+    "NOTHING",
+    "NO_NUMBER",
+    "ONE_AXIS",
+    "ORDER",
+    "REPLICAS",
+    "SENT",
+    "SHARDS",
+    "SHORT",
+    "SILENT",
+    "STAGES",
+    "UNWAITED",
+    "Piece",
+    "compare",
+    "mesh_of",
+    "norm_of",
+    "pieces_of",
+    "right",
+    "trial",
+]
+
+Piece = tuple[Tensor | None, tuple[str, ...]]  # a gradient, and the axes that cut it
+
+SHARDS = "shards of slices"
+REPLICAS = "replicas of slices, and a frozen weight"
+STAGES = "stages of slices, and a weight at both ends"
+ORDER = "three axes, tp the outermost"
+ONE_AXIS = "one axis, and fewer rows than ranks"
+SILENT = "no gradient at all on the first stage"
+SHORT = "gradients in bfloat16"
+MANY = "three hundred gradients"
+KINDS = (SHARDS, REPLICAS, STAGES, ORDER, ONE_AXIS, SILENT, SHORT, MANY)
+
+NORM, FORM, UNWAITED, KEPT, SENT = (
+    "the norm",
+    "what the norm comes in",
+    "begun and not waited for",
+    "changed that was to stay",
+    "sent",
+)
+NOTHING, NO_NUMBER = "nothing", "no number: "
+_A_TENSOR = "a tensor of float64 and shape ()"
+_FEW_NUMBERS, _FEW_BYTES = "a few numbers", 1000  # to each other rank; a pickled number takes some hundred
+_NUMBER = close_to(1e-6, 1e-12)
+
+
+@dataclass(frozen=True)
+class _Weight:
+    shape: tuple[int, ...]
+    cuts: tuple[tuple[str, int], ...] = ()  # axis and dim, the first cut first
+    stage: int | None = None  # whose own it is; None: on all stages
+    has_gradient: bool = True
+
+
+# By kind: the sizes of the axes on 1, 4 and 6 ranks, and the weights.
+_AXES: dict[str, dict[str, tuple[int, int, int]]] = {
+    SHARDS: {"dp_shard": (1, 2, 3), "tp": (1, 2, 2)},
+    REPLICAS: {"dp_replicate": (1, 2, 2), "tp": (1, 2, 3)},
+    STAGES: {"pp": (1, 2, 3), "tp": (1, 2, 2)},
+    ORDER: {"tp": (1, 2, 3), "dp_replicate": (1, 2, 1), "dp_shard": (1, 1, 2)},
+    ONE_AXIS: {"dp_shard": (1, 4, 6)},
+    SILENT: {"pp": (1, 2, 2), "dp_replicate": (1, 2, 3)},
+    SHORT: {"dp_shard": (1, 2, 2), "tp": (1, 2, 3)},
+    MANY: {"dp_replicate": (1, 2, 2), "dp_shard": (1, 2, 3)},
+}
+_SHARDED = (
+    _Weight((49, 40), (("tp", 0), ("dp_shard", 0))),
+    _Weight((40, 49), (("tp", 1), ("dp_shard", 0))),
+    _Weight((31,), (("dp_shard", 0),)),
+    _Weight((17,), (("tp", 0),)),
+    _Weight((9, 2)),
+)
+_WEIGHTS: dict[str, tuple[_Weight, ...]] = {
+    SHARDS: _SHARDED,
+    REPLICAS: (
+        _Weight((49, 40), (("tp", 0),)),
+        _Weight((23,)),
+        _Weight((7, 7), (("tp", 1),), has_gradient=False),
+        _Weight((40, 49), (("tp", 1),)),
+    ),
+    STAGES: (
+        _Weight((53, 30), (("tp", 0),)),  # tied: a copy on every stage
+        _Weight((29,), stage=0),
+        _Weight((49, 40), (("tp", 0),), stage=0),
+        _Weight((40, 51), (("tp", 1),), stage=1),
+        _Weight((33,), stage=1),
+        _Weight((6, 6), (("tp", 0),), stage=1),  # one more than stage 0 has
+        _Weight((11, 40), (("tp", 0),), stage=2),
+    ),
+    ORDER: _SHARDED,
+    ONE_AXIS: (_Weight((3, 500), (("dp_shard", 0),)), _Weight((50, 30), (("dp_shard", 0),)), _Weight((21,))),
+    SILENT: (
+        _Weight((30, 30), stage=0, has_gradient=False),
+        _Weight((5,), stage=0, has_gradient=False),
+        _Weight((40, 30), stage=1),
+        _Weight((30,), stage=1),
+    ),
+    SHORT: _SHARDED,
+    MANY: tuple(_Weight((4,), (("dp_shard", 0),) if place % 3 else ()) for place in range(300)),
+}
+
+
+def mesh_of(kind: str, num_ranks: int) -> Mesh:
+    """The mesh of a case on 1, 4 or 6 ranks."""
+    place = (1, 4, 6).index(num_ranks)
+    return Mesh.of(**{axis: sizes[place] for axis, sizes in _AXES[kind].items()})
+
+
+@lru_cache(maxsize=64)
+def _whole(kind: str) -> tuple[Tensor, ...]:
+    draw = torch.Generator().manual_seed(90 + KINDS.index(kind))
+    dtype = torch.bfloat16 if kind == SHORT else torch.float64
+    drawn = [torch.randn(weight.shape, generator=draw, dtype=torch.float64) for weight in _WEIGHTS[kind]]
+    # A vector is as long as a matrix, about 30: no mistake hides behind a small share.
+    return tuple((one * (900 / one.numel()) ** 0.5).to(dtype) for one in drawn)
+
+
+@lru_cache(maxsize=64)
+def norm_of(kind: str, num_ranks: int) -> float:
+    """Of the whole gradient, each number once."""
+    stages = mesh_of(kind, num_ranks).size("pp")
+    there = zip(_WEIGHTS[kind], _whole(kind), strict=True)
+    squares = [float(g.double().square().sum()) for w, g in there if w.has_gradient and _is_on(w, stages)]
+    return sum(squares) ** 0.5
+
+
+@lru_cache(maxsize=256)
+def pieces_of(kind: str, rank: int, num_ranks: int) -> tuple[Piece, ...]:
+    """What a rank has of it: of its own stage alone."""
+    mesh = mesh_of(kind, num_ranks)
+    here, stages, found = mesh.coordinates(rank), mesh.size("pp"), []
+    for weight, gradient in zip(_WEIGHTS[kind], _whole(kind), strict=True):
+        if not _is_on(weight, stages) or weight.stage not in (None, here.get("pp", 0)):
+            continue
+        for axis, dim in weight.cuts:
+            sizes = split_sizes(gradient.size(dim), mesh.size(axis))
+            gradient = gradient.split(sizes, dim)[here.get(axis, 0)]
+        cut_by = [axis for axis, _ in weight.cuts] + ["pp"] * (weight.stage is not None)
+        found.append((gradient.clone() if weight.has_gradient else None, tuple(cut_by)))
+    return tuple(found)
+
+
+def _is_on(weight: _Weight, stages: int) -> bool:
+    """Whether a mesh of so many stages has it; one stage alone holds what is everybody's, and stage 0's."""
+    return weight.stage is None or weight.stage < stages
+
+
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
+    from course_lib.cluster.left_over import never_waited_here
+    from course_lib.meter.recorder import Recorder
+
+    own = pieces_of(kind, me.rank, me.world_size)
+    given = [(None if g is None else g.to(me.device, copy=True), cut_by) for g, cut_by in own]
+    kept = Kept(gradients=[gradient for gradient, _ in given])
+    with Recorder(me.rank) as recorder:
+        norm = answer(me, mesh_of(kind, me.world_size), list(given))
+    if norm is ...:
+        return ...
+    begun = never_waited_here()
+    sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / max(me.world_size - 1, 1)
+    return {
+        NORM: _as_number(norm),
+        FORM: _form(norm),
+        UNWAITED: begun[0] if begun else NOTHING,
+        KEPT: kept.changes() or NOTHING,
+        SENT: _FEW_NUMBERS if sent <= _FEW_BYTES else f"{round(sent)} bytes to each other rank",
+    }
+
+
+def _as_number(norm: Any) -> float | str:
+    """A number, or a tensor that holds one; else what it is in words."""
+    if isinstance(norm, Tensor) and norm.numel() == 1 and not norm.is_complex():
+        return float(norm.detach())
+    if isinstance(norm, int | float) and not isinstance(norm, bool):
+        return float(norm)
+    return f"{NO_NUMBER}{short(norm)}"
+
+
+def _form(norm: Any) -> str:
+    if isinstance(norm, Tensor):
+        return f"a tensor of {str(norm.dtype).removeprefix('torch.')} and shape {tuple(norm.shape)}"
+    return f"a {type(norm).__name__}"
+
+
+# -- what is right ------------------------------------------------------------------------------------------------
+
+
+def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
+    def expected(_: int, num_ranks: int) -> dict[str, Any]:
+        norm = norm_of(kind, num_ranks)
+        return {UNWAITED: NOTHING, NORM: norm, FORM: _A_TENSOR, KEPT: NOTHING, SENT: _FEW_NUMBERS}
+
+    return expected
+
+
+def compare(expected: dict[str, Any], got: Any) -> str:
+    """The first fact that is not as expected, in words."""
+    if not isinstance(got, dict) or NORM not in got:
+        return f"expected a norm, got {short(got)}"
+    wrong = (name for name, want in expected.items() if _NUMBER(want, got[name]))
+    return next((_said(name, expected[name], got[name]) for name in wrong), "")
+
+
+def _said(name: str, want: Any, have: Any) -> str:
+    if name == UNWAITED:
+        return f"this rank {have}"
+    if name == NORM and isinstance(have, str):
+        return f"expected a norm, {short(want)}, got {have.removeprefix(NO_NUMBER)}"
+    if name == FORM:
+        return f"the norm is right, and it comes as {have}; promised is {want}"
+    if name == KEPT:
+        return f"the norm is right, and your code changed what was to stay: {have}"
+    if name == SENT:
+        return f"the norm is right, and this rank sent {have}; one number from each rank is enough"
+    return f"{name}: {_NUMBER(want, have)}"

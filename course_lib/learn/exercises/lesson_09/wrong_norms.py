@@ -1,0 +1,234 @@
+"""Wrong answers to 09.norm, each wrong in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from course_lib.cluster import Rank
+from course_lib.mesh import Mesh
+
+__all__ = [
+    "adds_norms",
+    "asks_none",
+    "averages",
+    "begins_with_nothing",
+    "by_the_library",
+    "counts_copies",
+    "divides_by_parts",
+    "divides_the_norm",
+    "forgets_the_root",
+    "gathers_gradients",
+    "in_float32",
+    "in_their_own_dtype",
+    "local_norm",
+    "not_waited_for",
+    "one_call_a_gradient",
+    "only_rank_0",
+    "only_replicas",
+    "only_tp",
+    "returns_early",
+    "stays_away",
+    "sums_to_rank_0",
+    "the_other_axes",
+    "throws_copies_away",
+    "zeroes_copies",
+]
+
+Gradients = Sequence[tuple[Any, tuple[str, ...]]]
+Weigh = Callable[[Rank, Mesh, tuple[str, ...]], float]
+
+
+def copied(mesh: Mesh, cut_by: Sequence[str]) -> list[str]:
+    return [axis for axis in mesh.axes if axis not in cut_by]
+
+
+def is_first(me: Rank, mesh: Mesh, axes: Sequence[str]) -> bool:
+    here = mesh.coordinates(me.rank)
+    return all(here.get(axis, 0) == 0 for axis in axes)
+
+
+def right_weight(me: Rank, mesh: Mesh, cut_by: tuple[str, ...]) -> float:
+    return float(is_first(me, mesh, copied(mesh, cut_by)))
+
+
+def own_square(me: Rank, mesh: Mesh, gradients: Gradients, weigh: Weigh = right_weight) -> Tensor:
+    """This rank's sum of squares, each times its weight."""
+    square = torch.zeros((), dtype=torch.float64, device=me.device)
+    for gradient, cut_by in gradients:
+        if gradient is not None:
+            square += weigh(me, mesh, cut_by) * gradient.double().square().sum()
+    return square
+
+
+def counting(weigh: Weigh) -> Callable[..., Tensor]:
+    """The norm where a gradient counts for another share than is right."""
+
+    def answer(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+        square = own_square(me, mesh, gradients, weigh)
+        dist.all_reduce(square)
+        return square.sqrt()
+
+    return answer
+
+
+# -- who counts what ----------------------------------------------------------------------------------------------
+
+counts_copies = counting(lambda me, mesh, cut_by: 1.0)
+only_rank_0 = counting(lambda me, mesh, cut_by: float(me.rank == 0 or not copied(mesh, cut_by)))
+the_other_axes = counting(lambda me, mesh, cut_by: float(is_first(me, mesh, cut_by)))
+only_tp = counting(lambda me, mesh, cut_by: float("tp" in cut_by or is_first(me, mesh, ["tp"])))
+only_replicas = counting(lambda me, mesh, cut_by: float(is_first(me, mesh, ["dp_replicate"])))
+divides_by_parts = counting(lambda me, mesh, cut_by: 1 / mesh.size(*cut_by))
+throws_copies_away = counting(
+    lambda me, mesh, cut_by: float(all(mesh.size(a) == 1 for a in copied(mesh, cut_by)))
+)
+
+
+def divides_the_norm(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    """By the number of copies, before it is squared."""
+    return counting(lambda me, mesh, cut_by: 1 / mesh.size(*copied(mesh, cut_by)) ** 2)(me, mesh, gradients)
+
+
+# -- what is made of the ranks' sums ------------------------------------------------------------------------------
+
+
+def local_norm(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    return own_square(me, mesh, gradients).sqrt()
+
+
+def adds_norms(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    norm = own_square(me, mesh, gradients).sqrt()
+    dist.all_reduce(norm)
+    return norm
+
+
+def averages(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    square = own_square(me, mesh, gradients)
+    dist.all_reduce(square)
+    return (square / me.world_size).sqrt()
+
+
+def forgets_the_root(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    square = own_square(me, mesh, gradients)
+    dist.all_reduce(square)
+    return square
+
+
+def sums_to_rank_0(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    square = own_square(me, mesh, gradients)
+    dist.reduce(square, dst=0)
+    return square.sqrt()
+
+
+def not_waited_for(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    square = own_square(me, mesh, gradients)
+    dist.all_reduce(square, async_op=True)
+    return square.sqrt()
+
+
+# -- calls that not all ranks make --------------------------------------------------------------------------------
+
+
+def returns_early(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    """On a rank without gradients."""
+    there = [(gradient, cut_by) for gradient, cut_by in gradients if gradient is not None]
+    if not there:
+        return torch.zeros((), dtype=torch.float64, device=me.device)
+    return counting(right_weight)(me, mesh, there)
+
+
+def stays_away(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    """On a rank that is not the first of anything."""
+    square = own_square(me, mesh, gradients)
+    if any(mesh.coordinates(me.rank).values()):
+        return square.sqrt()
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+def one_call_a_gradient(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    """It stops where lists differ in length; where they do not, it sends a number for each."""
+    total = torch.zeros((), dtype=torch.float64, device=me.device)
+    for pair in gradients:
+        square = own_square(me, mesh, [pair])
+        dist.all_reduce(square)
+        total += square
+    return total.sqrt()
+
+
+# -- None, and no gradient ----------------------------------------------------------------------------------------
+
+
+def asks_none(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    square = torch.zeros((), dtype=torch.float64, device=me.device)
+    for gradient, cut_by in gradients:
+        if is_first(me, mesh, copied(mesh, cut_by)):
+            square += gradient.double().square().sum()
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+def begins_with_nothing(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    counted = [
+        right_weight(me, mesh, cut_by) * g.double().square().sum() for g, cut_by in gradients if g is not None
+    ]
+    square = torch.stack(counted).sum()
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+# -- in what it is computed, and sent -----------------------------------------------------------------------------
+
+
+def in_their_own_dtype(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    square = torch.zeros((), dtype=torch.float64, device=me.device)
+    for gradient, cut_by in gradients:
+        if gradient is not None:
+            square += right_weight(me, mesh, cut_by) * gradient.square().sum()
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+def in_float32(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    return counting(right_weight)(me, mesh, gradients).float()
+
+
+def zeroes_copies(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    """Takes what it does not count to zero, and then sums up all: the gradients are gone."""
+    for gradient, cut_by in gradients:
+        if gradient is not None:
+            gradient *= right_weight(me, mesh, cut_by)
+    square = own_square(me, mesh, gradients, lambda me, mesh, cut_by: 1.0)
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+def gathers_gradients(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    counted = [
+        g.double().flatten() for g, cut_by in gradients if g is not None and right_weight(me, mesh, cut_by)
+    ]
+    mine = torch.cat([torch.zeros(1, dtype=torch.float64, device=me.device), *counted])
+    lengths: list[Any] = [None] * me.world_size
+    dist.all_gather_object(lengths, len(mine))
+    parts = [mine.new_empty(max(lengths)) for _ in lengths]
+    dist.all_gather(parts, torch.nn.functional.pad(mine, (0, max(lengths) - len(mine))))
+    return torch.cat(parts).norm()
+
+
+def by_the_library(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    from course_lib.parallel.mesh import clipping, gradient_norm
+
+    boxes = [
+        SimpleNamespace(counts=bool(right_weight(me, mesh, cut_by)), parameter=SimpleNamespace(grad=gradient))
+        for gradient, cut_by in gradients
+    ]
+    model: Any = SimpleNamespace(me=me)
+    with patch.object(clipping, "boxes_of", lambda _: boxes):
+        return gradient_norm(model)

@@ -1,0 +1,591 @@
+# %% [markdown]
+# # 09c · Meshes: one norm, one checkpoint
+#
+# On a mesh a rank holds parts of some weights and copies of others. As long as everybody looks at what they hold
+# themselves, all is well. Then somebody asks for one number of the whole model, or for one file. You find two faults
+# that raise no error, write the norm that every mesh agrees on, and carry a model from mesh to mesh.
+#
+# **75 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 3 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [4: three cuts
+# at once](09d_three_cuts.ipynb)
+#
+# At the end you can
+#
+# - compute and clip the norm of a gradient that lies in parts and copies on a mesh, with one number sent;
+# - say who counts a weight that several ranks hold, at both ends of a pipeline as well;
+# - save on one mesh and go on on another, and say what belongs in the folder beside the weights.
+#
+# From the parts before you need `Mesh` with its `coordinates`, the rule of who holds what (`pp` gives each stage its
+# layers, `tp` cuts matrices, `dp_shard` cuts the rows of what is left, `dp_replicate` copies), and `OnMesh`, a model
+# with all of that done to it.
+
+# %%
+from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib.data import documentation_windows, loader
+from course_lib.mesh import Mesh
+from course_lib.meter import metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.data import GlobalBatches
+from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, gradient_norm, load_on_mesh, save_on_mesh
+from course_lib.parallel.tensor import Shard, parameter_placements
+
+import tempfile
+import warnings
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+
+# %% tags=["nbval-ignore-output"]
+four, one = shared_cluster(4), shared_cluster(1)
+
+# %%
+small = TransformerConfig(vocab_size=256, context_length=32, num_layers=4, width=64, num_heads=4)
+BATCHES = list(islice(loader(documentation_windows(32)[0], 8), 12))  # of 8 windows of text each
+
+
+def make_model(seed=0, **settings):
+    torch.manual_seed(seed)
+    return Transformer(replace(small, **settings)).double()  # float64: what is equal shows
+
+
+def train(model, optimizer, batches, before_step=None):
+    """The loss before each step, the same on all ranks."""
+    losses = []
+    for batch in batches:
+        optimizer.zero_grad()
+        losses.append(model.step(*model.data.deal(*batch)).item())
+        if before_step is not None:
+            before_step(model)
+        optimizer.step()
+    return losses
+
+
+# %% [markdown]
+# And the same on one device, with PyTorch's own clip, to hold everything against:
+
+
+# %%
+def alone(batches, max_norm=1e9, **settings):
+    """Losses, and the norm of the first gradient, of the plain model on one device."""
+    model, losses, norms = make_model(**settings), [], []
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = next_token_loss(model(x), y)
+        loss.backward()
+        norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, norms[0]
+
+
+def rounded(numbers):
+    return [round(number, 3) for number in numbers]
+
+
+# %% [markdown]
+# ## Clinic 1: a limit that limits too much
+#
+# *Symptom.* A team has trained on `dp_shard=4`, and limits its gradients as you did in lesson 05: every rank adds up
+# the squares of what it has, one all-reduce adds those sums, and all ranks scale by one factor. Now it moves to
+# `dp_replicate=2 tp=2`. Without the limit four ranks have the losses of one device. With it there is no error either,
+# and training is slower than it was. This is what all ranks call:
+
+
+# %%
+@torch.no_grad()
+def colleagues_norm(model):
+    """Lesson 05's: the squares of this rank's gradients, summed over all ranks; the root."""
+    square = sum(parameter.grad.square().sum() for parameter in model.parameters())
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+@torch.no_grad()
+def clip(model, max_norm, norm_of):
+    """Scale gradients, in place, by one factor; the norm before, and the factor."""
+    norm = norm_of(model)
+    factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    for parameter in model.parameters():
+        parameter.grad *= factor
+    return norm.item(), factor.item()
+
+
+# %%
+def limited_job(me, mesh, norm_of, max_norm, num_steps=4):
+    """Losses of some steps, and of the first one the norm and the factor."""
+    model, told = OnMesh(me, mesh, make_model()), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    batches = BATCHES[:num_steps]
+    losses = train(model, optimizer, batches, lambda model: told.append(clip(model, max_norm, norm_of)))
+    model.close()
+    return losses, *told[0]
+
+
+replicas = Mesh.of(dp_replicate=2, tp=2)
+for max_norm in (1e9, 0.5):
+    print(f"limit {max_norm:g}: one device {rounded(alone(BATCHES[:4], max_norm)[0])},", end=" ")
+    by_team = four.run(limited_job, replicas, colleagues_norm, max_norm)
+    print(f"four ranks {rounded(by_team[0][0])}")
+
+# %% [markdown]
+# *Evidence.* What the first call has returned on each rank, and by which factor the rank has scaled, beside one device:
+
+# %%
+right_norm = alone(BATCHES[:1])[1]
+print(f"one device: norm {right_norm:.3f}, factor {0.5 / right_norm:.3f}")
+for rank, (_, norm, factor) in enumerate(by_team):
+    print(f"rank {rank}:     norm {norm:.3f}, factor {factor:.3f}")
+
+# %% [markdown]
+# **What is wrong?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.short")
+ask("09.short").commit("each rank scales by a factor of its own")  # that was lesson 05's fault
+### END SOLUTION
+
+# %%
+reveal("09.short")
+
+# %% [markdown]
+# The team moves on, to `dp_shard=2 tp=2`: shards again, as on the mesh where all was well. Its clip stays as it is.
+# **Is the norm that it gets there the model's?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.hidden")
+ask("09.hidden").commit("right")  # "shards: nothing is there twice"
+### END SOLUTION
+
+
+# %%
+plain = make_model()
+next_token_loss(plain(BATCHES[0][0]), BATCHES[0][1]).backward()
+uncut = [p.grad for name, p in plain.named_parameters() if "norm" in name or "positions" in name]
+uncut_norm = nn.utils.get_total_norm(uncut).item()
+
+for mesh in ("dp_shard=4", "tp=4", "dp_shard=2 tp=2"):
+    _, norm, _ = four.run(limited_job, Mesh.parse(mesh), colleagues_norm, 0.5, num_steps=1)[0]
+    print(f"{mesh:<16} the team's norm {norm:.4f}, the model's {right_norm:.4f}")
+reveal("09.hidden", norm, right_norm, uncut_norm)
+
+# %% [markdown]
+# ### Build: one norm on any mesh
+#
+# ![Two weights on the four ranks of a mesh, dp_shard=2 tp=2: each rank has a quarter of a matrix and half of a vector.
+# The quarters are all different; which halves are alike, the picture leaves to you](../assets/09_counted.png)
+#
+# A function that is told of each gradient which axes *cut* it can be right on every mesh. Along the axes in `cut_by`
+# ranks hold different parts; along the mesh's other axes they hold copies, equal to the last bit. No rank may ask
+# another who counts what: it all follows from the rank's place.
+
+
+# %%
+def mesh_norm(me, mesh, gradients):
+    """The norm of the whole model's gradient: a 0-d tensor of float64, the same on every rank.
+
+    ``gradients`` is what this rank has, pairs of a gradient, or None, and ``cut_by``, a tuple of
+    axes. Ranks of different stages have lists of different lengths. Sums are made in float64,
+    and how much is sent does not grow with the gradients: one number from each rank.
+    """
+    ### BEGIN SOLUTION
+    here = mesh.coordinates(me.rank)
+    square = torch.zeros((), dtype=torch.float64, device=me.device)
+    for gradient, cut_by in gradients:
+        copied_along = [axis for axis in mesh.axes if axis not in cut_by]
+        is_first = all(here[axis] == 0 for axis in copied_along)
+        if gradient is not None and is_first:
+            square += gradient.double().square().sum()
+    dist.all_reduce(square)
+    return square.sqrt()
+    ### END SOLUTION
+
+
+# %%
+norm_verdict = check("09.norm", mesh_norm)
+
+# %%
+# hint("09.norm")
+
+# %% [markdown]
+# Now with a real model. Which axes cut what: `pp` and `dp_shard` cut all there is, `tp` what its layers say, and
+# `dp_replicate` nothing.
+
+
+# %%
+def gradients_of(model):
+    """What this rank has of the gradient: pairs of a gradient and the axes that cut it."""
+    found = []
+    for module in model.modules:
+        placements = parameter_placements(module)  # of lesson 08
+        for name, parameter in module.named_parameters():
+            cut_by = {"pp", "dp_shard"} | ({"tp"} if isinstance(placements[name], Shard) else set())
+            found.append((parameter.grad, tuple(axis for axis in model.mesh.axes if axis in cut_by)))
+    return found
+
+
+def your_norm(model):
+    return mesh_norm(model.me, model.mesh, gradients_of(model))
+
+
+norm_of = your_norm if norm_verdict.passed else colleagues_norm
+
+# %%
+right_losses, _ = alone(BATCHES[:4], max_norm=0.5)
+for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_shard=2"):
+    losses, norm, _ = four.run(limited_job, Mesh.parse(mesh), norm_of, 0.5)[0]
+    off = max(abs(a - b) for a, b in zip(losses, right_losses, strict=True))
+    print(f"{mesh:<20} norm {norm:.6f}; the losses of one device, to nine digits: {off < 1e-9}")
+
+# %% [markdown]
+# When all four lines say `True`, a mesh of any shape does what `clip_grad_norm_` does on one device. What is sent for
+# it does not grow with the model:
+
+
+# %%
+def norm_of_a_matrix(me, mesh, size):
+    part = torch.ones(size, size, dtype=torch.float64, device=me.device)
+    return mesh_norm(me, mesh, [(part, ("dp_shard", "tp"))]).item()
+
+
+for size in (10, 1000) if norm_verdict.passed else ():
+    run = metered(four, norm_of_a_matrix, Mesh.of(dp_shard=2, tp=2), size)
+    print(
+        f"four parts of {size} x {size}: norm {run[0]:g}, rank 0 sends {run.communication.sent_bytes(0)} bytes"
+    )
+
+# %% [markdown]
+# Beside a step's other messages that is nothing. What it does cost is a wait: no rank can scale before the slowest one
+# has its last gradient.
+#
+# ## A weight at both ends
+#
+# In a model with a *tied* embedding one matrix looks tokens up in the first stage and scores them in the last. On
+# `pp=2 tp=2` both stages keep it, each in slices. A team goes by names: each parameter is counted by the first rank
+# that holds it *under that name*, `stem.tokens.weight` at one end, `head.w_vocab.weight` at the other. (A box of part 2
+# knows whether this rank is the first: `is_first`.) **Is that norm right?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.ends")
+ask("09.ends").commit("right")  # "each end has its part of the gradient"
+### END SOLUTION
+
+
+# %%
+@torch.no_grad()
+def norm_by_names(model):
+    square = torch.zeros((), dtype=torch.float64, device=model.me.device)
+    for box in boxes_of(model):
+        if box.is_first:
+            square += box.parameter.grad.square().sum()
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+def tied_norm(me, mesh, norm_of):
+    model = OnMesh(me, mesh, make_model(tied=True))
+    model.step(*model.data.deal(*BATCHES[0]))
+    norm = norm_of(model).item()
+    model.close()
+    return norm
+
+
+stages, tied_right = Mesh.of(pp=2, tp=2), alone(BATCHES[:1], tied=True)[1]
+by_names = four.run(tied_norm, stages, norm_by_names)[0]
+print(f"one device {tied_right:.4f}, by names {by_names:.4f}")
+
+# %%
+reveal("09.ends", by_names, tied_right)
+
+# %% [markdown]
+# So for your function a tied weight is one that `pp` does not cut. Of more than two stages, those in the middle hold
+# none of it; the rule of the first serves there too, since the first stage has it. The course's `gradient_norm` counts
+# a tied weight under its first name. Do all three agree?
+
+
+# %%
+def your_norm_of_tied(model):
+    """As before, but a weight that stands at both ends of a pipeline is not cut by pp."""
+    names = [name for module in model.modules for name, _ in module.named_parameters()]
+    pairs = []
+    for name, (gradient, cut_by) in zip(names, gradients_of(model), strict=True):
+        is_tied = name in ("stem.tokens.weight", "head.w_vocab.weight")
+        pairs.append((gradient, tuple(axis for axis in cut_by if axis != "pp" or not is_tied)))
+    return mesh_norm(model.me, model.mesh, pairs)
+
+
+print(f"one device {tied_right:.4f}, gradient_norm {four.run(tied_norm, stages, gradient_norm)[0]:.4f}")
+if norm_verdict.passed:
+    print(f"yours {four.run(tied_norm, stages, your_norm_of_tied)[0]:.4f}")
+
+# %% [markdown]
+# In production the same question has an answer in every library. Megatron-Core leaves out what
+# `param_is_not_tensor_parallel_duplicate` or `param_is_not_shared` say no to: weights of which a rank has only a copy,
+# and the second end of a tied embedding. With DTensors of one mesh, placements say what is a copy, and
+# `torch.nn.utils.get_total_norm` minds them; stages of a pipeline are no axis of a DTensor, so torchtitan then adds
+# squares over `pp` itself.
+#
+# ## One checkpoint for all meshes
+#
+# ![Four ranks of a mesh, dp_replicate=2 tp=2, each with a half of a model, around a folder. Which of them write, and
+# how much, is left open; a plain model and a mesh dp_shard=4 want to read](../assets/09_folder.png)
+#
+# *Who counts it?* was the question of a norm; *who writes it?* is that of a checkpoint. `save_on_mesh` is
+# `torch.distributed.checkpoint`, DCP, as in lesson 05: each rank tells it which box of which weight it holds, for the
+# weights and for the optimizer's states.
+#
+# `dp_replicate=2 tp=2` again: every rank holds half of the model (and a little more), with AdamW's states of that
+# half. It trains six steps and saves. **How large is the folder, in times the model's weights?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.folder")
+ask("09.folder").commit(6)  # "four ranks, each with half of weights and two moments"
+### END SOLUTION
+
+
+# %%
+def begin(me, mesh, seed=0):
+    model = OnMesh(me, mesh, make_model(seed))
+    return model, torch.optim.AdamW(model.parameters(), lr=3e-3)
+
+
+def save_and_go_on(me, mesh, folder):
+    model, optimizer = begin(me, mesh)
+    train(model, optimizer, BATCHES[:6])
+    save_on_mesh(folder, model, optimizer)
+    losses = train(model, optimizer, BATCHES[6:9])
+    model.close()
+    return losses
+
+
+# %%
+temporary = tempfile.TemporaryDirectory()  # goes when the notebook ends
+FOLDER = Path(temporary.name) / "step-6"
+went_on = four.run(save_and_go_on, replicas, FOLDER)[0]
+
+weight_bytes = sum(parameter.nbytes for parameter in make_model().parameters())
+sizes = {path.name: path.stat().st_size for path in sorted(FOLDER.iterdir())}
+for name, size_bytes in sizes.items():
+    print(f"{name:<14} {size_bytes / weight_bytes:.2f} times the weights")
+reveal("09.folder", sum(sizes.values()), weight_bytes)
+
+# %% [markdown]
+# <!-- word: resharding | also: load-time resharding -->
+# **Resharding** is to load a checkpoint on another mesh than the one that wrote it: each rank asks for the boxes that
+# it holds now, and reads them from whichever files have pieces of them.
+#
+# Four jobs go on from the folder: on `pp=2 tp=2`, on `dp_shard=4`, on a single rank, and once more on `dp_shard=4`, but
+# with the weights alone. All four begin with random weights, read, and take three steps on the next batches. They are
+# compared with the job that saved and went on. **Whose *first* loss is another one?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.resumed")
+ask("09.resumed").commit("that of the job without optimizer states")
+### END SOLUTION
+
+
+# %%
+def resume(me, mesh, folder, with_states):
+    model, optimizer = begin(me, mesh, seed=7)
+    load_on_mesh(folder, model, optimizer if with_states else None)
+    losses = train(model, optimizer, BATCHES[6:9])
+    model.close()
+    return losses
+
+
+ways = [("pp=2 tp=2", True), ("dp_shard=4", True), ("tp=1", True), ("dp_shard=4", False)]
+resumed = []
+print(f"{'went on':<24} {[round(loss, 10) for loss in went_on]}")
+for mesh, with_states in ways:
+    ranks = one if mesh == "tp=1" else four
+    resumed.append(ranks.run(resume, Mesh.parse(mesh), FOLDER, with_states)[0])
+    print(
+        f"{mesh + ('' if with_states else ', weights alone'):<24} {[round(loss, 10) for loss in resumed[-1]]}"
+    )
+
+# %%
+reveal("09.resumed", went_on, resumed)
+
+# %% [markdown]
+# And the plain model reads the same folder, in the notebook's own process, without a mesh and without ranks:
+
+# %%
+plain = make_model(seed=9)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # that there is no process group
+    dcp.load({"model": plain.state_dict()}, checkpoint_id=FOLDER, no_dist=True)
+x, y = BATCHES[6]
+print(f"the plain model's loss: {next_token_loss(plain(x), y):.6f}; the ranks went on from {went_on[0]:.6f}")
+
+# %% [markdown]
+# ## How far the data had come
+#
+# Weights and states are of the model; the position in the data is of the *job*. A team lets every rank save how many
+# windows it was given. After six batches of 8 on `dp_replicate=2 tp=2` it goes on on `dp_shard=4`, where each rank's
+# sampler leaves out as many windows as that rank has had. Four ranks before, four ranks after. **How many windows
+# does nobody ever see?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.skipped")
+ask("09.skipped").commit(0)  # "four ranks, and four ranks"
+### END SOLUTION
+
+
+# %%
+def windows_of(mesh, batches):
+    """The windows that the ranks of a mesh are given in these batches of 8, by rank."""
+    given = []
+    for rank in range(mesh.num_ranks):
+        share = DataShare.of(mesh, rank)
+        dealt = GlobalBatches(
+            400, rank=share.place, world_size=share.count, global_batch_size=8, shuffle=False
+        )
+        given.append([window for part in list(dealt)[batches] for window in part])
+    return given
+
+
+# %%
+shards = Mesh.of(dp_shard=4)
+before = windows_of(replicas, slice(6))
+counts = [len(given) for given in before]  # what each rank has saved
+per_batch = [len(given) for given in windows_of(shards, slice(1))]
+starts = [count // each for count, each in zip(counts, per_batch, strict=True)]
+after = [windows_of(shards, slice(start, None))[rank] for rank, start in enumerate(starts)]
+never = set(range(400)).difference(*before, *after)
+
+print("each rank had", counts, "windows; now a batch brings each", per_batch)
+print("first windows after the resume, by rank:", [given[0] for given in after])
+reveal("09.skipped", len(never), 6, 8, DataShare.of(replicas, 0).count, DataShare.of(shards, 0).count)
+
+# %% [markdown]
+# From two replicas to none it is the other way: then windows come twice. A count of whole batches, one for the job,
+# fits every mesh: `GlobalBatches(..., start=6)`, as in lesson 04. And random numbers? The weights need none any more,
+# and `seed_of` of part 2 gives every rank of any mesh a seed for its dropout, `seed_of(mesh, rank, seed + step)`, say.
+# On another mesh these are other numbers: with dropout a job goes on as well as before, not bit by bit as before.
+#
+# ## Clinic 2: the mesh, turned around
+#
+# *Symptom.* Another team does without DCP: each rank saves its own `state_dict` to a file with its number, and reads
+# that file when it comes back. For months that goes well on `dp_shard=2 tp=2`. Then somebody turns the mesh around,
+# since here the other axis needs the fast link: `tp=2 dp_shard=2`. Same ranks, same sizes, same files. Every name is
+# found, every shape fits, nothing is raised.
+
+
+# %%
+def save_by_rank(me, mesh, folder, files):
+    model, _ = begin(me, mesh, seed=7)
+    load_on_mesh(folder, model)  # what was trained above, cut for this mesh
+    state = {name: p.detach() for module in model.modules for name, p in module.named_parameters()}
+    torch.save(state, files / f"rank{me.rank}.pt")
+    model.close()
+
+
+def loss_of_files(me, old, new, files, file_of):
+    model, _ = begin(me, new, seed=7)
+    state = torch.load(files / f"rank{file_of(me.rank, old, new)}.pt")
+    with torch.no_grad():
+        for module in model.modules:
+            for name, parameter in module.named_parameters():
+                parameter.copy_(state.pop(name))  # raises where a name or a shape is another one
+    loss = model.step(*model.data.deal(*BATCHES[6])).item()
+    model.close()
+    return loss
+
+
+def colleagues_file(rank, old, new):
+    """The number of the file that this rank reads."""
+    return rank
+
+
+# %%
+files = Path(temporary.name)
+old, new = Mesh.of(dp_shard=2, tp=2), Mesh.of(tp=2, dp_shard=2)
+four.run(save_by_rank, old, FOLDER, files)
+
+
+def print_losses(file_of):
+    print(f"chance {torch.tensor(256.0).log():.3f}; saved with {went_on[0]:.3f}")
+    for mesh in (old, new):
+        loss = four.run(loss_of_files, old, mesh, files, file_of)[0]
+        print(f"loaded on {mesh}: {loss:.3f}")
+
+
+print_losses(colleagues_file)
+
+# %% [markdown]
+# **Why is the loss so high?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.swapped")
+ask("09.swapped").commit("the optimizer's states are not in the files")
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.* Of one matrix, `w_up` of the first block, the rows that each rank holds on either mesh:
+
+
+# %%
+def rows_held(me, mesh):
+    model, _ = begin(me, mesh)
+    box = next(box for box in boxes_of(model) if box.name == "blocks.0.mlp.w_up.weight")
+    model.close()
+    return box.offsets[0], box.offsets[0] + box.sizes[0] - 1
+
+
+for mesh in (old, new):
+    held = [f"{first:>3} to {last:>3}" for first, last in four.run(rows_held, mesh)]
+    print(f"{mesh!s:<16} rank 0: {held[0]}; 1: {held[1]}; 2: {held[2]}; 3: {held[3]}")
+
+# %%
+reveal("09.swapped")
+
+# %% [markdown]
+# ### Mend it
+#
+# ![Four files, rank0.pt to rank3.pt. On the left the mesh that wrote them, with each rank at its place along dp_shard
+# and tp; on the right the mesh that reads, where places have no ranks yet](../assets/09_turned.png)
+#
+# One line: which file does this rank read? A mesh knows the place of a rank, `mesh.coordinates(rank)`, and the rank at
+# a place, `mesh.rank_at(dp_shard=1, tp=0)`.
+
+
+# %%
+def mended_file(rank, old, new):
+    """The number of the file that this rank of the new mesh reads; the old mesh wrote it."""
+    ### BEGIN SOLUTION
+    ### STUB return rank
+    return old.rank_at(**new.coordinates(rank))
+    ### END SOLUTION
+
+
+print_losses(mended_file)
+
+# %% [markdown]
+# When both meshes print the loss that was saved, you have it. But then try it with `Mesh.of(dp_shard=4)`: no function
+# of this kind can help there, since no file holds what a rank needs. Files by rank fit the mesh that wrote them, in the
+# order that wrote them. Boxes say where they belong.
+#
+# Megatron-Core (`dist_checkpointing`, with its `ShardedTensor`) and DCP save so; DeepSpeed has a tool that turns files
+# by rank into its *universal checkpoint*. What belongs in the folder beside weights and states: the step, the data's
+# position, the seed, the learning rate's schedule, and the mesh itself, for the log. Nobody needs it to load.
+#
+# ## What you can do now
+#
+# You can write a norm that is right on every mesh, clip by it, and say who counts what at both ends of a pipeline. You
+# know why a small fault lives longer than a large one. You can save once and go on on any mesh, test that by more than
+# one loss, and let the job, not its ranks, remember the data.
+#
+# **What is missing**: you have used `OnMesh` all the time. In [part 4](09d_three_cuts.ipynb) you build it.
