@@ -1,7 +1,9 @@
 """Lesson 09, meshes. Part a: places. Part b: who holds what. Part c: one norm. Part d: three cuts at once."""
 
+from course_lib.learn.exercises.lesson_09.assemble import ASSEMBLE
 from course_lib.learn.exercises.lesson_09.predictions import PREDICTIONS
+from course_lib.learn.exercises.lesson_09.quiz import QUIZ
 
-__all__ = ["EXERCISES", "PREDICTIONS"]
+__all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = ()
+EXERCISES = (ASSEMBLE,)
