@@ -400,8 +400,8 @@ reveal("09.rows", found[1][1])
 
 # %% [markdown]
 # The stages are missing there; `torch.distributed.pipelining` has them. torchtitan, PyTorch's example of a large
-# trainer, cuts the model into stages first, and then applies tensor parallelism and `fully_shard` to the layers of each,
-# in this order. What the libraries call their axes:
+# trainer, cuts the model into stages first, and then applies tensor parallelism and `fully_shard` to the layers of
+# each, in this order. What the libraries call their axes:
 #
 # | axis | PyTorch | torchtitan's `[parallelism]` | Megatron-LM |
 # |---|---|---|---|
