@@ -22,11 +22,11 @@ def _inside(error: str) -> Told:
     says = "slice" in error or "shard" in error
     return Told(
         measured=(_INSIDE[0] if says else _INSIDE[1]) if error else _INSIDE[2],
-        because="`split_transformer` finds a table of tokens with half of the rows, the shard, and keeps half of these. "
-        "The layer believes that it has half of all tokens, and looks for rows that are not there. No layer knows "
-        "that somebody has cut before. Splitting needs whole matrices, while sharding takes what there is: any module with "
-        "parameters. So sharding comes last. Stages fall between layers and slices within, so these two may change "
-        "places, if the stages are weighed first.",
+        because="`split_transformer` finds a table of tokens with half of the rows, the shard, and keeps half of "
+        "these. The layer believes that it has half of all tokens, and looks for rows that are not there. No layer "
+        "knows that somebody has cut before. Splitting needs whole matrices, while sharding takes what there is: any "
+        "module with parameters. So sharding comes last. Stages fall between layers and slices within, so these two "
+        "may change places, if the stages are weighed first.",
         misreadings={
             _INSIDE[
                 0
