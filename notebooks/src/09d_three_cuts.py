@@ -5,7 +5,7 @@
 # along three axes at the same time. You put it together, hold it against one device, count what each axis sends, and
 # hand over to PyTorch's own parts.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 4 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
 # one checkpoint](09c_one_norm.ipynb)
@@ -297,13 +297,13 @@ reveal("09.kept", max(shares), shares)
 # %% [markdown]
 # ## What each axis sends
 #
-# In part 1, on a mesh without stages, you metered what a rank sends along each axis in a step. Here a rank's share of
-# the batch is eight sequences, in four micro-batches. **Along which axis does a rank send most now?**
+# In part 1 a rank sent most along tp. There the data axis had replicas; here it has shards, and a rank's share of the
+# batch is eight sequences, in four micro-batches. **Along which axis does a rank send most now?**
 
 # %%
 ### BEGIN SOLUTION
-### STUB ask("09.axis")
-ask("09.axis").commit("tp")  # as in part 1
+### STUB ask("09.most")
+ask("09.most").commit("tp")  # as in part 1
 ### END SOLUTION
 
 
@@ -336,7 +336,7 @@ def sent_by_axis(num_micro_batches, rank=0):
 in_four = sent_by_axis(4)
 for axis, size_bytes in in_four.items():
     print(f"{axis:<9}{bytes_text(size_bytes)}")
-reveal("09.axis", in_four, 4)
+reveal("09.most", in_four, 4)
 
 # %% [markdown]
 # By lesson 07 more micro-batches make the bubble smaller, and the batch stays as it is. **With eight micro-batches, how
@@ -363,12 +363,12 @@ reveal("09.micro", in_eight["dp_shard"] / in_four["dp_shard"], 4)
 # ![A matrix of 256 rows in four strips, with a question mark in each, and beside it four ranks with their places along
 # dp_shard and tp](../assets/09_strips.png)
 #
-# **Which rows does rank 1 keep?**
+# On the course's meshes you know who holds a row, from part 2. **Which rows does rank 1 keep in PyTorch's?**
 
 # %%
 ### BEGIN SOLUTION
-### STUB ask("09.rows")
-ask("09.rows").commit("64 to 127")  # reads the axes from left to right
+### STUB ask("09.strip")
+ask("09.strip").commit("64 to 127")  # reads the axes from left to right
 ### END SOLUTION
 
 
@@ -396,7 +396,7 @@ found = four.run(train_by_torch)
 for rank, (_, first_row, placements) in enumerate(found):
     print(f"rank {rank}: from row {first_row} on, {placements}")
 print_losses("PyTorch's own parts", [(losses, 0) for losses, *_ in found])
-reveal("09.rows", found[1][1])
+reveal("09.strip", found[1][1])
 
 # %% [markdown]
 # The stages are missing there; `torch.distributed.pipelining` has them. torchtitan, PyTorch's example of a large

@@ -18,11 +18,11 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("09.inside", ("ValueError: a slice of a shard",), "an error that says what is wrong", None),
     ("09.inside", ("",), "no error, and the losses of one device", None),
     ("09.kept", (0.12855, [0.12855] * 4 + [0.12428] * 4), 12.9, 12.5),
-    ("09.axis", (SENT, 4), "dp_shard", None),
-    ("09.axis", (SENT | {"tp": 9_000_000}, 4), "tp", None),
+    ("09.most", (SENT, 4), "dp_shard", None),
+    ("09.most", (SENT | {"tp": 9_000_000}, 4), "tp", None),
     ("09.micro", (1.8888, 4), 1.89, 17 / 9),
-    ("09.rows", (128,), "128 to 191", None),
-    ("09.rows", (64,), "64 to 127", None),
+    ("09.strip", (128,), "128 to 191", None),
+    ("09.strip", (64,), "64 to 127", None),
     ("09.a12", (SimpleNamespace(verdict="holds"),), "holds", None),
 ]
 USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
@@ -79,8 +79,8 @@ def test_a_run_far_from_the_model_is_called_so(name, runs):
 
 
 def test_the_axis_is_told_with_the_factor_of_the_run():
-    assert "1.8 times what tp does" in ASKED["09.axis"].tell(SENT, 4).because
-    assert "8 all-gathers" in ASKED["09.axis"].tell(SENT, 4).because
+    assert "1.8 times what tp does" in ASKED["09.most"].tell(SENT, 4).because
+    assert "8 all-gathers" in ASKED["09.most"].tell(SENT, 4).because
 
 
 def test_the_bet_is_on_the_verdict_of_a_trial():

@@ -80,7 +80,8 @@ def _axis(sent_bytes: Mapping[str, float], num_micro_batches: int) -> Told:
         misreadings={
             "pp": "It sends the activations of a cut once, and their gradient: the least of all, which is why it may "
             "have the slowest link.",
-            "tp": "So it was on a mesh without stages. A pipeline changes what sharding costs, not what slices cost.",
+            "tp": "So it was in part 1, where replicas averaged their gradients once a step. Shards of a stage have to "
+            "come together for every micro-batch.",
             "dp_shard": "Without a pipeline the gathers are three a step; look at the sizes of batch and model here.",
         },
     )
@@ -154,7 +155,7 @@ ASSEMBLED: tuple[Asked, ...] = (
         high=1000,
         tell=_kept,
     ),
-    Asked(name="09.axis", question="Along which axis does a rank send most?", choices=_AXIS, tell=_axis),
+    Asked(name="09.most", question="Along which axis does a rank send most?", choices=_AXIS, tell=_axis),
     Asked(
         name="09.micro",
         question="Twice as many micro-batches: how many times the bytes along dp_shard?",
@@ -162,7 +163,7 @@ ASSEMBLED: tuple[Asked, ...] = (
         high=1000,
         tell=_micro,
     ),
-    Asked(name="09.rows", question="Which rows of `w_up` has rank 1?", choices=_ROWS, tell=_rows),
+    Asked(name="09.strip", question="Which rows of `w_up` has rank 1?", choices=_ROWS, tell=_rows),
     Asked(
         name="09.a12",
         question="For very large models, data and model parallelism are combined. Your bet?",
