@@ -99,8 +99,9 @@ print("one device:", [round(loss, 6) for loss in one_device], f"with {num_all:,}
 def sharded_then_split(me):
     groups = MeshGroups(me, Mesh.of(dp_shard=2, tp=2))
     model = make_model()
-    sharded = FullySharded(me, model, list(model.blocks), group=groups.group("dp_shard"))
-    split_transformer(me, model, group=groups.group("tp"))
+    for_rows, for_slices = groups.group("dp_shard"), groups.group("tp")
+    sharded = FullySharded(me, model, list(model.blocks), group=for_rows)
+    split_transformer(me, model, group=for_slices)
     tokens, _ = BATCHES[0]
     return sharded(tokens.chunk(2)[groups.coordinates["dp_shard"]])
 
@@ -207,7 +208,7 @@ class ThreeD:
     def step(self, tokens, targets):
         """The whole batch (B, T), on every rank; dp_shard divides B. Adds up gradients.
 
-        Returns the mean loss over the whole batch, the same on every rank.
+        Returns the mean loss over the whole batch, the same on every rank, in float64 as the model is.
         """
         ### BEGIN SOLUTION
         num_shares, place = self.groups.mesh.size("dp_shard"), self.groups.coordinates["dp_shard"]

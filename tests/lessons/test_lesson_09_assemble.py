@@ -86,6 +86,28 @@ class KeepsGradients(Assembled):
         return loss
 
 
+class CoordinatesOfTensor(Assembled):
+    """The rows go by the place along tp."""
+
+    def share(self, batch):
+        n = self.mesh.size("dp_shard")
+        return batch.chunk(n)[self.groups.coordinates["tp"] % n]
+
+
+class SumOnRank0(Assembled):
+    def summed(self, loss):
+        total = torch.zeros((), dtype=torch.float64)
+        if loss is not None:
+            total += loss.detach()
+        dist.reduce(total, 0)
+        return total
+
+
+class GivesNothing(Assembled):
+    def step(self, tokens, targets):
+        super().step(tokens, targets)
+
+
 class Words(Assembled):
     def mean(self, loss):
         return f"{float(self.summed(loss)):.3f}"
@@ -102,6 +124,9 @@ class Words(Assembled):
         pytest.param(LastStageOnly, None, "the loss of the first step", marks=pytest.mark.long),
         pytest.param(ShardsAlongTensor, "shards-among-all-ranks", "", marks=pytest.mark.long),
         pytest.param(KeepsGradients, None, "of later ones", marks=pytest.mark.long),
+        pytest.param(CoordinatesOfTensor, None, "the loss of the first step", marks=pytest.mark.long),
+        pytest.param(SumOnRank0, None, "the loss of the first step", marks=pytest.mark.long),
+        pytest.param(GivesNothing, None, "`step` gave nothing (`None`)", marks=pytest.mark.long),
         pytest.param(Words, None, "a number is to come, and what came is '", marks=pytest.mark.long),
     ],
 )

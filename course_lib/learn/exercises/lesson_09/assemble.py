@@ -8,11 +8,12 @@ from typing import Any
 from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_09 import assemble_mistakes as told_by
 from course_lib.learn.exercises.lesson_09 import wrong_assembled as wrong
+from course_lib.learn.exercises.lesson_09 import wrong_assembled_costs as costs
 from course_lib.learn.exercises.lesson_09.assemble_cases import (
     FIRSTS,
     GAVE,
-    KEPT,
     LAYOUTS,
+    MESSAGES,
     ONE_RANK,
     SENT,
     compare,
@@ -176,16 +177,44 @@ ASSEMBLE = Exercise(
             "All losses are right, and along an axis twice the bytes travelled that this rank's samples need: ranks "
             "along dp_shard all work on the whole batch. The mean of equal gradients is right, and the axis gains "
             "nothing. Deal the rows out.",
-            wrong.NoDeal,
+            costs.NoDeal,
             told_by.only_wrong(SENT),
         ),
         Mistake(
             "keeps-slices",
-            "All losses are right, and every rank keeps whole slices: weights, gradients and optimizer states as many "
-            "times as dp_shard has places. Along dp_shard the rows are shared out: `FullySharded`, as what `wrap` "
-            "makes of a stage.",
-            wrong.KeepsSlices,
-            told_by.only_wrong(KEPT),
+            "All losses are right, and wherever dp_shard has several places a rank keeps more than its rows: weights, "
+            "gradients and optimizer states. Along dp_shard the rows of a stage are shared out: `FullySharded`, as "
+            "what `wrap` makes of it.",
+            costs.KeepsSlices,
+            told_by.keeps_more_along("dp_shard"),
+        ),
+        Mistake(
+            "keeps-layers",
+            "All losses are right, and wherever tp=2 a rank keeps more than slices: layers stand whole on both ranks "
+            "of the axis, which compute the same. Split them before the model is cut into stages.",
+            costs.KeepsLayers,
+            told_by.keeps_more_along("tp"),
+        ),
+        Mistake(
+            "keeps-stages",
+            "All losses are right, and wherever pp=2 a rank keeps more than its own stage. `parameters()` are those of "
+            "the pipeline on this rank: an optimizer with others keeps states for them, and they are never updated.",
+            costs.KeepsStages,
+            told_by.keeps_more_along("pp"),
+        ),
+        Mistake(
+            "few-micro-batches",
+            "All losses are right, and with two stages a rank hands on fewer than four micro-batches in a step. The "
+            "fewer there are, the longer stages stand idle, as lesson 07 has shown: take twice as many as stages.",
+            costs.FewMicroBatches,
+            told_by.only_wrong(MESSAGES),
+        ),
+        Mistake(
+            "single-precision",
+            "The losses are right to six digits or more, and not to nine. The model computes in float64; "
+            "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Say its `dtype`.",
+            wrong.SinglePrecision,
+            told_by.has_few_digits,
         ),
         Mistake(
             "shards-nothing",

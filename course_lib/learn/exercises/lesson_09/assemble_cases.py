@@ -27,6 +27,7 @@ __all__ = [
     "LATER",
     "LAYOUTS",
     "LR",
+    "MESSAGES",
     "NOTHING",
     "NUM_STEPS",
     "ONE_RANK",
@@ -43,6 +44,7 @@ __all__ = [
 
 GAVE, FIRST, LATER = "what step gives", "the loss of the first step", "the losses of later steps"
 KEPT, SENT, UNWAITED = "numbers kept", "bytes sent", "begun and not waited for"
+MESSAGES = "messages to the other stage"
 A_NUMBER, NOTHING = "a number", "nothing"
 NUM_STEPS, LR, NUM_ROWS = 3, 0.3, 8
 _ROOM, _ROOM_SENT = 1.3, 1.5  # another cut into stages; calls of another kind
@@ -161,7 +163,7 @@ def _most_sent(layout: Layout) -> dict[str, float]:
 
 
 def right(layout: Layout) -> Callable[[int, int], dict[str, Any]]:
-    """The report of a right answer; of ``KEPT`` and ``SENT`` no more than this."""
+    """The report of a right answer; of ``KEPT`` and ``SENT`` no more than this, of ``MESSAGES`` no fewer."""
 
     def expected(rank: int, world_size: int) -> dict[str, Any]:
         first, *later = losses(layout)
@@ -172,6 +174,7 @@ def right(layout: Layout) -> Callable[[int, int], dict[str, Any]]:
             UNWAITED: NOTHING,
             KEPT: _most_kept(layout),
             SENT: _most_sent(layout),
+            MESSAGES: 2 * layout.mesh.size("pp") if layout.mesh.size("pp") > 1 else 0,
         }
 
     return expected
@@ -198,6 +201,11 @@ def compare(expected: dict[str, Any], got: Any) -> str:
                 f"the losses are right, and in a step this rank sent {got[SENT][axis] / (most / _ROOM_SENT):.1f} times "
                 f"as many bytes along {axis} as the samples of its share need"
             )
+    if got[MESSAGES] < expected[MESSAGES]:
+        return (
+            f"the losses are right, and in a step this rank hands on {got[MESSAGES]} micro-batches, where "
+            f"{expected[MESSAGES]} are asked for"
+        )
     return ""
 
 

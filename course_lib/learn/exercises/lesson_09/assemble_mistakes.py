@@ -14,6 +14,7 @@ from course_lib.learn.exercises.lesson_09.assemble_cases import (
     KEPT,
     LATER,
     LAYOUTS,
+    MESSAGES,
     SENT,
     Layout,
     losses,
@@ -29,7 +30,9 @@ __all__ = [
     "first_is",
     "gives_its_own",
     "gives_none",
+    "has_few_digits",
     "has_nothing_before_the_last",
+    "keeps_more_along",
     "only_in_another_order",
     "only_wrong",
     "shards_nothing",
@@ -62,6 +65,12 @@ class _Try:
     @property
     def is_first_wrong(self) -> bool:
         return not isclose(self.ratio, 1, rel_tol=1e-8)
+
+    @property
+    def is_later_wrong(self) -> bool:
+        """Whether one of the losses after the first is."""
+        pairs = zip(self.outcome.expected[LATER], self.outcome.got[LATER], strict=True)
+        return any(not isclose(want, have, rel_tol=1e-8) for want, have in pairs)
 
 
 def _tries(evidence: Evidence) -> Iterator[_Try]:
@@ -180,6 +189,29 @@ def only_wrong(name: str) -> Signs:
     return check
 
 
+def keeps_more_along(axis: str) -> Signs:
+    """All losses are right, and too much is kept wherever this axis has several places, and nowhere else."""
+
+    def check(evidence: Evidence) -> bool:
+        is_over = all(
+            _is_over(KEPT, one.outcome) == (one.layout.mesh.size(axis) > 1) for one in _tries(evidence)
+        )
+        return only_wrong(KEPT)(evidence) and is_over
+
+    return check
+
+
+def has_few_digits(evidence: Evidence) -> bool:
+    """All losses are right to six digits, and not to nine."""
+    tries = list(_tries(evidence))
+    apart = [
+        abs(have / want - 1)
+        for one in tries
+        for want, have in zip(_all_losses(one.outcome.expected), _all_losses(one.outcome.got), strict=True)
+    ]
+    return evidence.error is None and bool(tries) and 1e-9 < max(apart) < 1e-6
+
+
 def _all_losses(report: dict[str, object]) -> list[float]:
     return [report[FIRST], *report[LATER]]  # type: ignore[list-item,misc]
 
@@ -187,6 +219,8 @@ def _all_losses(report: dict[str, object]) -> list[float]:
 def _is_over(name: str, outcome: Outcome) -> bool:
     if name == KEPT:
         return bool(outcome.got[KEPT] > outcome.expected[KEPT])
+    if name == MESSAGES:
+        return bool(outcome.got[MESSAGES] < outcome.expected[MESSAGES])
     most = outcome.expected[SENT]
     return any(outcome.got[SENT][axis] > most[axis] for axis in most)
 
@@ -194,7 +228,9 @@ def _is_over(name: str, outcome: Outcome) -> bool:
 def shards_nothing(evidence: Evidence) -> bool:
     """The first loss is right, later ones are not, and whole slices are kept."""
     tries = [one for one in _tries(evidence) if not one.outcome.right]
-    return bool(tries) and all(not one.is_first_wrong and _is_over(KEPT, one.outcome) for one in tries)
+    return bool(tries) and all(
+        not one.is_first_wrong and one.is_later_wrong and _is_over(KEPT, one.outcome) for one in tries
+    )
 
 
 def averages_again(evidence: Evidence) -> bool:

@@ -19,6 +19,7 @@ from course_lib.learn.exercises.lesson_09.assemble_cases import (
     KEPT,
     LATER,
     LR,
+    MESSAGES,
     NOTHING,
     SENT,
     UNWAITED,
@@ -72,6 +73,7 @@ def _train(trained: Any, me: Rank, layout: Layout) -> dict[str, Any]:
         UNWAITED: begun[0] if begun else NOTHING,
         KEPT: sum(parameter.numel() for parameter in parameters),
         SENT: _sent(recorder.calls, layout.mesh, me.rank),  # in the last step, when all shapes are known
+        MESSAGES: sum(call.operation == "send" for call in recorder.calls),
     }
 
 

@@ -10,4 +10,4 @@ __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {"09.assemble": right_assembled.ALL}
 
-SAME_FUNCTION: dict[str, dict[str, str]] = {}
+SAME_FUNCTION: dict[str, dict[str, str]] = {"09.assemble": right_assembled.SAME}

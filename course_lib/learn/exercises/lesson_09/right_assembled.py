@@ -18,7 +18,7 @@ from course_lib.parallel.sharded import FullySharded
 from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
 from course_lib.schedules import gpipe, one_f_one_b
 
-__all__ = ["ALL"]
+__all__ = ["ALL", "SAME"]
 
 
 class OnlyWhatIsNeeded:
@@ -109,3 +109,19 @@ class StagesByHand(Assembled):
 
 
 ALL: tuple[Any, ...] = (OnlyWhatIsNeeded, AxisByAxis, AlongPositions, StagesByHand)
+
+_ORDER = "Neither line reads what the other makes."
+SAME: dict[str, str] = {
+    "9: `def parameters(self):` after `def loss_of(self, logits, targets):`": "Methods may stand in any order.",
+    "12: `def loss_of(self, logits, targets):` after `def step(self, tokens, targets):`": "Methods may stand in any "
+    "order.",
+    "3: `split_transformer(me, model, group=groups.group('tp'))` after `schedule, ranks = (one_f_one_b(num_stages, 2 * "
+    "num_stages), groups.mesh.group(me.rank, 'pp'))`": _ORDER,
+    "4: `schedule, ranks = (one_f_one_b(num_stages, 2 * num_stages), groups.mesh.group(me.rank, 'pp'))` after `wrap = "
+    "partial(FullySharded, me, group=groups.group('dp_shard'))`": _ORDER,
+    "26: `loss = self.pipeline.step(tokens.chunk(num_shares)[place], targets.chunk(num_shares)[place])` after `total = "
+    "torch.zeros((), dtype=torch.float64, device=self.me.device)`": _ORDER,
+    "29: `total += loss` -> a new name for a new value": "The sum is read from that name.",
+    "27: `torch.zeros((), dtype=torch.float64, device=self.me.device)` -> `torch.zeros((), dtype=torch.float64)`": "On "
+    "ranks that compute on the CPU it is there already; where ranks have GPUs, the check refuses it.",
+}

@@ -30,14 +30,13 @@ __all__ = [
     "DividesByAll",
     "DividesGradients",
     "GivesNone",
-    "KeepsSlices",
-    "NoDeal",
     "NoShards",
     "OwnLoss",
     "PipelineOfAll",
     "PlainLoss",
     "ShardsFirst",
     "ShardsOverAll",
+    "SinglePrecision",
     "SwapsAxes",
     "WeighsSlices",
 ]
@@ -108,11 +107,6 @@ class DealsToAll(Assembled):
         return batch.chunk(self.me.world_size)[self.me.rank]
 
 
-class NoDeal(Assembled):
-    def share(self, batch: Tensor) -> Tensor:
-        return batch
-
-
 class ByArithmetic(Assembled):
     """As if ``tp`` were the fastest axis, always."""
 
@@ -161,19 +155,13 @@ class WeighsSlices(Assembled):
         self.pipe(cut(model, split_evenly(parameter_costs(model), len(stages))))
 
 
-class KeepsSlices(Assembled):
-    """Replicas in the place of shards: the numbers are right, and every rank keeps its slices whole."""
-
-    def shard(self, stage: nn.Module) -> nn.Module:
-        return stage
-
-    def step(self, tokens: Tensor, targets: Tensor) -> Any:
-        loss = super().step(tokens, targets)
-        for parameter in self.parameters():
-            assert parameter.grad is not None
-            dist.all_reduce(parameter.grad, group=self.groups.group("dp_shard"))
-            parameter.grad /= self.mesh.size("dp_shard")
-        return loss
+class SinglePrecision(Assembled):
+    def summed(self, loss: Tensor | None) -> Tensor:
+        total = torch.zeros((), device=self.me.device)
+        if loss is not None:
+            total += loss.detach()
+        dist.all_reduce(total)
+        return total
 
 
 class NoShards(Assembled):
