@@ -24,6 +24,7 @@ VERDICTS = {
     "A9": "false",
     "A10": "false",
     "A11": "holds",
+    "A12": "holds",
     "B1": "holds",
     "B2": "misleading",
     "B3": "misleading",

@@ -1,0 +1,470 @@
+# %% [markdown]
+# # 09d · Meshes: three cuts at once
+#
+# Slices of layers, stages of layers, rows of what is left: you have built all three, each by itself. Now a model is cut
+# along three axes at the same time. You put it together, hold it against one device, count what each axis sends, and
+# hand over to PyTorch's own parts.
+#
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 4 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
+# one checkpoint](09c_one_norm.ipynb)
+#
+# At the end you can
+#
+# - say in which order the cuts are made, and why another order breaks;
+# - train on `pp=2 dp_shard=2 tp=2`, with the losses of one device;
+# - tell what each axis sends in a step, and which setting makes it more;
+# - do the same with `init_device_mesh`, `parallelize_module` and `fully_shard`, and read other libraries' names.
+#
+# From the parts before you need `Mesh.of(pp=2, dp_shard=2, tp=2)`, ranks with a place along named axes, the last of
+# which varies fastest; and `MeshGroups(me, mesh)`, this rank's process groups: `groups.group("tp")` are the ranks that
+# differ from it along tp alone, and `groups.coordinates` is its place.
+
+# %%
+from course_lib import ask, check, hint, quiz, reveal, shared_cluster
+from course_lib.claims import trial
+from course_lib.cluster import RankError
+from course_lib.mesh import Mesh
+from course_lib.meter import bytes_text, metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.mesh import MeshGroups, OnMesh
+from course_lib.parallel.model import cut, parameter_costs, split_evenly
+from course_lib.parallel.pipeline import Pipeline
+from course_lib.parallel.sharded import FullySharded
+from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
+from course_lib.schedules import one_f_one_b
+
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %%
+small = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
+drawn = torch.randint(256, (3, 16, 33), generator=torch.Generator().manual_seed(1))
+BATCHES = [(tokens[:, :-1], tokens[:, 1:]) for tokens in drawn]  # three of 16 sequences, 32 tokens each
+
+
+def make_model():
+    torch.manual_seed(0)
+    return Transformer(small).double()  # float64: what should be equal is equal to twelve digits
+
+
+# %% [markdown]
+# The losses of one device, before each of three steps. Whatever the ranks do today has to give these.
+
+
+# %%
+def steps_of(model, step):
+    """The losses of three steps of AdamW; ``step`` does what makes gradients, and returns the loss."""
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False), []
+    for tokens, targets in BATCHES:
+        optimizer.zero_grad()
+        losses.append(float(step(tokens, targets)))
+        optimizer.step()
+    return losses
+
+
+plain = make_model()
+
+
+def plain_step(tokens, targets):
+    loss = next_token_loss(plain(tokens), targets)
+    loss.backward()
+    return loss.detach()
+
+
+one_device = steps_of(plain, plain_step)
+num_all = sum(parameter.numel() for parameter in plain.parameters())
+print("one device:", [round(loss, 6) for loss in one_device], f"with {num_all:,} numbers")
+
+# %% [markdown]
+# ## Which cut comes first?
+#
+# ![A matrix in the middle. On its left two slices for tp, on its right two shares of rows for dp_shard, and at both
+# arrows between them the word "first" with a question mark](../assets/09_first_cut.png)
+#
+# Two axes to begin with. A colleague takes what there is: `FullySharded` from lesson 05, then `split_transformer` from
+# lesson 08, each with the group of its own axis.
+
+
+# %%
+def sharded_then_split(me):
+    groups = MeshGroups(me, Mesh.of(dp_shard=2, tp=2))
+    model = make_model()
+    for_rows, for_slices = groups.group("dp_shard"), groups.group("tp")
+    sharded = FullySharded(me, model, list(model.blocks), group=for_rows)
+    split_transformer(me, model, group=for_slices)
+    tokens, _ = BATCHES[0]
+    return sharded(tokens.chunk(2)[groups.coordinates["dp_shard"]])
+
+
+# %% [markdown]
+# Each of the two was right by itself. **What comes of it, in this order?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.inside")
+ask("09.inside").commit("no error, and the losses of one device")  # "two cuts are two cuts"
+### END SOLUTION
+
+# %%
+error = ""
+try:
+    four.run(sharded_then_split)
+except RankError as raised:
+    error = str(raised).splitlines()[0].partition("failed: ")[2]  # whichever rank was first
+print(error or "no error")
+reveal("09.inside", error)
+
+# %% [markdown]
+# What does PyTorch say to the same order?
+
+
+# %%
+PLAN = {f"attention.{name}": ColwiseParallel() for name in ("w_q", "w_k", "w_v")}
+PLAN |= {"attention.w_out": RowwiseParallel(), "mlp.w_up": ColwiseParallel(), "mlp.w_down": RowwiseParallel()}
+
+
+def by_torch(me, sharded_first):
+    mesh = init_device_mesh(me.device.type, (2, 2), mesh_dim_names=("dp_shard", "tp"))
+    model = make_model().to(me.device)
+    for block in model.blocks:
+        if sharded_first:
+            fully_shard(block, mesh=mesh["dp_shard"])
+        parallelize_module(block, mesh["tp"], PLAN)
+        if not sharded_first:
+            fully_shard(block, mesh=mesh["dp_shard"])
+    fully_shard(model, mesh=mesh["dp_shard"])
+    return model, mesh["dp_shard"]
+
+
+# %%
+try:
+    four.run(lambda me: by_torch(me, sharded_first=True) and None)
+except RankError as raised:
+    print(str(raised).splitlines()[0].partition("failed: ")[2])
+
+# %% [markdown]
+# A DTensor knows by which mesh it was cut, so PyTorch can refuse and say why.
+#
+# ## Build: three cuts at once
+#
+# What you need is there, a part for each axis. A call of each takes the ranks that it is for:
+#
+# - tp: `split_transformer(me, model, group=...)` cuts the model in place. Its logits are then a slice of the
+#   vocabulary, for `vocab_parallel_cross_entropy(me, logits, targets, vocab_size=..., group=...)`.
+# - pp: `cut(model, stages)` gives the stages, and `Pipeline(me, stages, schedule, loss_of, ranks=..., wrap=...)` runs
+#   this rank's. `ranks` are numbers, in the order of the stages: `mesh.group(me.rank, "pp")`.
+# - dp_shard: `FullySharded(me, module, group=...)`; a pipeline applies it to its own stage. `wrap` is a function of a
+#   module.
+#
+# `split_evenly(parameter_costs(model), n)` says where to cut the model into n stages; `one_f_one_b(n, m)` is the
+# schedule for m micro-batches. `Pipeline.step(tokens, targets)` goes there and back; it gives the mean loss on the last
+# stage, and None on the others.
+#
+# ![Eight ranks as the corners of a cube with an axis each for pp, dp_shard and tp; a batch of rows beside it, and a
+# question mark at every arrow from the rows to a rank](../assets/09_assembled.png)
+#
+# Ask yourself for each rank: which samples are mine? Who else has a loss, and is it the same one?
+
+
+# %%
+class ThreeD:
+    """A transformer on a mesh. ``groups.mesh`` has the axes pp, dp_shard and tp, in any order, each of size 1 or more.
+
+    ``model``: whole, the same on every rank; taken apart. Stages have about equally many numbers, and the pipeline
+    twice as many micro-batches as stages. No rank keeps more than rows of slices of its stage.
+    """
+
+    def __init__(self, me, groups, model):
+        self.me, self.groups, self.vocab_size = me, groups, model.config.vocab_size
+        ### BEGIN SOLUTION
+        num_stages = groups.mesh.size("pp")
+        stages = split_evenly(parameter_costs(model), num_stages)  # slices may be uneven: weigh before
+        split_transformer(me, model, group=groups.group("tp"))
+        schedule, ranks = one_f_one_b(num_stages, 2 * num_stages), groups.mesh.group(me.rank, "pp")
+        wrap = partial(FullySharded, me, group=groups.group("dp_shard"))
+        self.pipeline = Pipeline(me, cut(model, stages), schedule, self.loss_of, ranks=ranks, wrap=wrap)
+        ### END SOLUTION
+
+    def parameters(self):
+        return self.pipeline.parameters()
+
+    def loss_of(self, logits, targets):
+        """The mean of a micro-batch, () from logits (B, T, V/tp) and targets (B, T)."""
+        ### BEGIN SOLUTION
+        group = self.groups.group("tp")
+        return vocab_parallel_cross_entropy(self.me, logits, targets, vocab_size=self.vocab_size, group=group)
+        ### END SOLUTION
+
+    def step(self, tokens, targets):
+        """The whole batch (B, T), on every rank; dp_shard divides B. Adds up gradients.
+
+        Returns the mean loss over the whole batch, the same on every rank, in float64 as the model is.
+        """
+        ### BEGIN SOLUTION
+        num_shares, place = self.groups.mesh.size("dp_shard"), self.groups.coordinates["dp_shard"]
+        loss = self.pipeline.step(tokens.chunk(num_shares)[place], targets.chunk(num_shares)[place])
+        total = torch.zeros((), dtype=torch.float64, device=self.me.device)
+        if loss is not None:
+            total += loss
+        dist.all_reduce(total)  # all ranks of the last stages have one
+        return total / (num_shares * self.groups.mesh.size("tp"))
+        ### END SOLUTION
+
+
+# %%
+assemble_verdict = check("09.assemble", ThreeD)
+
+# %%
+# hint("09.assemble")
+
+# %% [markdown]
+# The course's own is `OnMesh`, with replicas besides. The cells below use yours when it has passed:
+
+
+# %%
+class Ready(OnMesh):
+    """The course's, used as yours is."""
+
+    def __init__(self, me, groups, model, **options):
+        super().__init__(me, groups.mesh, model, **options)
+
+    def step(self, tokens, targets):
+        return super().step(*self.data.deal(tokens, targets))
+
+
+Assembled = ThreeD if assemble_verdict.passed else Ready
+
+
+# %%
+def train(me, mesh, build):
+    """The losses of three steps, and how many numbers this rank keeps."""
+    groups = MeshGroups(me, mesh)
+    model = build(me, groups, make_model())
+    losses = steps_of(model, model.step)
+    groups.close()
+    return losses, sum(parameter.numel() for parameter in model.parameters())
+
+
+def print_losses(mesh, found):
+    off = max(abs(a - b) for losses, _ in found for a, b in zip(losses, one_device, strict=True))
+    print(f"{mesh!s:<22} the losses of one device, off by less than 1e-12: {off < 1e-12}")
+
+
+for sizes in (
+    {"pp": 1, "dp_shard": 2, "tp": 2},
+    {"pp": 2, "dp_shard": 1, "tp": 2},
+    {"tp": 1, "dp_shard": 2, "pp": 2},
+):
+    mesh = Mesh.of(**sizes)
+    print_losses(mesh, four.run(train, mesh, Assembled))
+
+# %% [markdown]
+# <!-- word: 3D parallelism | also: 3-D parallelism, hybrid parallelism -->
+# **3D parallelism** is data, pipeline and tensor parallelism at once, each along an axis of its own of one mesh. There
+# is no fourth idea in it: every part sees a group of ranks and a module, and knows of no other part.
+#
+# ## Eight ranks
+#
+# Now all three, `pp=2 dp_shard=2 tp=2`. Before it runs: **what share of the model's numbers does a rank keep at most,
+# in per cent?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.kept")
+ask("09.kept").commit(25)  # "stages times slices; the data axis is for data"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+eight = shared_cluster(8)
+
+# %%
+CUBE = Mesh.of(pp=2, dp_shard=2, tp=2)
+found = eight.run(train, CUBE, Assembled)
+print_losses(CUBE, found)
+shares = [kept / num_all for _, kept in found]
+print("share of each rank:", [f"{share:.1%}" for share in shares])
+reveal("09.kept", max(shares), shares)
+
+# %% [markdown]
+# ## What each axis sends
+#
+# In part 1 a rank sent most along tp. There the data axis had replicas; here it has shards, and a rank's share of the
+# batch is eight sequences, in four micro-batches. **Along which axis does a rank send most now?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.most")
+ask("09.most").commit("tp")  # as in part 1
+### END SOLUTION
+
+
+# %%
+def two_steps(me, mesh, num_micro_batches):
+    groups = MeshGroups(me, mesh)
+    model = Ready(me, groups, make_model(), schedule=one_f_one_b(2, num_micro_batches))
+    for _ in range(2):
+        dist.barrier()  # closing is a barrier too: what counts lies between the last two
+        for parameter in model.parameters():
+            parameter.grad = None
+        model.step(*BATCHES[0])
+    model.close()
+
+
+def sent_by_axis(num_micro_batches, rank=0):
+    """Bytes that a rank sends in the second step, when shapes have been told."""
+    calls = metered(eight, two_steps, CUBE, num_micro_batches).communication.of(rank).calls
+    *_, begin, end = (place for place, call in enumerate(calls) if call.operation == "barrier")
+    axis_of = {CUBE.group(rank, axis): axis for axis in CUBE.axes}
+    sent_bytes = dict.fromkeys(CUBE.axes, 0)
+    for call in calls[begin:end]:
+        axis = "pp" if call.operation in ("send", "recv") else axis_of.get(call.group)
+        if axis is not None:  # the loss goes to all ranks
+            sent_bytes[axis] += sum(call.sent_bytes.values())
+    return sent_bytes
+
+
+# %%
+in_four = sent_by_axis(4)
+for axis, size_bytes in in_four.items():
+    print(f"{axis:<9}{bytes_text(size_bytes)}")
+reveal("09.most", in_four, 4)
+
+# %% [markdown]
+# By lesson 07 more micro-batches make the bubble smaller, and the batch stays as it is. **With eight micro-batches, how
+# many times the bytes go along dp_shard?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.micro")
+ask("09.micro").commit(1)  # "the batch is the same"
+### END SOLUTION
+
+# %%
+in_eight = sent_by_axis(8)
+for axis in CUBE.axes:
+    print(f"{axis:<9}{bytes_text(in_four[axis])} -> {bytes_text(in_eight[axis])}")
+reveal("09.micro", in_eight["dp_shard"] / in_four["dp_shard"], 4)
+
+# %% [markdown]
+# ## In production
+#
+# `by_torch(me, sharded_first=False)` above is the other order, in PyTorch's own parts. Its mesh has dp_shard first and
+# tp second, so rank 1 has place 0 along dp_shard and place 1 along tp. `w_up` of a block has 256 rows.
+#
+# ![A matrix of 256 rows in four strips, with a question mark in each, and beside it four ranks with their places along
+# dp_shard and tp](../assets/09_strips.png)
+#
+# On the course's meshes you know who holds a row, from part 2. **Which rows does rank 1 keep in PyTorch's?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.strip")
+ask("09.strip").commit("64 to 127")  # reads the axes from left to right
+### END SOLUTION
+
+
+# %%
+def train_by_torch(me):
+    model, shares = by_torch(me, sharded_first=False)
+    w_up, whole = model.blocks[0].mlp.w_up.weight, plain_at_start.blocks[0].mlp.w_up.weight.to(me.device)
+    first_row = int((whole == w_up.to_local()[0]).all(dim=1).nonzero()[0])
+    placements = str(w_up.placements)
+
+    def step(tokens, targets):
+        place, group = shares.get_local_rank(), shares.get_group()
+        tokens, targets = (one.chunk(2)[place].to(me.device) for one in (tokens, targets))
+        loss = next_token_loss(model(tokens), targets)
+        loss.backward()
+        mean = loss.detach()
+        dist.all_reduce(mean, op=dist.ReduceOp.AVG, group=group)
+        return mean
+
+    return steps_of(model, step), first_row, placements
+
+
+plain_at_start = make_model()
+found = four.run(train_by_torch)
+for rank, (_, first_row, placements) in enumerate(found):
+    print(f"rank {rank}: from row {first_row} on, {placements}")
+print_losses("PyTorch's own parts", [(losses, 0) for losses, *_ in found])
+reveal("09.strip", found[1][1])
+
+# %% [markdown]
+# The stages are missing there; `torch.distributed.pipelining` has them. torchtitan, PyTorch's example of a large
+# trainer, cuts the model into stages first, and then applies tensor parallelism and `fully_shard` to the layers of
+# each, in this order. What the libraries call their axes:
+#
+# | axis | PyTorch | torchtitan's `[parallelism]` | Megatron-LM |
+# |---|---|---|---|
+# | tp | `parallelize_module` | `tensor_parallel_degree` | `--tensor-model-parallel-size` |
+# | pp | `torch.distributed.pipelining` | `pipeline_parallel_degree` | `--pipeline-model-parallel-size` |
+# | dp_shard | `fully_shard` | `data_parallel_shard_degree` | `--use-distributed-optimizer` (ZeRO-1) |
+# | dp_replicate | `fully_shard` on two axes, or DDP | `data_parallel_replicate_degree` | the ranks that are left |
+# | cp (lesson 10) | `context_parallel` | `context_parallel_degree` | `--context-parallel-size` |
+# | ep (lesson 10) | | `expert_parallel_degree` | `--expert-model-parallel-size` |
+#
+# `Mesh.of` and `MeshGroups` are `init_device_mesh` in PyTorch, `ParallelDims` in torchtitan, and in Megatron-Core
+# `initialize_model_parallel`. DeepSpeed names its axes `pipe`, `data` and `model`; the slices come from Megatron-LM,
+# the stages from its `PipelineModule`, the shards from ZeRO.
+#
+# Mind the direction. Our `Mesh.of` and `init_device_mesh` name the outermost axis first, and the last varies fastest.
+# Megatron's order is a text such as `tp-cp-ep-dp-pp`, which begins with the fastest. Both put tp on neighbours.
+#
+# Article A, *How can a single model be trained using multiple GPUs?*, says, in our words: *for very large models, data
+# and model parallelism are combined.* **Bet.**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("09.a12")
+ask("09.a12").commit("holds with conditions")
+### END SOLUTION
+
+# %%
+evidence = trial("A12").run()
+print(evidence)
+reveal("09.a12", evidence)
+
+# %% [markdown]
+# ## To take home
+#
+# `course_lib/examples/train_mesh` is a program with all of it by PyTorch's own parts, and with what a long run needs:
+# checkpoints that another mesh can load, and a way back after a crash. It needs nothing of the course. Copy the folder,
+# and start it on as many processes as the axes make together:
+#
+# ```
+# cp -r course_lib/examples/train_mesh ~/my_project/ && cd ~/my_project
+# torchrun --standalone --nproc-per-node 4 -m train_mesh --pp 2 --tp 2
+# ```
+#
+# ## Five questions
+
+# %% tags=["computed-time"]
+quiz("09")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can place ranks on a mesh so that what talks most has the fast link; say which rank holds which number, sees which
+# sample and draws which random number; measure one norm over all of them; move a checkpoint from any mesh to any other;
+# and put three cuts together, in the order that works.
+#
+# **The limit.** Every axis shares something out: samples, layers, matrices. Two things are still whole on some rank.
+# One *sequence*: attention looks at all of its positions at once, and a document of a million tokens is too long for a
+# tensor group. And one *model's arithmetic*: each token goes through every weight, so a model of ten times the weights
+# costs ten times the work. Lesson 10 cuts the sequence, and gives each token to a few *experts* of many.
+#
+# **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
+# Megatron-LM](https://arxiv.org/abs/2104.04473) (2021): how pipeline, tensor and data parallelism are combined, and
+# which goes where. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the same in PyTorch's own
+# parts. Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: four axes on
+# 16 thousand GPUs, and why the order is the one it is.
