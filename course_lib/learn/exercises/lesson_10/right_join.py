@@ -64,4 +64,7 @@ def query_by_query(first: Found, second: Found) -> Found:
 
 
 ANSWERS = (by_softmax, by_the_larger, by_sigmoid, by_lerp, query_by_query)
-SAME: dict[str, str] = {}
+SAME: dict[str, str] = {
+    "2: `torch.logaddexp(lse1, lse2)` -> `torch.logaddexp(lse2, lse1)`": "A sum is the same in either order.",
+    "3: `0.0` -> `1.0`": "Any finite number does: what is taken off is minus infinity less it, and exp of that is 0.",
+}
