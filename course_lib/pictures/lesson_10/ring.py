@@ -77,8 +77,8 @@ def round_and_round() -> Figure:
     angles = [pi * (1 - number / 2) for number in range(4)]
     places = [(middle[0] + wide * cos(angle), middle[1] + high * sin(angle)) for angle in angles]
     for number, (angle, (x, y)) in enumerate(zip(angles, places, strict=True)):
-        curve = {"connectionstyle": "arc3,rad=-0.22", "linewidth": 2.4}
-        arrow(axes, (x, y), places[(number + 1) % 4], gap=24, head=16, **curve)
+        after = places[(number + 1) % 4]
+        arrow(axes, (x, y), after, gap=24, head=16, linewidth=2.4, connectionstyle="arc3,rad=-0.22")
         rank(axes, x, y, number)
         _beside(axes, (x + 6.9 * cos(angle), y + 5.9 * sin(angle)), f"q {number}", number)
         _beside(axes, (x - 7.5 * cos(angle), y - 5.9 * sin(angle)), f"k, v {number}", number, hatch=_KEYS)

@@ -32,13 +32,22 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-9, atol=1e-11, equal_nan=True)
 
 
+def _usual(evidence: Evidence, example: Any) -> list[tuple[Outcome, Any]]:
+    """What the answer gave in the cases in which nothing is large or missing, and what the example gives there."""
+    return [
+        (_of(evidence, case.label), example(*case.args))
+        for case in CASES
+        if case.label in Label.USUAL and isinstance(case.args, tuple)
+    ]
+
+
 def _out_is(example: Any) -> Callable[[Evidence], bool]:
     """Where nothing is large or missing the output is this example's, and not the right one, whatever the lse is."""
 
     def recognise(evidence: Evidence) -> bool:
-        usual = [(case, _of(evidence, case.label)) for case in CASES if case.label in Label.USUAL]
-        return all(_same(outcome.got[0], example(*case.args)[0]) for case, outcome in usual) and not any(
-            _same(outcome.got[0], outcome.expected[0]) for _, outcome in usual
+        usual = _usual(evidence, example)
+        return all(_same(one.got[0], out) for one, (out, _) in usual) and not any(
+            _same(one.got[0], one.expected[0]) for one, _ in usual
         )
 
     return recognise
@@ -48,9 +57,8 @@ def _lse_is(example: Any) -> Callable[[Evidence], bool]:
     """The output is right in every case, and the lse this example's where nothing is large or missing."""
 
     def recognise(evidence: Evidence) -> bool:
-        usual = [(case, _of(evidence, case.label)) for case in CASES if case.label in Label.USUAL]
         return all(_same(one.got[0], one.expected[0]) for one in evidence.outcomes) and all(
-            _same(outcome.got[1], example(*case.args)[1]) for case, outcome in usual
+            _same(one.got[1], lse) for one, (_, lse) in _usual(evidence, example)
         )
 
     return recognise
@@ -84,6 +92,15 @@ def _finite_nothing(evidence: Evidence) -> bool:
     return _wrong_cases(evidence) <= set(Label.EMPTY) and any(
         _has(outcome, lambda x: x.isfinite() & (x < -1e3)) for outcome in evidence.wrong
     )
+
+
+def _is_rounded(evidence: Evidence) -> bool:
+    """No number is further off than float32 makes it, and the types are right."""
+    return all(
+        have.dtype == want.dtype and torch.allclose(have, want, rtol=1e-5, atol=1e-3)
+        for outcome in evidence.outcomes
+        for have, want in zip(outcome.got, outcome.expected, strict=True)
+    ) and not any("changed what" in outcome.difference for outcome in evidence.wrong)
 
 
 def _changes_what_it_was_given(evidence: Evidence) -> bool:
@@ -235,6 +252,13 @@ MISTAKES = (
         "of nothing: the number that you chose is somebody's score.",
         wrong.finite_nothing,
         _finite_nothing,
+    ),
+    Mistake(
+        "rounded",
+        "Right to some digits, and what came in has fifteen. Two usual reasons: a small number such as 1e-6 was added "
+        "so as not to divide by zero; or a tensor on the way is float32, as new tensors are unless they are told.",
+        wrong.in_float32,
+        _is_rounded,
     ),
     Mistake(
         "in-place",

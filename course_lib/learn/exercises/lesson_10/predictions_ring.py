@@ -11,6 +11,7 @@ from course_lib.models import TransformerConfig
 __all__ = ["RING"]
 
 _RANKS = 4
+_HIDDEN = 0.2  # at most this share of a lap is waiting
 
 
 def _length(short_bytes: int, long_bytes: int) -> Told:
@@ -25,13 +26,14 @@ def _length(short_bytes: int, long_bytes: int) -> Told:
         misreadings={
             4: "Pairs of a query and a key become four times as many, and so does their arithmetic. But lesson 08 "
             "found that nobody keeps their scores.",
-            1: "A block's weights stay what they are. What it keeps for backward are activations, and each position has "
-            "its own.",
-            lambda times: 2.2 < times < 4: "A part of it would have to grow by four. Only scores could, and they are "
-            "not kept.",
+            1: "A block's weights stay what they are. What it keeps for backward are activations, and each position "
+            "has its own.",
+            lambda times: (
+                2.2 < times < 4
+            ): "A part of it would have to grow by four. Only scores could, and they are not kept.",
         },
-        apart="Then something is kept that belongs to pairs of positions. Is `F.scaled_dot_product_attention` fused "
-        "here? A mask, say, can make PyTorch take a way that stores scores.",
+        apart="Look in the ledger for what has grown by another factor. Where PyTorch has no fused attention for a "
+        "device it stores the scores, and those grow by four.",
     )
 
 
@@ -49,7 +51,9 @@ def _mean(off: float, typical: float) -> Told:
         "side counts as much as one with the key that the query was looking for. What is missing is how large each "
         "side's sum was.",
         misreadings={
-            _MEANS[0]: "It would be if all four keys of a side were as good as the other side's. Softmax on one side "
+            _MEANS[
+                0
+            ]: "For a query to which both sides' scores add up to the same it would be. Softmax on one side "
             "never hears of the other's scores.",
             rounding: "Rounding in float64 is off in the sixteenth digit.",
         },
@@ -72,10 +76,6 @@ def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> 
         f"{model * kv_heads / heads:.2f} times: grouped heads are what makes keys and values light.",
         misreadings={
             round(without_results, 2): "That is the queries alone. What they have found has to come along.",
-            round(
-                heads / kv_heads, 2
-            ): "Queries, and results as large as they are, against keys and values: nearly. The lse travel, too, and "
-            "outputs go home at the end.",
             1: "With as many heads of each kind it would be close to that. Count the heads.",
             round(
                 kv_heads / heads, 2
@@ -95,8 +95,8 @@ def _back(forward_bytes: int, both_bytes: int) -> Told:
         "are complete, at home. In bfloat16 it is three times: keys and values take 2 bytes a number, and the course "
         "sends sums in float32.",
         misreadings={
-            1: "One lap, you said. The gradients have to be summed over ranks, that is one; but to make them, each rank "
-            "needs everybody's keys and values once more.",
+            1: "One lap, you said. The gradients have to be summed over ranks, that is one; but to make them, each "
+            "rank needs everybody's keys and values once more.",
             0: "That would take keeping everybody's keys and values since forward, on each rank: the memory that the "
             "ring is there to save. And their gradients are sums over all ranks.",
             3: "Queries and their gradients stay where they are.",
@@ -114,12 +114,14 @@ def _longest(of_one: int, of_four: int) -> Told:
         "of the sequence. Weights and their gradients are whole on every rank, but they are as large for a long "
         "sequence as for a short one. What comes on top, a few blocks that pass by, is a share of a quarter, too.",
         misreadings={
-            2 * of_one: "The square root of four: that is how far four devices would get if memory grew with the square "
-            "of the length. It grows with the length.",
+            2
+            * of_one: "The square root of four: that is how far four devices would get if memory grew with the "
+            "square of the length. It grows with the length.",
             of_one: "That is so for data parallelism, and for tensor parallelism of the attention only. Here each rank "
             "has a quarter of the positions, of everything.",
-            lambda tokens: 2.2 * of_one < tokens < 3.9 * of_one: "You took something off for the weights. They are on "
-            "one rank as well, and do not grow.",
+            lambda tokens: (
+                2.2 * of_one < tokens < 3.9 * of_one
+            ): "You took something off for the weights. They are on one rank as well, and do not grow.",
         },
         apart="The lengths tried are steps: the next one may have failed by a few bytes. Add some lengths to the list.",
     )
@@ -127,15 +129,17 @@ def _longest(of_one: int, of_four: int) -> Told:
 
 def _hidden(exposed: Mapping[int, float], compute_s: float, message_s: float, length: int) -> Told:
     """From the share of a lap in which ranks waited, by length of a part; and a step's two times at ``length``."""
-    hidden = [one for one, share in sorted(exposed.items()) if share < _A_TENTH]
+    hidden = [one for one, share in sorted(exposed.items()) if share < _HIDDEN]
     return Told(
         measured=hidden[0] if hidden else math.inf,
         model=round(length * message_s / compute_s),
         because="Twice the length is twice the message and four times the arithmetic: a part's queries meet another "
-        f"part's keys in pairs. So of the two times, {message_s / compute_s:.0f} to 1 at {length} positions, the "
-        "quotient halves with each doubling.",
+        f"part's keys in pairs. So their quotient, {message_s / compute_s:.0f} to 1 at {length} positions, halves with "
+        "each doubling.",
         misreadings={
-            round(length * math.sqrt(message_s / compute_s)): "There the arithmetic takes as long as the message took "
+            round(
+                length * math.sqrt(message_s / compute_s)
+            ): "There the arithmetic takes as long as the message took "
             f"at {length}. But the message has grown, too.",
             length: "At that length a step waits for most of its message's time.",
             lambda tokens: tokens >= 1e6: "Both grow, but not alike: the one by two, the other by four.",
@@ -144,8 +148,6 @@ def _hidden(exposed: Mapping[int, float], compute_s: float, message_s: float, le
         "what moves is other work on this machine.",
     )
 
-
-_A_TENTH = 0.1
 
 RING: tuple[Asked, ...] = (
     Asked(

@@ -134,6 +134,11 @@ def gives_lse_first(first: Found, second: Found) -> Found:
     return both, mine * first[0] + theirs * second[0]
 
 
+def in_float32(first: Found, second: Found) -> Found:
+    mine, theirs, both = _shares(first, second)
+    return (mine.float() * first[0] + theirs.float() * second[0]), both.float().double()
+
+
 def in_place(first: Found, second: Found) -> Found:
     mine, theirs, both = _shares(first, second)
     first[0].mul_(mine).add_(theirs * second[0])
