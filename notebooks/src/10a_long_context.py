@@ -22,8 +22,7 @@
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, pace, reveal, shared_cluster
-from course_lib.cluster import exchange, recv, send
-from course_lib.cluster.point_to_point import start
+from course_lib.cluster import exchange, recv, send, start
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Transformer, TransformerBlock, TransformerConfig, next_token_loss
 from course_lib.parallel.context import (
@@ -160,8 +159,8 @@ reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
 # %% [markdown]
 # <!-- word: log-sum-exp | also: LSE, logsumexp -->
 # The **log-sum-exp** of a query over some keys is the logarithm of the sum of exp(score) over these keys, which is what
-# softmax divides by. It says how much a side's output should count, it is one number for each query and head, and it
-# stays small where the sum itself would overflow.
+# softmax divides by. It says how much a side's output should count, and it stays small where the sum itself would
+# overflow.
 #
 # ![Two sides with four keys each; each side gives an output and an lse; both go into a box, join, with a question mark,
 # and an output and an lse come out](../assets/10_two_sides.png)
@@ -169,7 +168,7 @@ reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
 # ### Build: two sides, joined
 #
 # Write `join`. What comes out looks like what goes in, so that it can be joined with a third side. Take care of two
-# things: scores may be large (exp(1000) is no number for a computer), and a side may have nothing to say to a query,
+# things: scores may be large (exp(1000) overflows), and a side may have nothing to say to a query,
 # since a causal mask hides all its keys. Then that lse is minus infinity, the logarithm of 0, and that output 0; it may
 # be so on both sides.
 
@@ -196,8 +195,10 @@ join_verdict = check("10.join", join)
 # hint("10.join")
 
 # %% [markdown]
-# Milakov and Gimelshein found this *online softmax* in 2018, and FlashAttention made tiles of it: each tile of keys is
-# a side. The course has it as a class, which stands in for yours until yours has passed.
+# <!-- word: online softmax -->
+# An **online softmax** takes keys piece by piece, and joins what the pieces give by their log-sum-exp, so that it never
+# sees all scores at once. (Milakov and Gimelshein described it in 2018; fused attention does so tile by tile.) The
+# course has it as a class, which stands in for yours until yours has passed.
 
 
 # %%
@@ -409,12 +410,13 @@ reveal("10.longest", longest_of_one, longest(four.run(peaks, range(256, 1281, 25
 # ## When does it cost no time?
 #
 # A block of keys and values can travel while the rank computes with the one that it has; so `ring_attention` sends
-# first and computes then. Is the message there in time? On this page's machine four ranks share few cores, so we *pace*
-# the computing: messages are real, on a shaped link of 2 MB/s, and computing is a timed wait.
+# first and computes then. Is the message there in time? Four ranks on a laptop share its cores, so here computing is
+# *paced*, as in lesson 04: messages are real, on a shaped link of 2 MB/s, and computing is a timed wait. (`start` is
+# the first half of `exchange`; what it returns is called to wait.)
 #
-# At 128 positions a rank, one step takes:
+# At 128 positions on each rank, a step takes this long by the cost model:
 
-# %%
+# %% tags=["computed-time"]
 link = Link(bandwidth_bytes_per_s=2e6)
 FLOPS_PER_S = 2e9
 
