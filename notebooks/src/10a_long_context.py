@@ -227,9 +227,10 @@ print("joined, and all at once, the same:", torch.allclose(joined(*sides)[0], wh
 # %%
 def passed_on(me, tensor):
     """Give ``tensor`` to the next rank; returned is that of the rank before."""
-    come = torch.empty_like(tensor)
     after, before = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size
-    exchange([send(tensor.contiguous(), after), recv(come, before)])
+    give = tensor.contiguous()
+    come = torch.empty_like(give)
+    exchange([send(give, after), recv(come, before)])
     return come
 
 
