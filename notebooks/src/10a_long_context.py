@@ -52,7 +52,7 @@ one, four = (shared_cluster(number) for number in (1, 4))
 # of 256 tokens for its backward pass?
 
 # %%
-small = TransformerConfig(context_length=2048, num_layers=2, width=64, num_heads=8, num_kv_heads=2)
+small = TransformerConfig(context_length=2048, num_layers=1, width=64, num_heads=8, num_kv_heads=2)
 
 
 def kept_of(length):
@@ -361,7 +361,7 @@ for name, parts, right in zip(("output", "dq", "dk", "dv"), of_ranks, alone, str
 # positions then matters, for part 2.) Gradients of weights are averaged over ranks, as in lesson 04: a rank with
 # some of the positions is like one with some of the samples.
 #
-# Let devices have room for 4 MiB, weights and their gradients included (the optimizer is left out). The ledger finds
+# Let devices have room for 3 MiB, weights and their gradients included (the optimizer is left out). The ledger finds
 # the peak of a step, forward and backward:
 
 
@@ -392,7 +392,7 @@ def longest(found):
     return max(length for length, size_bytes in found.items() if size_bytes <= ROOM_BYTES)
 
 
-ROOM_BYTES = 4 * 2**20
+ROOM_BYTES = 3 * 2**20
 longest_of_one = longest(one.run(peaks, (128, 256, 320, 384))[0])
 
 # %% [markdown]
