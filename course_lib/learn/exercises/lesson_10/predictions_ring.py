@@ -112,7 +112,7 @@ def _longest(of_one: int, of_four: int) -> Told:
         model=_RANKS * of_one,
         because="Every activation belongs to a position, so each of four ranks keeps what one rank keeps of a quarter "
         "of the sequence. Weights and their gradients are whole on every rank, but they are as large for a long "
-        "sequence as for a short one. What comes on top, a few blocks that pass by, is a share of a quarter, too.",
+        "sequence as for a short one. What comes on top is little: a few blocks of keys that pass by.",
         misreadings={
             2
             * of_one: "The square root of four: that is how far four devices would get if memory grew with the "
