@@ -221,8 +221,8 @@ print("joined, and all at once, the same:", torch.allclose(joined(*sides)[0], wh
 #
 # <!-- word: ring attention -->
 # In **ring attention** queries stay on their rank, keys and values go from rank to rank once round, and each rank joins
-# what its queries find at each of them. Beside its own a rank needs room for the block that it computes with and the one
-# that comes. ([Liu et al., 2023](https://arxiv.org/abs/2310.01889).)
+# what its queries find at each of them. Beside its own a rank needs room for the block that it computes with and the
+# one that comes. ([Liu et al., 2023](https://arxiv.org/abs/2310.01889).)
 
 
 # %%
@@ -515,5 +515,5 @@ for name in ("nvlink 4", "infiniband ndr", "ethernet 100"):
 #
 # **Further reading.** Liu, Zaharia and Abbeel, [Ring Attention with Blockwise Transformers for Near-Infinite
 # Context](https://arxiv.org/abs/2310.01889) (2023), section 3: the ring, and when it is hidden. Dao et al.,
-# [FlashAttention](https://arxiv.org/abs/2205.14135) (2022), section 3: tiles, and a backward pass without stored scores.
-# Milakov and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867) (2018).
+# [FlashAttention](https://arxiv.org/abs/2205.14135) (2022), section 3: tiles, and a backward pass without stored
+# scores. Milakov and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867) (2018).
