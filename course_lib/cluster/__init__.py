@@ -6,7 +6,7 @@ from course_lib.cluster.cluster import Cluster
 from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout
 from course_lib.cluster.links import Links
 from course_lib.cluster.pacing import pace
-from course_lib.cluster.point_to_point import exchange, recv, send
+from course_lib.cluster.point_to_point import exchange, recv, send, start
 from course_lib.cluster.rank import Rank
 from course_lib.cluster.run import Run
 from course_lib.cluster.shared import shared_cluster
@@ -29,6 +29,7 @@ __all__ = [
     "recv",
     "send",
     "shared_cluster",
+    "start",
 ]
 
 

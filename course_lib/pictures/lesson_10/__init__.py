@@ -1,7 +1,12 @@
 """The pictures of lesson 10: a file for each part."""
 
+from course_lib.pictures.lesson_10 import ring
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
 
-PICTURES: Drawings = {}
+PICTURES: Drawings = {
+    "quarters": ring.quarters,
+    "two_sides": ring.two_sides,
+    "round": ring.round_and_round,
+}

@@ -2,8 +2,186 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+import math
+from collections.abc import Mapping
+
+from course_lib.learn.asked import Asked, Told
+from course_lib.models import TransformerConfig
 
 __all__ = ["RING"]
 
-RING: tuple[Asked, ...] = ()
+_RANKS = 4
+_HIDDEN = 0.2  # at most this share of a lap is waiting
+
+
+def _length(short_bytes: int, long_bytes: int) -> Told:
+    """From what a block keeps of a sequence, and of one that is twice as long."""
+    return Told(
+        measured=round(long_bytes / short_bytes, 2),
+        model=2,
+        because="All that a block keeps belongs to a position: vectors of the stream, its query, keys and values, and "
+        "one number for each query and head. The scores, of which each query has one for every key, fused attention "
+        "makes tile by tile, and in backward once more. So memory grows by two, and only attention's arithmetic by "
+        "four.",
+        misreadings={
+            4: "Pairs of a query and a key become four times as many, and so does their arithmetic. But lesson 08 "
+            "found that nobody keeps their scores.",
+            1: "A block's weights stay what they are. What it keeps for backward are activations, and each position "
+            "has its own.",
+            lambda times: (
+                2.2 < times < 4
+            ): "A part of it would have to grow by four. Only scores could, and they are not kept.",
+        },
+        apart="Look in the ledger for what has grown by another factor. Where PyTorch has no fused attention for a "
+        "device it stores the scores, and those grow by four.",
+    )
+
+
+_MEANS = ("attention to all keys", "the same but for rounding", "something else")
+_ROUNDING = 1e-9
+
+
+def _mean(off: float, typical: float) -> Told:
+    """From how far the mean of two sides is off, at most, and from how large outputs are, at most."""
+    _, rounding, other = _MEANS
+    return Told(
+        measured=other if off > _ROUNDING else rounding,
+        because=f"It is off by up to {off:.2f}, where no output is larger than {typical:.2f}. Each side has divided "
+        "by a sum of its own, so that its weights add up to 1, however little its keys have to say. In the mean a dull "
+        "side counts as much as one with the key that the query was looking for. What is missing is how large each "
+        "side's sum was.",
+        misreadings={
+            _MEANS[
+                0
+            ]: "For a query to which both sides' scores add up to the same it would be. Softmax on one side "
+            "never hears of the other's scores.",
+            rounding: "Rounding in float64 is off in the sixteenth digit.",
+        },
+    )
+
+
+def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> Told:
+    """From what a rank sends where keys and values go round, and where queries do with what they have found."""
+    heads, kv_heads, head_dim = config.num_heads, config.kv_heads, config.head_dim
+    query, steps = heads * head_dim, _RANKS - 1  # numbers of a position's query, and as many of its output
+    numbers = steps * (2 * query + heads) + query  # and home goes the output alone
+    model = numbers / (steps * 2 * kv_heads * head_dim)
+    without_results = heads / (2 * kv_heads)
+    return Told(
+        measured=round(queries_bytes / keys_bytes, 2),
+        model=round(model, 2),
+        because=f"A position has {heads} query heads and {kv_heads} heads each of keys and values. With the queries "
+        f"travels what they have found so far, an output as large as they are and an lse a head; and the output has a "
+        f"fourth trip, home. With as many key heads as query heads it would be "
+        f"{model * kv_heads / heads:.2f} times: grouped heads are what makes keys and values light.",
+        misreadings={
+            round(without_results, 2): "That is the queries alone. What they have found has to come along.",
+            1: "With as many heads of each kind it would be close to that. Count the heads.",
+            round(
+                kv_heads / heads, 2
+            ): "The other way round: of heads of queries there are more, and each step sends all of them.",
+        },
+        apart="Bytes do not depend on how busy a machine is. Count the messages of one rank by `communication.of(0)`.",
+    )
+
+
+def _back(forward_bytes: int, both_bytes: int) -> Told:
+    """From what a rank sends in a forward pass, and in forward and backward together, in float32."""
+    return Told(
+        measured=round((both_bytes - forward_bytes) / forward_bytes, 2),
+        model=2,
+        because="Keys and values come by a second time, because a rank has kept none but its own. Beside each block "
+        "travel the sums of its gradients, as large as the block: every rank adds its part, and after a lap the sums "
+        "are complete, at home. In bfloat16 it is three times: keys and values take 2 bytes a number, and the course "
+        "sends sums in float32.",
+        misreadings={
+            1: "One lap, you said. The gradients have to be summed over ranks, that is one; but to make them, each "
+            "rank needs everybody's keys and values once more.",
+            0: "That would take keeping everybody's keys and values since forward, on each rank: the memory that the "
+            "ring is there to save. And their gradients are sums over all ranks.",
+            3: "Queries and their gradients stay where they are.",
+        },
+        apart="Bytes do not depend on how busy a machine is. Print `both.of(0)` and look which messages there are.",
+    )
+
+
+def _longest(of_one: int, of_four: int) -> Told:
+    """From the longest sequence of those tried that one rank can hold, and that four can."""
+    return Told(
+        measured=of_four,
+        model=_RANKS * of_one,
+        because="Every activation belongs to a position, so each of four ranks keeps what one rank keeps of a quarter "
+        "of the sequence. Weights and their gradients are whole on every rank, but they are as large for a long "
+        "sequence as for a short one. What comes on top is little: a few blocks of keys that pass by.",
+        misreadings={
+            2
+            * of_one: "The square root of four: that is how far four devices would get if memory grew with the "
+            "square of the length. It grows with the length.",
+            of_one: "That is so for data parallelism, and for tensor parallelism of the attention only. Here each rank "
+            "has a quarter of the positions, of everything.",
+            lambda tokens: (
+                2.2 * of_one < tokens < 3.9 * of_one
+            ): "You took something off for the weights. They are on one rank as well, and do not grow.",
+        },
+        apart="The lengths tried are steps: the next one may have failed by a few bytes. Add some lengths to the list.",
+    )
+
+
+def _hidden(exposed: Mapping[int, float], compute_s: float, message_s: float, length: int) -> Told:
+    """From the share of a lap in which ranks waited, by length of a part; and a step's two times at ``length``."""
+    hidden = [one for one, share in sorted(exposed.items()) if share < _HIDDEN]
+    return Told(
+        measured=hidden[0] if hidden else math.inf,
+        model=round(length * message_s / compute_s),
+        because="Twice the length is twice the message and four times the arithmetic: a part's queries meet another "
+        f"part's keys in pairs. So their quotient, {message_s / compute_s:.0f} to 1 at {length} positions, halves with "
+        "each doubling.",
+        misreadings={
+            round(
+                length * math.sqrt(message_s / compute_s)
+            ): "There the arithmetic takes as long as the message took "
+            f"at {length}. But the message has grown, too.",
+            length: "At that length a step waits for most of its message's time.",
+            lambda tokens: tokens >= 1e6: "Both grow, but not alike: the one by two, the other by four.",
+        },
+        apart="On a busy machine ranks wait for a core, and it looks like waiting for a message. Run the cell again; "
+        "what moves is other work on this machine.",
+    )
+
+
+RING: tuple[Asked, ...] = (
+    Asked(
+        name="10.length",
+        question="A sequence twice as long: how many times as much does a block keep?",
+        unit="times",
+        tell=_length,
+        high=1000,
+    ),
+    Asked(name="10.mean", question="The mean of the two sides: what is it?", choices=_MEANS, tell=_mean),
+    Asked(
+        name="10.queries",
+        question="How many times as many bytes, if queries went round?",
+        unit="times",
+        tell=_queries,
+        high=1000,
+    ),
+    Asked(
+        name="10.back",
+        question="How many times forward's bytes does backward send?",
+        unit="times",
+        tell=_back,
+        high=1000,
+    ),
+    Asked(
+        name="10.longest",
+        question="How many tokens fit on four ranks?",
+        unit="tokens",
+        tell=_longest,
+    ),
+    Asked(
+        name="10.hidden",
+        question="From which length of a part on is the message hidden?",
+        unit="positions",
+        tell=_hidden,
+    ),
+)
