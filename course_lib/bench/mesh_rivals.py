@@ -119,11 +119,16 @@ def _own_part(mesh: Mesh, rank: int, model: Transformer, device_mesh: DeviceMesh
 
 def _split_layers(model: Transformer, device_mesh: DeviceMesh) -> None:
     from torch.distributed.tensor import Replicate
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        ParallelStyle,
+        RowwiseParallel,
+        parallelize_module,
+    )
 
     for block in model.blocks:
         parallelize_module(block, device_mesh, block_plan())
-    ends = {
+    ends: dict[str, ParallelStyle] = {
         "stem.tokens": RowwiseParallel(input_layouts=Replicate()),
         "head.w_vocab": ColwiseParallel(use_local_output=False),
     }

@@ -14,6 +14,7 @@ from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_09 import wrong_pieces
 from course_lib.mesh import Mesh
+from course_lib.mesh_pieces import holders_of_pieces
 
 __all__ = ["PIECE", "fault_in", "right_holders"]
 
@@ -138,6 +139,20 @@ def _listed(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]} is" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} are"
 
 
+def _by_the_library(
+    mesh: Mesh,
+    stage_layers: Stages,
+    layer: int,
+    shape: tuple[int, int],
+    tp_dim: int | None,
+    row: int,
+    column: int,
+) -> list[int]:
+    stages = tuple(stage for stage, layers in enumerate(stage_layers) if layer in layers)
+    pieces = holders_of_pieces(mesh, shape, tp_dim, stages=stages)
+    return next(list(ranks) for piece, ranks in pieces.items() if piece.holds(row, column))
+
+
 PIECE = Exercise(
     name="09.piece",
     may_yield=True,
@@ -154,5 +169,7 @@ PIECE = Exercise(
         "stands in its row `row - begin`; else it has `shape[0]` rows, and the number stands in row `row`. Each place "
         "along dp_shard gets `-(-num_rows // mesh.size('dp_shard'))` of them.",
     ),
+    forbidden=("course_lib.mesh_pieces.piece_of", "course_lib.mesh_pieces.holders_of_pieces"),
+    forbidden_example=_by_the_library,
     passed="Three axes that cut, each what the one before has left, and all others copy: that is the whole of it.",
 )

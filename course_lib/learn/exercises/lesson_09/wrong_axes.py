@@ -60,7 +60,10 @@ def _slowest_axis(sizes: Sizes, per_node: int, seconds: Seconds) -> Order:
 
 
 def _first_group(sizes: Sizes, per_node: int, seconds: Seconds) -> Order:
-    return _order(sizes, per_node, seconds, lambda *of: float(_leaving(*of)[0]))
+    def first(mesh: Mesh, axis: str, per_node: int) -> float:
+        return float(_leaving(mesh, axis, per_node)[0])
+
+    return _order(sizes, per_node, seconds, first)
 
 
 def _share(sizes: Sizes, per_node: int, seconds: Seconds) -> Order:
