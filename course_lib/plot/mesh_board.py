@@ -98,7 +98,9 @@ class MeshBoard:
                 sheet.line(x, y(size_bytes), x + wide, y(size_bytes), colour=colour, width=width)
         for x in range(_LEFT, _RIGHT, 9):
             sheet.line(x, y(self._limit_bytes), x + 5, y(self._limit_bytes), colour="black", width=2)
-        sheet.text(_RIGHT, y(self._limit_bytes) - 9, "one device alone", size=9, anchor="rm")
+        used = sheet.text(_RIGHT, _TOP - 6, "one device alone", size=9, anchor="rm")
+        for x in (_RIGHT - used - 20, _RIGHT - used - 11):
+            sheet.line(x, _TOP - 6, x + 5, _TOP - 6, colour="black", width=2)
         sheet.line(_LEFT, _BOTTOM, _RIGHT, _BOTTOM, colour="black", width=2)
         sheet.text((_LEFT + _RIGHT) / 2, _BOTTOM + 27, "rank", size=9, anchor="mm")
         _key(sheet, 16, {_WORDS[kind]: LABEL_LOOKS[kind] for kind in _WORDS}, 110)
