@@ -28,6 +28,7 @@ from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.collectives import split_sizes
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, seed_of
 from course_lib.parallel.model import parameter_costs, split_evenly
+from course_lib.widgets import MeshExplorer, every_mesh_choice
 
 from dataclasses import replace
 
@@ -315,7 +316,64 @@ for name, size_kib in fullest_kib.items():
 # those of all eight. And memory only says which meshes are possible. Among those time decides: part 1 has counted what
 # each axis sends, and a stage waits while its neighbours compute.
 #
-# <!-- EXPLORER: its static picture with alt text, its missions, and the cell `MeshExplorer(four)` stand here. -->
+# ### The explorer
+#
+# ![The explorer's picture, four replicas: the matrix of a layer in tiles with the ranks that hold them, each rank with
+# its piece, bars of memory for each rank, and bars of bytes for each axis](../assets/09_explorer.png)
+#
+# Our model again, a batch of 32 sequences, and your choice of axes, order and nodes. In a tile stand the ranks that
+# hold it; a bar parts the nodes, so `0 1 | 4 5` are four copies on two nodes. Below are what each rank keeps after a
+# step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. The
+# button runs a step of this very mesh on the ranks, and black lines show what the ledger and the meter saw. Meshes of
+# another number of ranks than yours are the model's alone. Three missions:
+#
+# 1. Eight ranks on two nodes of four: no rank keeps more than 500 KiB, and in a step at most 1,024 KiB pass between the
+#    nodes.
+# 2. Four ranks on two nodes of two: find two axes whose order matters, so that in one order eight times as much passes
+#    between the nodes as in the other. Let the ranks confirm both.
+# 3. Eight ranks on two nodes of four, and one node may burn down: every number of the model must be on the other one as
+#    well. No rank keeps more than 1,000 KiB.
+
+# %% tags=["computed-time"]
+explorer = MeshExplorer(four)
+explorer
+
+# %%
+### BEGIN SOLUTION
+### STUB print(explorer.missions)
+explorer.choose("pp=2 dp_shard=2 tp=2, 4 ranks a node")
+for order in ("pp=2 tp=2", "tp=2 pp=2"):
+    explorer.choose(f"{order}, 2 ranks a node")
+    explorer.run.click()
+explorer.choose("dp_replicate=2 dp_shard=4, 4 ranks a node")
+print(explorer.missions)
+### END SOLUTION
+
+# %% [markdown]
+# When you have tried, compare. Here are all meshes of the first mission whose ranks keep little enough, with what
+# passes between the nodes in their best order and in their worst:
+
+# %%
+by_axes = {}
+for one in every_mesh_choice(8, 4):
+    if one.most_held_bytes <= 500 * 1024:
+        axes = zip(one.mesh.axes, one.mesh.shape, strict=True)
+        text = " x ".join(f"{axis}={size}" for axis, size in sorted(axes))
+        by_axes.setdefault(text, []).append((one.between_bytes // 1024, one.mesh.axes[0]))
+for text, found in by_axes.items():
+    (least, outermost), (most, _) = min(found), max(found)
+    print(f"{text:25} {least:6,} to {most:6,} KiB between nodes; least with {outermost} outermost")
+
+# %% [markdown]
+# Whatever cuts the model eight times leaves about an eighth on a rank, so memory hardly decides. What leaves the node
+# does. A pipeline hands on one activation and one gradient a sample; a sharded stage fetches its weights for every
+# micro-batch, and tensor parallelism adds up activations in every layer. So the node's border belongs to `pp`.
+#
+# The second works with `pp` beside `tp`, and with `pp` beside `dp_shard`: an axis that sends much and one that sends
+# little. Of two that both send much, no order is eight times as good.
+#
+# In the third only `dp_replicate` makes copies of everything, and they must be a node apart: it has to be outermost, of
+# size 2, with anything that cuts four times within the node. With sharding inside, that is lesson 05's hybrid sharding.
 #
 # ## Who sees which samples?
 #

@@ -169,7 +169,13 @@ PIECE = Exercise(
         "stands in its row `row - begin`; else it has `shape[0]` rows, and the number stands in row `row`. Each place "
         "along dp_shard gets `-(-num_rows // mesh.size('dp_shard'))` of them.",
     ),
-    forbidden=("course_lib.mesh_pieces.piece_of", "course_lib.mesh_pieces.holders_of_pieces"),
+    forbidden=(
+        "course_lib.mesh_pieces.piece_of",
+        "course_lib.mesh_pieces.holders_of_pieces",
+        "course_lib.mesh_pieces.Piece.holds",
+        "course_lib.cost.holders_of_parameter",
+        "course_lib.cost.pieces_of_rank",
+    ),
     forbidden_example=_by_the_library,
     passed="Three axes that cut, each what the one before has left, and all others copy: that is the whole of it.",
 )
