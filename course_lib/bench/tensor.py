@@ -88,7 +88,6 @@ def block_plan(*, sequence_parallel: bool = False) -> dict[str, ParallelStyle]:
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
-        ParallelStyle,
         PrepareModuleInput,
         RowwiseParallel,
         SequenceParallel,

@@ -11,6 +11,7 @@ opens a CUDA context in the notebook.
 
 from __future__ import annotations
 
+import importlib
 import io
 import mmap
 import os
@@ -125,6 +126,10 @@ class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, ModuleType) and (parent := _module_of(value)) is not None:
             return getattr, (parent, value.__name__.rpartition(".")[2])
+        # Of a class of its own, such as torch.distributed.config. A function that reads `dist` and any name `config`
+        # brings it along: cloudpickle sends the submodules that its code may mean, and fails at this one.
+        if isinstance(value, ModuleType) and sys.modules.get(value.__name__) is value:
+            return importlib.import_module, (value.__name__,)
         torch = sys.modules.get("torch")
         if torch is None or type(value) not in (torch.Tensor, torch.nn.Parameter) or not _is_plain(value):
             return super().reducer_override(value)

@@ -19,6 +19,14 @@ def test_a_module_that_only_another_module_leads_to_travels_by_its_name(tmp_path
     assert unpack(pack(functions, folder=tmp_path, what="a module")) is functions
 
 
+def test_a_name_that_is_also_a_submodule_of_torch_does_not_keep_a_function_from_travelling(cluster2) -> None:
+    """cloudpickle takes ``config`` beside ``dist`` for torch.distributed.config, which is of a class of its own."""
+    code = "import torch.distributed as dist\n\nconfig = 4\n\ndef both(me):\n    return config + dist.get_rank()\n"
+    names: dict = {"__name__": "__main__"}
+    exec(code, names)
+    assert list(cluster2.run(names["both"])) == [4, 5]
+
+
 def test_a_function_of_autograd_that_is_differentiable_once_travels(cluster2) -> None:
     class Double(Function):
         @staticmethod
