@@ -87,7 +87,9 @@ class Program:
         schedule = self.step.schedule
         assert schedule is not None
         row, links = schedule.rows[self.here.get("pp", 0)], schedule.dependencies
-        shares_of = {kind: 1 / max(1, sum(a.kind in kind for a in row)) for kind in ("F", "BI")}
+        share = 1 / sum(
+            action.kind == "F" for action in row
+        )  # of computing, in each forward and each backward
         awaited = [links.awaits.get(action) for action in row]
         started = [self._message(transfer) for transfer in awaited[:1] if transfer]
         sent: list[MeshCall] = []
@@ -97,7 +99,7 @@ class Program:
                 yield Item("start", self._message(following))
             if transfer := awaited[at]:
                 yield Item("wait", self._message(transfer))
-            yield from self._act(action, shares_of)
+            yield from self._act(action, share)
             if transfer := links.sends.get(action):
                 sent.append(self._message(transfer))
                 yield Item("start", sent[-1])
@@ -113,12 +115,12 @@ class Program:
             size_bytes = sum(map(held.slice_bytes, held.parameters))
             yield from _at_once(self._call("dp_replicate", "gradients", "all_reduce", size_bytes))
 
-    def _act(self, action: Action, shares_of: dict[str, float]) -> Iterator[Item]:
+    def _act(self, action: Action, share: float) -> Iterator[Item]:
         num_rows = self.micro_batches[action.micro_batch]
         if action.kind == "F":
-            yield from self._forward(action.stage, num_rows, shares_of["F"])
+            yield from self._forward(action.stage, num_rows, share)
         elif action.kind in "BI":  # what a W computes is counted with its I
-            yield from self._backward(action.stage, num_rows, shares_of["BI"])
+            yield from self._backward(action.stage, num_rows, share)
         elif action.stage:  # of stage 0 an I leaves nothing over
             for piece in reversed(self.stages[action.stage]):
                 for item in self._tensor_calls(piece, num_rows, is_backward=True):

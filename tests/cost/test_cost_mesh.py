@@ -55,6 +55,18 @@ def test_one_axis_alone_is_the_formula_of_its_lesson():
     assert step(Mesh.of(pp=2, dp_shard=2)).sent_bytes(0)["pp"] == one_way
 
 
+def test_sequence_parallelism_halves_what_goes_from_stage_to_stage():
+    mesh = Mesh.of(pp=2, tp=2)
+    assert 2 * step(mesh, sequence_parallel=True).sent_bytes(0)["pp"] == step(mesh).sent_bytes(0)["pp"]
+
+
+def test_a_batch_is_dealt_out_over_replicas_first():
+    uneven = step(Mesh.of(dp_shard=2, dp_replicate=2, tp=2), batch_size=6)  # parts of 2, 2, 1 and 1
+    per_row = step(Mesh.of(tp=2), batch_size=1).sent_bytes(0)["tp"]
+    rows = [uneven.sent_bytes(rank)["tp"] / per_row for rank in range(0, 8, 2)]
+    assert rows == [2, 1, 2, 1], "the first replica has the larger parts, wherever its ranks are"
+
+
 def test_nccl_scatters_with_as_many_bytes_and_a_ring():
     mesh = Mesh.of(dp_shard=4)
     assert step(mesh, backend="nccl").sent_bytes(0) == step(mesh).sent_bytes(0)

@@ -44,6 +44,28 @@ def test_tensor_parallelism_alone_is_its_collectives_one_after_the_other():
     assert found.step_s == pytest.approx(0.75 + wanted_s + loss_s(mesh, SLOW))
 
 
+@pytest.mark.parametrize(
+    ("mesh", "options"),
+    [
+        (Mesh.of(dp_shard=4), {}),
+        (Mesh.of(tp=4), {"sequence_parallel": True}),
+        (Mesh.of(tp=4), {"sequence_parallel": True, "backend": "nccl"}),
+    ],
+)
+def test_without_latency_and_computing_a_port_is_busy_with_bytes_alone(mesh, options):
+    one, (axis,) = step(mesh, **options), mesh.axes
+    found = mesh_step_time(one, Network.uniform(4, Link(0.0, 1e6)))
+    assert found.waited_s[axis] == pytest.approx(one.sent_bytes(0)[axis] / 1e6)
+
+
+def test_replicas_of_shards_are_waited_for():
+    one = step(Mesh.of(dp_replicate=2, dp_shard=2))
+    found = mesh_step_time(one, Network.nodes(2, 2, intra=NO_TIME, inter=Link(0.0, 1e6)))
+    of_a_rank = one.sent_bytes(0)["dp_replicate"] / 1e6
+    assert found.step_s == pytest.approx(2 * of_a_rank, rel=0.01), "two ranks, one port"
+    assert found.waited_s["dp_replicate"] > 0
+
+
 def test_replicas_compute_and_then_average():
     mesh, size_bytes = Mesh.of(dp_replicate=4), 4 * sum(transformer_parameters(CONFIG))
     found = on(mesh, SLOW, forward_s=0.1, backward_s=0.2)
@@ -106,15 +128,19 @@ def test_what_was_waited_for_and_computed_is_the_step_of_every_rank():
 
 
 def test_ports_of_their_own_are_never_slower():
-    for mesh in MESH.orders():
-        own = mesh_step_time(step(mesh), nodes(2), separate_ports=True)
-        assert own.step_s <= mesh_step_time(step(mesh), nodes(2)).step_s * (1 + 1e-9)
+    own_s, one_s = (
+        [mesh_step_time(step(mesh), nodes(2), separate_ports=separate).step_s for mesh in MESH.orders()]
+        for separate in (True, False)
+    )
+    assert all(own <= one * (1 + 1e-9) for own, one in zip(own_s, one_s, strict=True))
+    assert any(own < 0.99 * one for own, one in zip(own_s, one_s, strict=True))
 
 
 def test_calls_cost_time_of_their_own():
     mesh = Mesh.of(tp=2)
     number = sum(call.axis == "tp" for call in step(mesh).calls(0))
     assert on(mesh, NO_TIME, call_s=0.001).waited_s["tp"] == pytest.approx(0.001 * number)
+    assert on(Mesh.of(pp=2), NO_TIME, call_s=0.001).waited_s["pp"] > 0.001
 
 
 def test_a_network_of_other_ranks_is_refused():
