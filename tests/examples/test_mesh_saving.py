@@ -26,9 +26,9 @@ def differing(tensors, others, atol=0.0):
 
 @pytest.fixture(scope="module")
 def stopped(clusters, tmp_path_factory):
-    """The folder of a run on two copies of two ranks that a signal ended after two of four steps, and what it had."""
+    """The folder of a run of two stages of two ranks that a signal ended after two of four steps, and what it had."""
     folder = tmp_path_factory.mktemp("mesh") / "run"
-    run = clusters(4).run(go_on, f"--dp 2 --tp 2 --out {folder}", 2)
+    run = clusters(4).run(go_on, f"--pp 2 --tp 2 --out {folder}", 2)
     assert [number for *_, number in run] == [15] * 4  # the signal reached the last rank alone
     assert sorted(path.name for path in folder.iterdir()) == ["lock", "log.jsonl", "step-00000002"]
     return folder, of_all_stages([had for _, _, had, _ in run])
@@ -43,9 +43,9 @@ def uninterrupted(clusters):
 @pytest.mark.parametrize(
     ("num_ranks", "mesh"),
     [
-        (4, "--pp 2 --tp 2"),
+        (4, "--dp 2 --tp 2"),
         (1, ""),
-        pytest.param(4, "--dp 2 --tp 2", marks=pytest.mark.long),
+        pytest.param(4, "--pp 2 --tp 2", marks=pytest.mark.long),
         pytest.param(4, "--pp 2 --shard 2", marks=pytest.mark.long),
         pytest.param(2, "--shard 2", marks=pytest.mark.long),
         pytest.param(3, "--pp 3 --accumulate 4", marks=pytest.mark.long),

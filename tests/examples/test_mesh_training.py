@@ -105,19 +105,21 @@ def test_a_rank_holds_its_part_and_no_more(clusters):
 
 
 def test_bfloat16_crosses_stages_and_float32_is_kept(clusters):
-    def types(me):
-        training = prepared(me, "--pp 2 --tp 2 --precision bf16")
+    def types(me, mesh):
+        training = prepared(me, f"{mesh} --precision bf16")
         out = []
         training.model.register_forward_hook(lambda *call: out.append(call[-1].dtype))
-        loss, _ = train_step(training, next(training.batches))
+        loss, norm = train_step(training, next(training.batches))
         moments = {s["exp_avg"].dtype for s in training.optimizer.state.values()}
-        return set(out), {p.dtype for p in training.model.parameters()} | moments, loss.item()
+        return set(out), {p.dtype for p in training.model.parameters()} | moments, loss.item(), norm.item()
 
-    first, *_, last = clusters(4).run(types)
+    first, *_, last = clusters(4).run(types, "--pp 2 --tp 2")
+    ((*_, loss, norm),) = clusters(1).run(types, "")
     assert first[:2] == ({torch.bfloat16}, {torch.float32})
     assert last[:2] == ({torch.float32}, {torch.float32})
     assert first[2] == 0.0
-    assert last[2] == pytest.approx(math.log(256), abs=0.1)
+    assert last[2] == pytest.approx(loss, rel=0.01)
+    assert first[3] == last[3] == pytest.approx(norm, rel=0.05)  # what crosses arrives as what it was
 
 
 # -- what a run says ----------------------------------------------------------------------------------------------
