@@ -82,6 +82,9 @@ def test_one_file_of_it_fits_the_plain_model(stopped, tmp_path):
     plain = Transformer(3, 6, 2, 8).double()
     plain.load_state_dict(state["model"])  # strict
     assert all(torch.equal(p, had[name]) for name, p in plain.named_parameters())
+    for name, parameter in plain.named_parameters():  # the optimizer, too: all under the parameter's name
+        assert torch.equal(state["optimizer"][f"state.{name}.exp_avg"], had[f"state.{name}.exp_avg"])
+        assert state["optimizer"][f"param_groups.{name}.weight_decay"] == (0.1 if parameter.ndim > 1 else 0.0)
 
 
 def test_a_checkpoint_of_another_folder_is_read_and_not_written(clusters, stopped, uninterrupted, tmp_path):
