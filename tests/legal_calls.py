@@ -472,7 +472,8 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
         ["cost.ActivationTerm", "cost.Bucket", "cost.CollectiveCost", "cost.ExpertLayerTime", "cost.ExpertParameters",
          "cost.GlooTime", "cost.Round",
-         "cost.ScalingPoint", "cost.RingTime", "cost.LinkBytes", "cost.MeshStepTime", "sequence_cut.TilePair", "mesh_pieces.Piece",
+         "cost.ScalingPoint", "cost.RingTime", "cost.LinkBytes", "cost.MeshStepTime",
+         "sequence_cut.TilePair", "mesh_pieces.Piece",
          "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Breach",
          "meter.Calibration", "meter.Call",
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
