@@ -182,9 +182,9 @@ reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabiliti
 #
 # $$L = E \sum_{e} f_e\,P_e$$
 #
-# with $E$ experts, $f_e$ the share of all choices that fell on expert $e$, and $P_e$ its mean probability. It is 1 where
-# all are equal, and up to $E$ where one has everything. A count has no gradient, so the gradient comes by $P$, and
-# says: less probability to an expert, the busier it is. It is multiplied by a small number, such as 0.01, since it
+# with $E$ experts, $f_e$ the share of all choices that fell on expert $e$, and $P_e$ its mean probability. It is 1
+# where all are equal, and up to $E$ where one has everything. A count has no gradient, so the gradient comes by $P$,
+# and says: less probability to an expert, the busier it is. It is multiplied by a small number, such as 0.01, since it
 # works against the loss of the text. ([Fedus et al., 2021](https://arxiv.org/abs/2101.03961).)
 #
 # On several ranks, $f$ is counted over all of them, by an all-reduce of $E$ numbers: `load_balancing_loss(me, routing)`
