@@ -53,7 +53,7 @@ def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Told:
             12.5: "An eighth of the choices would be even; each token makes two, so that is a quarter of the tokens.",
             lambda percent: (
                 percent < 0.75 * measured
-            ): "Random weights are nearly even at the first step. Then the router learns, with everything else.",
+            ): "You hoped that it would stay about even. But the router learns, and nobody has asked it to be even.",
             lambda percent: (
                 percent > 1.3 * measured
             ): "In the first steps it was so. Then tokens begin to differ, for the router as well.",

@@ -34,4 +34,7 @@ def by_counting(num_tokens: int, num_experts: int, top_k: int, factor: float) ->
 
 
 ANSWERS = (by_whole_numbers, by_the_even_share, by_torch, by_counting)
-SAME: dict[str, str] = {}
+SAME: dict[str, str] = {
+    "3: `min(num_tokens, math.ceil(factor * num_tokens * top_k / num_experts))` -> "
+    "`min(math.ceil(factor * num_tokens * top_k / num_experts), num_tokens)`": "The smaller of two is the same.",
+}
