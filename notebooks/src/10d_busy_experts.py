@@ -181,7 +181,8 @@ reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabiliti
 # the other a bias that is added before the choice](../assets/10_levers.png)
 #
 # <!-- word: load-balancing loss | also: auxiliary loss, balance loss -->
-# A **load-balancing loss** is added to the loss of the text, and asks the router for experts that are equally busy:
+# A **load-balancing loss** is added to the loss of the text, and asks the router for experts that are equally busy. The
+# usual one is
 #
 # $$L = E \sum_{e} f_e\,P_e$$
 #
@@ -274,7 +275,7 @@ for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_los
     )
 
 # %% [markdown]
-# (Another seed moves each loss by a few hundredths, and experts on one rank make up for each other a little.) In a run
+# (Another seed moves the losses by a tenth or so, and experts on one rank make up for each other a little.) In a run
 # this short neither lever costs much, and both take their time: while tokens look alike to a router, it has nothing to
 # go by. A loss that is multiplied by more is quicker, and pulls harder on the router and on all layers below it. The
 # bias pulls on nothing.
@@ -283,12 +284,13 @@ for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_los
 #
 # <!-- word: expert capacity | also: capacity factor -->
 # Until now an expert took whatever came. An **expert capacity** is the most tokens that an expert takes in a step: a
-# *capacity factor* times those that it would get if all were equally busy. Then time and memory are known beforehand,
-# and so are the sizes of all messages. Of every token that comes later, the expert's output is 0, and what the layer
-# passes on is the residual stream alone.
+# *capacity factor* times those that it would get if all were equally busy. Then it is known beforehand how much time
+# and memory a step takes at most. For every token that comes later the expert's output is 0; if none of a token's
+# experts has room, the residual stream alone goes on.
 #
 # <!-- word: dropped token | also: token dropping -->
-# A **dropped token** is one that an expert turns away because it is full; it has no error and no warning.
+# A **dropped token** is one that an expert turns away because it is full: there is no error, and the layer goes on
+# without that expert's output for it.
 #
 # ![An expert with four places, four tokens in them, and two more tokens that go past the expert on the residual
 # stream](../assets/10_room.png)
