@@ -2,7 +2,9 @@
 
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
+from course_lib.learn.exercises.lesson_10.quiz import QUIZ
+from course_lib.learn.exercises.lesson_10.room import ROOM
 
-__all__ = ["EXERCISES", "PREDICTIONS"]
+__all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (JOIN,)
+EXERCISES = (JOIN, ROOM)

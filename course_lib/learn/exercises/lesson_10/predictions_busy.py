@@ -2,8 +2,196 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+from torch import Tensor
+
+from course_lib.cost import ExpertLayerTime
+from course_lib.learn.asked import Asked, Told
+from course_lib.parallel.experts import Routing
 
 __all__ = ["BUSY"]
 
-BUSY: tuple[Asked, ...] = ()
+_LAST = 10  # steps that make the end of a training
+
+
+def _slowest(even_s: float, skewed_s: float, even: ExpertLayerTime, skewed: ExpertLayerTime) -> Told:
+    """From two layers' seconds on paced ranks, and what the cost model says of them."""
+    return Told(
+        measured=round(skewed_s / even_s, 2),
+        model=round(skewed.time_s / even.time_s, 2),
+        because=f"Rank 0 computes {skewed.rows[0]} rows: those of the busy expert, and then those of its other one. "
+        f"Even, each rank has {even.rows[0]}. The outputs go back when all ranks have theirs, so the layer takes as "
+        "long as rank 0.",
+        misreadings={
+            4: "Expert 0 has four times the rows that it had. But all wait for a rank, and its other expert has become "
+            "less busy.",
+            8: "That would be all tokens at one expert, and experts that are computed at once.",
+            1: "As many rows as before, all ranks together. But they do not compute together: three of them wait.",
+        },
+        apart="The waits are exact; what comes on top is messages and ranks that wait for a core. Run the cell again, "
+        "or take a larger `ROW_S`.",
+    )
+
+
+def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Told:
+    """From the share of tokens at the busiest expert, step by step; and the probabilities (N, E) of steps 0 and 10."""
+    measured = 100 * fmean(shares[-_LAST:])
+    begun, experts = (chances.mean(0).std().item() for chances in (first, early))
+    tokens = early.std(0).mean().item()
+    return Told(
+        measured=round(measured),
+        because=f"Soon after the start an expert had up to {max(shares):.0%} of all tokens. A router reads a token's "
+        f"vector, and at first these are nearly alike: in step 10 its probabilities differed by {experts:.3f} from "
+        f"expert to expert, and by {tokens:.3f} from token to token. So most tokens go to the same two experts, these "
+        f"alone learn, and the router learns to rely on them (at the first step experts differed by {begun:.3f}). "
+        "Later, tokens differ, and some find other experts. Nothing in the loss of the text asks for even ones.",
+        misreadings={
+            25: "That is an even router. Who would have made it so?",
+            12.5: "An eighth of the choices would be even; each token makes two, so that is a quarter of the tokens.",
+            lambda percent: (
+                percent < 0.75 * measured
+            ): "You hoped that it would stay about even. But the router learns, and nobody has asked it to be even.",
+            lambda percent: (
+                percent > 1.3 * measured
+            ): "In the first steps it was so. Then tokens begin to differ, for the router as well.",
+        },
+    )
+
+
+def _steps(num_steps: int, probabilities: Tensor, choices: Tensor) -> Told:
+    """From the number of steps until some token went elsewhere; what the router was given, and who has tokens then."""
+    best, second = probabilities.sort(descending=True).values[:2].tolist()
+    apart, rate = best - second, 1e-3
+    return Told(
+        measured=num_steps,
+        model=math.ceil(round(apart / (2 * rate), 6)),
+        because=f"Expert 0 has more than the mean and loses {rate} a step; expert 1 has less and gains as much. So the "
+        f"distance of {apart:.3f} shrinks by twice the rate. And then all {int(choices.sum())} tokens go to expert 1 "
+        "at once, since they are alike: now that one is too busy.",
+        misreadings={
+            round(apart / rate): "Expert 0 comes down by that rate. Expert 1 goes up by it at the same time.",
+            1: "After one step the bias is 0.001, and what it has to bridge is more than a hundred times as large.",
+            lambda steps: (
+                steps in (200, 450)
+            ): "Until a quarter or until nothing: but a token goes elsewhere as soon as another expert is ahead.",
+        },
+        apart="Has the router other probabilities, or another rate?",
+    )
+
+
+def _dealt(whole: float, dealt: float) -> Told:
+    """From the share that is turned away where all tokens are counted at once, and where 64 ranks count their own."""
+    model = math.sqrt(7 / (2 * math.pi * 64))
+    return Told(
+        measured=round(100 * dealt, 1),
+        model=round(100 * model, 1),
+        because="Dice are even in the mean only. Of 64 throws a number comes 8 times, give or take 2.6, which is a "
+        "third; of 4096 throws 512 times, give or take 21, which is a twenty-fifth. What is above the mean is turned "
+        "away, on each rank for itself, though the same expert may have free places for another rank. Counts of n "
+        "tokens stray by the root of n, so a 64th of the tokens has 8 times the share.",
+        misreadings={
+            round(
+                100 * whole, 1
+            ): "That is the share where all are counted at once. On each rank an expert has fewer places, and places "
+            "of one rank are of no use to another.",
+            lambda percent: (
+                percent < 130 * whole and round(percent, 1) != round(100 * whole, 1)
+            ): "Fewer tokens are less even, not more: throw a die six times, and see whether each number comes once.",
+            lambda percent: (
+                percent > 250 * model
+            ): "It is not 64 times as much: what strays grows with the root of the number of tokens.",
+        },
+        apart="The dice have a seed. Which number did you change?",
+    )
+
+
+_CAUSES = (
+    "an expert takes fewer tokens than the factor says",
+    "the balance loss is too strong",
+    "the wrong tokens are turned away",
+    "outputs come back to the wrong tokens",
+)
+
+
+def _tenth(routings: Sequence[Routing], room: int) -> Told:
+    """From the routing of some steps, and the room of an expert by the colleague's function."""
+    dropped = fmean(routing.dropped_share.item() for routing in routings)
+    num_tokens, top_k = routings[0].experts.shape
+    even = num_tokens * top_k // routings[0].num_experts
+    fewer_choices, strong, order, places = _CAUSES
+    return Told(
+        measured=fewer_choices,
+        because=f"{num_tokens} tokens with {top_k} choices each are {even} for each expert, and twice that would be "
+        f"{2 * even}. The function gives {room}: it counts tokens, and forgets that each has {top_k} choices. So the "
+        f"factor is 1, and {dropped:.0%} of all choices are turned away. What is left of these tokens still learns, so "
+        "the loss falls, and nobody is told.",
+        misreadings={
+            strong: "Without a limit it was as strong, and the model better.",
+            order: "First choices come first, and among them the sequences at the front of the batch. That is how it "
+            "is meant; but with twice the room next to nobody should be turned away.",
+            places: "Then it would learn next to nothing. What arrives goes to its own token; some does not set out.",
+        },
+        label="here",
+    )
+
+
+def _copies(colleagues: float, courses: float) -> Told:
+    """From how many times the right gradient the experts have: by the mean over copies, and by the course."""
+    return Told(
+        measured=round(colleagues, 2),
+        model=2,
+        because="An expert sees the tokens of both ranks of its set, so after backward its gradient is already the "
+        "*sum* over two losses. With its copy's it is the sum over all four, and has to be divided by four; the "
+        f"colleague divides by two. `average_gradients` gives {courses:.2f} times the right one. Adam divides by the "
+        "size of gradients and hides such a factor; clipping by the norm does not, and plain SGD takes steps that are "
+        "twice as long.",
+        misreadings={
+            1: "It would be right if each of the two had a gradient of its own tokens alone. An expert's tokens "
+            "come from two ranks.",
+            4: "Summed over four losses, that is so before anybody divides. The colleague divides by two.",
+            0.5: "Too small it would be if tokens of other ranks were missing. They are all there.",
+        },
+        apart="Which mesh do the ranks have? With n ranks in a set it is n times.",
+    )
+
+
+BUSY: tuple[Asked, ...] = (
+    Asked(
+        name="10.slowest",
+        question="Half of all tokens at one expert: how many times as long?",
+        unit="times",
+        tell=_slowest,
+        high=1000,
+    ),
+    Asked(
+        name="10.alone",
+        question="Left alone: which share of tokens uses the busiest expert?",
+        unit="%",
+        tell=_alone,
+        high=100,
+    ),
+    Asked(
+        name="10.steps",
+        question="After how many steps does a token go elsewhere?",
+        unit="steps",
+        tell=_steps,
+    ),
+    Asked(
+        name="10.dealt",
+        question="64 ranks that count for themselves: which share is turned away?",
+        unit="%",
+        tell=_dealt,
+        high=100,
+    ),
+    Asked(name="10.tenth", question="A worse model: what is wrong?", choices=_CAUSES, tell=_tenth),
+    Asked(
+        name="10.copies",
+        question="A mean over the copies: how many times too large?",
+        unit="times",
+        tell=_copies,
+        high=1000,
+    ),
+)

@@ -1,0 +1,105 @@
+"""Usual wrong answers to 10.room, each with what it mixes up."""
+
+from __future__ import annotations
+
+import math
+
+from course_lib.learn.exercise import Mistake
+from course_lib.parallel.experts import expert_capacity
+
+__all__ = ["MISTAKES", "by_the_library"]
+
+
+def by_the_library(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return expert_capacity(num_tokens, num_experts=num_experts, top_k=top_k, capacity_factor=factor)
+
+
+def _as_it_was(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return min(num_tokens, math.ceil(factor * num_tokens / num_experts))
+
+
+def _divides_by_choices(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return min(num_tokens, math.ceil(factor * num_tokens / (num_experts * top_k)))
+
+
+def _rounds_down(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return min(num_tokens, int(factor * num_tokens * top_k / num_experts))
+
+
+def _rounds_to_nearest(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return min(num_tokens, round(factor * num_tokens * top_k / num_experts))
+
+
+def _no_most(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return math.ceil(factor * num_tokens * top_k / num_experts)
+
+
+def _no_factor(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return min(num_tokens, math.ceil(num_tokens * top_k / num_experts))
+
+
+def _rounds_first(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return min(num_tokens, math.ceil(factor * math.ceil(num_tokens * top_k / num_experts)))
+
+
+def _not_rounded(num_tokens: int, num_experts: int, top_k: int, factor: float) -> float:
+    return min(num_tokens, factor * num_tokens * top_k / num_experts)
+
+
+def _most_of_choices(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return min(num_tokens * top_k, math.ceil(factor * num_tokens * top_k / num_experts))
+
+
+def _all_tokens(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return num_tokens
+
+
+def _one_at_least(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return max(1, min(num_tokens, math.ceil(factor * num_tokens * top_k / num_experts)))
+
+
+MISTAKES = (
+    Mistake("as-it-was", "This is the colleague's room still: each token has one choice in it.", _as_it_was),
+    Mistake(
+        "divides-by-choices",
+        "You divide by the choices of a token. More choices are more rows, for the same number of experts.",
+        _divides_by_choices,
+    ),
+    Mistake(
+        "rounds-down",
+        "It is rounded down. A share of 2.5 tokens with a factor of 1 wants room for 3.",
+        _rounds_down,
+    ),
+    Mistake(
+        "rounds-to-nearest",
+        "It is rounded to the nearest number, which is up or down. It should be up.",
+        _rounds_to_nearest,
+    ),
+    Mistake(
+        "no-most",
+        "An expert has more room than there are tokens. None of them chooses an expert twice, so that room is lost.",
+        _no_most,
+    ),
+    Mistake("no-factor", "The factor makes no difference.", _no_factor),
+    Mistake(
+        "rounds-first",
+        "The even share is rounded up before it is multiplied. Multiply first; else the factor makes what was rounded "
+        "larger.",
+        _rounds_first,
+    ),
+    Mistake(
+        "not-rounded", "Half a token cannot be taken: a whole number is wanted, rounded up.", _not_rounded
+    ),
+    Mistake(
+        "most-of-choices",
+        "At most, you allow as many as all tokens have choices. A token does not choose one expert twice, so all "
+        "tokens are the most.",
+        _most_of_choices,
+    ),
+    Mistake("all-tokens", "Every expert has room for all tokens: that is no limit at all.", _all_tokens),
+    Mistake(
+        "one-at-least",
+        "Where there are no tokens, there is room for one. A rank may have none, and never more room than tokens.",
+        _one_at_least,
+    ),
+)

@@ -1,0 +1,514 @@
+# %% [markdown]
+# # 10d · Long context and experts: equally busy
+#
+# Experts are shared out among ranks, and all ranks wait for the busiest. You find out how uneven a router becomes if
+# you leave it alone, pull two levers against it, and find a job that turns tokens away without a word.
+#
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 4 of 4 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) ·
+# [3: experts, shared out](10c_experts.ipynb)
+#
+# At the end you can
+#
+# - say what one busy expert costs all ranks;
+# - keep experts busy by a loss or by a bias, and say what each of them touches;
+# - say how many tokens a capacity turns away, and whose;
+# - say by what to divide the gradients of experts that have copies.
+#
+# From [part 3](10c_experts.ipynb) you need the layer of experts: a router gives each token a probability for every
+# expert, the token goes to the k best of them, to other ranks by an all-to-all and back by another, and the outputs
+# are added up, times the probabilities.
+
+# %%
+from course_lib import Link, ask, check, cost, hint, quiz, reveal, shared_cluster
+from course_lib.data import documentation_windows, loader
+from course_lib.mesh import Mesh
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.experts import (
+    ExpertParallel,
+    MixtureOfExperts,
+    TopKRouter,
+    average_gradients,
+    expert_capacity,
+    load_balancing_loss,
+    run_experts,
+    update_selection_bias,
+    within_capacity,
+)
+from course_lib.parallel.mesh import MeshGroups
+from course_lib.plot import lines
+
+import math
+from dataclasses import replace
+from itertools import islice
+
+import torch
+import torch.distributed as dist
+
+# %% tags=["nbval-ignore-output"]
+one, four = (shared_cluster(number) for number in (1, 4))
+
+# %% [markdown]
+# ## All wait for the busiest
+#
+# Eight experts on four ranks, two on each. Each rank has 56 tokens, and every token goes to one expert. If all experts
+# are equally busy, each gets 7 tokens from each rank:
+
+# %%
+EVEN = [[7] * 8] * 4  # EVEN[i][e]: how many tokens of rank i go to expert e
+SKEWED = [[28] + [4] * 7] * 4  # half of all tokens go to expert 0
+
+# %% [markdown]
+# ![Four ranks with two experts each, and tokens that queue in front of them: the same for all on the left, half of all
+# at expert 0 on the right](../assets/10_queues.png)
+#
+# Now let half of all tokens go to expert 0, and share the rest evenly among the other seven. A rank computes its
+# experts one after the other, each row takes the same time, and links cost next to nothing. **How many times as long
+# does the layer take?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.slowest")
+ask("10.slowest").commit(4)  # "a half in place of an eighth"
+### END SOLUTION
+
+# %% [markdown]
+# Ranks, messages and waiting are real. The experts are *paced*: a row takes two milliseconds of timed waiting, so that
+# your cores do not decide.
+
+# %% tags=["nbval-ignore-output"]
+ROW_S = 2e-3
+even_s, skewed_s = (max(run_experts(four, counts, row_s=ROW_S)) for counts in (EVEN, SKEWED))
+print(f"even {even_s * 1e3:.0f} ms, skewed {skewed_s * 1e3:.0f} ms")
+even, skewed = (
+    cost.expert_layer_time(counts, width=8, row_s=ROW_S, network=Link()) for counts in (EVEN, SKEWED)
+)
+reveal("10.slowest", even_s, skewed_s, even, skewed)
+
+# %% [markdown]
+# What do the others do meanwhile?
+
+# %%
+for rank, (rows, idle_s) in enumerate(zip(skewed.rows, skewed.idle_s, strict=True)):
+    print(f"rank {rank}: {rows:>3} rows, {idle_s / skewed.compute_s:4.0%} of the time idle")
+
+# %% [markdown]
+# And memory: the rank with the busy expert keeps activations for all the rows that come, so it is the first to run out
+# of it. Nobody can say beforehand how much it will need.
+#
+# ## A router, left alone
+#
+# Does that happen? Take a small transformer with 8 experts in place of its MLP, 2 for each token, and train it on
+# Python's documentation. *Which* experts are chosen does not depend on where they are, so one rank will do.
+
+# %%
+small = TransformerConfig(vocab_size=256, context_length=64, num_layers=1, width=32, num_heads=4)
+NUM_EXPERTS, TOP_K = 8, 2
+
+
+def new_model(router=None):
+    """A transformer with experts, and its layer of experts."""
+    torch.manual_seed(0)
+    model = Transformer(small)
+    layer = model.blocks[0].mlp = MixtureOfExperts(32, hidden=64, num_experts=NUM_EXPERTS, top_k=TOP_K)
+    if router is not None:
+        router.load_state_dict(layer.router.state_dict())
+        layer.router = router
+    return model, layer
+
+
+# %%
+def trained(me, balance=0.0, rate=0.0, router=None):
+    """The routing of every step, and the loss on text that was not trained on."""
+    model, layer = new_model(router)
+    model.to(me.device)
+    train, test = documentation_windows(64)
+    optimizer, routings = torch.optim.AdamW(model.parameters(), lr=3e-3), []
+    for x, y in islice(loader(train, 8), 150):
+        optimizer.zero_grad()
+        loss = next_token_loss(model(x.to(me.device)), y.to(me.device))
+        (loss + balance * load_balancing_loss(me, layer.routing)).backward()
+        optimizer.step()
+        if rate:
+            update_selection_bias(layer.router, layer.routing.choices, rate=rate)
+        routings.append(without_history(layer.routing))
+    with torch.no_grad():
+        x, y = next(iter(loader(test, 64)))
+        return routings, next_token_loss(model(x.to(me.device)), y.to(me.device)).item()
+
+
+# %%
+def without_history(routing):
+    """What can be kept of a step without its graph."""
+    experts, probabilities, kept = routing.experts, routing.probabilities.detach(), routing.kept
+    return replace(
+        routing, experts=experts.cpu(), probabilities=probabilities.cpu(), kept=kept.cpu(), weights=None
+    )
+
+
+def busiest(routing):
+    """The share of tokens that use the busiest expert."""
+    return routing.choices.max().item() / len(routing.experts)
+
+
+# %% [markdown]
+# With 2 of 8 experts for each token, an even router would have a quarter of all tokens at each expert. For now
+# `balance` and `rate` are 0: nobody asks the router to be even. **Which share of the tokens uses the busiest expert at
+# the end of the 150 steps?** (The mean of the last ten.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.alone")
+ask("10.alone").commit(30)  # "random weights, and noise: about even"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+alone, alone_loss = one.run(trained)[0]
+for step in (0, 10, 40, 80, 149):
+    chances = alone[step].probabilities  # (tokens, experts)
+    print(
+        f"step {step:>3}: busiest {busiest(alone[step]):4.0%}; "
+        f"probabilities differ by {chances.mean(0).std():.3f} from expert to expert, "
+        f"by {chances.std(0).mean():.3f} from token to token"
+    )
+reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabilities, alone[10].probabilities)
+
+# %% [markdown]
+# ## Two levers
+#
+# ![A router in three steps: scores, probabilities, choice of two; one lever is a loss that reaches back to the scores,
+# the other a bias that is added before the choice](../assets/10_levers.png)
+#
+# <!-- word: load-balancing loss | also: auxiliary loss, balance loss -->
+# A **load-balancing loss** is added to the loss of the text, and asks the router for experts that are equally busy. The
+# usual one is
+#
+# $$L = E \sum_{e} f_e\,P_e$$
+#
+# with $E$ experts, $f_e$ the share of all choices that fell on expert $e$, and $P_e$ its mean probability. It is 1
+# where all are equal, and up to $E$ where one has everything. A count has no gradient, so the gradient comes by $P$,
+# and says: less probability to an expert, the busier it is. It is multiplied by a small number, such as 0.01, since it
+# works against the loss of the text. ([Fedus et al., 2021](https://arxiv.org/abs/2101.03961).)
+#
+# On several ranks, $f$ is counted over all of them, by an all-reduce of $E$ numbers: `load_balancing_loss(me, routing)`
+# does so. Each rank for itself would ask that every little part of a batch use all experts.
+#
+# <!-- word: selection bias | also: auxiliary-loss-free load balancing -->
+# A **selection bias** is a number for each expert that is added to the probabilities when a token's experts are chosen,
+# and nowhere else. After each step, experts with more tokens than the mean lose a fixed amount of bias, such as 0.001,
+# and those with fewer gain as much. No gradient is involved.
+# ([Wang et al., 2024](https://arxiv.org/abs/2408.15664), in use in DeepSeek-V3.)
+#
+# How fast is that? Four experts, one for each token, and 100 tokens that are all alike: the router gives them
+# probabilities of 0.45, 0.275, 0.175 and 0.1, so that all go to expert 0. **With a rate of 0.001: after how many steps
+# does some token go elsewhere?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.steps")
+ask("10.steps").commit(175)  # "expert 0 has to come down by 0.175"
+### END SOLUTION
+
+# %%
+PROBABILITIES = torch.tensor([0.45, 0.275, 0.175, 0.1])
+router, alike = TopKRouter(4, 4, top_k=1), torch.ones(100, 4)
+with torch.no_grad():
+    router.weight.copy_(PROBABILITIES.log().diag())  # scores of a token of ones
+choices, num_steps = router(alike).choices, 0
+while choices[0] == 100:
+    update_selection_bias(router, choices, rate=1e-3)
+    choices, num_steps = router(alike).choices, num_steps + 1
+reveal("10.steps", num_steps, PROBABILITIES, choices)
+
+# %% [markdown]
+# And then? The next 400 steps of the same router. How many tokens has an expert in a step, and over all of them?
+
+# %% tags=["nbval-ignore-output"]
+seen = []
+for _ in range(400):
+    update_selection_bias(router, seen[-1] if seen else choices, rate=1e-3)
+    seen.append(router(alike).choices)
+print("in single steps:", *(counts.tolist() for counts in seen[-5:]))
+print("the mean of the last 100 steps:", torch.stack(seen[-100:]).float().mean(0).tolist())
+
+# %% [markdown]
+# Tokens that are alike move together. So the bias makes experts equal in the mean over steps, and in a single step only
+# as far as tokens differ. The loss has the same trouble: it too can only ask a router for what the router can tell
+# apart.
+#
+# ### Both, trained
+#
+# The same transformer from the same start, once with each lever.
+
+# %% tags=["nbval-ignore-output"]
+by_loss, loss_loss = one.run(trained, balance=0.01)[0]
+by_bias, bias_loss = one.run(trained, rate=1e-3)[0]
+runs = {"left alone": alone, "loss, times 0.01": by_loss, "bias, by 0.001": by_bias}
+lines(
+    {
+        name: {step: 100 * busiest(run[step]) for step in range(0, 150, 6)} | {149: 100 * busiest(run[149])}
+        for name, run in runs.items()
+    },
+    x_label="step",
+    y_label="tokens at the busiest expert (%)",
+    title="2 of 8 experts for each token: even is 25 %",
+)
+
+# %% [markdown]
+# What is it worth on four ranks with two experts and two sequences each? The choices of the last ten steps, in the cost
+# model (computed, not measured); and beside it what the levers cost, the loss of the text:
+
+
+# %%
+def last_counts(run):
+    """Choices of each of four ranks for each expert, added up over the last ten steps."""
+    parts = torch.stack([routing.experts.view(4, -1) for routing in run[-10:]])  # (steps, ranks, choices)
+    return [[int((parts[:, rank] == expert).sum()) for expert in range(NUM_EXPERTS)] for rank in range(4)]
+
+
+# %% tags=["nbval-ignore-output"]
+for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_loss), strict=True):
+    layer_time = cost.expert_layer_time(last_counts(run), width=32, row_s=1e-6, network=Link())
+    print(
+        f"{name:<17} experts take {layer_time.imbalance:.2f} times as long as even ones, text loss {text_loss:.2f}"
+    )
+
+# %% [markdown]
+# (Another seed moves the losses by a tenth or so, and experts on one rank make up for each other a little.) In a run
+# this short neither lever costs much, and both take their time: while tokens look alike to a router, it has nothing to
+# go by. A loss that is multiplied by more is quicker, and pulls harder on the router and on all layers below it. The
+# bias pulls on nothing.
+#
+# ## A limit
+#
+# <!-- word: expert capacity | also: capacity factor -->
+# Until now an expert took whatever came. An **expert capacity** is the most tokens that an expert takes in a step: a
+# *capacity factor* times those that it would get if all were equally busy. Then it is known beforehand how much time
+# and memory a step takes at most. For every token that comes later the expert's output is 0; if none of a token's
+# experts has room, the residual stream alone goes on.
+#
+# <!-- word: dropped token | also: token dropping -->
+# A **dropped token** is one that an expert turns away because it is full: there is no error, and the layer goes on
+# without that expert's output for it.
+#
+# ![An expert with four places, four tokens in them, and two more tokens that go past the expert on the residual
+# stream](../assets/10_room.png)
+#
+# So let the router be as even as can be: a fair die. 4096 tokens, each to one of 8 experts, and a factor of 1:
+
+
+# %%
+def turned_away(num_ranks, factor):
+    """The share of 4096 tokens that are turned away, where each rank counts its own."""
+    experts = torch.randint(8, (4096, 1), generator=torch.Generator().manual_seed(0))  # dice
+    kept = []
+    for part in experts.chunk(num_ranks):
+        room = expert_capacity(len(part), num_experts=8, top_k=1, capacity_factor=factor)
+        kept.append(within_capacity(part, num_experts=8, capacity=room))
+    return 1 - torch.cat(kept).float().mean().item()
+
+
+whole_share = turned_away(1, 1.0)
+print(f"one rank with 4096 tokens: {whole_share:.1%} turned away")
+
+# %% [markdown]
+# Counting over all ranks would take a message before any token may leave, so each rank counts its own tokens, and an
+# expert keeps some places for each rank. **The same tokens, to the same experts, on 64 ranks with 64 tokens each: what
+# share is turned away?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.dealt")
+ask("10.dealt").commit(1.7)  # "the same tokens and the same experts"
+### END SOLUTION
+
+# %%
+reveal("10.dealt", whole_share, turned_away(64, 1.0))
+
+# %% [markdown]
+# What a larger factor helps, and how much room it takes in memory and in messages:
+
+# %%
+print("factor        1 rank   8 ranks   64 ranks   room used at most")
+for factor in (1.0, 1.25, 1.5, 2.0):
+    shares = [turned_away(num_ranks, factor) for num_ranks in (1, 8, 64)]
+    print(f"{factor:<11} {shares[0]:8.1%} {shares[1]:9.1%} {shares[2]:10.1%} {1 / factor:19.0%}")
+
+# %% [markdown]
+# ## Clinic: twice the room, and a worse model
+#
+# *Symptom.* A colleague has added a capacity to the model above, with a factor of 2 to be safe, and a balance loss that
+# is ten times as strong. There is no error, and the loss falls. It ends higher than without a limit. The code:
+
+# %%
+FACTOR = 2.0
+
+
+def colleagues_room(num_tokens, num_experts, top_k, factor):
+    """How many tokens an expert takes."""
+    return min(num_tokens, math.ceil(factor * num_tokens / num_experts))
+
+
+class LimitedRouter(TopKRouter):
+    """The same router, but an expert turns away what comes when it is full."""
+
+    def __init__(self, room_of):
+        super().__init__(32, NUM_EXPERTS, top_k=TOP_K)
+        self.room_of = room_of
+
+    def forward(self, x):
+        routing = super().forward(x)
+        room = self.room_of(len(x), NUM_EXPERTS, TOP_K, FACTOR)
+        return replace(routing, kept=within_capacity(routing.experts, num_experts=NUM_EXPERTS, capacity=room))
+
+
+# %% tags=["nbval-ignore-output"]
+unlimited, unlimited_loss = one.run(trained, balance=0.1)[0]
+limited, limited_loss = one.run(trained, balance=0.1, router=LimitedRouter(colleagues_room))[0]
+print(f"text loss without a limit {unlimited_loss:.2f}, with the colleague's {limited_loss:.2f}")
+
+# %% [markdown]
+# **What is wrong?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.tenth")
+ask("10.tenth").commit("the balance loss is too strong")
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.* `routing.kept` says which choices had room. The last fifty steps: what share was turned away, of first
+# choices, of second choices, and by the place of a sequence in the batch.
+
+
+# %%
+def evidence(run):
+    kept = torch.stack([routing.kept for routing in run[-50:]]).float()  # (steps, tokens, choices)
+    first, second = (1 - kept.mean((0, 1))).tolist()
+    print(f"turned away: {first:.0%} of first choices, {second:.0%} of second ones")
+    by_sequence = 1 - kept.view(50, 8, -1).mean((0, 2))
+    print("by sequence:", *(f"{share:4.0%}" for share in by_sequence.tolist()))
+    shares = [busiest(routing) for routing in run[-50:]]
+    print(f"the busiest expert was chosen by {sum(shares) / 50:.0%} of tokens; even is 25%")
+
+
+# %% tags=["nbval-ignore-output"]
+evidence(limited)
+reveal("10.tenth", limited[-50:], colleagues_room(512, NUM_EXPERTS, TOP_K, FACTOR))
+
+# %% [markdown]
+# ### Mend it
+#
+# One line: an expert takes `factor` times its even share, rounded up, and never more than there are tokens.
+
+
+# %%
+def mended_room(num_tokens, num_experts, top_k, factor):
+    """How many tokens an expert takes: a whole number."""
+    ### BEGIN SOLUTION
+    ### STUB raise NotImplementedError("Your turn: take this line out, and mend the one below")
+    ### STUB return min(num_tokens, math.ceil(factor * num_tokens / num_experts))
+    return min(num_tokens, math.ceil(factor * num_tokens * top_k / num_experts))
+    ### END SOLUTION
+
+
+# %%
+room_verdict = check("10.room", mended_room)
+
+# %%
+# hint("10.room")
+
+# %% tags=["nbval-ignore-output"]
+right_room = mended_room if room_verdict.passed else colleagues_room
+mended, mended_loss = one.run(trained, balance=0.1, router=LimitedRouter(right_room))[0]
+evidence(mended)
+print(f"text loss {mended_loss:.2f}; without a limit it was {unlimited_loss:.2f}")
+
+# %% [markdown]
+# Look at the share of dropped tokens beside the loss, always. And mind what it means for whoever uses the model: with a
+# capacity, what a sequence gets depends on the sequences that stand before it in the batch.
+#
+# ## Experts that have copies
+#
+# On many ranks there are several copies of each expert: experts × data, a mesh. Take four ranks. Ranks 0 and 1 share
+# out one set of experts, ranks 2 and 3 another: so ranks 0 and 2 have the same ones, and ranks 1 and 3. The loss is the
+# mean of all ranks' losses, each the mean over its own tokens. What all ranks hold, such as the router, gets the mean
+# of its gradients over all four. And the experts? A colleague takes the mean over the two ranks with the same ones, as
+# a data-parallel wrapper for these two would. **How many times too large are the experts' gradients?** (1 for right.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.copies")
+ask("10.copies").commit(1)  # "a mean over the copies is a mean"
+### END SOLUTION
+
+# %%
+TOKENS = torch.randn(4, 16, 32, generator=torch.Generator().manual_seed(0)).double()  # 16 for each rank
+
+
+def expert_gradients(me, way):
+    """The gradient of this rank's experts."""
+    groups = MeshGroups(me, Mesh.of(dp_replicate=2, ep=2), together=[("dp_replicate", "ep")])
+    layer = ExpertParallel(me, new_model()[1].double(), group=groups.group("ep"))
+    layer(TOKENS[me.rank].to(me.device)).square().mean().backward()
+    if way == "the course's":
+        average_gradients(layer, groups)
+    else:  # the mean over the ranks with the same experts
+        dist.all_reduce(layer.experts.w_up.grad, group=groups.group("dp_replicate"))
+        layer.experts.w_up.grad /= 2
+    groups.close()
+    return layer.experts.w_up.grad
+
+
+# %%
+whole = new_model()[1].double()
+whole(TOKENS.view(64, 32)).square().mean().backward()
+right = whole.experts.w_up.grad[:4]  # the four experts of ranks 0 and 2
+times = {}
+for way in ("the colleague's", "the course's"):
+    found = four.run(expert_gradients, way)[0].cpu()
+    times[way] = ((found * right).sum() / right.square().sum()).item()
+    is_right = torch.allclose(found / times[way], right)
+    print(f"{way:<16} the right gradient times a number: {is_right}")
+reveal("10.copies", times["the colleague's"], times["the course's"])
+
+# %% [markdown]
+# ## In production
+#
+# | here | elsewhere |
+# |---|---|
+# | `ExpertParallel` | Megatron-Core's `--expert-model-parallel-size`; torchtitan's `expert_parallel_degree` |
+# | `load_balancing_loss` | Megatron-Core's `--moe-router-load-balancing-type aux_loss` and `--moe-aux-loss-coeff` |
+# | `selection_bias` | Megatron-Core's `--moe-router-enable-expert-bias`; DeepSeek-V3's bias |
+# | `capacity_factor` | Megatron-Core's `--moe-expert-capacity-factor`; DeepSpeed-MoE's `capacity_factor` |
+# | rows that travel | `torch.distributed.all_to_all_single`; DeepEP's kernels on NVLink and RDMA |
+# | a loop over experts | grouped matrix products, `torch.nn.functional.grouped_mm` |
+# | `average_gradients` | Megatron-Core's own groups for the gradients of experts |
+#
+# Early large models had a capacity (GShard, Switch), since their compilers wanted every size beforehand. Most trainers
+# now drop nothing, as grouped products take experts of any size ([MegaBlocks](https://arxiv.org/abs/2211.15841), 2022).
+# Balance is wanted as much as before: all still wait for the busiest. DeepSeek-V3 moves its bias by 0.001 a step for
+# most of the training, keeps a very small balance loss within each sequence beside it, and drops no token
+# ([report](https://arxiv.org/abs/2412.19437), sections 2.1.2 and 4.2).
+#
+# ## Five questions on this lesson
+
+# %% tags=["computed-time"]
+quiz("10")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can cut a sequence by positions, and attention with it: by a ring of keys, or by heads and two all-to-alls, with
+# equal work for all. You can share out experts and send tokens to them and back. You know what one busy expert costs,
+# two levers that keep experts even, and how to see tokens that a limit turns away.
+#
+# **The limit.** You have now cut data, states, layers, matrices, sequences and experts. Each cut helps against
+# something, costs something, and wants some link. Which of them, and how much of each, for *your* model on *your*
+# machines? Lesson 11 has the means to work that out before anybody books a GPU.
+#
+# **Further reading.** Shazeer et al., [Outrageously Large Neural Networks](https://arxiv.org/abs/1701.06538) (2017),
+# section 4: routers left alone. Lepikhin et al., [GShard](https://arxiv.org/abs/2006.16668) (2020), section 2.2:
+# capacity, groups, a balance loss. Fedus et al., [Switch Transformers](https://arxiv.org/abs/2101.03961) (2021),
+# section 2.2. Wang et al., [Auxiliary-Loss-Free Load Balancing](https://arxiv.org/abs/2408.15664) (2024), section 3.
