@@ -2,7 +2,8 @@
 
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
+from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG
 
 __all__ = ["EXERCISES", "PREDICTIONS"]
 
-EXERCISES = (JOIN,)
+EXERCISES = (JOIN, ZIGZAG)
