@@ -212,14 +212,14 @@ MISTAKES = (
     ),
     Mistake(
         "same-distance",
-        "Two parts for each rank, half a sequence apart. Then the rank with the later early part has the later late part "
+        "Two parts for each rank, half a sequence apart. Then the rank whose early part is later has a later late part "
         "as well, and more to do in both. What the one gives, the other has to take.",
         _same_distance,
     ),
     Mistake(
         "off-by-one",
-        "The part from the back is one too late: counted from 0, the last of 2n parts is 2n - 1. For rank 0 you ask for "
-        "part 2n, which is not there.",
+        "The part from the back is one too late: counted from 0, the last of 2n parts is 2n - 1. For rank 0 you ask "
+        "for part 2n, which is not there.",
         _from_two_ends_off_by_one,
     ),
     Mistake(
