@@ -26,7 +26,7 @@ def _last(pairs: Sequence[int]) -> Told:
             50: "The last half of the positions sees three quarters of the pairs; the last quarter has less than that.",
             100: "It looks at everything. The others look at something, too.",
         },
-        apart="The model is for long sequences. In a short one, positions on the diagonal count for more: take a longer one.",
+        apart="The model is for long sequences. In a short one the diagonal counts for more: take a longer one.",
     )
 
 
@@ -71,7 +71,7 @@ def _equal(pairs: Sequence[int], kept_bytes: Sequence[int]) -> Told:
         measured=measured,
         because="Early positions have few keys to look at, so an early rank needs very many of them to have its share "
         f"of the pairs. And it keeps {max(kept_bytes) / min(kept_bytes):.1f} times what the last rank keeps: "
-        "activations go by positions. So does the arithmetic of every matrix, which is why the step takes longer.",
+        "activations go by positions. So does the arithmetic of every matrix; outside attention, all wait for that rank.",
         misreadings={
             stay: "Then each rank would keep more than before. Look at the right column: most keep less.",
             scores: "No scores are kept for backward, one lse for each query and head. And it is not the last rank "
