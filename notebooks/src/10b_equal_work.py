@@ -178,8 +178,8 @@ reveal("10.equal", pairs, kept)
 # ### Build: equal work in every step
 #
 # The mend is an order in which *both* are even, positions and pairs; and the pairs not only in sum, since in a ring a
-# rank that has its work in another step than its neighbours may let them wait. One thing more: a rank's positions should
-# not be scattered. Kernels compute tiles of many queries and keys, and what a tile is spared by the mask it is spared
+# rank that has its work in another step than its neighbours may let them wait. One thing more: a rank's positions
+# should not be scattered. Kernels compute tiles of many queries and keys, and what the mask spares a tile, it spares it
 # as a whole.
 #
 # Write `positions_of`. Many orders keep this promise; the check takes any of them.

@@ -22,8 +22,7 @@ def _last(pairs: Sequence[int]) -> Told:
         f"{n * n / 2:g} that are seen at all. Rank 0 has half a block, {pairs[0] / sum(pairs):.0%}.",
         misreadings={
             25: "A quarter of the positions, yes. But a late position sees more keys than an early one.",
-            40: "You let work grow as 1, 2, 3, 4. That counts the block on the diagonal as full: of it, half is seen.",
-            50: "The last half of the positions sees three quarters of the pairs; the last quarter has less than that.",
+            75: "So much has the last *half* of the positions, ranks 2 and 3 together.",
             100: "It looks at everything. The others look at something, too.",
         },
         apart="The model is for long sequences. In a short one the diagonal counts for more: take a longer one.",
@@ -43,9 +42,7 @@ def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Told:
             100: "All have messages to pass on until the end. But a block whose keys all come later is not computed.",
             44: "That is what the last rank computes. Here it is how long all of them compute, on average.",
             25: "So it would be if only one rank had work. The others have some, in some of the steps.",
-            50: "That is where many ranks lead: 1 / (2 - 1/n). With four it is a little more.",
-            62.5: "You gave all steps the same length. In the first, where everybody is at work, each rank has half a "
-            "block; in the others whole ones.",
+            75: "Rank 3 computes all the time. But rank 0 does so for a seventh of it, and rank 1 for less than half.",
         },
         apart="On a busy machine a timed wait ends late, or a rank begins late. Run the cell again; the best of three "
         "laps is taken.",
@@ -71,7 +68,8 @@ def _equal(pairs: Sequence[int], kept_bytes: Sequence[int]) -> Told:
         measured=measured,
         because="Early positions have few keys to look at, so an early rank needs very many of them to have its share "
         f"of the pairs. And it keeps {max(kept_bytes) / min(kept_bytes):.1f} times what the last rank keeps: "
-        "activations go by positions. So does the arithmetic of every matrix; outside attention, all wait for that rank.",
+        "activations go by positions. So does the arithmetic of every matrix, and outside attention that rank is the "
+        "one that all wait for.",
         misreadings={
             stay: "Then each rank would keep more than before. Look at the right column: most keep less.",
             scores: "No scores are kept for backward, one lse for each query and head. And it is not the last rank "
