@@ -30,8 +30,14 @@ def mask() -> Figure:
             place = (left + block * column, top - block * (row + 1))
             axes.add_patch(Rectangle(place, block, block, facecolor="none", edgecolor=INK, linewidth=2))
             ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-            middle = (place[0] + block / 2, place[1] + block / 2)
-            word(axes, *middle, f"step {(row - column) % _RANKS}", size=8.5, bbox=ground)
+            word(
+                axes,
+                place[0] + block / 2,
+                place[1] + block / 2,
+                f"step {(row - column) % _RANKS}",
+                size=8.5,
+                bbox=ground,
+            )
     for number in range(_RANKS):
         middle = block * (number + 0.5)
         word(axes, left - 1.4, top - middle, f"queries of rank {number}", ha="right")

@@ -64,4 +64,9 @@ def by_an_iterator(rank: int, num_ranks: int, num_tokens: int) -> Any:
 
 
 ANSWERS = (by_boundaries, by_tensor_split, middle_first, as_generator, by_whom, by_an_iterator)
-SAME: dict[str, str] = {}
+SAME: dict[str, str] = {
+    "1: `base, extra = divmod(num_tokens, 2 * num_ranks)` after `positions = []`": (
+        "Neither line needs what the other makes."
+    ),
+    "4: `min(part, extra)` -> `min(extra, part)`": "The smaller of two numbers is the same in either order.",
+}
