@@ -189,9 +189,9 @@ reveal("10.equal", pairs, kept)
 def positions_of(rank, num_ranks, num_tokens):
     """The positions of a rank: a list of whole numbers, rising. For all ranks together:
 
-    - each of the positions 0 to num_tokens - 1 has one owner;
-    - the positions of a rank make two runs without a gap, at most;
-    - two ranks' numbers of positions are 2 apart, at most;
+    - each of the positions 0 to num_tokens - 1 has one owner,
+    - the positions of a rank make two runs without a gap, at most,
+    - two ranks' numbers of positions are 2 apart, at most,
     - in every step of the ring, two ranks' numbers of pairs are 3 times the most positions of a rank apart, at most.
 
     Numbers need not divide. In step s the queries of rank r meet the keys of rank (r - s) % num_ranks.

@@ -117,13 +117,13 @@ def _heads(config: TransformerSizes, most_ranks: int) -> Told:
         misreadings={
             queries: f"Of queries there are {queries} heads. But two of them look at the same keys, and what is shared "
             "out are heads of all three.",
-            4 * queries: "Positions could be shared out so far. Here each rank has some of the heads.",
+            4 * queries: "Positions could be shared out so far. Here it is heads, whole ones.",
         },
     )
 
 
 def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_ranks: int) -> Told:
-    """From what a rank sends in a forward pass, by the ring and by the all-to-all."""
+    """From what a rank sends forward in a ring, and in all-to-all attention."""
     heads, kv_heads = config.num_heads, config.kv_heads
     model = (2 * heads + 2 * kv_heads) / num_ranks / (2 * kv_heads)
     return Told(

@@ -15,7 +15,7 @@ from typing import Any
 from course_lib.learn.apart import by_cases_apart
 from course_lib.learn.compare import short
 from course_lib.learn.exercise import Case, Exercise
-from course_lib.learn.exercises.lesson_10 import wrong_zigzags
+from course_lib.learn.exercises.lesson_10 import wrong_zigzags, zigzag_mistakes
 from course_lib.learn.exercises.lesson_10.zigzag_labels import SIZES
 
 __all__ = ["ZIGZAG", "fault_in", "step_pairs"]
@@ -157,7 +157,7 @@ ZIGZAG = Exercise(
         call=_call,
         compare=_compare,
     ),
-    mistakes=wrong_zigzags.MISTAKES,
+    mistakes=zigzag_mistakes.MISTAKES,
     hints=(
         "A position late in the sequence has much to do, an early one little. A rank may have two runs: what would you "
         "give it beside the first positions of all?",
