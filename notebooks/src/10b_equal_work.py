@@ -4,7 +4,7 @@
 # In a causal model late positions have more to do than early ones. You find out what that costs a ring, deal out
 # positions so that it costs nothing, and meet another way to cut attention, by heads.
 #
-# **65 minutes · difficulty 4 of 5 · needs: cpu**
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 2 of 4 · [1: the ring](10a_long_context.ipynb) · [3: experts, shared out](10c_experts.ipynb) ·
 # [4: equally busy](10d_busy_experts.ipynb)
@@ -96,7 +96,7 @@ def by_step(parts):
 
 
 def paced_lap(me, pairs, length):
-    """One lap of ``length`` positions a rank; of three the quickest, as spans of this rank's computing."""
+    """Three laps, where each rank has ``length`` positions, as spans of this rank's computing."""
     block, laps = torch.zeros(2, 4, length, 8, device=me.device), []
     come = torch.empty_like(block)
     for _ in range(3):
@@ -371,7 +371,7 @@ def by_heads(me, q, k, v):
 
 # %% [markdown]
 # Nothing is said here about equal work. Why not? Each rank computes whole heads, each with the whole mask; any order of
-# positions is as good.
+# positions is as good. (`split_context(..., way="all_to_all")` puts it into a transformer, for any order.)
 #
 # **A model with 8 heads of queries and 4 of keys and values. How many ranks can share its attention so, at most?**
 
@@ -433,8 +433,8 @@ for way in (by_ring, by_heads):
 reveal("10.sent", *sent, small, 4)
 
 # %% [markdown]
-# The table of the cost model, all-to-all bytes over ring bytes, forward. (Backward the ring sends twice as much again,
-# and the all-to-all as much as forward.)
+# The cost model has it for more ranks and heads: all-to-all bytes over ring bytes, forward. (Backward, the ring sends
+# twice what it sends forward, and the all-to-all as much as forward.)
 
 # %%
 print("heads of keys, of 8" + "".join(f"{n:>9} ranks" for n in (2, 4, 8)))
@@ -456,9 +456,8 @@ for kv_heads in (8, 4, 2):
 # %%
 ### BEGIN SOLUTION
 ### STUB ask("10.which")
-ask("10.which").commit(
-    "the ring for short sequences, all-to-all for long ones"
-)  # "fewer bytes, the longer the more"
+# "the all-to-all has fewer bytes, and in long sequences bytes are what matters"
+ask("10.which").commit("the ring for short sequences, all-to-all for long ones")
 ### END SOLUTION
 
 # %%

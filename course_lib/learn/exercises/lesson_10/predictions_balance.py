@@ -36,8 +36,9 @@ def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Told:
         measured=round(100 * busy_share),
         model=100 * model,
         because=f"The lap is as long as the last rank needs: {num_ranks - 1} blocks and a half. The mean over ranks is "
-        f"{num_ranks / 2:g} blocks. Rank 0 has nothing more to see after its own keys, and passes the others on; all "
-        "the same it waits until the lap is over. With very many ranks, half of the time is left.",
+        f"{num_ranks / 2:g} blocks. Rank 0 has nothing more to see after its own keys, and passes the others on; "
+        "it may run ahead, and waits in the next layer, for the last rank. With very many ranks, half of the time is "
+        "left.",
         misreadings={
             100: "All have messages to pass on until the end. But a block whose keys all come later is not computed.",
             44: "That is what the last rank computes. Here it is how long all of them compute, on average.",
