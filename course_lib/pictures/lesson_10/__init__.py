@@ -1,6 +1,6 @@
 """The pictures of lesson 10: a file for each part."""
 
-from course_lib.pictures.lesson_10 import busy, ring
+from course_lib.pictures.lesson_10 import balance, busy, experts, ring
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -9,6 +9,12 @@ PICTURES: Drawings = {
     "quarters": ring.quarters,
     "two_sides": ring.two_sides,
     "round": ring.round_and_round,
+    "mask": balance.mask,
+    "numbers": balance.numbers,
+    "heads": balance.heads,
+    "mixture": experts.mixture,
+    "shared_out": experts.shared_out,
+    "journey": experts.journey,
     "queues": busy.queues,
     "levers": busy.levers,
     "room": busy.room,

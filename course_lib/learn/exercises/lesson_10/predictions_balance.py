@@ -2,8 +2,200 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+from collections.abc import Mapping, Sequence
+
+from course_lib import cost
+from course_lib.cost.architectures import TransformerSizes
+from course_lib.learn.asked import Asked, Told
+from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["BALANCE"]
 
-BALANCE: tuple[Asked, ...] = ()
+
+def _last(pairs: Sequence[int]) -> Told:
+    """From the pairs of each rank, where a causal sequence is cut into contiguous parts."""
+    n = len(pairs)
+    return Told(
+        measured=round(100 * pairs[-1] / sum(pairs)),
+        model=100 * (2 * n - 1) / n**2,
+        because=f"Its queries see all of the parts before theirs, and half of their own: {n - 1} and a half blocks, of "
+        f"{n * n / 2:g} that are seen at all. Rank 0 has half a block, {pairs[0] / sum(pairs):.0%}.",
+        misreadings={
+            25: "A quarter of the positions, yes. But a late position sees more keys than an early one.",
+            75: "So much has the last *half* of the positions, ranks 2 and 3 together.",
+            100: "It looks at everything. The others look at something, too.",
+        },
+        apart="The model is for long sequences. In a short one the diagonal counts for more: take a longer one.",
+    )
+
+
+def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Told:
+    """From the share of a paced lap in which ranks computed, and the size of its contiguous cut."""
+    model = cost.ring_balance(SequenceCut(num_tokens, num_ranks, "contiguous"))
+    return Told(
+        measured=round(100 * busy_share),
+        model=100 * model,
+        because=f"The lap is as long as the last rank needs: {num_ranks - 1} blocks and a half. The mean over ranks is "
+        f"{num_ranks / 2:g} blocks. Rank 0 has nothing more to see after its own keys, and passes the others on; "
+        "it may run ahead, and waits in the next layer, for the last rank. With very many ranks, half of the time is "
+        "left.",
+        misreadings={
+            100: "All have messages to pass on until the end. But a block whose keys all come later is not computed.",
+            44: "That is what the last rank computes. Here it is how long all of them compute, on average.",
+            25: "So it would be if only one rank had work. The others have some, in some of the steps.",
+            75: "Rank 3 computes all the time. But rank 0 does so for a seventh of it, and rank 1 for less than half.",
+        },
+        apart="On a busy machine a timed wait ends late, or a rank begins late. Run the cell again; the best of three "
+        "laps is taken.",
+    )
+
+
+_SUSPECTS = (
+    "blocks of keys stay on the ranks that they pass",
+    "late positions keep more scores than early ones",
+    "one rank has many more positions than the others",
+    "the last rank still computes the most pairs",
+)
+_FAR = 1.5  # times the least, from which on ranks keep unlike amounts
+
+
+def _equal(pairs: Sequence[int], kept_bytes: Sequence[int]) -> Told:
+    """From the pairs of each rank with the colleague's cut, and what a block keeps on each."""
+    stay, scores, uneven, last = _SUSPECTS
+    measured = uneven if max(kept_bytes) > _FAR * min(kept_bytes) else stay
+    if max(pairs) > _FAR * min(pairs):
+        measured = last
+    return Told(
+        measured=measured,
+        because="Early positions have few keys to look at, so an early rank needs very many of them to have its share "
+        f"of the pairs. And it keeps {max(kept_bytes) / min(kept_bytes):.1f} times what the last rank keeps: "
+        "activations go by positions. So does the arithmetic of every matrix, and outside attention that rank is the "
+        "one that all wait for.",
+        misreadings={
+            stay: "Then each rank would keep more than before. Look at the right column: most keep less.",
+            scores: "No scores are kept for backward, one lse for each query and head. And it is not the last rank "
+            "that keeps so much.",
+            last: "The middle column clears it: pairs are shared out evenly.",
+        },
+    )
+
+
+_LOOKS = (
+    "an error",
+    "a loss that does not fall",
+    "a falling loss; on one device the model is as good",
+    "a falling loss; on one device the model is worse",
+)
+
+
+def _numbers(first: float, last: float, on_one_device: float) -> Told:
+    """From the losses of the first and the last step, and of the same weights on one device."""
+    _, stuck, good, worse = _LOOKS
+    measured = worse if on_one_device > 1.2 * last else good
+    if last > 0.9 * first:
+        measured = stuck
+    return Told(
+        measured=measured,
+        because=f"From {first:.1f} to {last:.1f}, and nothing looks odd. The model has learned to live with four "
+        f"tokens at each of its first positions, and tells them apart by what else it sees. On one device it gets "
+        f"positions that it was never trained with, and has a loss of {on_one_device:.1f}.",
+        misreadings={
+            _LOOKS[0]: "Each rank asks its table for positions that are in it, and shapes are right.",
+            stuck: "Gradients belong to the model that was computed, and that model can learn as well. It is another "
+            "one.",
+            good: "It would be, if one device numbered tokens as the ranks do. It takes where they stand.",
+        },
+    )
+
+
+def _heads(config: TransformerSizes, most_ranks: int) -> Told:
+    """From the configuration, and the most ranks that the cost model lets share its attention."""
+    queries, keys = config.num_heads, config.kv_heads
+    return Told(
+        measured=most_ranks,
+        because=f"A head is computed on one rank, and there are {keys} heads of keys and values. More ranks would need "
+        "copies of them. Grouped heads, which make a ring's messages light, set all-to-all attention its limit.",
+        misreadings={
+            queries: f"Of queries there are {queries} heads. But two of them look at the same keys, and what is shared "
+            "out are heads of all three.",
+            4 * queries: "Positions could be shared out so far. Here it is heads, whole ones.",
+        },
+    )
+
+
+def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_ranks: int) -> Told:
+    """From what a rank sends forward in a ring, and in all-to-all attention."""
+    heads, kv_heads = config.num_heads, config.kv_heads
+    model = (2 * heads + 2 * kv_heads) / num_ranks / (2 * kv_heads)
+    return Told(
+        measured=round(all_to_all_bytes / ring_bytes, 2),
+        model=round(model, 2),
+        because="Everything travels: q and out beside k and v. But a rank gives away its own part once, and of the "
+        "ring's keys and values nearly all go through every rank. So with more ranks the ring's bytes stay, and those "
+        "of the all-to-all shrink with the part.",
+        misreadings={
+            round(
+                model * num_ranks, 2
+            ): "You have all four tensors. But a rank sends those of its own positions alone.",
+            round(
+                1 / num_ranks, 2
+            ): "That is keys and values. Queries go to the rank of their heads as well, and "
+            "outputs come home.",
+            1: "Two ways to the same output; what goes over the link has little in common.",
+        },
+        apart="Bytes do not depend on how busy a machine is. Print `.of(0)` of both and look which messages there are.",
+    )
+
+
+_WINNERS = (
+    "the ring, at every length",
+    "all-to-all, at every length",
+    "the ring for short sequences, all-to-all for long ones",
+    "all-to-all for short sequences, the ring for long ones",
+)
+
+
+def _which(ring_ms: Mapping[int, float], all_to_all_ms: Mapping[int, float]) -> Told:
+    """From the time of a layer by length, one way and the other."""
+    ring, all_to_all, ring_first, ring_last = _WINNERS
+    wins = [ring_ms[length] < all_to_all_ms[length] for length in sorted(ring_ms)]
+    measured = ring_first if wins[0] else ring_last
+    if len(set(wins)) == 1:
+        measured = ring if wins[0] else all_to_all
+    longest = max(ring_ms)
+    more = all_to_all_ms[longest] / ring_ms[longest] - 1
+    return Told(
+        measured=measured,
+        label="computed",
+        because="An all-to-all sends less, and nothing hides it: attention needs all of its positions to begin. The "
+        "ring sends more, beside its arithmetic, and long sequences have much of that. But for long ones the messages "
+        f"are little beside the arithmetic either way: at {longest:,} tokens it is {more:.1%}.",
+        misreadings={
+            ring: "Short parts have little arithmetic to hide a message behind.",
+            all_to_all: "It has fewer bytes; but all of them are waited for.",
+            ring_first: "The other way round: what hides the ring's messages grows with the square of the length.",
+        },
+    )
+
+
+BALANCE: tuple[Asked, ...] = (
+    Asked(name="10.last", question="What share of all pairs has rank 3?", unit="%", high=100, tell=_last),
+    Asked(name="10.lap", question="How much of a lap do ranks compute?", unit="%", high=100, tell=_lap),
+    Asked(name="10.equal", question="Why does it not fit any more?", choices=_SUSPECTS, tell=_equal),
+    Asked(name="10.numbers", question="What does the team see?", choices=_LOOKS, tell=_numbers),
+    Asked(
+        name="10.heads",
+        question="How many ranks can share it, at most?",
+        unit="ranks",
+        high=1000,
+        tell=_heads,
+    ),
+    Asked(
+        name="10.sent",
+        question="How many times the ring's bytes does the all-to-all send?",
+        unit="times",
+        high=1000,
+        tell=_sent,
+    ),
+    Asked(name="10.which", question="Which one is quicker, between machines?", choices=_WINNERS, tell=_which),
+)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.exercises.lesson_10 import right_join, right_room
+from course_lib.learn.exercises.lesson_10 import right_dispatch, right_join, right_room, right_zigzag
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
     "10.join": right_join.ANSWERS,
+    "10.zigzag": right_zigzag.ANSWERS,
+    "10.dispatch": right_dispatch.ANSWERS,
     "10.room": right_room.ANSWERS,
 }
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "10.join": right_join.SAME,
+    "10.zigzag": right_zigzag.SAME,
+    "10.dispatch": right_dispatch.SAME,
     "10.room": right_room.SAME,
 }

@@ -1,0 +1,545 @@
+# %% [markdown]
+# # 10b · Long context and experts: equal work, and all-to-all
+#
+# In a causal model late positions have more to do than early ones. You find out what that costs a ring, deal out
+# positions so that it costs nothing, and meet another way to cut attention, by heads.
+#
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 2 of 4 · [1: the ring](10a_long_context.ipynb) · [3: experts, shared out](10c_experts.ipynb) ·
+# [4: equally busy](10d_busy_experts.ipynb)
+#
+# At the end you can
+#
+# - say how long a causal ring takes, whatever positions a rank has;
+# - deal out positions so that memory and work are even, in every step;
+# - name what else in a model has to know about that order;
+# - choose between a ring and an all-to-all, by bytes, by heads, and by what hides the messages.
+#
+# From [part 1](10a_long_context.ipynb) you need the ring: queries stay, keys and values go round. Shapes are as there,
+# queries (B, H, T, K), keys and values (B, G, T, K).
+
+# %%
+from course_lib import ask, check, cost, hint, pace, reveal, shared_cluster
+from course_lib.cluster import recv, send, start
+from course_lib.data import ByteTokenizer
+from course_lib.meter import MemoryLedger, Timeline, metered
+from course_lib.models import Transformer, TransformerBlock, TransformerConfig, next_token_loss
+from course_lib.parallel.context import (
+    ContextStem,
+    context_loss,
+    join_positions,
+    own_positions,
+    ring_attention,
+    split_context,
+)
+from course_lib.plot import gantt
+from course_lib.sequence_cut import SequenceCut
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+# %% tags=["nbval-ignore-output"]
+one, four = (shared_cluster(number) for number in (1, 4))
+
+# %% [markdown]
+# ## Who has how much to do?
+#
+# In a language model a query looks at the keys that are not after it. A *pair* is a query and a key that it looks at;
+# pairs are what attention's arithmetic goes by. Four ranks have a quarter of 64 positions each, one after the other:
+
+# %%
+T = 64
+SEES = torch.ones(T, T).tril()  # SEES[query, key]
+QUARTERS = [list(range(16 * rank, 16 * (rank + 1))) for rank in range(4)]
+
+# %% [markdown]
+# **What share of all pairs has the last rank, rank 3?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.last")
+ask("10.last").commit(25)  # "a quarter each"
+### END SOLUTION
+
+# %%
+work = [int(SEES[own].sum()) for own in QUARTERS]
+print("pairs of ranks 0 to 3:", work)
+reveal("10.last", work)
+
+# %% [markdown]
+# In the ring a rank does not have all of that at once. Step by step it meets one block of keys, and of a block that it
+# may not see at all it computes nothing.
+#
+# ![A causal mask of sixteen queries and sixteen keys, cut into four times four blocks; rows belong to the rank of the
+# query, columns to the rank of the key](../assets/10_mask.png)
+#
+# Let messages cost no time at all. **Of the time that four ranks spend on a lap, how much do they compute?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.lap")
+ask("10.lap").commit(75)  # "the last one always, the first one half of the time"
+### END SOLUTION
+
+# %% [markdown]
+# Here is a lap of four ranks. Messages are real, computing is *paced*, as in part 1: a timed wait of 0.1 ms a pair.
+# (Four ranks on a laptop share its cores; timed waits do not.)
+
+
+# %%
+def by_step(parts):
+    """table[step][rank]: pairs of the queries of a rank with the keys of the rank ``step`` before it."""
+    return [[int(SEES[parts[r]][:, parts[r - step]].sum()) for r in range(4)] for step in range(4)]
+
+
+def paced_lap(me, pairs, length):
+    """Three laps, where each rank has ``length`` positions, as spans of this rank's computing."""
+    block, laps = torch.zeros(2, 4, length, 8, device=me.device), []
+    come = torch.empty_like(block)
+    for _ in range(3):
+        timeline = Timeline(me.rank)
+        dist.barrier()
+        for step in range(4):
+            on_the_way = [send(block, (me.rank + 1) % 4), recv(come, (me.rank - 1) % 4)]
+            wait = start(on_the_way if step < 3 else [])
+            with timeline.span(f"step {step}"):
+                pace(me, 1e-4 * pairs[step][me.rank])
+            wait()
+        laps.append(timeline)
+    return laps
+
+
+# %% tags=["nbval-ignore-output"]
+def lap_of(parts):
+    """The quickest of three laps, on all ranks, and the share of it in which they compute."""
+    laps = [Timeline.join(ranks) for ranks in zip(*four.run(paced_lap, by_step(parts), 16), strict=True)]
+    best = min(laps, key=lambda lap: lap.wall_s)
+    return best, sum(span.time_s for span in best.spans) / (4 * best.wall_s)
+
+
+lap, busy_share = lap_of(QUARTERS)
+reveal("10.lap", busy_share, T, 4)
+
+# %% tags=["nbval-ignore-output"]
+gantt(lap, title="A lap with a quarter each (paced): white is waiting")
+
+# %% [markdown]
+# ## Clinic: as many pairs each
+#
+# A colleague has heard of this, and gives each rank as many pairs as the others. They are counted, and nearly even.
+#
+# *Symptom.* A job whose sequences fitted before now runs out of memory, always on one and the same of four devices.
+# **Why does it not fit any more?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.equal")
+ask("10.equal").commit("late positions keep more scores than early ones")
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.* What the colleague wrote, and what a block of a transformer keeps on each rank for its backward pass.
+
+
+# %%
+def colleagues_positions(rank, num_ranks, num_tokens):
+    """Position after position, until the rank has its share of the pairs."""
+    share = num_tokens * (num_tokens + 1) / 2 / num_ranks
+    return [t for t in range(num_tokens) if t * (t + 1) / 2 // share == rank]
+
+
+small = TransformerConfig(context_length=64, num_layers=2, width=64, num_heads=8, num_kv_heads=4)
+
+
+def kept_of(length):
+    """Bytes that a block keeps for its backward pass of ``length`` positions of a rank."""
+    block, x = TransformerBlock(small), torch.ones(1, length, small.width, requires_grad=True)
+    with MemoryLedger(block, inputs=x) as ledger:
+        y = block(x)
+        kept = ledger.mark("after forward").by_label["activation"]
+    return kept + x.nbytes - y.nbytes  # its input is kept as well; its output is the next block's to keep
+
+
+# %%
+COLLEAGUES = [colleagues_positions(rank, 4, T) for rank in range(4)]
+pairs = [int(SEES[own].sum()) for own in COLLEAGUES]
+kept = [kept_of(len(own)) for own in COLLEAGUES]
+for rank in range(4):
+    print(f"rank {rank}: {pairs[rank]:>4} pairs, keeps {kept[rank] / 1024:>4.0f} KiB of a block")
+print(f"with the quarters: {kept_of(16) / 1024:.0f} KiB on every rank")
+
+# %%
+reveal("10.equal", pairs, kept)
+
+# %% [markdown]
+# ### Build: equal work in every step
+#
+# The mend is an order in which *both* are even, positions and pairs; and the pairs not only in sum, since in a ring a
+# rank that has its work in another step than its neighbours may let them wait. One thing more: a rank's positions
+# should not be scattered. Kernels compute tiles of many queries and keys, and what the mask spares a tile, it spares it
+# as a whole.
+#
+# Write `positions_of`. Many orders keep this promise; the check takes any of them.
+
+
+# %%
+def positions_of(rank, num_ranks, num_tokens):
+    """The positions of a rank: a list of whole numbers, rising. For all ranks together:
+
+    - each of the positions 0 to num_tokens - 1 has one owner,
+    - the positions of a rank make two runs without a gap, at most,
+    - two ranks' numbers of positions are 2 apart, at most,
+    - in every step of the ring, two ranks' numbers of pairs are 3 times the most positions of a rank apart, at most.
+
+    Numbers need not divide. In step s the queries of rank r meet the keys of rank (r - s) % num_ranks.
+    """
+    ### BEGIN SOLUTION
+    base, extra = divmod(num_tokens, 2 * num_ranks)
+    positions = []
+    for part in (rank, 2 * num_ranks - 1 - rank):  # counted from the front, and from the back
+        begin = part * base + min(part, extra)
+        positions += range(begin, begin + base + (part < extra))
+    return positions
+    ### END SOLUTION
+
+
+# %%
+positions_verdict = check("10.zigzag", positions_of)
+
+# %%
+# hint("10.zigzag")
+
+# %% [markdown]
+# <!-- word: zigzag order | also: head-tail order, zigzag -->
+# In a **zigzag order** each rank has an early run of positions and a late one, paired so that in every step of a causal
+# ring all ranks have equal work. The course's `SequenceCut` has it, and Llama 3 was trained so. The same lap again,
+# with your order (or the course's, until yours has passed):
+
+# %%
+if positions_verdict.passed:
+    DEALT = [positions_of(rank, 4, T) for rank in range(4)]
+else:
+    DEALT = [SequenceCut(T, 4).positions(rank) for rank in range(4)]
+print(f"{'':<8}{'a quarter each':<26}dealt out")
+for step, (before, after) in enumerate(zip(by_step(QUARTERS), by_step(DEALT), strict=True)):
+    print(f"step {step}  {before!s:<26}{after}")
+
+# %% tags=["nbval-ignore-output"]
+even_lap, even_share = lap_of(DEALT)
+print(f"a quarter each: {lap.wall_s * 1e3:.0f} ms, computing {busy_share:.0%} of it")
+print(f"dealt out:      {even_lap.wall_s * 1e3:.0f} ms, computing {even_share:.0%} of it")
+gantt(even_lap, title="A lap with positions dealt out (paced)")
+
+# %% [markdown]
+# ## Positions travel with their tokens
+#
+# What else has to know of the order? The loss needs the targets of a rank's own positions, the mask where queries and
+# keys stand. And then there is the vector that the model adds to each token for its position. A team writes its own:
+
+
+# %%
+class CountingStem(ContextStem):
+    """This rank's tokens, each with a vector for its position: (B, T) -> (B, T_r, D)."""
+
+    def forward(self, tokens):
+        own = own_positions(self.cut, self.place, tokens)  # (B, T_r)
+        numbers = torch.arange(own.size(1), device=own.device)
+        return self.tokens(own) + self.positions(numbers)
+
+
+# %% [markdown]
+# ![A sequence of sixteen tokens, a quarter for each of four ranks; below each token the number that it gets from the
+# team's stem](../assets/10_numbers.png)
+#
+# (Drawn with a quarter each.) They train on four ranks, and take the weights to one device. **What do they see?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.numbers")
+ask("10.numbers").commit("a loss that does not fall")
+### END SOLUTION
+
+# %%
+TEXT = "To be, or not to be, that is the question: whether 'tis nobler in"
+TOKENS = ByteTokenizer().encode(TEXT).unsqueeze(0)  # (1, 65)
+X, Y, CUT = TOKENS[:, :-1], TOKENS[:, 1:], SequenceCut(64, 4)
+
+
+def train(me, stem_class):
+    """Losses of 20 steps of learning one text by heart, and the weights."""
+    torch.manual_seed(0)
+    model = Transformer(small)
+    stem = stem_class(me, model.stem, CUT)
+    split_context(me, model, CUT)
+    model.stem = stem
+    ddp = DistributedDataParallel(model)  # averages gradients over ranks, as in lesson 04
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=3e-3), []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = context_loss(me, ddp(X.to(me.device)), Y.to(me.device), CUT)
+        loss.backward()
+        optimizer.step()
+        dist.all_reduce(mean := loss.detach() / 4)
+        losses.append(mean.item())
+    return losses, model.cpu().state_dict()
+
+
+# %%
+def on_one_device(weights):
+    model = Transformer(small)
+    model.load_state_dict(weights)
+    with torch.no_grad():
+        return next_token_loss(model(X), Y).item()
+
+
+counting, weights = four.run(train, CountingStem)[0]
+print(f"loss of the first step {counting[0]:.2f}, of the last {counting[-1]:.2f}")
+print(f"on one device, with the weights of after that: {on_one_device(weights):.2f}")
+reveal("10.numbers", counting[0], counting[-1], on_one_device(weights))
+
+# %% [markdown]
+# Mended, and beside one device that has never heard of ranks. What is your line?
+
+
+# %%
+class MendedStem(ContextStem):
+    def forward(self, tokens):
+        own = own_positions(self.cut, self.place, tokens)
+        ### BEGIN SOLUTION
+        ### STUB numbers = torch.arange(own.size(1), device=own.device)  # your turn; self.cut knows who has what
+        numbers = torch.tensor(self.cut.positions(self.place), device=own.device)
+        ### END SOLUTION
+        return self.tokens(own) + self.positions(numbers)
+
+
+def train_alone(me):
+    torch.manual_seed(0)
+    model = Transformer(small).to(me.device)
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=3e-3), []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = next_token_loss(model(X.to(me.device)), Y.to(me.device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %%
+alone, mended = one.run(train_alone)[0], four.run(train, MendedStem)[0]
+for name, (losses, trained) in {"the team's": (counting, weights), "yours": mended}.items():
+    off = max(abs(a - b) for a, b in zip(losses, alone, strict=True))
+    print(f"{name:<11} all losses as on one device: {off < 1e-3!s:<6}", end="")
+    print(f"at the end {losses[-1]:.2f}, and then on one device {on_one_device(trained):.2f}")
+
+# %% [markdown]
+# Rotary embeddings, which most models have today, turn queries and keys by their position, and the same holds for
+# them: the cosines and sines are cut with the tokens. So are document masks, and anything else with a dim of positions.
+#
+# ## Heads in place of positions
+#
+# A ring is not the only way. Heads do not look at each other: who has *all* positions of a head needs nobody else. And
+# for the rest of the model a rank needs all heads of *its* positions. Between the two stands one all-to-all:
+#
+# ![Two tables of heads by positions. Left: each rank has some of the columns. Right: each rank has some of the
+# rows](../assets/10_heads.png)
+#
+# <!-- word: all-to-all attention | also: DeepSpeed Ulysses, Ulysses -->
+# **All-to-all attention** takes queries, keys and values from a cut by positions to a cut by heads, computes each head
+# on one rank with any attention kernel, and takes the output back. DeepSpeed calls it Ulysses
+# ([Jacobs et al., 2023](https://arxiv.org/abs/2309.14509)). For parts of equal size it is short:
+
+
+# %%
+def dealt(me, x, from_dim, to_dim):
+    """Cut by positions -> cut by heads, with dims 1 and 2; the other way round with 2 and 1."""
+    give = torch.stack(x.chunk(me.world_size, from_dim))  # a piece for each rank
+    come = torch.empty_like(give)
+    dist.all_to_all_single(come, give)
+    return torch.cat(list(come), to_dim)
+
+
+def by_heads(me, q, k, v):
+    """q (B, H, T_r, K), k and v (B, G, T_r, K): quarters, in the order of ranks -> (B, H, T_r, K)."""
+    q, k, v = (dealt(me, x, 1, 2) for x in (q, k, v))  # (B, H/n, T, K), (B, G/n, T, K) twice
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return dealt(me, out, 2, 1)
+
+
+# %% [markdown]
+# Nothing is said here about equal work. Why not? Each rank computes whole heads, each with the whole mask; any order of
+# positions is as good. (`split_context(..., way="all_to_all")` puts it into a transformer, for any order.)
+#
+# **A model with 8 heads of queries and 4 of keys and values. How many ranks can share its attention so, at most?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.heads")
+ask("10.heads").commit(8)  # "a head each"
+### END SOLUTION
+
+
+# %%
+def sent_by(num_ranks, config=small):
+    """Bytes that rank 0 sends forward in a layer, by the cost model: by the ring, and by the all-to-all."""
+    cut = SequenceCut(config.context_length, num_ranks)
+    ring, heads = cost.ring_attention_sent_bytes, cost.all_to_all_attention_sent_bytes
+    return [count(config, cut, 0, batch_size=1).forward for count in (ring, heads)]
+
+
+for num_ranks in (2, 4, 8, 16):
+    try:
+        sent_by(num_ranks)
+    except ValueError as error:
+        print(f"{num_ranks} ranks: {error}")
+        break
+    most_ranks = num_ranks
+reveal("10.heads", small, most_ranks)
+
+# %% [markdown]
+# And the bytes? q, k, v and the output travel here, where the ring sends keys and values only. **The same model on four
+# ranks, forward: how many times the ring's bytes does the all-to-all send?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.sent")
+ask("10.sent").commit(3)  # "8 + 4 + 4 + 8 heads against 4 + 4"
+### END SOLUTION
+
+# %%
+random = torch.Generator().manual_seed(0)
+WHOLE = [torch.randn(1, heads, T, 8, generator=random).double() for heads in (8, 4, 4)]
+IN_ORDER = SequenceCut(T, 4, order="contiguous")
+
+
+def by_ring(me, q, k, v):
+    return ring_attention(me, q, k, v, IN_ORDER)
+
+
+def attention(me, way):
+    q, k, v = (own_positions(IN_ORDER, me.rank, x, dim=2).to(me.device) for x in WHOLE)
+    return way(me, q, k, v).cpu()
+
+
+expected, sent = F.scaled_dot_product_attention(*WHOLE, is_causal=True, enable_gqa=True), []
+for way in (by_ring, by_heads):
+    run = metered(four, attention, way)
+    off = (join_positions(IN_ORDER, list(run), dim=2) - expected).abs().max().item()
+    sent.append(run.communication.sent_bytes(0))
+    print(f"{way.__name__:<9}{sent[-1]:>7,} bytes sent by rank 0; right to 1e-12: {off < 1e-12}")
+reveal("10.sent", *sent, small, 4)
+
+# %% [markdown]
+# The cost model has it for more ranks and heads: all-to-all bytes over ring bytes, forward. (Backward, the ring sends
+# twice what it sends forward, and the all-to-all as much as forward.)
+
+# %%
+print("heads of keys, of 8" + "".join(f"{n:>9} ranks" for n in (2, 4, 8)))
+for kv_heads in (8, 4, 2):
+    grouped = TransformerConfig(context_length=64, width=64, num_heads=8, num_kv_heads=kv_heads)
+    row = []
+    for n in (2, 4, 8):
+        ring_bytes, heads_bytes = sent_by(n, grouped) if kv_heads % n == 0 else (1, None)
+        row.append("too few" if heads_bytes is None else f"{heads_bytes / ring_bytes:.2f}")
+    print(f"{kv_heads:<19}" + "".join(f"{cell:>15}" for cell in row))
+
+# %% [markdown]
+# ## Which one, when?
+#
+# An attention layer as in a model of 8 billion parameters (32 heads of queries, 8 of keys and values, 128 numbers
+# each), on eight GPUs in eight machines, 50 GB/s between them. The ring in zigzag order goes on computing while its
+# messages travel; attention by heads begins when they have come. **Forward and backward together: which is quicker?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.which")
+# "the all-to-all has fewer bytes, and in long sequences bytes are what matters"
+ask("10.which").commit("the ring for short sequences, all-to-all for long ones")
+### END SOLUTION
+
+# %%
+layer = TransformerConfig(context_length=2**20, width=4096, num_heads=32, num_kv_heads=8)
+
+
+def layer_ms(length, link):
+    """Forward and backward of an attention layer on 8 GPUs at 400 TFLOP/s, in bfloat16: ring, and by heads."""
+    cut = SequenceCut(length, 8)
+    sent = cost.all_to_all_attention_sent_bytes(layer, cut, 0, batch_size=1, itemsize=2)
+    times = {"batch_size": 1, "flops_per_s": 400e12, "itemsize": 2}
+    ring = [cost.ring_attention_time(layer, cut, link, **times, is_backward=back) for back in (False, True)]
+    computing_s = sum(one_pass.compute_s for one_pass in ring)
+    by_heads_s = computing_s + link.time_s(sent.forward) + link.time_s(sent.backward)
+    return 1e3 * sum(one_pass.time_s for one_pass in ring), 1e3 * by_heads_s
+
+
+# %%
+LENGTHS = [2**power for power in (12, 14, 16, 18, 20)]
+for name in ("nvlink 4", "infiniband ndr", "ethernet 100"):
+    table = {length: layer_ms(length, cost.LINKS[name]) for length in LENGTHS}
+    print(f"{name} (ms){'ring':>16}{'by heads':>10}")
+    for length, (ring_ms, heads_ms) in table.items():
+        print(f"{length:>13,} tokens{ring_ms:>12.1f}{heads_ms:>10.1f}")
+between = {length: layer_ms(length, cost.LINKS["infiniband ndr"]) for length in LENGTHS}
+reveal("10.which", *({length: times[way] for length, times in between.items()} for way in (0, 1)))
+
+# %% [markdown]
+# All of that is computed, and kind to both: no kernel reaches 400 TFLOP/s on short parts, and a message has a latency.
+# Beside time, three things decide. *Heads*: an all-to-all has as many ranks as there are heads of keys and values, at
+# most, and tensor parallelism has taken its share of them already; the ring has no such limit. *Kernels*: by heads, any
+# attention kernel and any mask will do, and no order of positions is needed. *Links*: all-to-all within a machine and a
+# ring between machines is possible, too; Megatron-Core calls that `a2a+p2p`.
+#
+# ## In production
+#
+# PyTorch has a prototype: inside `context_parallel(mesh, buffers=..., buffer_seq_dims=...)` the buffers are cut by
+# positions, dealt out as `SequenceCut` does it (there called *head-tail*), and `scaled_dot_product_attention` knows of
+# it. It is written for the kernels of GPUs. What does it say here?
+
+
+# %%
+def pytorchs(me):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel
+
+    q, k, v = (torch.ones(1, 8, T, 8, device=me.device) for _ in range(3))
+    mesh = init_device_mesh(me.device.type, (me.world_size,))
+    try:
+        with context_parallel(mesh, buffers=[q, k, v], buffer_seq_dims=[2, 2, 2]):
+            F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "it ran"
+
+
+# %% tags=["nbval-ignore-output"]
+print(four.run(pytorchs)[0])
+
+# %% [markdown]
+# Without GPUs it does not run, and so nothing is claimed of it here. Where you meet context parallelism:
+#
+# | in | as |
+# | --- | --- |
+# | torchtitan | `context_parallel_degree`, on PyTorch's prototype |
+# | Megatron-Core | `--context-parallel-size`; `--cp-comm-type`: `p2p` (a ring), `all_gather`, `a2a` or `a2a+p2p` |
+# | DeepSpeed | Ulysses: `DistributedAttention` around the attention that you have |
+#
+# Llama 3 did neither: it gathers the keys and values of all ranks and computes then, in zigzag order. With 8 heads of
+# keys for many more of queries they are small, and any mask between documents is easy.
+#
+# ## What you can do now
+#
+# You have seen half of a lap pass by in waiting, and a mend that moved the trouble to memory. You have dealt out
+# positions so that work is even in every step, and seen a loss fall that was not the model's. You can count what a
+# ring and an all-to-all send, and say which of them waits for it.
+#
+# **The limit.** Sequences may be as long as you like now. But each token still passes through every weight, and a model
+# that is to know more needs more of them: twice the weights, twice the arithmetic for each token. Must that be?
+# [Part 3](10c_experts.ipynb) begins there.
+#
+# **Further reading.** Brandon et al., [Striped Attention](https://arxiv.org/abs/2311.09431) (2023): another balanced
+# order. Jacobs et al., [DeepSpeed Ulysses](https://arxiv.org/abs/2309.14509) (2023), section 3. Llama Team,
+# [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: context parallelism beside three
+# other cuts. Liu et al., [Ring Attention](https://arxiv.org/abs/2310.01889) (2023).
