@@ -1,6 +1,6 @@
 """The pictures of lesson 10: a file for each part."""
 
-from course_lib.pictures.lesson_10 import ring
+from course_lib.pictures.lesson_10 import experts, ring
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -9,4 +9,7 @@ PICTURES: Drawings = {
     "quarters": ring.quarters,
     "two_sides": ring.two_sides,
     "round": ring.round_and_round,
+    "mixture": experts.mixture,
+    "shared_out": experts.shared_out,
+    "journey": experts.journey,
 }
