@@ -112,5 +112,7 @@ def journey() -> Figure:
 def _rows(axes: Axes, y: float, experts: tuple[int, ...], beside: str) -> None:
     for place, expert in enumerate(experts):
         box(axes, 3.6 + 3.4 * place, y, 3.2, 4.4, str(expert), colour=COLOURS[expert // 2], size=10)
-    look = {"size": 13, "weight": "bold", "color": RED} if beside == "?" else {"size": 8.5, "color": GREY}
-    word(axes, 35.2, y + 2.2, beside, **look)
+    if beside == "?":
+        word(axes, 35.2, y + 2.2, beside, size=13, weight="bold", color=RED)
+    else:
+        word(axes, 35.2, y + 2.2, beside, size=8.5, color=GREY)

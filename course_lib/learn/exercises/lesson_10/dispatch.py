@@ -132,10 +132,11 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "sizes-not-agreed",
-            "One rank sent more or less than the other had made room for. How many rows come, a rank can only hear "
-            "from the others, since they alone know what their tokens chose. Let the counts travel first.",
+            "One rank sent more than the other had made room for. The usual reason: how many rows come, a rank can "
+            "only hear from the others, since they alone know what their tokens chose. Let the counts travel first.",
             wrong.no_counts,
-            told_by.says("came for a receive of"),
+            told_by.says("came for a receive", "more than its tensor has room for"),
+            shows=told_by.ended_so,
         ),
         Mistake(
             "returns-early",

@@ -14,6 +14,7 @@ from course_lib.learn.exercises.lesson_10.dispatch_slips import Slip, given_by
 from course_lib.learn.exercises.lesson_10.dispatch_trial import FACTS, OUT, UNWAITED, differs
 
 __all__ = [
+    "ended_so",
     "gives",
     "gives_none",
     "has_other_dtype",
@@ -24,8 +25,6 @@ __all__ = [
     "says",
     "stuck_in",
 ]
-
-_STUCK = ("RankTimeout", "RankFailed")
 
 
 def _place(outcome: Outcome) -> tuple[str, int, int]:
@@ -130,11 +129,15 @@ def says(*words: str) -> Callable[[Evidence], bool]:
     return recognise
 
 
+def ended_so(outcome: Outcome) -> bool:
+    return outcome.error is not None
+
+
 def stuck_in(kind: str) -> Callable[[Evidence], bool]:
     """Whether ranks waited for each other in this case, and all was right before it."""
 
     def recognise(evidence: Evidence) -> bool:
         error = evidence.error
-        return error is not None and error.kind in _STUCK and evidence.wrong[0].case.startswith(kind)
+        return error is not None and error.kind == "RankTimeout" and evidence.wrong[0].case.startswith(kind)
 
     return recognise

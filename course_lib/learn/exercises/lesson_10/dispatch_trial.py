@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from course_lib.cluster import Rank
@@ -73,7 +72,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     tensors = [one.to(me.device, copy=True) for one in (given.rows, given.chosen, given.weights)]
     run = Own(me, own_experts(kind, me.rank, me.world_size))
     kept = Kept(tokens=tensors[0], chosen=tensors[1], weights=tensors[2])
-    with torch.no_grad(), Recorder(me.rank) as recorder:
+    with Recorder(me.rank) as recorder:
         out = answer(me, *tensors, num_experts_of(kind, me.world_size), run)
     if out is ...:
         return ...

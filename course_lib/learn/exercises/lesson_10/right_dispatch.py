@@ -132,4 +132,23 @@ def weighed_there(
 
 
 ANSWERS = (regrouped, by_messages, expert_by_expert, weighed_there)
-SAME: dict[str, str] = {}
+
+_NEITHER = "Neither line reads what the other makes."
+_ONE_ORDER = "Rows of one expert may stand in any order, as long as it is the same there and back."
+SAME: dict[str, str] = {
+    "1: `n = me.world_size` after `order = chosen.flatten().argsort(stable=True)`": _NEITHER,
+    "2: `order = chosen.flatten().argsort(stable=True)` after `counts = torch.bincount(chosen.flatten(), "
+    "minlength=num_experts)`": _NEITHER,
+    "8: `dist.all_to_all_single(rows, tokens[order // chosen.size(1)], coming_rows, going_rows)` after `own = "
+    "torch.arange(num_experts, device=me.device).chunk(n)[me.rank]`": _NEITHER,
+    "11: `expert_of_row = own.repeat(n).repeat_interleave(come)` after `made = torch.empty_like(rows)`": _NEITHER,
+    "13: `for expert in own.tolist():` after `back = tokens.new_empty(len(order), tokens.size(1))`": _NEITHER,
+    "17: `dist.all_to_all_single(back, made, going_rows, coming_rows)` after `outputs = torch.empty_like(back)`": (
+        _NEITHER
+    ),
+    "2: `chosen.flatten().argsort(stable=True)` -> `chosen.flatten().argsort()`": _ONE_ORDER,
+    "2: `True` -> `False`": _ONE_ORDER,
+    "13: `own.tolist()` -> `own`": "Each expert's number comes as a tensor then, which `run` takes as well.",
+    "10: `torch.arange(num_experts, device=me.device)` -> `torch.arange(num_experts)`": "On ranks that compute on the "
+    "CPU it is there already; where ranks have GPUs, the rows' experts and the counts are on two devices.",
+}

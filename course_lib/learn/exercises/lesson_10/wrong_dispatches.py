@@ -194,8 +194,8 @@ def tokens_to_all(
         dist.all_gather(parts, padded)
         return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
 
-    every = [gathered(mine) for mine in (tokens, chosen, weights)]
-    out = of_this_rank_alone(me, *every, num_experts, run)
+    every, chose, weigh = (gathered(mine) for mine in (tokens, chosen, weights))
+    out = of_this_rank_alone(me, every, chose, weigh, num_experts, run)
     dist.all_reduce(out)
     return out[starts[me.rank] : starts[me.rank] + len(tokens)]
 
