@@ -4,7 +4,7 @@
 # A layer may have many times the weights, if each token uses a part of them. You find out what that costs, mend a layer
 # in which some tokens go astray, share its experts out among ranks, and write the journey of a token there and back.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) ·
 # [4: equally busy](10d_busy_experts.ipynb)
@@ -92,7 +92,7 @@ reveal("10.flops", flops(mixture()), flops(mlp), EXPERTS, TOP_K)
 # In plain loops, and beside the course's layer, which sorts tokens by expert and computes each expert once:
 
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def in_loops(layer, x):
     probabilities = F.linear(x, layer.router.weight).softmax(-1)  # (N, E)
     weights, chosen = probabilities.topk(TOP_K)  # (N, k)
@@ -217,7 +217,7 @@ print(f"with other experts: {elsewhere(colleagues_choice, TRAINED[0]):.1%}")
 
 # %% tags=["nbval-ignore-output"]
 around_zero = TRAINED[0].clone()
-around_zero[:, 0] = 0.0  # the same differences between scores
+around_zero[:, 0] = 0.0  # 20 less for each expert
 at_20, at_0 = (elsewhere(colleagues_choice, router) for router in (TRAINED[0], around_zero))
 reveal("10.astray", at_20, at_0, off(colleagues_choice).median().item(), dense_off)
 
@@ -252,7 +252,8 @@ print_off(off(mended_choice))
 #
 # ## Experts on ranks
 #
-# What does a token not pay for? Memory. Say 32 layers of 8 experts, of width 4,096 with 16,384 hidden numbers:
+# What does a token not pay for? Memory. Say 32 layers of 8 experts, of width 4,096 with 16,384 hidden numbers, without
+# the attention between them:
 
 # %%
 one_layer = cost.expert_parameters(width=4096, hidden=16384, num_experts=8, top_k=2)
@@ -281,7 +282,7 @@ ask("10.sent").commit(2 * 3 / 4)  # "two rows a token, and one of four is at hom
 ### END SOLUTION
 
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def own_tokens(me, num_tokens=512, dtype=torch.float32):
     generator = torch.Generator().manual_seed(me.rank)
     return torch.randn(num_tokens, WIDTH, generator=generator).to(me.device, dtype)
@@ -362,7 +363,8 @@ dispatch_verdict = check("10.dispatch", experts_layer)
 # weighed and added. Their sizes are known only when the router has chosen, in every layer anew, so the host has to
 # wait for the counts. (GShard avoids that by sending every expert's whole room, empty places and all. That is part 4.)
 #
-# Your function in the course's layer, beside one device with the tokens of all four:
+# Your function in the course's layer (the course's own stands in until yours has passed), beside one device with the
+# tokens of all four:
 
 
 # %%
@@ -432,7 +434,8 @@ means = {
     "experts, divided by 4": (torch.cat(ups) / 4, one_device.experts.w_up.grad),
 }
 for name, (found, right) in means.items():
-    print(f"{name:<30}as on one device: {torch.allclose(found, right, rtol=1e-9, atol=1e-15)}")
+    is_same = (found - right).abs().max() < 1e-9 * right.abs().max()
+    print(f"{name:<30}as on one device: {is_same}")
 
 # %% [markdown]
 # AdamW would hide the factor of 4, since it divides gradients by their own size. A clip by the norm would not: in one

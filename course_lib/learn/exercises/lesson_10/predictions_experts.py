@@ -78,8 +78,8 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
             "softmax takes the largest score off first.",
             _SUSPECTS[
                 3
-            ]: "So they do, by the same rounding, and more than the experts' sums: half of the tokens are "
-            f"off by up to {half_off:.1%} for that. But it makes an output a little longer or shorter. These are off "
+            ]: "So they do, by the same rounding, and more than the experts' sums: every other token is "
+            f"{half_off:.1%} off for that, or more. But it makes an output a little longer or shorter. These are off "
             "by as much as they are long.",
         },
     )
@@ -139,10 +139,10 @@ def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Told:
     measured = _WRAPPED[2] if num_different < num_experts else _WRAPPED[1]
     return Told(
         measured=measured,
-        because=f"A data-parallel wrapper begins by giving everybody the weights of rank 0. All ranks have a weight of "
-        f"this name and this shape, so nothing looks wrong, and {num_experts} experts are {num_different}. From then "
-        "on it averages their gradients, so they stay alike. The loss falls: it is a smaller model, at the price "
-        "of the larger one.",
+        because=f"A data-parallel wrapper, PyTorch's as the course's, begins by giving everybody the weights of rank "
+        "0. All ranks have a weight of this name and this shape, so nothing looks wrong, and "
+        f"{num_experts} experts are {num_different}. From then on it averages their gradients, so they stay alike. "
+        "Nothing fails: it is a smaller model, at the price of the larger one.",
         misreadings={
             _WRAPPED[
                 0
@@ -166,8 +166,8 @@ def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k:
         label="computed",
         because="Gradients of all experts, twice (n - 1)/n times, by a ring; or k rows a token, four times "
         "(n - 1)/n times. Both have the same share of n, which cancels. What is left is E H / k to N: "
-        f"{num_experts} experts of H hidden numbers against N tokens with {top_k} choices. So experts are the better "
-        "to leave where they are, unless a rank has very many tokens.",
+        f"{num_experts} experts of H hidden numbers against N tokens with {top_k} choices. So it is better to leave "
+        "experts where they are and to send tokens, unless a rank has very many.",
         misreadings={
             lambda times: (
                 times < 0.9
