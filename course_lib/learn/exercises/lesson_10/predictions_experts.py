@@ -2,8 +2,223 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked
+from course_lib.learn.asked import Asked, Told
 
 __all__ = ["EXPERTS"]
 
-EXPERTS: tuple[Asked, ...] = ()
+
+def _flops(layer_flops: int, mlp_flops: int, num_experts: int, top_k: int) -> Told:
+    """From the operations of a forward pass: of the mixture, and of one MLP of an expert's size."""
+    return Told(
+        measured=round(layer_flops / mlp_flops, 2),
+        model=top_k,
+        because=f"Each token passes through {top_k} experts, and each of them is as large as the MLP. The other "
+        f"{num_experts - top_k} cost it nothing but the router's scores, {num_experts} products of a row with a row, "
+        "which is what stands behind the point.",
+        misreadings={
+            num_experts: "That is how many times the parameters, and the memory for them. Arithmetic is done by the "
+            "experts that a token goes to.",
+            round(
+                top_k / num_experts, 2
+            ): "That is the share of the mixture's own parameters that a token uses. Each expert is a whole MLP.",
+            1: f"With one expert for each token it would be so. Here each goes to {top_k}.",
+        },
+        apart="The counter knows matrix products. Print `FlopCounterMode(...).get_flop_counts()` to see which it saw.",
+    )
+
+
+def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: int) -> Told:
+    """From how many rows of the router one token gave a gradient: as it is, and with weights that add up to 1."""
+    return Told(
+        measured=num_rows,
+        because=f"The choice has no derivative, the weights have. A chosen expert's weight is its softmax probability, "
+        f"and below its fraction line stand all {num_experts} scores: a larger score anywhere makes it smaller. Divide "
+        f"the {top_k} weights by their sum, as many models do (`normalised=True`), and what they have below the line "
+        f"cancels: then {num_rows_normalised} rows hear of the token, but for rounding. The experts' own weights have "
+        f"a gradient in {top_k} of {num_experts} in either case.",
+        misreadings={
+            top_k: f"So it is with the experts themselves, and for the router where the {top_k} weights are divided by "
+            "their sum. Here they are probabilities among all experts.",
+            0: "The choice itself passes no gradient on, that is so. But the outputs are multiplied by weights that "
+            "come from the scores.",
+            1: "That would be the first choice alone. Both choices have a weight.",
+        },
+    )
+
+
+_SUSPECTS = (
+    "the experts' sums lose digits",
+    "softmax overflows",
+    "the scores lose digits before the choice",
+    "the weights of the outputs lose digits",
+)
+
+
+def _astray(share: float, share_at_zero: float, half_off: float, dense_off: float) -> Told:
+    """From the share of tokens that have other experts in bfloat16: as the scores are, and when they are around 0.
+
+    ``half_off``, ``dense_off``: by how much half of the outputs are off at most, of the layer and of a dense MLP.
+    """
+    return Told(
+        measured=_SUSPECTS[2],
+        label="the evidence says",
+        because=f"bfloat16 keeps 8 bits. Between 16 and 32 its numbers stand an eighth apart, so scores that "
+        f"differ by less become equal, and which of two equals is chosen is the function's whim. {share:.1%} of the "
+        "tokens went to another expert, and what another expert makes of a token is another output. Around 0 the same "
+        f"differences between scores survive better: {share_at_zero:.1%} go elsewhere. An ordinary rounding error "
+        "stays small; a choice makes it large.",
+        misreadings={
+            _SUSPECTS[
+                0
+            ]: f"The dense MLP has the same matrices and the same sums, and half of its outputs are off by "
+            f"less than {dense_off:.1%}.",
+            _SUSPECTS[
+                1
+            ]: "Then outputs would be infinite, or not numbers. bfloat16 has the range of float32, and "
+            "softmax takes the largest score off first.",
+            _SUSPECTS[
+                3
+            ]: "So they do, by the same rounding, and more than the experts' sums: every other token is "
+            f"{half_off:.1%} off for that, or more. But it makes an output a little longer or shorter. These are off "
+            "by as much as they are long.",
+        },
+    )
+
+
+def _sent(times: float, top_k: int, num_ranks: int) -> Told:
+    """From the bytes that ranks sent in a forward pass, in bytes of their tokens."""
+    there = top_k * (num_ranks - 1) / num_ranks
+    return Told(
+        measured=round(times, 2),
+        model=2 * there,
+        because=f"A token has {top_k} rows to send, one for each choice; of {num_ranks} rows, one finds its expert at "
+        f"home and {num_ranks - 1} travel. That is {there:g}, and the outputs come back the same way. It grows with "
+        f"tokens and with k; it hardly grows with ranks: never more than {2 * top_k} times, on a thousand of "
+        "them.",
+        misreadings={
+            there: "That is the way there. The outputs have to come back.",
+            2 * top_k: "Nearly: some rows stay, since their expert is at home.",
+            2
+            * (
+                num_ranks - 1
+            ): "Everything to everybody, and sums of it back. A row goes to one rank, that of its "
+            "expert, and to no other.",
+        },
+        apart="The router decides how many rows stay at home: print the loads. Counts, 8 bytes an expert, come on top.",
+    )
+
+
+def _own(times: float, num_ranks: int) -> Told:
+    """From the length of an expert's gradient after backward on its rank, in that of one device's."""
+    return Told(
+        measured=round(times, 2),
+        model=num_ranks,
+        because="Tokens of all ranks came to this expert, and so did their gradients: the way back is the backward "
+        f"pass of the way there. But each rank's loss is a mean over its own tokens, a quarter of all. The expert has "
+        f"the sum of {num_ranks} ranks' gradients where one device has the mean. So divide by {num_ranks}, and send "
+        "nothing.",
+        misreadings={
+            1: "It is complete, that is so: no other rank has a part of it. Now look at what each rank's loss is "
+            "divided by: its own number of tokens.",
+            1 / num_ranks: "Of its own rank's tokens alone it would be about that. The others' came as well.",
+        },
+        apart="The factor is exact where all ranks have equally many tokens. Compare the gradients number by number.",
+    )
+
+
+_WRAPPED = (
+    "8 experts, as it should be",
+    "8 experts, with gradients of other experts mixed in",
+    "2 experts, each of them four times",
+    "an error: ranks hold different experts",
+)
+
+
+def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Told:
+    """From how many of the experts on all ranks differ after wrapping."""
+    measured = _WRAPPED[2] if num_different < num_experts else _WRAPPED[1]
+    return Told(
+        measured=measured,
+        because=f"A data-parallel wrapper, PyTorch's as the course's, begins by giving everybody the weights of rank "
+        "0. All ranks have a weight of this name and this shape, so nothing looks wrong, and "
+        f"{num_experts} experts are {num_different}. From then on it averages their gradients, so they stay alike. "
+        "Nothing fails: it is a smaller model, at the price of the larger one.",
+        misreadings={
+            _WRAPPED[
+                0
+            ]: "The wrapper takes every parameter for a copy of the one on rank 0. It has no way to "
+            "know that these are parts.",
+            _WRAPPED[
+                1
+            ]: "So it would be after the first step, if it did not begin with something else. What does "
+            "the wrapper do before the first step?",
+            _WRAPPED[
+                3
+            ]: f"Names and shapes agree: each rank has a tensor of {num_experts // num_ranks} experts.",
+        },
+    )
+
+
+def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k: int) -> Told:
+    """From the bytes that a rank sends for a layer in a step: tokens to experts, or gradients of whole experts."""
+    return Told(
+        measured=round(gradient_bytes / token_bytes, 1),
+        label="computed",
+        because="Gradients of all experts, twice (n - 1)/n times, by a ring; or k rows a token, four times "
+        "(n - 1)/n times. Both have the same share of n, which cancels. What is left is E H / k to N: "
+        f"{num_experts} experts of H hidden numbers against N tokens with {top_k} choices. So it is better to leave "
+        "experts where they are and to send tokens, unless a rank has very many.",
+        misreadings={
+            lambda times: (
+                times < 0.9
+            ): "A token's row is 4,096 numbers, and it travels 8 times. An expert is 2 x 4,096 x 16,384 numbers, and "
+            "there are 8 of them.",
+            1: "They are equal at E H / k tokens on a rank. How many is that here?",
+        },
+    )
+
+
+EXPERTS: tuple[Asked, ...] = (
+    Asked(
+        name="10.flops",
+        question="8 experts, 2 for each token: how many times an MLP's arithmetic?",
+        unit="times",
+        tell=_flops,
+        high=1000,
+    ),
+    Asked(
+        name="10.learns",
+        question="How many of the router's 8 rows get a gradient from one token?",
+        unit="rows",
+        tell=_learns,
+        high=8,
+    ),
+    Asked(name="10.astray", question="Why are some outputs far off?", choices=_SUSPECTS, tell=_astray),
+    Asked(
+        name="10.sent",
+        question="How many times its tokens' bytes does a rank send, forward?",
+        unit="times",
+        tell=_sent,
+        high=1000,
+    ),
+    Asked(
+        name="10.own",
+        question="An expert's gradient on its rank: how many times that of one device?",
+        unit="times",
+        tell=_own,
+        high=1000,
+    ),
+    Asked(
+        name="10.wrapped",
+        question="What do the four ranks hold after wrapping?",
+        choices=_WRAPPED,
+        tell=_wrapped,
+    ),
+    Asked(
+        name="10.lighter",
+        question="How many times as many bytes do gradients of whole experts take?",
+        unit="times",
+        tell=_lighter,
+        high=1e6,
+    ),
+)

@@ -1,0 +1,217 @@
+"""10.dispatch: tokens to the ranks of their experts, and the outputs back."""
+
+from __future__ import annotations
+
+from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.exercises.lesson_10 import dispatch_mistakes as told_by
+from course_lib.learn.exercises.lesson_10 import wrong_dispatches as wrong
+from course_lib.learn.exercises.lesson_10.dispatch_cases import KINDS, Kind
+from course_lib.learn.exercises.lesson_10.dispatch_slips import on_ranks
+from course_lib.learn.exercises.lesson_10.dispatch_trial import COMPUTED, SENT, compare, right, trial
+from course_lib.learn.judge import by_trial
+
+__all__ = ["DISPATCH"]
+
+DISPATCH = Exercise(
+    name="10.dispatch",
+    title="There and back: experts on other ranks",
+    judge=by_trial(
+        (4, 2, 3),
+        tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
+        trial,
+        compare=compare,
+        timeout_s=4.0,
+    ),
+    mistakes=(
+        Mistake(
+            "not-waited-for",
+            "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
+            "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
+            wrong.not_waited_for,
+            told_by.is_not_waited_for,
+        ),
+        Mistake(
+            "without-weights",
+            "The outputs of each token's experts were added as they are. Each counts times its weight: "
+            "`weights[t, c]` belongs to the expert `chosen[t, c]`.",
+            on_ranks(wrong.SUMMED),
+            told_by.gives(wrong.SUMMED),
+        ),
+        Mistake(
+            "averaged",
+            "You take the mean of a token's outputs. They are added up, each times its weight.",
+            on_ranks(wrong.AVERAGED),
+            told_by.gives(wrong.AVERAGED),
+        ),
+        Mistake(
+            "weights-made-one",
+            "You divide a token's weights by their sum. Some routers do so, and then they have done it before they "
+            "hand you `weights`; take them as they come.",
+            on_ranks(wrong.NORMALISED),
+            told_by.gives(wrong.NORMALISED),
+        ),
+        Mistake(
+            "other-weights",
+            "Each output is added to the right token, times the weight of another choice: rows are sorted by expert, "
+            "and weights stand in the order of the tokens. Bring both into one order, `weights.flatten()[order]`.",
+            on_ranks(wrong.OTHER_WEIGHTS),
+            told_by.gives(wrong.OTHER_WEIGHTS),
+        ),
+        Mistake(
+            "as-they-come",
+            "What comes back stands in the order in which it was sent, expert after expert, and you read it token "
+            "after token. Row i belongs to the choice `order[i]`: put it back there.",
+            on_ranks(wrong.AS_THEY_COME),
+            told_by.gives(wrong.AS_THEY_COME),
+        ),
+        Mistake(
+            "weighed-too-early",
+            "You multiply a token by the weight before its expert sees it. An expert is not linear, so half a "
+            "token does not give half an output. Weigh what comes out.",
+            on_ranks(wrong.WEIGHED_ROWS),
+            told_by.gives(wrong.WEIGHED_ROWS),
+        ),
+        Mistake(
+            "first-choices",
+            "Each token has the output of its first expert, and nothing of the others. Every one of its k choices is "
+            "a row of its own.",
+            on_ranks(wrong.FIRST_CHOICES),
+            told_by.gives(wrong.FIRST_CHOICES),
+        ),
+        Mistake(
+            "one-choice-left",
+            "Each token has the output of one of its experts. A usual reason is `out[token] = ...`, or `out[token] += "
+            "...` with a token twice in the index: the last one stays. Use `index_add_`, or give each choice "
+            "a place of its own and add up then.",
+            on_ranks(wrong.OVERWRITTEN),
+            told_by.keeps_one_choice,
+        ),
+        Mistake(
+            "not-sorted",
+            "The rows left in the order of the tokens. An all-to-all cuts what it is given: the first part goes to "
+            "rank 0, whatever is in it. Sort the choices by expert first, so that each rank's rows stand together.",
+            on_ranks(wrong.UNSORTED),
+            told_by.gives(wrong.UNSORTED, wrong.UNSORTED_THERE),
+        ),
+        Mistake(
+            "as-if-sorted",
+            "Rows come rank by rank: rank 0's for your first expert, rank 0's for your second, then rank 1's for your "
+            "first. You cut them as if all rows of your first expert stood first. Find out for each row whose it "
+            "is, by the counts of each rank.",
+            on_ranks(wrong.AS_IF_SORTED),
+            told_by.gives(wrong.AS_IF_SORTED),
+        ),
+        Mistake(
+            "back-by-expert",
+            "The experts computed the right rows, and the outputs went back expert after expert. The ranks expect "
+            "them in the order in which their rows came, rank after rank.",
+            on_ranks(wrong.BY_EXPERT),
+            told_by.gives(wrong.BY_EXPERT),
+        ),
+        Mistake(
+            "this-rank-alone",
+            "A token has the outputs of those of its experts that are on its own rank, and of no other. The other "
+            "rows have to travel.",
+            wrong.of_this_rank_alone,
+            told_by.is_of_this_rank_alone,
+        ),
+        Mistake(
+            "numbers-from-zero",
+            "`run` was asked for an expert of another rank. Its numbers are those in `chosen`: on rank r they begin at "
+            "`r * num_experts // n`, not at 0.",
+            wrong.numbers_from_zero,
+            told_by.says("`run` was asked for expert"),
+        ),
+        Mistake(
+            "sizes-swapped",
+            "The sizes that you gave to `all_to_all_single` do not add up to the rows of a tensor. It takes what comes "
+            "before what goes, of the sizes too: (output, input, output sizes, input sizes). On the way back the "
+            "two sizes change places.",
+            wrong.sizes_swapped,
+            told_by.says("Split sizes doesn't match"),
+        ),
+        Mistake(
+            "sizes-not-agreed",
+            "One rank sent more than the other had made room for. The usual reason: how many rows come, a rank can "
+            "only hear from the others, since they alone know what their tokens chose. Let the counts travel first.",
+            wrong.no_counts,
+            told_by.says("came for a receive", "more than its tensor has room for"),
+            shows=told_by.ended_so,
+        ),
+        Mistake(
+            "returns-early",
+            "Rank 1 has no tokens in this case, and did not make a call that the others wait in. Tokens of others "
+            "come to its experts all the same. Every rank makes every call, with 0 rows if need be.",
+            wrong.returns_early,
+            told_by.stuck_in(Kind.NONE),
+        ),
+        Mistake(
+            "rests-without-rows",
+            "In this case nobody chose the experts of some ranks, and not all ranks made the same calls. A rank "
+            "without rows sends no output back, and still waits for those of its own tokens. Every rank makes "
+            "every call.",
+            wrong.rests_without_rows,
+            told_by.stuck_in(Kind.IDLE),
+        ),
+        Mistake(
+            "joins-nothing",
+            "Some ranks' experts got no row in this case, and `torch.cat` joins no empty list. `run` takes 0 rows as "
+            "well; or write the outputs into a tensor of as many rows as came.",
+            wrong.joins_nothing,
+            told_by.says("expected a non-empty list of Tensors"),
+        ),
+        Mistake(
+            "minus-one",
+            "A rank without tokens has a tensor of 0 numbers, and nobody can say what -1 stands for in its new shape. "
+            "Write the size: `tokens.size(1)`.",
+            wrong.minus_one,
+            told_by.says("cannot reshape tensor of 0 elements"),
+        ),
+        Mistake(
+            "sends-too-much",
+            "The outputs are right, and more was sent than a row to the rank of each choice's expert, and its output "
+            "back. Usual reasons are an all-gather of all tokens, and parts that are padded to one size.",
+            wrong.tokens_to_all,
+            told_by.only_wrong(SENT),
+        ),
+        Mistake(
+            "computes-too-much",
+            "The outputs are right, and an expert computed rows of tokens that had not chosen it. That each token pays "
+            "for k experts alone is what the layer is for. Give `run` an expert's own rows.",
+            wrong.all_by_all,
+            told_by.only_wrong(COMPUTED),
+        ),
+        Mistake(
+            "in-another-precision",
+            "The numbers are right, and of another dtype than the tokens. A new tensor is float32 unless you say "
+            "otherwise: `tokens.new_zeros(...)`, `torch.zeros_like(tokens)`.",
+            wrong.in_float32,
+            told_by.has_other_dtype,
+        ),
+        Mistake(
+            "returns-nothing",
+            "No output came back. `return` it: (N, D), a row for each token of this rank.",
+            wrong.returns_nothing,
+            told_by.gives_none,
+        ),
+    ),
+    hints=(
+        "Take one choice of one token as a row. In which order must the rows stand, so that one call takes each of "
+        "them to its rank? What has a rank to know before rows come: how many, and for which of its experts?",
+        "Sort the choices by expert: a row's token is `order // k`. Count them by expert, and let an all-to-all of the "
+        "counts tell every rank what it gets. Rows there, `run` for each own expert, outputs back by the same sizes "
+        "the other way round. Then each output goes to the place of its choice, `order[i]`.",
+        "`come = torch.empty_like(counts)`; `dist.all_to_all_single(come, counts)`; sizes are `counts.view(n, "
+        "-1).sum(1).tolist()`, and the same of `come`. The expert of each row that came: "
+        "`own.repeat(n).repeat_interleave(come)`. At the end `outputs[order] = back`, a view of (N, k, D), times "
+        "weights, summed over k.",
+    ),
+    forbidden=(
+        "course_lib.parallel.experts.Dispatch",
+        "course_lib.parallel.experts.exchange_rows",
+        "course_lib.parallel.experts.ExpertParallel",
+    ),
+    forbidden_example=wrong.by_the_library,
+    passed="Every token has its experts' outputs, on 2, 3 and 4 ranks: with favourite experts and with some that "
+    "nobody chose, with no rows for a rank and with no tokens on one. Nothing travelled but counts, rows and outputs.",
+)
