@@ -139,6 +139,13 @@ DISPATCH = Exercise(
             shows=told_by.ended_so,
         ),
         Mistake(
+            "lists-of-many-sizes",
+            "gloo's `dist.all_to_all`, which takes lists of tensors, wants them all of one size (NCCL's takes any). "
+            "`dist.all_to_all_single` takes one tensor and two lists of sizes, on both.",
+            wrong.lists_of_tensors,
+            told_by.says("alltoall: invalid tensor size"),
+        ),
+        Mistake(
             "returns-early",
             "Rank 1 has no tokens in this case, and did not make a call that the others wait in. Tokens of others "
             "come to its experts all the same. Every rank makes every call, with 0 rows if need be.",

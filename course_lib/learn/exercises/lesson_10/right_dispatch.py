@@ -131,7 +131,30 @@ def weighed_there(
     return (token == torch.arange(len(tokens), device=me.device)[:, None]).to(back.dtype) @ back
 
 
-ANSWERS = (regrouped, by_messages, expert_by_expert, weighed_there)
+def once_to_each_rank(
+    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
+) -> Tensor:
+    """A token with two experts on one rank travels there once, and comes back as one row, weighed and added."""
+    n, width, each = me.world_size, tokens.size(1), num_experts // me.world_size
+    places = [((chosen // each) == rank).any(1).nonzero().squeeze(1) for rank in range(n)]
+    going = torch.tensor([len(place) for place in places], device=me.device)
+    coming = torch.empty_like(going)
+    dist.all_to_all_single(coming, going)
+    place, sizes = torch.cat(places), (coming.tolist(), going.tolist())
+    load = torch.cat([tokens, weights, chosen.to(tokens.dtype)], 1)[place]
+    came = load.new_empty(sum(sizes[0]), load.size(1))
+    dist.all_to_all_single(came, load, *sizes)
+    rows, weight, number = came.split([width, chosen.size(1), chosen.size(1)], 1)
+    made = torch.zeros_like(rows)
+    for expert in range(me.rank * each, (me.rank + 1) * each):
+        row, choice = (number == expert).nonzero(as_tuple=True)
+        made[row] += weight[row, choice, None] * run(expert, rows[row])
+    back = tokens.new_empty(len(place), width)
+    dist.all_to_all_single(back, made, *reversed(sizes))
+    return torch.zeros_like(tokens).index_add(0, place, back)
+
+
+ANSWERS = (regrouped, by_messages, expert_by_expert, weighed_there, once_to_each_rank)
 
 _NEITHER = "Neither line reads what the other makes."
 _ONE_ORDER = "Rows of one expert may stand in any order, as long as it is the same there and back."

@@ -144,6 +144,16 @@ def no_counts(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_exp
     return weighed(back, order, weights)
 
 
+def lists_of_tensors(
+    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
+) -> Any:
+    _, going, coming = _sizes(me, chosen, num_experts)
+    rows = rows_of(tokens, weights, sorted_by_expert(chosen))
+    parts = [tokens.new_empty(size, tokens.size(1)) for size in coming]
+    dist.all_to_all(parts, list(rows.split(going)))
+    return tokens
+
+
 def returns_early(
     me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
 ) -> Tensor:
