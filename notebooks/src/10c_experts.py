@@ -277,8 +277,8 @@ for num_ranks in (2, 4, 8):
 
 # %%
 ### BEGIN SOLUTION
-### STUB ask("10.sent")
-ask("10.sent").commit(2 * 3 / 4)  # "two rows a token, and one of four is at home"
+### STUB ask("10.travels")
+ask("10.travels").commit(2 * 3 / 4)  # "two rows a token, and one of four is at home"
 ### END SOLUTION
 
 
@@ -299,7 +299,7 @@ print("rank 0's calls:", [call.operation for call in communication.of(0).calls])
 print(f"a rank sends {bytes_text(sent_bytes)}, and has {bytes_text(512 * WIDTH * 4)} of tokens")
 
 # %%
-reveal("10.sent", sent_bytes / (512 * WIDTH * 4), TOP_K, 4)
+reveal("10.travels", sent_bytes / (512 * WIDTH * 4), TOP_K, 4)
 
 # %% [markdown]
 # Three calls: why not two? That is for you to find out.

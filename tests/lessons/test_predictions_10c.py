@@ -15,14 +15,14 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("10.flops", (67_633_152, 33_554_432, 8, 2), 2.02, 2),
     ("10.learns", (8, 2, 8, 2), 8, None),
     ("10.astray", (0.089, 0.008, 0.029, 0.003), SCORES, None),
-    ("10.sent", (3.012, 2, 4), 3.01, 3),
+    ("10.travels", (3.012, 2, 4), 3.01, 3),
     ("10.own", (4.0001, 4), 4, 4),
     ("10.wrapped", (2, 8, 4), TWO, None),
     ("10.wrapped", (8, 8, 4), MIXED, None),
     ("10.lighter", (469_762_104, 3_758_096_384.0, 8, 2), 8, None),
 ]
 USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
-FAR = [("10.flops", (268_435_456, 33_554_432, 8, 2)), ("10.sent", (6.0, 2, 4)), ("10.own", (1.0, 4))]
+FAR = [("10.flops", (268_435_456, 33_554_432, 8, 2)), ("10.travels", (6.0, 2, 4)), ("10.own", (1.0, 4))]
 
 
 @pytest.fixture(autouse=True)

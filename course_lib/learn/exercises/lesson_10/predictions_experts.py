@@ -85,7 +85,7 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
     )
 
 
-def _sent(times: float, top_k: int, num_ranks: int) -> Told:
+def _travels(times: float, top_k: int, num_ranks: int) -> Told:
     """From the bytes that ranks sent in a forward pass, in bytes of their tokens."""
     there = top_k * (num_ranks - 1) / num_ranks
     return Told(
@@ -195,10 +195,10 @@ EXPERTS: tuple[Asked, ...] = (
     ),
     Asked(name="10.astray", question="Why are some outputs far off?", choices=_SUSPECTS, tell=_astray),
     Asked(
-        name="10.sent",
+        name="10.travels",
         question="How many times its tokens' bytes does a rank send, forward?",
         unit="times",
-        tell=_sent,
+        tell=_travels,
         high=1000,
     ),
     Asked(
