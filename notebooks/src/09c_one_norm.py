@@ -381,9 +381,8 @@ print(f"{'went on':<26} {[round(loss, 10) for loss in went_on]}")
 for mesh, with_states in ways:
     ranks = one if mesh == "tp=1" else four
     resumed.append(ranks.run(resume, Mesh.parse(mesh), FOLDER, with_states)[0])
-    print(
-        f"{mesh + ('' if with_states else ', weights alone'):<26} {[round(loss, 10) for loss in resumed[-1]]}"
-    )
+    label = mesh if with_states else f"{mesh}, weights alone"
+    print(f"{label:<26} {[round(loss, 10) for loss in resumed[-1]]}")
 
 # %%
 reveal("09.resumed", went_on, resumed)
