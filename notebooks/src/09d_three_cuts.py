@@ -5,7 +5,7 @@
 # along three axes at the same time. You put it together, hold it against one device, count what each axis sends, and
 # hand over to PyTorch's own parts.
 #
-# **65 minutes · difficulty 4 of 5 · needs: cpu**
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 4 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
 # one checkpoint](09c_one_norm.ipynb)
@@ -65,10 +65,8 @@ def make_model():
 # %%
 def steps_of(model, step):
     """The losses of three steps of AdamW; ``step`` does what makes gradients, and returns the loss."""
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=1e-2, foreach=False
-    )  # as in 08: DTensors of two kinds
-    losses = []
+    # foreach=False, as in lesson 08: PyTorch's parts make parameters of two kinds.
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False), []
     for tokens, targets in BATCHES:
         optimizer.zero_grad()
         losses.append(float(step(tokens, targets)))
@@ -303,7 +301,8 @@ reveal("09.kept", max(shares), shares)
 # ## What each axis sends
 #
 # In part 1 a rank sent most along tp. There the data axis had replicas; here it has shards, and a rank's share of the
-# batch is eight sequences, in four micro-batches. **Along which axis does a rank send most now?**
+# batch is eight sequences, in four micro-batches. (The next runs are of the course's model: its schedule can be set.)
+# **Along which axis does a rank send most now?**
 
 # %%
 ### BEGIN SOLUTION
@@ -315,7 +314,6 @@ ask("09.most").commit("tp")  # as in part 1
 # %%
 def two_steps(me, mesh, num_micro_batches):
     groups = MeshGroups(me, mesh)
-    # The course's, whose schedule can be set.
     model = Ready(me, groups, make_model(), schedule=one_f_one_b(2, num_micro_batches))
     for _ in range(2):
         dist.barrier()  # closing is a barrier too: what counts lies between the last two
@@ -450,7 +448,7 @@ reveal("09.a12", evidence)
 # mkdir -p ~/my_project && cp -r course_lib/examples/train_mesh ~/my_project/
 # cd ~/my_project
 # torchrun --standalone --nproc-per-node 4 -m train_mesh --pp 2 --tp 2 --out runs/1
-# torchrun --standalone --nproc-per-node 2 -m train_mesh --tp 2 --out runs/1     # goes on, on another mesh
+# torchrun --standalone --nproc-per-node 2 -m train_mesh --tp 2 --out runs/1   # goes on
 # ```
 #
 # (It runs on the CPU where there are no GPUs. Else each process needs a GPU of its own; with fewer, add `--device cpu`.
