@@ -44,7 +44,7 @@ from torch import nn
 four, one = shared_cluster(4), shared_cluster(1)
 
 # %%
-small = TransformerConfig(vocab_size=256, context_length=32, num_layers=4, width=64, num_heads=4)
+small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width=64, num_heads=4)
 BATCHES = list(islice(loader(documentation_windows(32)[0], 8), 8))  # of 8 windows of text each
 
 
