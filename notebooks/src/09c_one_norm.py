@@ -5,7 +5,7 @@
 # themselves, all is well. Then somebody asks for one number of the whole model, or for one file. You find two faults
 # that raise no error, write the norm that every mesh agrees on, and carry a model from mesh to mesh.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [4: three cuts
 # at once](09d_three_cuts.ipynb)
@@ -24,7 +24,6 @@
 from course_lib import ask, check, hint, reveal, shared_cluster
 from course_lib.data import documentation_windows, loader
 from course_lib.mesh import Mesh
-from course_lib.meter import metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.data import GlobalBatches
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, gradient_norm, load_on_mesh, save_on_mesh
@@ -45,8 +44,8 @@ from torch import nn
 four, one = shared_cluster(4), shared_cluster(1)
 
 # %%
-small = TransformerConfig(vocab_size=256, context_length=32, num_layers=4, width=64, num_heads=4)
-BATCHES = list(islice(loader(documentation_windows(32)[0], 8), 12))  # of 8 windows of text each
+small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width=64, num_heads=4)
+BATCHES = list(islice(loader(documentation_windows(32)[0], 8), 8))  # of 8 windows of text each
 
 
 def make_model(seed=0, **settings):
@@ -59,7 +58,7 @@ def train(model, optimizer, batches, before_step=None):
     losses = []
     for batch in batches:
         optimizer.zero_grad()
-        losses.append(model.step(*model.data.deal(*batch)).item())
+        losses.append(model.step(*model.data.deal(*batch)).item())  # deal: this rank's rows
         if before_step is not None:
             before_step(model)
         optimizer.step()
@@ -118,7 +117,7 @@ def clip(model, max_norm, norm_of):
 
 
 # %%
-def limited_job(me, mesh, norm_of, max_norm, num_steps=4):
+def limited_job(me, mesh, norm_of, max_norm, num_steps=3):
     """Losses of some steps, and of the first one the norm and the factor."""
     model, told = OnMesh(me, mesh, make_model()), []
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -129,16 +128,15 @@ def limited_job(me, mesh, norm_of, max_norm, num_steps=4):
 
 
 replicas = Mesh.of(dp_replicate=2, tp=2)
-for max_norm in (1e9, 0.5):
-    print(f"limit {max_norm:g}: one device {rounded(alone(BATCHES[:4], max_norm)[0])},", end=" ")
+for limit, max_norm in (("no limit", 1e9), ("limit 0.5", 0.5)):
+    right_losses, right_norm = alone(BATCHES[:3], max_norm)
     by_team = four.run(limited_job, replicas, colleagues_norm, max_norm)
-    print(f"four ranks {rounded(by_team[0][0])}")
+    print(f"{limit:<10} one device {rounded(right_losses)}, four ranks {rounded(by_team[0][0])}")
 
 # %% [markdown]
 # *Evidence.* What the first call has returned on each rank, and by which factor the rank has scaled, beside one device:
 
 # %%
-right_norm = alone(BATCHES[:1])[1]
 print(f"one device: norm {right_norm:.3f}, factor {0.5 / right_norm:.3f}")
 for rank, (_, norm, factor) in enumerate(by_team):
     print(f"rank {rank}:     norm {norm:.3f}, factor {factor:.3f}")
@@ -192,9 +190,9 @@ reveal("09.hidden", norm, right_norm, uncut_norm)
 def mesh_norm(me, mesh, gradients):
     """The norm of the whole model's gradient: a 0-d tensor of float64, the same on every rank.
 
-    ``gradients`` is what this rank has, pairs of a gradient, or None, and ``cut_by``, a tuple of
-    axes. Ranks of different stages have lists of different lengths. Sums are made in float64,
-    and how much is sent does not grow with the gradients: one number from each rank.
+    ``gradients`` is what this rank has, a list of pairs ``(gradient, cut_by)``: a tensor, or None
+    where there is no gradient, and a tuple of axes. Lists of different stages may differ in length.
+    Sums are made in float64. A rank sends one number, however many gradients there are.
     """
     ### BEGIN SOLUTION
     here = mesh.coordinates(me.rank)
@@ -239,39 +237,22 @@ def your_norm(model):
 norm_of = your_norm if norm_verdict.passed else colleagues_norm
 
 # %%
-right_losses, _ = alone(BATCHES[:4], max_norm=0.5)
 for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_shard=2"):
-    losses, norm, _ = four.run(limited_job, Mesh.parse(mesh), norm_of, 0.5)[0]
-    off = max(abs(a - b) for a, b in zip(losses, right_losses, strict=True))
+    losses, norm, _ = four.run(limited_job, Mesh.parse(mesh), norm_of, 0.5, num_steps=2)[0]
+    off = max(abs(a - b) for a, b in zip(losses, right_losses[:2], strict=True))
     print(f"{mesh:<20} norm {norm:.6f}; the losses of one device, to nine digits: {off < 1e-9}")
 
 # %% [markdown]
-# When all four lines say `True`, a mesh of any shape does what `clip_grad_norm_` does on one device. What is sent for
-# it does not grow with the model:
-
-
-# %%
-def norm_of_a_matrix(me, mesh, size):
-    part = torch.ones(size, size, dtype=torch.float64, device=me.device)
-    return mesh_norm(me, mesh, [(part, ("dp_shard", "tp"))]).item()
-
-
-for size in (10, 1000) if norm_verdict.passed else ():
-    run = metered(four, norm_of_a_matrix, Mesh.of(dp_shard=2, tp=2), size)
-    print(
-        f"four parts of {size} x {size}: norm {run[0]:g}, rank 0 sends {run.communication.sent_bytes(0)} bytes"
-    )
-
-# %% [markdown]
-# Beside a step's other messages that is nothing. What it does cost is a wait: no rank can scale before the slowest one
-# has its last gradient.
+# When all four lines say `True`, a mesh of any shape does what `clip_grad_norm_` does on one device. Beside a step's
+# other messages, one number from each rank is nothing. What it does cost is a wait: no rank can scale before the
+# slowest one has its last gradient.
 #
 # ## A weight at both ends
 #
 # In a model with a *tied* embedding one matrix looks tokens up in the first stage and scores them in the last. On
 # `pp=2 tp=2` both stages keep it, each in slices. A team goes by names: each parameter is counted by the first rank
-# that holds it *under that name*, `stem.tokens.weight` at one end, `head.w_vocab.weight` at the other. (A box of part 2
-# knows whether this rank is the first: `is_first`.) **Is that norm right?**
+# that holds it *under that name*, `stem.tokens.weight` at one end, `head.w_vocab.weight` at the other. (`boxes_of` of
+# part 2 knows that: `is_first`.) **Is that norm right?**
 
 # %%
 ### BEGIN SOLUTION
@@ -307,32 +288,19 @@ print(f"one device {tied_right:.4f}, by names {by_names:.4f}")
 reveal("09.ends", by_names, tied_right)
 
 # %% [markdown]
-# So for your function a tied weight is one that `pp` does not cut. Of more than two stages, those in the middle hold
-# none of it; the rule of the first serves there too, since the first stage has it. The course's `gradient_norm` counts
-# a tied weight under its first name. Do all three agree?
-
+# So for your function a tied weight is one that `pp` does not cut: here its `cut_by` is `("tp",)`. Of more than two
+# stages, those in the middle hold none of it. If in your function the rank at place 0 counts, that is still right: the
+# first stage has it. If it divides by the number of copies, it has to know that there are two. The course's
+# `gradient_norm` counts a tied weight under its first name alone:
 
 # %%
-def your_norm_of_tied(model):
-    """As before, but a weight that stands at both ends of a pipeline is not cut by pp."""
-    names = [name for module in model.modules for name, _ in module.named_parameters()]
-    pairs = []
-    for name, (gradient, cut_by) in zip(names, gradients_of(model), strict=True):
-        is_tied = name in ("stem.tokens.weight", "head.w_vocab.weight")
-        pairs.append((gradient, tuple(axis for axis in cut_by if axis != "pp" or not is_tied)))
-    return mesh_norm(model.me, model.mesh, pairs)
-
-
 print(f"one device {tied_right:.4f}, gradient_norm {four.run(tied_norm, stages, gradient_norm)[0]:.4f}")
-if norm_verdict.passed:
-    print(f"yours {four.run(tied_norm, stages, your_norm_of_tied)[0]:.4f}")
 
 # %% [markdown]
-# In production the same question has an answer in every library. Megatron-Core leaves out what
-# `param_is_not_tensor_parallel_duplicate` or `param_is_not_shared` say no to: weights of which a rank has only a copy,
-# and the second end of a tied embedding. With DTensors of one mesh, placements say what is a copy, and
-# `torch.nn.utils.get_total_norm` minds them; stages of a pipeline are no axis of a DTensor, so torchtitan then adds
-# squares over `pp` itself.
+# In production: Megatron-Core leaves a weight out of a rank's sum where `param_is_not_tensor_parallel_duplicate` says
+# no, a copy along tp, or `param_is_not_shared`, the second end of a tied embedding. With DTensors of one mesh,
+# placements say what is a copy, and `torch.nn.utils.get_total_norm` minds them. Stages of a pipeline are no axis of a
+# DTensor, so torchtitan then adds squares over `pp` itself.
 #
 # ## One checkpoint for all meshes
 #
@@ -363,7 +331,7 @@ def save_and_go_on(me, mesh, folder):
     model, optimizer = begin(me, mesh)
     train(model, optimizer, BATCHES[:6])
     save_on_mesh(folder, model, optimizer)
-    losses = train(model, optimizer, BATCHES[6:9])
+    losses = train(model, optimizer, BATCHES[6:])
     model.close()
     return losses
 
@@ -380,12 +348,15 @@ for name, size_bytes in sizes.items():
 reveal("09.folder", sum(sizes.values()), weight_bytes)
 
 # %% [markdown]
+# (The states of a box are handed to DCP by the first rank that holds it, so ranks 0 and 1 write more. Its weights are
+# handed in by all, and DCP chooses.)
+#
 # <!-- word: resharding | also: load-time resharding -->
 # **Resharding** is to load a checkpoint on another mesh than the one that wrote it: each rank asks for the boxes that
 # it holds now, and reads them from whichever files have pieces of them.
 #
 # Four jobs go on from the folder: on `pp=2 tp=2`, on `dp_shard=4`, on a single rank, and once more on `dp_shard=4`, but
-# with the weights alone. All four begin with random weights, read, and take three steps on the next batches. They are
+# with the weights alone. All four begin with random weights, read, and take two steps on the next batches. They are
 # compared with the job that saved and went on. **Whose *first* loss is another one?**
 
 # %%
@@ -399,20 +370,19 @@ ask("09.resumed").commit("that of the job without optimizer states")
 def resume(me, mesh, folder, with_states):
     model, optimizer = begin(me, mesh, seed=7)
     load_on_mesh(folder, model, optimizer if with_states else None)
-    losses = train(model, optimizer, BATCHES[6:9])
+    losses = train(model, optimizer, BATCHES[6:])
     model.close()
     return losses
 
 
 ways = [("pp=2 tp=2", True), ("dp_shard=4", True), ("tp=1", True), ("dp_shard=4", False)]
 resumed = []
-print(f"{'went on':<24} {[round(loss, 10) for loss in went_on]}")
+print(f"{'went on':<26} {[round(loss, 10) for loss in went_on]}")
 for mesh, with_states in ways:
     ranks = one if mesh == "tp=1" else four
     resumed.append(ranks.run(resume, Mesh.parse(mesh), FOLDER, with_states)[0])
-    print(
-        f"{mesh + ('' if with_states else ', weights alone'):<24} {[round(loss, 10) for loss in resumed[-1]]}"
-    )
+    label = mesh if with_states else f"{mesh}, weights alone"
+    print(f"{label:<26} {[round(loss, 10) for loss in resumed[-1]]}")
 
 # %%
 reveal("09.resumed", went_on, resumed)
@@ -444,36 +414,28 @@ ask("09.skipped").commit(0)  # "four ranks, and four ranks"
 
 
 # %%
-def windows_of(mesh, batches):
-    """The windows that the ranks of a mesh are given in these batches of 8, by rank."""
-    given = []
-    for rank in range(mesh.num_ranks):
-        share = DataShare.of(mesh, rank)
-        dealt = GlobalBatches(
-            400, rank=share.place, world_size=share.count, global_batch_size=8, shuffle=False
-        )
-        given.append([window for part in list(dealt)[batches] for window in part])
-    return given
+def windows_of(mesh, rank):
+    """The windows of text that a rank of a mesh is given, of 400 in batches of 8, not shuffled."""
+    share = DataShare.of(mesh, rank)
+    options = {"global_batch_size": 8, "shuffle": False}
+    dealt = GlobalBatches(400, rank=share.place, world_size=share.count, **options)
+    return [window for batch in dealt for window in batch]
 
 
-# %%
-shards = Mesh.of(dp_shard=4)
-before = windows_of(replicas, slice(6))
-counts = [len(given) for given in before]  # what each rank has saved
-per_batch = [len(given) for given in windows_of(shards, slice(1))]
-starts = [count // each for count, each in zip(counts, per_batch, strict=True)]
-after = [windows_of(shards, slice(start, None))[rank] for rank, start in enumerate(starts)]
-never = set(range(400)).difference(*before, *after)
-
-print("each rank had", counts, "windows; now a batch brings each", per_batch)
-print("first windows after the resume, by rank:", [given[0] for given in after])
-reveal("09.skipped", len(never), 6, 8, DataShare.of(replicas, 0).count, DataShare.of(shards, 0).count)
+shards, seen = Mesh.of(dp_shard=4), set()
+old_share, new_share = DataShare.of(replicas, 0).count, DataShare.of(shards, 0).count
+num_had = 6 * 8 // old_share  # what each rank has saved
+for rank in range(4):
+    had, goes_on = windows_of(replicas, rank)[:num_had], windows_of(shards, rank)[num_had:]
+    print(f"rank {rank} had {num_had} windows, the last was {had[-1]}; it goes on with window {goes_on[0]}")
+    seen.update(had, goes_on)
+reveal("09.skipped", 400 - len(seen), 6, 8, old_share, new_share)
 
 # %% [markdown]
-# From two replicas to none it is the other way: then windows come twice. A count of whole batches, one for the job,
-# fits every mesh: `GlobalBatches(..., start=6)`, as in lesson 04. And random numbers? The weights need none any more,
-# and `seed_of` of part 2 gives every rank of any mesh a seed for its dropout, `seed_of(mesh, rank, seed + step)`, say.
-# On another mesh these are other numbers: with dropout a job goes on as well as before, not bit by bit as before.
+# On a mesh with fewer shares, such as `tp=4`, it is the other way: windows come twice. A count of whole batches, one
+# for the job, fits every mesh: `GlobalBatches(..., start=6)`, as in lesson 04. And random numbers? Only dropout needs
+# new ones, and `seed_of` of part 2 gives every rank of any mesh its seed. On another mesh these are other numbers: with
+# dropout a job goes on as well as before, but not bit by bit as before.
 #
 # ## Clinic 2: the mesh, turned around
 #
@@ -574,9 +536,8 @@ def mended_file(rank, old, new):
 print_losses(mended_file)
 
 # %% [markdown]
-# When both meshes print the loss that was saved, you have it. But then try it with `Mesh.of(dp_shard=4)`: no function
-# of this kind can help there, since no file holds what a rank needs. Files by rank fit the mesh that wrote them, in the
-# order that wrote them. Boxes say where they belong.
+# When both meshes print the loss that was saved, you have it. On `dp_shard=4` no function of this kind can help: no
+# file holds what a rank needs. Files by rank fit the mesh that wrote them. Boxes say where they belong.
 #
 # Megatron-Core (`dist_checkpointing`, with its `ShardedTensor`) and DCP save so; DeepSpeed has a tool that turns files
 # by rank into its *universal checkpoint*. What belongs in the folder beside weights and states: the step, the data's

@@ -5,7 +5,7 @@
 # along three axes at the same time. You put it together, hold it against one device, count what each axis sends, and
 # hand over to PyTorch's own parts.
 #
-# **65 minutes · difficulty 4 of 5 · needs: cpu**
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 4 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
 # one checkpoint](09c_one_norm.ipynb)
@@ -49,7 +49,8 @@ four = shared_cluster(4)
 # %%
 small = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
 drawn = torch.randint(256, (3, 16, 33), generator=torch.Generator().manual_seed(1))
-BATCHES = [(tokens[:, :-1], tokens[:, 1:]) for tokens in drawn]  # three of 16 sequences, 32 tokens each
+# Three batches of 16 sequences, 32 tokens each: drawn at random, to be compared and not to be learnt.
+BATCHES = [(tokens[:, :-1], tokens[:, 1:]) for tokens in drawn]
 
 
 def make_model():
@@ -64,6 +65,7 @@ def make_model():
 # %%
 def steps_of(model, step):
     """The losses of three steps of AdamW; ``step`` does what makes gradients, and returns the loss."""
+    # foreach=False, as in lesson 08: PyTorch's parts make parameters of two kinds.
     optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False), []
     for tokens, targets in BATCHES:
         optimizer.zero_grad()
@@ -148,7 +150,7 @@ def by_torch(me, sharded_first):
 
 # %%
 try:
-    four.run(lambda me: by_torch(me, sharded_first=True) and None)
+    four.run(by_torch, sharded_first=True)
 except RankError as raised:
     print(str(raised).splitlines()[0].partition("failed: ")[2])
 
@@ -228,7 +230,7 @@ assemble_verdict = check("09.assemble", ThreeD)
 # hint("09.assemble")
 
 # %% [markdown]
-# The course's own is `OnMesh`, with replicas besides. The cells below use yours when it has passed:
+# The course's own is `OnMesh`, with replicas besides. The next runs use yours when it has passed:
 
 
 # %%
@@ -299,7 +301,8 @@ reveal("09.kept", max(shares), shares)
 # ## What each axis sends
 #
 # In part 1 a rank sent most along tp. There the data axis had replicas; here it has shards, and a rank's share of the
-# batch is eight sequences, in four micro-batches. **Along which axis does a rank send most now?**
+# batch is eight sequences, in four micro-batches. (The next runs are of the course's model: its schedule can be set.)
+# **Along which axis does a rank send most now?**
 
 # %%
 ### BEGIN SOLUTION
@@ -400,8 +403,8 @@ print_losses("PyTorch's own parts", [(losses, 0) for losses, *_ in found])
 reveal("09.strip", found[1][1])
 
 # %% [markdown]
-# The stages are missing there; `torch.distributed.pipelining` has them. torchtitan, PyTorch's example of a large
-# trainer, cuts the model into stages first, and then applies tensor parallelism and `fully_shard` to the layers of
+# The stages are missing there; `torch.distributed.pipelining` has them. torchtitan, PyTorch's own trainer of
+# large models, cuts the model into stages first, and then applies tensor parallelism and `fully_shard` to the layers of
 # each, in this order. What the libraries call their axes:
 #
 # | axis | PyTorch | torchtitan's `[parallelism]` | Megatron-LM |
@@ -411,11 +414,11 @@ reveal("09.strip", found[1][1])
 # | dp_shard | `fully_shard` | `data_parallel_shard_degree` | `--use-distributed-optimizer` (ZeRO-1) |
 # | dp_replicate | `fully_shard` on two axes, or DDP | `data_parallel_replicate_degree` | the ranks that are left |
 # | cp (lesson 10) | `context_parallel` | `context_parallel_degree` | `--context-parallel-size` |
-# | ep (lesson 10) | | `expert_parallel_degree` | `--expert-model-parallel-size` |
+# | ep (lesson 10) | (nothing yet) | `expert_parallel_degree` | `--expert-model-parallel-size` |
 #
 # `Mesh.of` and `MeshGroups` are `init_device_mesh` in PyTorch, `ParallelDims` in torchtitan, and in Megatron-Core
-# `initialize_model_parallel`. DeepSpeed names its axes `pipe`, `data` and `model`; the slices come from Megatron-LM,
-# the stages from its `PipelineModule`, the shards from ZeRO.
+# `initialize_model_parallel`. DeepSpeed names its axes `pipe`, `data` and `model`: stages are its
+# `PipelineModule`, shards its ZeRO, and slices were Megatron-LM's when the two trained together.
 #
 # Mind the direction. Our `Mesh.of` and `init_device_mesh` name the outermost axis first, and the last varies fastest.
 # Megatron's order is a text such as `tp-cp-ep-dp-pp`, which begins with the fastest. Both put tp on neighbours.
@@ -437,14 +440,27 @@ reveal("09.a12", evidence)
 # %% [markdown]
 # ## To take home
 #
-# `course_lib/examples/train_mesh` is a program with all of it by PyTorch's own parts, and with what a long run needs:
-# checkpoints that another mesh can load, and a way back after a crash. It needs nothing of the course. Copy the folder,
-# and start it on as many processes as the axes make together:
+# `course_lib/examples/train_mesh` is a whole program: a transformer on your text, on any mesh of `--pp`, `--dp`
+# (replicas), `--shard` and `--tp`, by the parts of PyTorch that you have just seen. Its checkpoints are DCP's, so a run
+# may go on on another mesh. It needs torch and nothing of this course. In a terminal, from the course's folder:
 #
 # ```
-# cp -r course_lib/examples/train_mesh ~/my_project/ && cd ~/my_project
-# torchrun --standalone --nproc-per-node 4 -m train_mesh --pp 2 --tp 2
+# mkdir -p ~/my_project && cp -r course_lib/examples/train_mesh ~/my_project/
+# cd ~/my_project
+# torchrun --standalone --nproc-per-node 4 -m train_mesh --pp 2 --tp 2 --out runs/1
+# torchrun --standalone --nproc-per-node 2 -m train_mesh --tp 2 --out runs/1   # goes on
 # ```
+#
+# (It runs on the CPU where there are no GPUs. Else each process needs a GPU of its own; with fewer, add `--device cpu`.
+# Use the Python of the course, whose environment is `.venv`, or any other with torch 2.11 or newer.)
+#
+# Stop the first one by Ctrl-C after a line or two of its log: it says `Saved`, and then torchrun prints a traceback of
+# its own. Start the second one: it goes on where the first was. A line of the log has the loss, the gradient's norm
+# over the whole mesh, the tokens a second, and the share of the peak: that is MFU, of lesson 01. A mesh that cannot be,
+# such as `--tp 3` for four heads, is refused with the nearest that can.
+#
+# The cuts are in `cutting.py`, in torchtitan's order. Read `cut_between_ranks` there with a question: *which argument
+# keeps a pipeline from gathering its weights for every micro-batch?*
 #
 # ## Five questions
 

@@ -173,3 +173,16 @@ def test_wrong_norms_are_turned_away(answer, mistake, words):
     seen = judged(exercises.exercise("09.norm"), answer)
     assert (seen.status, seen.mistake) == ("not yet", mistake), seen
     assert words in f"{seen.message} {seen.evidence}", seen
+
+
+def takes_what_all_reduce_returns(me, mesh, gradients):
+    square = own_square(me, mesh, gradients)
+    square = dist.all_reduce(square)
+    return square.sqrt()
+
+
+def test_an_error_about_another_none_is_not_told_as_one_about_gradients():
+    """``all_reduce`` returns None: in the first case, where every gradient is there."""
+    seen = judged(exercises.exercise("09.norm"), takes_what_all_reduce_returns)
+    assert (seen.status, seen.mistake) == ("raised", None), seen
+    assert "'NoneType' object has no attribute 'sqrt'" in f"{seen.message} {seen.evidence}"

@@ -78,15 +78,15 @@ NORM = Exercise(
         ),
         Mistake(
             "only-tp",
-            "You look at `tp`, and copies lie along other axes as well: replicas hold all of it again, and some "
-            "weights are not cut by `dp_shard` either. Go through all axes of the mesh.",
+            "Copies along `tp` are in your sum once, and copies along other axes as often as they lie there: replicas "
+            "hold all of it again, and some weights are not cut by `dp_shard` either. Go through all axes of the mesh.",
             wrong.only_tp,
             told_by.counts(lambda _, here, copied: float("tp" not in copied or not here.get("tp", 0))),
         ),
         Mistake(
             "only-replicas",
-            "You look at `dp_replicate`, and copies lie along other axes as well: a norm's weight is the same on all "
-            "ranks of `tp`. Go through all axes of the mesh.",
+            "Copies along `dp_replicate` are in your sum once, and copies along other axes as often as they lie there: "
+            "a norm's weight is the same on all ranks of `tp`. Go through all axes of the mesh.",
             wrong.only_replicas,
             told_by.counts(lambda _, here, __: float(not here.get("dp_replicate", 0))),
         ),
@@ -182,6 +182,13 @@ NORM = Exercise(
             "needs more digits than its summands have: make them float64 first.",
             wrong.in_their_own_dtype,
             told_by.only_short_is_wrong,
+        ),
+        Mistake(
+            "adds-in-float32",
+            "The norm is right to six digits, and no further: squares were added up, or sent, in float32. "
+            "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Say its `dtype`.",
+            wrong.adds_in_float32,
+            told_by.adds_in_float32,
         ),
         Mistake(
             "in-another-form",

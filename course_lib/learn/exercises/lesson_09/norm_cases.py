@@ -35,6 +35,7 @@ __all__ = [
     "UNWAITED",
     "Piece",
     "compare",
+    "differs",
     "mesh_of",
     "norm_of",
     "pieces_of",
@@ -64,7 +65,7 @@ NORM, FORM, UNWAITED, KEPT, SENT = (
 NOTHING, NO_NUMBER = "nothing", "no number: "
 _A_TENSOR = "a tensor of float64 and shape ()"
 _FEW_NUMBERS, _FEW_BYTES = "a few numbers", 1000  # to each other rank; a pickled number takes some hundred
-_NUMBER = close_to(1e-6, 1e-12)
+_NUMBER, _NUMBER_OF_FLOAT32 = close_to(1e-9, 1e-12), close_to(1e-6, 1e-12)
 
 
 @dataclass(frozen=True)
@@ -220,8 +221,14 @@ def compare(expected: dict[str, Any], got: Any) -> str:
     """The first fact that is not as expected, in words."""
     if not isinstance(got, dict) or NORM not in got:
         return f"expected a norm, got {short(got)}"
-    wrong = (name for name, want in expected.items() if _NUMBER(want, got[name]))
+    wrong = (name for name in expected if differs(name, expected, got))
     return next((_said(name, expected[name], got[name]) for name in wrong), "")
+
+
+def differs(name: str, expected: dict[str, Any], got: dict[str, Any]) -> str:
+    """How a fact is not as expected; a norm that is returned in float32 cannot be closer than that."""
+    close = _NUMBER_OF_FLOAT32 if name == NORM and "float32" in got[FORM] else _NUMBER
+    return close(expected[name], got[name])
 
 
 def _said(name: str, want: Any, have: Any) -> str:

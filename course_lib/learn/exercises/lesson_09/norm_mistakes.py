@@ -13,11 +13,12 @@ from course_lib.learn.exercises.lesson_09.norm_cases import (
     KEPT,
     NORM,
     ONE_AXIS,
+    REPLICAS,
     SENT,
     SHORT,
     SILENT,
     UNWAITED,
-    compare,
+    differs,
     mesh_of,
     norm_of,
     pieces_of,
@@ -27,6 +28,7 @@ from course_lib.mesh import Mesh
 __all__ = [
     "Weigh",
     "adds",
+    "adds_in_float32",
     "asks_none_for_its_numbers",
     "begins_with_no_gradient",
     "counts",
@@ -135,8 +137,8 @@ def is_right_on_rank_0_alone(evidence: Evidence) -> bool:
 def _differing(outcome: Outcome) -> set[str]:
     if not isinstance(outcome.got, dict):
         return {"everything"}
-    alike = {name: outcome.expected[name] for name in (NORM, FORM, UNWAITED, KEPT, SENT)}
-    return {name for name in alike if compare(alike, {**alike, name: outcome.got[name]})}
+    names = (NORM, FORM, UNWAITED, KEPT, SENT)
+    return {name for name in names if differs(name, outcome.expected, outcome.got)}
 
 
 def only_wrong(*names: str) -> Callable[[Evidence], bool]:
@@ -146,6 +148,15 @@ def only_wrong(*names: str) -> Callable[[Evidence], bool]:
         return evidence.error is None and all(_differing(outcome) <= {*names} for outcome in evidence.wrong)
 
     return recognise
+
+
+def adds_in_float32(evidence: Evidence) -> bool:
+    """Whether norms alone are wrong, and those of gradients in float64 from the seventh digit on."""
+    return only_wrong(NORM)(evidence) and all(
+        isinstance(one.gave, float) and isclose(one.gave, one.right, rel_tol=1e-6)
+        for one in _tries(evidence)
+        if one.kind != SHORT
+    )
 
 
 def only_short_is_wrong(evidence: Evidence) -> bool:
@@ -175,8 +186,14 @@ def hangs(*kinds: str) -> Callable[[Evidence], bool]:
 
 
 def asks_none_for_its_numbers(evidence: Evidence) -> bool:
+    """Whether an error about None is the first thing that is wrong, in a case where some gradients are None."""
     error = evidence.error
-    return error is not None and error.kind not in _STUCK and "None" in error.message
+    return (
+        error is not None
+        and error.kind not in _STUCK
+        and "None" in error.message
+        and evidence.wrong[0].case.startswith((REPLICAS, SILENT))
+    )
 
 
 def begins_with_no_gradient(evidence: Evidence) -> bool:

@@ -26,7 +26,7 @@ def _inside(error: str) -> Told:
         "these. The layer believes that it has half of all tokens, and looks for rows that are not there. No layer "
         "knows that somebody has cut before. Splitting needs whole matrices, while sharding takes what there is: any "
         "module with parameters. So sharding comes last. Stages fall between layers and slices within, so these two "
-        "may change places, if the stages are weighed first.",
+        "may change places, if the whole model has said where its stages end.",
         misreadings={
             _INSIDE[
                 0

@@ -21,10 +21,9 @@ def _short() -> Told:
     return Told(
         measured=_SHORT[2],
         label="the evidence says",
-        because="Two replicas hold the same gradients, and each rank adds what it holds. So each square of a matrix is "
-        "in the sum twice, and each of what tp does not cut, norms and positions, four times. The norm is more than "
-        "the root of two times too large, the factor as much too small. In lesson 05 each rank had rows that nobody "
-        "else has: that is why this clip was right there.",
+        because="Two replicas hold the same gradients, and each rank adds what it holds. So every square is in the sum "
+        "twice or more, and the norm is √2 times as large as it should be, or more; the factor is as much too small. "
+        "In lesson 05 each rank had rows that nobody else has: that is why this clip was right there.",
         misreadings={
             _SHORT[
                 0
@@ -93,8 +92,9 @@ def _folder(folder_bytes: int, weight_bytes: int) -> Told:
         measured=round(folder_bytes / weight_bytes, 2),
         model=3,
         because="The weights, and AdamW's two moments of each of them: three times, whatever the mesh. Of several "
-        "ranks that hold the same box one writes it. The rest of the bytes say what lies where: for each box in each "
-        "file a small head, which counts for so much here only because the boxes are small.",
+        "ranks that hold the same box one writes it. The rest is no number of the model: `.metadata` says what lies "
+        "where, and each box in each file has a small head, which counts for so much here only because the boxes are "
+        "small.",
         misreadings={
             1: "That is the weights alone. The optimizer's states are in the folder as well.",
             6: "That is what the four ranks hold together: each replica has everything. Only one of two writes it.",

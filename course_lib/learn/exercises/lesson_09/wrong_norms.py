@@ -15,6 +15,7 @@ from course_lib.cluster import Rank
 from course_lib.mesh import Mesh
 
 __all__ = [
+    "adds_in_float32",
     "adds_norms",
     "asks_none",
     "averages",
@@ -194,6 +195,13 @@ def in_their_own_dtype(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
             square += right_weight(me, mesh, cut_by) * gradient.square().sum()
     dist.all_reduce(square)
     return square.sqrt()
+
+
+def adds_in_float32(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    square = torch.zeros((), device=me.device)
+    square += own_square(me, mesh, gradients)
+    dist.all_reduce(square)
+    return square.sqrt().double()
 
 
 def in_float32(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
