@@ -224,8 +224,8 @@ print("joined, and all at once, the same:", torch.allclose(joined(*sides)[0], wh
 #
 # <!-- word: ring attention -->
 # In **ring attention** queries stay on their rank, keys and values go from rank to rank once round, and each rank joins
-# what its queries find at each of them. Besides its own keys and values a rank needs room for two blocks: the one that
-# it computes with, and the one that is coming. ([Liu et al., 2023](https://arxiv.org/abs/2310.01889).)
+# what its queries find at each of them. Besides its own a rank needs room for two blocks of keys and values: the one
+# that it computes with, and the one that is coming. ([Liu et al., 2023](https://arxiv.org/abs/2310.01889).)
 
 
 # %%
@@ -319,9 +319,9 @@ reveal("10.queries", *sent_bytes.values(), small)
 # ## And back
 #
 # `keys_round` has no backward pass. The course's `ring_attention` is a custom autograd function: it keeps q, k and v of
-# its own positions, the output, and lse. Backward, each rank makes the scores of each block anew. As lse is now that of
-# all keys, exp(score - lse) is the weight of a key. From the weights come the gradients of the rank's own queries, and
-# *its part* of the gradients of everybody's keys and values.
+# its own positions, the output, and lse. Backward, each rank makes its scores anew, one block of keys at a time. As lse
+# is now that of all keys, exp(score - lse) is the weight of a key. From the weights come the gradients of the rank's
+# own queries, and *its part* of the gradients of everybody's keys and values.
 #
 # **How many times as many bytes does a rank send in backward as in forward? (All numbers are float32.)**
 
