@@ -83,8 +83,9 @@ print(f"512 tokens: {bytes_text(kept_long)}")
 reveal("10.length", kept_short, kept_long)
 
 # %% [markdown]
-# So what is the trouble with long sequences? Lesson 08's formula has $34\,sbh$ bytes for a block, in 16-bit numbers and
-# with the scores computed anew. A model of 8 billion parameters has, say, 32 blocks of width 4096. One sequence:
+# So what is the trouble with long sequences? Lesson 08's formula has $34\,sbh$ bytes for a block ($b$ sequences of $s$
+# positions, width $h$), in 16-bit numbers and with the scores computed anew. A model of 8 billion parameters has, say,
+# 32 blocks of width 4096. One sequence:
 
 # %%
 for length in (8_192, 131_072, 1_048_576):
@@ -112,11 +113,9 @@ block = TransformerBlock(small)
 x = torch.randn(1, 32, small.width)
 parts = {"norm": block.norm1, "w_q": block.attention.w_q, "attention": block.attention, "MLP": block.mlp}
 for name, part in parts.items():
-    late = (
-        part(x)[:, -8:],
-        part(x[:, -8:]),
-    )  # the last quarter of the whole, and the whole of the last quarter
-    print(f"{name:<10} needs no other position: {torch.allclose(*late, atol=1e-5)}")
+    from_all = part(x)[:, -8:]  # the last quarter of what comes of all positions
+    from_own = part(x[:, -8:])  # what comes of the last quarter alone
+    print(f"{name:<10} needs no other position: {torch.allclose(from_all, from_own, atol=1e-5)}")
 
 # %% [markdown]
 # So only attention has to hear from other ranks. (Lesson 08's *sequence parallelism* gathered the positions before
@@ -129,7 +128,10 @@ for name, part in parts.items():
 
 # %%
 def attend_to(q, k, v):
-    """What queries find at some keys: q (B, H, Q, K), k and v (B, G, S, K) -> (B, H, Q, K), and lse (B, H, Q)."""
+    """What Q queries find at S keys: an output (B, H, Q, K), and lse (B, H, Q).
+
+    q: (B, H, Q, K), k and v: (B, G, S, K)
+    """
     sharing = q.size(1) // k.size(1)  # query heads that share a head of keys and values
     k, v = k.repeat_interleave(sharing, dim=1), v.repeat_interleave(sharing, dim=1)
     scores = q @ k.mT / q.size(-1) ** 0.5  # (B, H, Q, S)
@@ -146,13 +148,13 @@ def attend_to(q, k, v):
 # %%
 ### BEGIN SOLUTION
 ### STUB ask("10.mean")
-ask("10.mean").commit("the same but for rounding")  # "an average of averages, of equally many keys"
+ask("10.mean").commit("that, but for rounding")  # "an average of averages, of equally many keys"
 ### END SOLUTION
 
 # %%
 random = torch.Generator().manual_seed(3)
 q, k, v = (torch.randn(1, 2, length, 8, generator=random).double() for length in (4, 8, 8))
-whole = F.scaled_dot_product_attention(q, 2 * k, v)  # keys of some length, so that queries have favourites
+whole = F.scaled_dot_product_attention(q, 2 * k, v)  # 2 k: larger scores, so that queries have favourites
 sides = [attend_to(q, 2 * k[:, :, keys], v[:, :, keys]) for keys in (slice(0, 4), slice(4, 8))]
 mean = (sides[0][0] + sides[1][0]) / 2
 reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
@@ -178,7 +180,8 @@ reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
 def join(first, second):
     """What queries find at the keys of two sides, as if they had looked at all of them at once.
 
-    ``first`` and ``second`` are pairs (out, lse), of shapes (B, H, Q, K) and (B, H, Q), and so is what is returned.
+    ``first`` and ``second`` are pairs (out, lse), of shapes (B, H, Q, K) and (B, H, Q).
+    What is returned is such a pair, too.
     """
     ### BEGIN SOLUTION
     (out1, lse1), (out2, lse2) = first, second
@@ -221,8 +224,8 @@ print("joined, and all at once, the same:", torch.allclose(joined(*sides)[0], wh
 #
 # <!-- word: ring attention -->
 # In **ring attention** queries stay on their rank, keys and values go from rank to rank once round, and each rank joins
-# what its queries find at each of them. Beside its own a rank needs room for the block that it computes with and the
-# one that comes. ([Liu et al., 2023](https://arxiv.org/abs/2310.01889).)
+# what its queries find at each of them. Besides its own a rank needs room for two blocks of keys and values: the one
+# that it computes with, and the one that is coming. ([Liu et al., 2023](https://arxiv.org/abs/2310.01889).)
 
 
 # %%
@@ -280,7 +283,7 @@ print(f"no output of four ranks is off by more than 1e-12: {off < 1e-12}")
 def queries_round(me, q, k, v):
     found = attend_to(q, k, v)
     for _ in range(me.world_size - 1):
-        q, *found = (passed_on(me, each) for each in (q, *found))
+        q, *found = (passed_on(me, each) for each in (q, *found))  # q, output and lse
         found = joined(found, attend_to(q, k, v))
     return passed_on(me, found[0])  # the last step of the way home
 
@@ -310,15 +313,15 @@ for way in (keys_round, queries_round):
 reveal("10.queries", *sent_bytes.values(), small)
 
 # %% [markdown]
-# An all-gather of keys and values by a ring would send as many bytes as `keys_round`. The bytes are not what ring
-# attention saves.
+# An all-gather of keys and values by a ring would send as many bytes as `keys_round`. It is not bytes that ring
+# attention saves, but room: a rank never holds the keys and values of all.
 #
 # ## And back
 #
 # `keys_round` has no backward pass. The course's `ring_attention` is a custom autograd function: it keeps q, k and v of
-# its own positions, the output, and lse. Backward, each rank makes the scores of each block anew. As lse is now that of
-# all keys, exp(score - lse) is the weight of a key. From the weights come the gradients of the rank's own queries, and
-# *its part* of the gradients of everybody's keys and values.
+# its own positions, the output, and lse. Backward, each rank makes its scores anew, one block of keys at a time. As lse
+# is now that of all keys, exp(score - lse) is the weight of a key. From the weights come the gradients of the rank's
+# own queries, and *its part* of the gradients of everybody's keys and values.
 #
 # **How many times as many bytes does a rank send in backward as in forward? (All numbers are float32.)**
 
@@ -416,7 +419,7 @@ reveal("10.longest", longest_of_one, longest(four.run(peaks, range(256, 1281, 25
 # *paced*, as in lesson 04: messages are real, on a shaped link of 2 MB/s, and computing is a timed wait. (`start` is
 # the first half of `exchange`; what it returns is called to wait.)
 #
-# At 128 positions on each rank, a step takes this long by the cost model:
+# A lap has four steps, each with one block. At 128 positions on each rank, a step takes this long by the cost model:
 
 # %% tags=["computed-time"]
 link = Link(bandwidth_bytes_per_s=2e6)
@@ -434,8 +437,8 @@ compute_s, message_s = lap_model(128).compute_s / 4, link.time_s(128 * block_byt
 print(f"computing {compute_s * 1e3:.1f} ms, the message beside it {message_s * 1e3:.1f} ms")
 
 # %% [markdown]
-# **How many positions must a rank have, so that the message is hidden behind the computing?** (Tried are powers of 2,
-# and "hidden" is it where less than a fifth of a lap is waiting.)
+# **How many positions must a rank have, so that the message is hidden behind the computing?** (The cell below tries
+# powers of 2. A message counts as hidden where less than a fifth of a lap is waiting.)
 
 # %%
 ### BEGIN SOLUTION
@@ -495,23 +498,23 @@ lines(
 # Lesson 05 had that number for ZeRO-3, there in tokens of a batch. With 400 TFLOP/s, which a good GPU reaches:
 
 # %%
-print("positions on each rank      8 of 32 heads for keys       32 of 32")
+print("positions on each rank    32 heads of queries, 8 of keys   32 of each")
 for name in ("nvlink 4", "infiniband ndr", "ethernet 100"):
     per_byte = 400e12 / cost.LINKS[name].bandwidth_bytes_per_s
-    print(f"{name:<27} {8 / 32 * per_byte:20,.0f} {per_byte:20,.0f}")
+    print(f"{name:<25} {8 / 32 * per_byte:30,.0f} {per_byte:12,.0f}")
 
 # %% [markdown]
-# (A causal mask halves the arithmetic, and doubles these lengths.) Long contexts hide the ring even across machines,
-# and short ones do not; but those one need not cut.
+# (A causal mask halves the arithmetic, and doubles these lengths.) Long contexts hide the ring even across machines.
+# Short ones do not, but short ones need no cut.
 #
 # ## What you can do now
 #
 # You have cut a sequence by positions, and joined what its parts have found. You have sent keys round, and queries, and
 # counted both. Four devices hold a sequence four times as long, and for long ones the link costs no time.
 #
-# **The limit.** In this part every query looked at every key. A language model is causal: a query looks at the keys
-# before it. Who of the four is then busy, and when? [Part 2](10b_equal_work.ipynb) finds out, and has another way to
-# cut attention beside it.
+# **The limit.** In what you counted and timed, every query looked at every key. A language model is causal: a query
+# looks at the keys before it. Who of the four is then busy, and when? [Part 2](10b_equal_work.ipynb) finds out, and has
+# another way to cut attention beside it.
 #
 # **Further reading.** Liu, Zaharia and Abbeel, [Ring Attention with Blockwise Transformers for Near-Infinite
 # Context](https://arxiv.org/abs/2310.01889) (2023), section 3: the ring, and when it is hidden. Dao et al.,

@@ -123,6 +123,18 @@ def no_dim_and_square(first, second):
     return mine * first[0] + theirs * second[0], torch.logaddexp(first[1], second[1])
 
 
+def sums_over_the_wrong_dim(first, second):
+    """Shapes do not fit either, but the shares have their last dim."""
+    both = torch.stack([first[1], second[1]]).logsumexp(-1)
+    mine, theirs = ((side[1] - both).exp().unsqueeze(-1) for side in (first, second))
+    return mine * first[0] + theirs * second[0], both
+
+
+def zero_for_nothing(first, second):
+    out, lse = by_softmax(first, second)
+    return out, lse.nan_to_num(neginf=0.0)
+
+
 def lse_by_bits(first, second):
     out, lse = by_softmax(first, second)
     return out, lse / math.log(2)
@@ -160,6 +172,8 @@ TIRED = {
     one_top_and_mended: "one-top-for-all",
     stacked: "gives-out-alone",
     no_dim_and_square: "no-last-dim",
+    sums_over_the_wrong_dim: None,
+    zero_for_nothing: "finite-nothing",
     lse_by_bits: None,
     single_precision: "rounded",
     by_epsilon: "rounded",

@@ -35,10 +35,6 @@ def experts_rounded(num_tokens, num_experts, top_k, factor):
     return min(num_tokens, math.ceil(factor * top_k * (num_tokens // num_experts)))
 
 
-def one_more(num_tokens, num_experts, top_k, factor):
-    return min(num_tokens, int(factor * num_tokens * top_k / num_experts) + 1)
-
-
 def squared(num_tokens, num_experts, top_k, factor):
     return min(num_tokens, math.ceil(factor * num_tokens * top_k**2 / num_experts))
 
@@ -73,7 +69,6 @@ TIRED = (
     all_at_one,
     largest,
     experts_rounded,
-    one_more,
     squared,
     factor_rounded,
     two_choices,

@@ -18,7 +18,7 @@ EXPOSED = {64: 0.90, 128: 0.75, 256: 0.45, 512: 0.07, 1024: 0.01}
 RUNS = [  # name, what ran, what is measured, what the model says
     ("10.length", (897_024, 1_794_048), 2, 2),
     ("10.mean", (0.52, 1.61), "something else", None),
-    ("10.mean", (3e-16, 1.61), "the same but for rounding", None),
+    ("10.mean", (3e-16, 1.61), "that, but for rounding", None),
     ("10.queries", (6144, 30_208), 4.92, 4.92),
     ("10.queries", (24_576, 30_208), 1.23, 4.92),
     ("10.back", (3072, 9216), 2, 2),
@@ -111,3 +111,13 @@ def test_what_is_said_of_bfloat16_is_so():
     sent = ring_attention_sent_bytes(SMALL, SequenceCut(64, 4), 0, batch_size=1, itemsize=2)
     assert sent.backward == 3 * sent.forward
     assert "In bfloat16 it is three times" in ASKED["10.back"].tell(3072, 9216).because
+
+
+def test_only_a_wrong_answer_is_asked_about_the_weights():
+    """900 tokens are near enough to 1,024 to be right, and nothing was mixed up."""
+    for tokens, is_right in ((768, False), (900, True)):
+        ask("10.longest").reset()
+        ask("10.longest").commit(tokens)
+        shown = reveal("10.longest", 256, 1024)
+        assert shown.is_right == is_right
+        assert bool(shown.misreading) != is_right

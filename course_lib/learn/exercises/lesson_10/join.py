@@ -36,8 +36,8 @@ JOIN = Exercise(
     judge=by_cases(CASES, compare=_compare),
     mistakes=join_mistakes.MISTAKES,
     hints=(
-        "exp(lse) is a sum of exponentials, that by which a side's output was divided. What are the two sums together, "
-        "and what share of that has each side? Then: which of these steps cannot be done with an lse of 1000?",
+        "exp(lse) is the sum by which a side's output was divided. What are the two sums together, and what share of "
+        "that has each side? Then: which of these steps cannot be done with an lse of 1000?",
         "A side's output counts with its share of both sums, exp(lse of the side - lse of both). Take the larger of "
         "the two lse off before exp, and put it back after log; `torch.logaddexp` does so. Where neither side saw a "
         "key, you would take minus infinity from minus infinity: let something finite stand for what you take off.",

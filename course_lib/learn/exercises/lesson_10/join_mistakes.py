@@ -28,6 +28,12 @@ def _of(evidence: Evidence, label: str) -> Outcome:
     return next(outcome for outcome in evidence.outcomes if outcome.case == label)
 
 
+def _is_pair_of_tensors(got: Any) -> bool:
+    return (
+        isinstance(got, tuple | list) and len(got) == 2 and all(isinstance(one, torch.Tensor) for one in got)
+    )
+
+
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-9, atol=1e-11, equal_nan=True)
 
@@ -89,8 +95,14 @@ def _nan_of_nothing(evidence: Evidence) -> bool:
 
 
 def _finite_nothing(evidence: Evidence) -> bool:
-    return _wrong_cases(evidence) <= set(Label.EMPTY) and any(
-        _has(outcome, lambda x: x.isfinite() & (x < -1e3)) for outcome in evidence.wrong
+    """All is right but for an lse that is a number, and should be minus infinity."""
+    return _wrong_cases(evidence) <= set(Label.EMPTY) and all(
+        outcome.error is None
+        and _is_pair_of_tensors(outcome.got)
+        and _same(outcome.got[0], outcome.expected[0])
+        and outcome.got[1].shape == outcome.expected[1].shape
+        and bool(outcome.got[1][outcome.expected[1].isneginf()].isfinite().all())
+        for outcome in evidence.wrong
     )
 
 
@@ -109,8 +121,14 @@ def _changes_what_it_was_given(evidence: Evidence) -> bool:
 
 def _no_last_dim(evidence: Evidence) -> bool:
     """Where sizes happen to fit there are numbers, and they are wrong; elsewhere PyTorch says that they do not fit."""
-    error = _of(evidence, Label.PLAIN).error
-    return error is not None and "must match the size of tensor" in error.message
+    error, square = _of(evidence, Label.PLAIN).error, _of(evidence, Label.SQUARE)
+    return (
+        error is not None
+        and "must match the size of tensor" in error.message
+        and square.error is None
+        and _is_pair_of_tensors(square.got)
+        and _same(square.got[1], square.expected[1])
+    )
 
 
 def _gives_one_tensor(evidence: Evidence) -> bool:
@@ -248,8 +266,8 @@ MISTAKES = (
     ),
     Mistake(
         "finite-nothing",
-        "Where no key was seen your lse is a large negative number. It is to be minus infinity, the logarithm of a sum "
-        "of nothing: the number that you chose is somebody's score.",
+        "Where no key was seen your lse is a finite number. It is to be minus infinity, the logarithm of a sum of "
+        "nothing: the next join would take any other for the sum of some keys.",
         wrong.finite_nothing,
         _finite_nothing,
     ),

@@ -39,15 +39,16 @@ def _slowest(even_s: float, skewed_s: float, even: ExpertLayerTime, skewed: Expe
 def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Told:
     """From the share of tokens at the busiest expert, step by step; and the probabilities (N, E) of steps 0 and 10."""
     measured = 100 * fmean(shares[-_LAST:])
-    begun, experts = (chances.mean(0).std().item() for chances in (first, early))
-    tokens = early.std(0).mean().item()
+    experts = [chances.mean(0).std().item() for chances in (first, early)]
+    tokens = [chances.std(0).mean().item() for chances in (first, early)]
     return Told(
         measured=round(measured),
-        because=f"Soon after the start an expert had up to {max(shares):.0%} of all tokens. A router reads a token's "
-        f"vector, and at first these are nearly alike: in step 10 its probabilities differed by {experts:.3f} from "
-        f"expert to expert, and by {tokens:.3f} from token to token. So most tokens go to the same two experts, these "
-        f"alone learn, and the router learns to rely on them (at the first step experts differed by {begun:.3f}). "
-        "Later, tokens differ, and some find other experts. Nothing in the loss of the text asks for even ones.",
+        because=f"Soon after the start an expert had up to {max(shares):.0%} of all tokens. From step 0 to step 10 "
+        f"the router's probabilities came to differ from expert to expert by {experts[1]:.3f} in place of "
+        f"{experts[0]:.3f}, and from token to token by {tokens[1]:.3f} in place of {tokens[0]:.3f}: it learns first "
+        "what all tokens have in common. So most of them go to the same two experts, these alone learn, and the router "
+        "learns to rely on them. Later, tokens differ, and some find other experts. Nothing in the loss of the text "
+        "asks for even ones.",
         misreadings={
             25: "That is an even router. Who would have made it so?",
             12.5: "An eighth of the choices would be even; each token makes two, so that is a quarter of the tokens.",

@@ -37,7 +37,7 @@ def _length(short_bytes: int, long_bytes: int) -> Told:
     )
 
 
-_MEANS = ("attention to all keys", "the same but for rounding", "something else")
+_MEANS = ("attention to all keys", "that, but for rounding", "something else")
 _ROUNDING = 1e-9
 
 
@@ -53,8 +53,8 @@ def _mean(off: float, typical: float) -> Told:
         misreadings={
             _MEANS[
                 0
-            ]: "For a query to which both sides' scores add up to the same it would be. Softmax on one side "
-            "never hears of the other's scores.",
+            ]: "It would be for a query whose exponentials of scores add up to the same on both sides. Softmax on "
+            "one side never hears of the other's scores.",
             rounding: "Rounding in float64 is off in the sixteenth digit.",
         },
     )
@@ -117,11 +117,11 @@ def _longest(of_one: int, of_four: int) -> Told:
             2
             * of_one: "The square root of four: that is how far four devices would get if memory grew with the "
             "square of the length. It grows with the length.",
-            of_one: "That is so for data parallelism, and for tensor parallelism of the attention only. Here each rank "
-            "has a quarter of the positions, of everything.",
+            of_one: "That is so for data parallelism, which shares out whole sequences. Here each rank keeps what "
+            "belongs to a quarter of the positions.",
             lambda tokens: (
-                2.2 * of_one < tokens < 3.9 * of_one
-            ): "You took something off for the weights. They are on one rank as well, and do not grow.",
+                2.2 * of_one < tokens < 3.2 * of_one
+            ): "Did you take something off for the weights? They are on one rank as well, and do not grow.",
         },
         apart="The lengths tried are steps: the next one may have failed by a few bytes. Add some lengths to the list.",
     )
@@ -141,7 +141,8 @@ def _hidden(exposed: Mapping[int, float], compute_s: float, message_s: float, le
                 length * math.sqrt(message_s / compute_s)
             ): "There the arithmetic takes as long as the message took "
             f"at {length}. But the message has grown, too.",
-            length: "At that length a step waits for most of its message's time.",
+            length: f"At that length a message takes {message_s / compute_s:.0f} times as long as the computing "
+            "that it could hide behind.",
             lambda tokens: tokens >= 1e6: "Both grow, but not alike: the one by two, the other by four.",
         },
         apart="On a busy machine ranks wait for a core, and it looks like waiting for a message. Run the cell again; "

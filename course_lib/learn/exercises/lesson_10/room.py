@@ -38,7 +38,8 @@ def _right(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
 
 
 def _label(num_tokens: int, num_experts: int, top_k: int, factor: float) -> str:
-    return f"{num_tokens} tokens, {num_experts} experts, {top_k} for each token, a factor of {factor:g}"
+    tokens = "1 token" if num_tokens == 1 else f"{num_tokens} tokens"
+    return f"{tokens}, {num_experts} experts, {top_k} for each token, a factor of {factor:g}"
 
 
 CASES = tuple(Case(_label(*sizes), sizes, _right) for sizes in _SIZES)

@@ -30,6 +30,10 @@ def _rounds_to_nearest(num_tokens: int, num_experts: int, top_k: int, factor: fl
     return min(num_tokens, round(factor * num_tokens * top_k / num_experts))
 
 
+def _one_more(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
+    return min(num_tokens, int(factor * num_tokens * top_k / num_experts) + 1)
+
+
 def _no_most(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
     return math.ceil(factor * num_tokens * top_k / num_experts)
 
@@ -74,6 +78,11 @@ MISTAKES = (
         "rounds-to-nearest",
         "It is rounded to the nearest number, which is up or down. It should be up.",
         _rounds_to_nearest,
+    ),
+    Mistake(
+        "one-more",
+        "You round down and add 1. That is up, but a whole number, too, becomes one more: `math.ceil` leaves it alone.",
+        _one_more,
     ),
     Mistake(
         "no-most",
