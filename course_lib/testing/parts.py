@@ -43,7 +43,8 @@ def workers(*, waiting: int = 1, cores: int | None = None, memory_bytes: int | N
     """How many tests at a time: few, since many of them start several ranks themselves, each of them a process.
 
     ``waiting``: so many more than there are cores keep all of them busy, since tests wait: for a rank that hangs on
-    purpose, and notebooks for links and ranks that are slow on purpose. ``cores`` and ``memory_bytes`` stand in for those of this machine.
+    purpose, and notebooks for links and ranks that are slow on purpose. ``cores`` and ``memory_bytes`` stand in for
+    those of this machine.
     """
     cores = usable_cores() if cores is None else cores
     free_bytes = available_memory_bytes() if memory_bytes is None else memory_bytes
