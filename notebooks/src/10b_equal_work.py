@@ -106,8 +106,9 @@ def paced_lap(me, pairs, length):
         for step in range(4):
             on_the_way = [send(block, (me.rank + 1) % 4), recv(come, (me.rank - 1) % 4)]
             wait = start(on_the_way if step < 3 else [])
-            with timeline.span(f"step {step}"):
-                pace(me, 1e-4 * pairs[step][me.rank])
+            if pairs[step][me.rank]:
+                with timeline.span(f"step {step}"):
+                    pace(me, 1e-4 * pairs[step][me.rank])
             wait()
         laps.append(timeline)
     return laps
