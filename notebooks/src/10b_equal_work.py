@@ -11,7 +11,7 @@
 #
 # At the end you can
 #
-# - say how long a causal ring takes, whatever positions a rank has;
+# - say how much of a causal ring is waiting, whatever positions a rank has;
 # - deal out positions so that memory and work are even, in every step;
 # - name what else in a model has to know about that order;
 # - choose between a ring and an all-to-all, by bytes, by heads, and by what hides the messages.
@@ -76,7 +76,8 @@ reveal("10.last", work)
 # ![A causal mask of sixteen queries and sixteen keys, cut into four times four blocks; rows belong to the rank of the
 # query, columns to the rank of the key](../assets/10_mask.png)
 #
-# Let messages cost no time at all. **Of the time that four ranks spend on a lap, how much do they compute?**
+# Let messages cost no time at all; a lap lasts until the last of the ranks is done. **What share of that time do the
+# four ranks compute, on average?**
 
 # %%
 ### BEGIN SOLUTION
@@ -105,8 +106,9 @@ def paced_lap(me, pairs, length):
         for step in range(4):
             on_the_way = [send(block, (me.rank + 1) % 4), recv(come, (me.rank - 1) % 4)]
             wait = start(on_the_way if step < 3 else [])
-            with timeline.span(f"step {step}"):
-                pace(me, 1e-4 * pairs[step][me.rank])
+            if pairs[step][me.rank]:
+                with timeline.span(f"step {step}"):
+                    pace(me, 1e-4 * pairs[step][me.rank])
             wait()
         laps.append(timeline)
     return laps
@@ -131,7 +133,7 @@ gantt(lap, title="A lap with a quarter each (paced): white is waiting")
 #
 # A colleague has heard of this, and gives each rank as many pairs as the others. They are counted, and nearly even.
 #
-# *Symptom.* A job whose sequences fitted before now runs out of memory, always on one and the same of four devices.
+# *Symptom.* The job's sequences used to fit. Now it runs out of memory, always on one and the same of four devices.
 # **Why does it not fit any more?**
 
 # %%
@@ -155,7 +157,7 @@ small = TransformerConfig(context_length=64, num_layers=2, width=64, num_heads=8
 
 
 def kept_of(length):
-    """Bytes that a block keeps for its backward pass of ``length`` positions of a rank."""
+    """Bytes that a block keeps for its backward pass, on a rank that has ``length`` positions."""
     block, x = TransformerBlock(small), torch.ones(1, length, small.width, requires_grad=True)
     with MemoryLedger(block, inputs=x) as ledger:
         y = block(x)
@@ -177,12 +179,12 @@ reveal("10.equal", pairs, kept)
 # %% [markdown]
 # ### Build: equal work in every step
 #
-# The mend is an order in which *both* are even, positions and pairs; and the pairs not only in sum, since in a ring a
-# rank that has its work in another step than its neighbours may let them wait. One thing more: a rank's positions
-# should not be scattered. Kernels compute tiles of many queries and keys, and what the mask spares a tile, it spares it
-# as a whole.
+# The mend is an order in which *both* are even, positions and pairs. And pairs should be even in every step of the
+# ring: a rank that has its work in another step than its neighbours makes them wait. One thing more: a rank's positions
+# should not be scattered. Kernels compute in tiles of many queries and keys, and can skip a tile only if the mask hides
+# all of it.
 #
-# Write `positions_of`. Many orders keep this promise; the check takes any of them.
+# Write `positions_of`. Several orders do what its docstring asks; the check takes any of them.
 
 
 # %%
@@ -190,11 +192,13 @@ def positions_of(rank, num_ranks, num_tokens):
     """The positions of a rank: a list of whole numbers, rising. For all ranks together:
 
     - each of the positions 0 to num_tokens - 1 has one owner,
-    - the positions of a rank make two runs without a gap, at most,
-    - two ranks' numbers of positions are 2 apart, at most,
-    - in every step of the ring, two ranks' numbers of pairs are 3 times the most positions of a rank apart, at most.
+    - a rank has at most two runs, each without a gap,
+    - no rank has over 2 positions more than another,
+    - in no step of the ring has a rank over 3 * p pairs more than another, where p is the largest
+      number of positions that a rank has.
 
-    Numbers need not divide. In step s the queries of rank r meet the keys of rank (r - s) % num_ranks.
+    num_tokens need not divide (hence the 2 and the 3 * p), and a rank may have no positions at all.
+    In step s the queries of rank r meet the keys of rank (r - s) % num_ranks.
     """
     ### BEGIN SOLUTION
     base, extra = divmod(num_tokens, 2 * num_ranks)
@@ -236,8 +240,9 @@ gantt(even_lap, title="A lap with positions dealt out (paced)")
 # %% [markdown]
 # ## Positions travel with their tokens
 #
-# What else has to know of the order? The loss needs the targets of a rank's own positions, the mask where queries and
-# keys stand. And then there is the vector that the model adds to each token for its position. A team writes its own:
+# What else has to know of the order? The loss needs the targets of a rank's own positions, and the mask has to know
+# where queries and keys stand. Then there is the vector that the model adds to each token for its position, in its
+# *stem*. A team writes a stem of its own:
 
 
 # %%
@@ -301,7 +306,7 @@ print(f"on one device, with the weights of after that: {on_one_device(weights):.
 reveal("10.numbers", counting[0], counting[-1], on_one_device(weights))
 
 # %% [markdown]
-# Mended, and beside one device that has never heard of ranks. What is your line?
+# Mend one line. Four ranks with your stem are then compared with one device that has never heard of ranks.
 
 
 # %%
@@ -332,8 +337,9 @@ def train_alone(me):
 alone, mended = one.run(train_alone)[0], four.run(train, MendedStem)[0]
 for name, (losses, trained) in {"the team's": (counting, weights), "yours": mended}.items():
     off = max(abs(a - b) for a, b in zip(losses, alone, strict=True))
-    print(f"{name:<11} all losses as on one device: {off < 1e-3!s:<6}", end="")
-    print(f"at the end {losses[-1]:.2f}, and then on one device {on_one_device(trained):.2f}")
+    there = on_one_device(trained)
+    print(f"{name:<11} at the end {losses[-1]:.2f}, and then on one device {there:.2f}; ", end="")
+    print(f"all losses as on one device: {off < 1e-3}")
 
 # %% [markdown]
 # Rotary embeddings, which most models have today, turn queries and keys by their position, and the same holds for
@@ -433,11 +439,11 @@ for way in (by_ring, by_heads):
 reveal("10.sent", *sent, small, 4)
 
 # %% [markdown]
-# The cost model has it for more ranks and heads: all-to-all bytes over ring bytes, forward. (Backward, the ring sends
-# twice what it sends forward, and the all-to-all as much as forward.)
+# The cost model has it for more ranks, and for 8 heads of queries over 8, 4 or 2 heads of keys: all-to-all bytes over
+# ring bytes, forward. (Backward, in float32, the ring sends twice what it sends forward, and the all-to-all as much.)
 
 # %%
-print("heads of keys, of 8" + "".join(f"{n:>9} ranks" for n in (2, 4, 8)))
+print(f"{'heads of keys':<19}" + "".join(f"{n:>9} ranks" for n in (2, 4, 8)))
 for kv_heads in (8, 4, 2):
     grouped = TransformerConfig(context_length=64, width=64, num_heads=8, num_kv_heads=kv_heads)
     row = []
@@ -465,7 +471,7 @@ layer = TransformerConfig(context_length=2**20, width=4096, num_heads=32, num_kv
 
 
 def layer_ms(length, link):
-    """Forward and backward of an attention layer on 8 GPUs at 400 TFLOP/s, in bfloat16: ring, and by heads."""
+    """Forward and backward of an attention layer, 8 GPUs, 400 TFLOP/s, bfloat16: ring, and by heads."""
     cut = SequenceCut(length, 8)
     sent = cost.all_to_all_attention_sent_bytes(layer, cut, 0, batch_size=1, itemsize=2)
     times = {"batch_size": 1, "flops_per_s": 400e12, "itemsize": 2}
@@ -479,24 +485,27 @@ def layer_ms(length, link):
 LENGTHS = [2**power for power in (12, 14, 16, 18, 20)]
 for name in ("nvlink 4", "infiniband ndr", "ethernet 100"):
     table = {length: layer_ms(length, cost.LINKS[name]) for length in LENGTHS}
-    print(f"{name} (ms){'ring':>16}{'by heads':>10}")
+    print(f"{name + ' (ms)':<20}{'ring':>12}{'by heads':>10}")
     for length, (ring_ms, heads_ms) in table.items():
         print(f"{length:>13,} tokens{ring_ms:>12.1f}{heads_ms:>10.1f}")
 between = {length: layer_ms(length, cost.LINKS["infiniband ndr"]) for length in LENGTHS}
 reveal("10.which", *({length: times[way] for length, times in between.items()} for way in (0, 1)))
 
 # %% [markdown]
-# All of that is computed, and kind to both: no kernel reaches 400 TFLOP/s on short parts, and a message has a latency.
-# Beside time, three things decide. *Heads*: an all-to-all has as many ranks as there are heads of keys and values, at
-# most, and tensor parallelism has taken its share of them already; the ring has no such limit. *Kernels*: by heads, any
-# attention kernel and any mask will do, and no order of positions is needed. *Links*: all-to-all within a machine and a
-# ring between machines is possible, too; Megatron-Core calls that `a2a+p2p`.
+# All of that is computed, and kind to both: no kernel reaches 400 TFLOP/s on short parts, and a pass's all-to-alls are
+# counted as one message. Beside time, three things decide. *Heads*: an all-to-all has no more ranks than there are
+# heads of keys and values, unless it copies some, and tensor parallelism has taken its share of them already; the ring
+# has no such limit. *Kernels*: by heads, any attention kernel and any mask will do, and positions need not be dealt
+# out. *Links*: all-to-all within a machine and a ring between machines is possible, too; Megatron-Core calls that
+# `a2a+p2p`.
 #
 # ## In production
 #
 # PyTorch has a prototype: inside `context_parallel(mesh, buffers=..., buffer_seq_dims=...)` the buffers are cut by
-# positions, dealt out as `SequenceCut` does it (there called *head-tail*), and `scaled_dot_product_attention` knows of
-# it. It is written for the kernels of GPUs. What does it say here?
+# positions, dealt out as `SequenceCut` does it (there called *head-tail*, and only where twice the number of ranks
+# divides the length), and `scaled_dot_product_attention` knows of it. Forward, keys and values come by an all-gather,
+# unless `set_rotate_method("alltoall")` lets them go round. It is written for the kernels of GPUs. What does it say
+# here?
 
 
 # %%
@@ -526,12 +535,12 @@ print(four.run(pytorchs)[0])
 # | Megatron-Core | `--context-parallel-size`; `--cp-comm-type`: `p2p` (a ring), `all_gather`, `a2a` or `a2a+p2p` |
 # | DeepSpeed | Ulysses: `DistributedAttention` around the attention that you have |
 #
-# Llama 3 did neither: it gathers the keys and values of all ranks and computes then, in zigzag order. With 8 heads of
-# keys for many more of queries they are small, and any mask between documents is easy.
+# Llama 3 was trained with neither: it gathers the keys and values of all ranks, and then computes, in zigzag order.
+# Keys and values are small, with 8 heads where queries have many more, and masks between documents are easy.
 #
 # ## What you can do now
 #
-# You have seen half of a lap pass by in waiting, and a mend that moved the trouble to memory. You have dealt out
+# You have seen nearly half of a lap pass by in waiting, and a mend that moved the trouble to memory. You have dealt out
 # positions so that work is even in every step, and seen a loss fall that was not the model's. You can count what a
 # ring and an all-to-all send, and say which of them waits for it.
 #

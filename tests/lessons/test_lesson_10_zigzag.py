@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from course_lib.learn.checking import judged
 from course_lib.learn.exercises.lesson_10 import wrong_zigzags as wrong
@@ -61,7 +62,8 @@ FAULTS = [
     ([[0, 0, 6, 7], [2, 3, 4, 5]], "rank 0 has position 0 twice"),
     ([[0, 1, 6, 7], [1, 2, 3, 4, 5]], "position 1 is with rank 0 and with rank 1"),
     ([[0, 1, 6, 7], [2, 3, 4]], "no rank has position 5"),
-    ([[0, 1, 7], [2, 3, 4]], "no rank has position 5, nor have 1 others"),
+    ([[0, 1, 7], [2, 3, 4]], "no rank has position 5, and 1 more is missing"),
+    ([[0, 1], [2, 3, 4]], "no rank has position 5, and 2 more are missing"),
     ([[0, 3, 4, 7], [1, 2, 5, 6]], "the positions of rank 0 make 3 runs, and 2 are the most"),
     ([[0, 1, 2, 3, 4, 5], [6, 7]], "rank 0 has 6 positions and rank 1 has 2: more than 2 apart"),
     (
@@ -148,6 +150,33 @@ def only_even(rank, n, length):
     return by_boundaries(rank, n, length) if length % (2 * n) == 0 else []
 
 
+def middle_lost(rank, n, length):
+    """The back parts are counted from the end, so that what // leaves over is missing in the middle."""
+    size = length // (2 * n)
+    return [*range(rank * size, (rank + 1) * size), *range(length - (rank + 1) * size, length - rank * size)]
+
+
+def parts_beside(rank, n, length):
+    """Parts of which the first ones are longer, two neighbours to a rank: up to two positions more."""
+    parts = torch.arange(length).tensor_split(2 * n)
+    return torch.cat(parts[2 * rank : 2 * rank + 2])
+
+
+def by_chunk_from_behind(rank, n, length):
+    parts = torch.arange(length).chunk(2 * n)
+    return [*parts[rank], *parts[-1 - rank]]
+
+
+def by_chunk(rank, n, length):
+    parts = torch.arange(length).chunk(2 * n)
+    return torch.cat([parts[rank], parts[2 * n - 1 - rank]])
+
+
+def two_tensors(rank, n, length):
+    parts = torch.arange(length).tensor_split(2 * n)
+    return parts[rank], parts[-1 - rank]
+
+
 def never_ends(rank, n, length):
     position = rank
     while True:
@@ -172,6 +201,11 @@ TIRED = {
     two_ranges: "two-lists",
     only_even: None,
     never_ends: None,
+    middle_lost: "drops-the-rest",
+    parts_beside: "contiguous",
+    by_chunk: "chunk",
+    by_chunk_from_behind: None,
+    two_tensors: "two-lists",
 }
 
 

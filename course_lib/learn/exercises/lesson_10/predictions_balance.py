@@ -37,8 +37,8 @@ def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Told:
         model=100 * model,
         because=f"The lap is as long as the last rank needs: {num_ranks - 1} blocks and a half. The mean over ranks is "
         f"{num_ranks / 2:g} blocks. Rank 0 has nothing more to see after its own keys, and passes the others on; "
-        "it may run ahead, and waits in the next layer, for the last rank. With very many ranks, half of the time is "
-        "left.",
+        "it may run ahead, and then waits for the last rank in the next layer. With very many ranks the share comes "
+        "down to a half.",
         misreadings={
             100: "All have messages to pass on until the end. But a block whose keys all come later is not computed.",
             44: "That is what the last rank computes. Here it is how long all of them compute, on average.",
@@ -118,7 +118,11 @@ def _heads(config: TransformerSizes, most_ranks: int) -> Told:
         misreadings={
             queries: f"Of queries there are {queries} heads. But two of them look at the same keys, and what is shared "
             "out are heads of all three.",
-            4 * queries: "Positions could be shared out so far. Here it is heads, whole ones.",
+            queries
+            + keys: "You count heads of queries and heads of keys as if they could go separate ways. A head of "
+            "queries needs its keys on the same rank.",
+            queries
+            // keys: "So many heads of queries share one head of keys. How many such groups are there?",
         },
     )
 
@@ -136,12 +140,15 @@ def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_
         misreadings={
             round(
                 model * num_ranks, 2
-            ): "You have all four tensors. But a rank sends those of its own positions alone.",
+            ): "A position has so much more to send, that is so. But a rank sends it for its own positions, where the "
+            "ring sends keys and values of nearly all.",
             round(
                 1 / num_ranks, 2
             ): "That is keys and values. Queries go to the rank of their heads as well, and "
             "outputs come home.",
-            1: "Two ways to the same output; what goes over the link has little in common.",
+            round(
+                model * num_ranks / (num_ranks - 1), 2
+            ): "So it would be if a rank sent away all of its part. What is of its own heads stays at home.",
         },
         apart="Bytes do not depend on how busy a machine is. Print `.of(0)` of both and look which messages there are.",
     )
@@ -169,7 +176,7 @@ def _which(ring_ms: Mapping[int, float], all_to_all_ms: Mapping[int, float]) -> 
         label="computed",
         because="An all-to-all sends less, and nothing hides it: attention needs all of its positions to begin. The "
         "ring sends more, beside its arithmetic, and long sequences have much of that. But for long ones the messages "
-        f"are little beside the arithmetic either way: at {longest:,} tokens it is {more:.1%}.",
+        f"are little beside the arithmetic either way: at {longest:,} tokens they differ by {more:.1%}.",
         misreadings={
             ring: "Short parts have little arithmetic to hide a message behind.",
             all_to_all: "It has fewer bytes; but all of them are waited for.",
@@ -180,7 +187,13 @@ def _which(ring_ms: Mapping[int, float], all_to_all_ms: Mapping[int, float]) -> 
 
 BALANCE: tuple[Asked, ...] = (
     Asked(name="10.last", question="What share of all pairs has rank 3?", unit="%", high=100, tell=_last),
-    Asked(name="10.lap", question="How much of a lap do ranks compute?", unit="%", high=100, tell=_lap),
+    Asked(
+        name="10.lap",
+        question="What share of a lap do four ranks compute, on average?",
+        unit="%",
+        high=100,
+        tell=_lap,
+    ),
     Asked(name="10.equal", question="Why does it not fit any more?", choices=_SUSPECTS, tell=_equal),
     Asked(name="10.numbers", question="What does the team see?", choices=_LOOKS, tell=_numbers),
     Asked(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import torch
+
 
 def _part(number: int, num_parts: int, num_tokens: int) -> list[int]:
     base, extra = divmod(num_tokens, num_parts)
@@ -49,6 +51,12 @@ def drops_the_rest(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     size = num_tokens // (2 * num_ranks)
     back = 2 * num_ranks - 1 - rank
     return [*range(rank * size, (rank + 1) * size), *range(back * size, (back + 1) * size)]
+
+
+def by_chunk(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
+    """As many parts as ``chunk`` makes, which may be fewer than asked for."""
+    parts = torch.arange(num_tokens).chunk(2 * num_ranks)
+    return [*parts[rank].tolist(), *parts[2 * num_ranks - 1 - rank].tolist()]
 
 
 def rest_to_the_last(rank: int, num_ranks: int, num_tokens: int) -> list[int]:

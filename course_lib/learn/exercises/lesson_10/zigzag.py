@@ -65,7 +65,8 @@ def _fault_in_owners(parts: Sequence[Sequence[int]], num_tokens: int) -> str:
             owner[position] = rank
     missing = [position for position in range(num_tokens) if position not in owner]
     if missing:
-        more = f", nor have {len(missing) - 1} others" if len(missing) > 1 else ""
+        others = len(missing) - 1
+        more = f", and {others} more {'is' if others == 1 else 'are'} missing" if others else ""
         return f"no rank has position {missing[0]}{more}"
     return ""
 
@@ -164,7 +165,7 @@ ZIGZAG = Exercise(
         "Cut the sequence into twice as many parts as there are ranks. Give each rank an early part and a late one: "
         "the earlier the one, the later the other. Where parts cannot be equal, some are longer by one.",
         "`base, extra = divmod(num_tokens, 2 * num_ranks)`; part p begins at `p * base + min(p, extra)` and has "
-        "`base + (p < extra)` positions. Rank r has part r, and the part that is r-th from the end.",
+        "`base + (p < extra)` positions. Rank r has part r, and part `2 * num_ranks - 1 - r`.",
     ),
     forbidden=(
         "course_lib.sequence_cut.SequenceCut.positions",

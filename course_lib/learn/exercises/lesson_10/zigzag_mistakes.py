@@ -32,9 +32,9 @@ def _is_one_run(own: list[int]) -> bool:
 
 
 def _is_contiguous(evidence: Evidence) -> bool:
-    """One run each, and equally long but for a remainder, in whatever order of ranks."""
+    """One run each, of one part or of two parts beside each other, equally long but for a remainder."""
     return _are_dealt_out(evidence) and all(
-        all(map(_is_one_run, parts)) and max(map(len, parts)) - min(map(len, parts)) <= 1
+        all(map(_is_one_run, parts)) and max(map(len, parts)) - min(map(len, parts)) <= 2
         for parts in _all_parts(evidence)
     )
 
@@ -58,13 +58,28 @@ def _falls_somewhere(evidence: Evidence) -> bool:
     )
 
 
-def _is_nested(evidence: Evidence) -> bool:
-    return bool(_all_parts(evidence)) and all(
-        isinstance(one, list | tuple | range)
-        for parts in _all_parts(evidence)
-        for own in parts
-        for one in own
+def _drops_some(evidence: Evidence) -> bool:
+    """Right where all parts are equal; elsewhere nothing is wrong but that less than a position a part is missing."""
+    parts = _all_parts(evidence)
+    return bool(parts and evidence.wrong) and all(
+        outcome.right
+        or (
+            "no rank has position" in outcome.difference
+            and num_tokens - sum(map(len, given)) <= num_tokens % (2 * num_ranks)
+        )
+        for outcome, given, (num_ranks, num_tokens) in zip(evidence.outcomes, parts, SIZES, strict=True)
     )
+
+
+def _is_nested(evidence: Evidence) -> bool:
+    """Whatever is wrong, among a rank's positions stands a whole row of them."""
+    return bool(_all_parts(evidence) and evidence.wrong) and all(
+        any(_is_row(one) for own in outcome.got for one in own) for outcome in evidence.wrong
+    )
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) > 0
 
 
 MISTAKES = (
@@ -114,9 +129,16 @@ MISTAKES = (
     ),
     Mistake(
         "drops-the-rest",
-        "Right where all parts are equal. Elsewhere the last positions are nobody's: what `//` leaves over has to go "
+        "Right where all parts are equal. Elsewhere some positions are nobody's: what `//` leaves over has to go "
         "somewhere, one position to a part.",
         wrong.drops_the_rest,
+        recognise=_drops_some,
+    ),
+    Mistake(
+        "chunk",
+        "Right where all parts are equal. Elsewhere `chunk` rounds a part's size up, so that the last part is shorter, "
+        "and sometimes there are fewer parts than you asked for. `tensor_split` makes all of them, as even as can be.",
+        wrong.by_chunk,
     ),
     Mistake(
         "rest-to-the-last",
@@ -168,7 +190,8 @@ MISTAKES = (
     ),
     Mistake(
         "two-lists",
-        "You give a list of lists, or of ranges. Wanted is one list of positions: put the second run behind the first.",
+        "You give several lists in one, or ranges, or tensors. Wanted is one list: the positions of `rank`, its second "
+        "run behind its first.",
         wrong.two_lists,
         recognise=_is_nested,
     ),
