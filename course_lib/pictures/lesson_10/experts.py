@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -36,7 +38,9 @@ def mixture() -> Figure:
             size=10,
             ink="black" if is_chosen else GREY,
         )
-        look = {"linewidth": 2.2} if is_chosen else {"linewidth": 0.8, "color": GREY, "linestyle": ":"}
+        look: dict[str, Any] = (
+            {"linewidth": 2.2} if is_chosen else {"linewidth": 0.8, "color": GREY, "linestyle": ":"}
+        )
         arrow(axes, (28.4, 21), (37, y + 1.9), head=14 if is_chosen else 7, **look)
         if is_chosen:
             arrow(axes, (52, y + 1.9), (62.3, 21 + (2.2 if y > 21 else -2.2)), head=14, linewidth=2.2)

@@ -150,7 +150,7 @@ def once_to_each_rank(
         row, choice = (number == expert).nonzero(as_tuple=True)
         made[row] += weight[row, choice, None] * run(expert, rows[row])
     back = tokens.new_empty(len(place), width)
-    dist.all_to_all_single(back, made, *reversed(sizes))
+    dist.all_to_all_single(back, made, sizes[1], sizes[0])
     return torch.zeros_like(tokens).index_add(0, place, back)
 
 
