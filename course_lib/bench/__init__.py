@@ -21,6 +21,7 @@ BENCHES = {
     "tensor": "a transformer block cut in two by the course and by DTensor, in turns",
     "judges": "how many wrong answers the checks refuse, and how many right ones they accept",
     "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
+    "published": "the planner beside training runs that others published",
     "links": "what shaped links let through, beside what was asked of them",
 }
 

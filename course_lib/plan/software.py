@@ -1,0 +1,33 @@
+"""What a program does that its layout does not tell: facts that its authors state, none of them fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from course_lib.checked import checked
+from course_lib.checks import at_least
+
+__all__ = ["Software"]
+
+
+@checked
+@dataclass(frozen=True)
+class Software:
+    """How a training program works.
+
+    ``fused_attention``: scores never reach memory. ``layers_by_cost``: a pipeline's first stages get more layers, as
+    the output matrix is work too; otherwise every stage gets as many. ``dropout``: masks are kept.
+    ``gradient_bytes``: of a gradient as it is added up; ``reduce_bytes``: as it travels. ``sharded_calls_a_layer``:
+    collectives in which sharding 3 gathers one layer: 1, or one for each of its tensors.
+    """
+
+    fused_attention: bool = True
+    layers_by_cost: bool = True
+    dropout: bool = False
+    gradient_bytes: int = 4
+    reduce_bytes: int = 4
+    sharded_calls_a_layer: int = 1
+
+    def __post_init__(self) -> None:
+        at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)
+        at_least(1, sharded_calls_a_layer=self.sharded_calls_a_layer)
