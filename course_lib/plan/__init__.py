@@ -4,46 +4,48 @@ In the order to read: ``model.py`` (a decoder by its sizes), ``job.py``, ``clust
 ``layout.py`` (sizes of the axes, places of their groups); ``stages.py`` (who has which layers), ``memory.py`` (bytes of
 the fullest rank), ``links.py`` (collectives of a group), ``layer_time.py``, ``data_axis.py``, ``step_time.py`` (a step
 by part); ``constants.py`` and ``software.py`` (what no data sheet tells), ``profiles.py`` with ``profiles.json`` (what
-is known of clusters), ``fit.py`` (where constants come from); ``published.py``, ``predict_run.py`` (runs of others).
+is known of clusters), ``fit.py`` (where constants come from); ``published.py``, ``predict_run.py`` (runs of others);
+``rules.py``, ``candidates.py``, ``listing.py`` (every layout, and why not), ``advice.py``; ``report.py``, ``command.py`` and
+``cli.py`` (``course plan``).
 """
 
-from course_lib.plan.cluster import Cluster, cluster_of, cluster_of_machine, machine_by_name
-from course_lib.plan.constants import KINDS, Constants
-from course_lib.plan.job import Job
-from course_lib.plan.layout import Layout, Placement, placement
-from course_lib.plan.memory import MemoryParts, layer_activation_bytes, memory_parts
-from course_lib.plan.model import MODELS, Decoder, decoder, decoder_of_config, decoder_of_sizes
-from course_lib.plan.profiles import Profile, load_profiles, profile_of, typical_constants
-from course_lib.plan.published import PublishedRun, read_runs
-from course_lib.plan.software import Software
-from course_lib.plan.step_time import StepParts, step_parts
+from __future__ import annotations
 
-__all__ = [
-    "KINDS",
-    "MODELS",
-    "Cluster",
-    "Constants",
-    "Decoder",
-    "Job",
-    "Layout",
-    "MemoryParts",
-    "Placement",
-    "Profile",
-    "PublishedRun",
-    "Software",
-    "StepParts",
-    "cluster_of",
-    "cluster_of_machine",
-    "decoder",
-    "decoder_of_config",
-    "decoder_of_sizes",
-    "layer_activation_bytes",
-    "load_profiles",
-    "machine_by_name",
-    "memory_parts",
-    "placement",
-    "profile_of",
-    "read_runs",
-    "step_parts",
-    "typical_constants",
-]
+from course_lib.lazy import loads_when_used
+
+_HOME_OF = {
+    "Cluster": "cluster",
+    "Constants": "constants",
+    "Decoder": "model",
+    "Job": "job",
+    "KINDS": "constants",
+    "Layout": "layout",
+    "Listing": "listing",
+    "MODELS": "model",
+    "MemoryParts": "memory",
+    "Option": "listing",
+    "Placement": "layout",
+    "Profile": "profiles",
+    "PublishedRun": "published",
+    "Refusal": "listing",
+    "Software": "software",
+    "StepParts": "step_time",
+    "cluster_of": "cluster",
+    "cluster_of_machine": "cluster",
+    "decoder": "model",
+    "decoder_of_config": "model",
+    "decoder_of_sizes": "model",
+    "layer_activation_bytes": "memory",
+    "list_layouts": "listing",
+    "load_profiles": "profiles",
+    "machine_by_name": "cluster",
+    "memory_parts": "memory",
+    "placement": "layout",
+    "profile_of": "profiles",
+    "read_runs": "published",
+    "step_parts": "step_time",
+    "typical_constants": "profiles",
+}
+
+__all__ = sorted(_HOME_OF)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

@@ -1,6 +1,7 @@
 """What the data axis sends in a step, and how much of it does not hide behind computing.
 
-Stage 0: an all-reduce of the gradients. 1 and 2: a reduce-scatter of them, and an all-gather of the weights. 3: for
+Stage 0: an all-reduce of the gradients. 1: a reduce-scatter of them, and an all-gather of the weights; 2: the same, and
+the reduce-scatter for each micro-batch, since no rank has room for the sums of all. 3: for
 each micro-batch, layer by layer, two all-gathers of the weights and a reduce-scatter of the gradients. Hybrid sharding
 does so among neighbours, and all-reduces the shares among the others once a step.
 """
@@ -47,8 +48,9 @@ def data_axis_s(
         reduced_bytes = software.reduce_bytes * numbers
         sent_s = group.all_reduce_s(reduced_bytes)
         if layout.sharding:
-            sent_s = _shared_out_s(layout, cluster, constants, reduced_bytes, _WEIGHT_BYTES * numbers)
-        window_s = _BACKWARD * layers * layer_s
+            times = micro_batches if layout.sharding == 2 else 1.0
+            sent_s = _shared_out_s(layout, cluster, constants, times, reduced_bytes, _WEIGHT_BYTES * numbers)
+        window_s = (micro_batches if layout.sharding == 2 else 1.0) * _BACKWARD * layers * layer_s
     return sent_s - constants.hidden_share * min(sent_s, window_s)
 
 
@@ -61,10 +63,16 @@ def _groups(layout: Layout, cluster: Cluster, constants: Constants) -> tuple[Gro
 
 
 def _shared_out_s(
-    layout: Layout, cluster: Cluster, constants: Constants, reduced_bytes: float, gathered_bytes: float
+    layout: Layout,
+    cluster: Cluster,
+    constants: Constants,
+    times: float,
+    reduced_bytes: float,
+    gathered_bytes: float,
 ) -> float:
+    """``times`` reduce-scatters of the gradients and one all-gather of the weights."""
     inner, outer = _groups(layout, cluster, constants)
-    reduced_s = inner.all_gather_s(reduced_bytes) + outer.all_reduce_s(reduced_bytes / inner.size)
+    reduced_s = times * inner.all_gather_s(reduced_bytes) + outer.all_reduce_s(reduced_bytes / inner.size)
     return reduced_s + inner.all_gather_s(gathered_bytes)
 
 

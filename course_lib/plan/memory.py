@@ -4,10 +4,10 @@ Activations of a layer follow Korthikanti et al., "Reducing Activation Recomputa
 2022: s b h (10 + 24/t + 5 a s / (h t)) bytes, with sequence parallelism all of it by t; here with the widths of
 grouped heads and gated MLPs, and without masks where there is no dropout. Where attention is fused there are no
 scores, and three things differ, found in the memory of the runs behind the Ultra-Scale Playbook: queries and keys are
-kept before and after their rotation, also in float32; one region's input stays gathered under sequence parallelism; and
-"selective" is torchtitan's, where every second product is computed again. A stage of 1F1B keeps as many micro-batches
-as there are stages from it to the end; interleaving keeps more (Korthikanti, section 4.2.3). Every kind of stage is
-asked, and the one that needs most is told.
+kept before and after their rotation, also in float32; one region's input may stay gathered under sequence
+parallelism; and "selective" may be torchtitan's, where every second product is computed again. A stage of 1F1B keeps
+as many micro-batches as there are stages from it to the end; interleaving keeps more (Korthikanti, section 4.2.3).
+Every kind of stage is asked, and the one that needs most is told.
 
 States: 2 bytes of weight, a gradient, and 12 of master copy and two moments (Rajbhandari et al., "ZeRO", 2020).
 """
@@ -73,12 +73,12 @@ def layer_activation_bytes(model: Decoder, layout: Layout, seq: int, software: S
     if layout.recompute == "full":
         return 2 * rows * h / outside_tp  # the input alone
     outside = 8 * h + (2 * h if software.dropout else 0)  # two norms' inputs, two regions' inputs, masks
-    if software.fused_attention and layout.recompute == "selective":
+    if software.selective_products and layout.recompute == "selective":
         return rows * (8 * h / outside_tp + 2 * (model.kv_width + _met_ffn(model)) / tp)
     inside = 4 * model.q_width + 4 * model.kv_width + (8 if model.gated else 4) * _met_ffn(model)
     if software.fused_attention:
         rotated = 6 * (model.q_width + model.kv_width) if model.gated else 0
-        gathered = 2 * h * (1 - 1 / tp) if layout.sequence_parallel else 0
+        gathered = 2 * h * (1 - 1 / tp) if layout.sequence_parallel and software.keeps_gathered else 0
         return rows * (outside / outside_tp + (inside + rotated) / tp + gathered)
     scores = 0.0 if layout.recompute == "selective" else (5 if software.dropout else 2) * model.heads * seq
     return rows * (outside / outside_tp + (inside + scores) / tp)
@@ -136,11 +136,7 @@ def _states(
             model, layout, 0, 1
         )  # and its gradient
     optimizer = 0.0 if layout.offload else _OPTIMIZER_BYTES * numbers / by_stage[2]
-    # Gradients that are added up in float32 arrive in the weights' two bytes.
-    gradient_bytes = software.gradient_bytes + (
-        _WEIGHT_BYTES if software.gradient_bytes > _WEIGHT_BYTES else 0
-    )
-    return weights, gradient_bytes * numbers / by_stage[1], optimizer
+    return weights, software.gradient_bytes * numbers / by_stage[1], optimizer
 
 
 def _handed_bytes(job: Job, layout: Layout) -> float:

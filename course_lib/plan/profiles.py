@@ -59,19 +59,24 @@ class Profile:
     layers_by_cost: bool = True
     dropout: bool = False
     sharded_calls_a_layer: int = 1
+    selective_products: bool = False
+    keeps_gathered: bool = False
+    separate_gradients: bool = False  # in two bytes, beside their float32 sums
     fitted_on: int = 0
     source: str = ""
 
     def software(self, dtype: str) -> Software:
         """How its program works: with bfloat16, gradients are added up and travel in float32."""
-        gradient_bytes = 2 if dtype == "float16" else 4
+        reduce_bytes = 2 if dtype == "float16" else 4
         return Software(
             fused_attention=self.fused_attention,
             layers_by_cost=self.layers_by_cost,
             dropout=self.dropout,
-            gradient_bytes=gradient_bytes,
-            reduce_bytes=gradient_bytes,
+            gradient_bytes=reduce_bytes + (2 if self.separate_gradients else 0),
+            reduce_bytes=reduce_bytes,
             sharded_calls_a_layer=self.sharded_calls_a_layer,
+            selective_products=self.selective_products,
+            keeps_gathered=self.keeps_gathered,
         )
 
     def machines(self, gpus: int, node_size: int) -> Cluster:

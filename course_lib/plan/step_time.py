@@ -101,6 +101,8 @@ def _layer_step(forward: LayerPass, layout: Layout, constants: Constants, softwa
     compute_s = (3 + again) * forward.compute_s
     if layout.recompute == "selective" or (software.fused_attention and not again):
         compute_s += forward.attention_s  # the scores anew
+    if layout.recompute == "selective" and software.selective_products:
+        compute_s += 0.5 * (forward.compute_s - forward.attention_s)
     shared = [(2 + again) * part for part in (forward.tensor_s, forward.context_s, forward.expert_s)]
     host_s = max(0.0, (2 + again) * constants.host_layer_s - compute_s - sum(shared))
     return _LayerStep(compute_s, host_s, *shared)
@@ -112,10 +114,12 @@ def _hop_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> 
         return 0.0
     group = Group.of(cluster, constants, layout.pp, layout.tp * layout.cp * layout.dp)
     sent_bytes = 2 * layout.micro_batch * job.seq / layout.cp * job.model.hidden
+    # An interleaved schedule has other chunks to issue meanwhile.
+    waited_s = _HOST_HOP * constants.host_layer_s if layout.chunks == 1 else 0.0
     joined_s = 0.0
     if not layout.sequence_parallel:
         joined_s = Group.of(cluster, constants, layout.tp, 1).all_gather_s(sent_bytes)
-    return group.send_s(sent_bytes / layout.tp) + joined_s + _HOST_HOP * constants.host_layer_s
+    return group.send_s(sent_bytes / layout.tp) + joined_s + waited_s
 
 
 def _optimizer_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, layers: int) -> float:

@@ -20,7 +20,14 @@ from course_lib.plan import (
 from course_lib.plan.stages import stage_layers
 
 GPT = Decoder("gpt", 96, 12288, 96, 4 * 12288, 51200, tied=True)
-OLD = Software(fused_attention=False, layers_by_cost=False, dropout=True, gradient_bytes=2, reduce_bytes=2)
+OLD = Software(
+    fused_attention=False,
+    layers_by_cost=False,
+    dropout=True,
+    gradient_bytes=2,
+    reduce_bytes=2,
+    selective_products=False,
+)
 JOB = Job(GPT, seq=2048, batch=64)
 
 
