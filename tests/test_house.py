@@ -20,7 +20,7 @@ FLOOR_OF = {
     "shares": 0, "mesh_pieces": 0,
     "cluster": 1,
     "meter": 2,
-    "cost": 3, "parallel": 3,
+    "cost": 3, "parallel": 3, "plan": 3,
     "plot": 4, "examples": 4,
     "claims": 5, "learn": 5, "pictures": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5,
     "testing": 5, "cli": 5,
@@ -64,12 +64,18 @@ def test_no_module_imports_from_a_higher_floor(path):
 
 
 def test_cost_is_arithmetic_and_needs_no_torch():
-    for path in [*(LIBRARY / "cost").rglob("*.py"), *(LIBRARY / "schedules").rglob("*.py")]:
+    parts = ("cost", "plan", "schedules")
+    for path in [path for part in parts for path in (LIBRARY / part).rglob("*.py")]:
         assert not re.search(r"^\s*(import|from) torch\b", path.read_text(), re.MULTILINE), path
 
 
 # Two parts that stand on the same ground, a schedule, and not on each other.
 STRANGERS = [("cost", "parallel"), ("parallel", "cost"), ("schedules", "cost"), ("schedules", "parallel")]
+STRANGERS += [
+    ("cost", "plan"),
+    ("plan", "parallel"),
+    ("parallel", "plan"),
+]  # the planner stands on cost alone
 
 
 @pytest.mark.parametrize(("part", "other"), STRANGERS)

@@ -22,6 +22,7 @@ BENCHES = {
     "mesh": "training steps on a mesh beside PyTorch's parts, and what the order of the axes costs, beside the model",
     "judges": "how many wrong answers the checks refuse, and how many right ones they accept",
     "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
+    "published": "the planner beside training runs that others published",
     "links": "what shaped links let through, beside what was asked of them",
 }
 

@@ -1,0 +1,241 @@
+"""Published runs: reading them, fitting constants to them, judging the planner by them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import pytest
+
+from course_lib.bench import published as bench
+from course_lib.bench.published_scores import Errors, choices, kendall_tau, null_share
+from course_lib.plan import KINDS, Constants, load_profiles, profile_of, read_runs, typical_constants
+from course_lib.plan.fit import fit_constants
+from course_lib.plan.predict_run import prepared
+from course_lib.plan.profiles import PROFILES_FILE, save_constants
+from course_lib.plan.published import COLUMNS
+
+# As Megatron-LM's authors and others would fill it in; the times are made up, of the planner's own constants.
+ROW = {
+    "table": "t",
+    "cluster": "Nowhere",
+    "gpu": "A100-80GB",
+    "gpus_per_node": "8",
+    "layers": "24",
+    "hidden": "2048",
+    "heads": "16",
+    "ffn": "8192",
+    "vocab": "51200",
+    "seq": "2048",
+    "batch": "64",
+    "micro_batch": "2",
+    "gpus": "16",
+    "tp": "2",
+    "dp": "8",
+    "recompute": "full",
+    "dtype": "bfloat16",
+    "iter_s": "1.0",
+}
+
+
+def write(path, *rows: dict[str, str]):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def layouts(constants: Constants, path) -> list[dict[str, str]]:
+    """Rows of several layouts, timed by the planner itself with some constants."""
+    rows = []
+    for tp, pp, dp, batch in [
+        *((1, 1, 16, 64), (2, 1, 8, 64), (4, 1, 4, 64), (8, 1, 2, 64), (1, 2, 8, 64), (2, 2, 4, 64)),
+        *((1, 1, 16, 32), (8, 2, 1, 64), (16, 1, 1, 64), (1, 4, 4, 64)),
+    ]:
+        rows.append({**ROW, "tp": str(tp), "pp": str(pp), "dp": str(dp), "batch": str(batch)})
+    runs, _ = read_runs(write(path, *rows))
+    for row, run in zip(rows, runs, strict=True):
+        row["iter_s"] = str(prepared(run, profile_of("Nowhere", "A100-80GB")).step_s(constants))
+    return rows
+
+
+def test_a_row_is_read(tmp_path) -> None:
+    (run,), refused = read_runs(write(tmp_path / "runs.csv", ROW))
+    assert not refused
+    assert (run.layout.tp, run.layout.dp, run.gpus, run.step_s) == (2, 8, 16, 1.0)
+    assert run.layout.recompute == "full"
+    assert not run.job.model.gated
+
+
+def test_tokens_a_second_are_turned_into_seconds(tmp_path) -> None:
+    row = {**ROW, "iter_s": "", "tokens_per_s_per_gpu": "1000", "kv_heads": "8", "memory_gb": "2"}
+    (run,), _ = read_runs(write(tmp_path / "runs.csv", row))
+    assert run.step_s == pytest.approx(64 * 2048 / 16000)
+    assert run.job.model.gated
+    assert run.memory_bytes == 2 * 2**30
+
+
+def test_rows_that_cannot_be_read_are_named(tmp_path) -> None:
+    rows = [
+        {**ROW, "gpus": "17"},
+        {**ROW, "layers": "many"},
+        {**ROW, "hidden": ""},
+        {**ROW, "tp": "1.5"},
+        ROW,
+    ]
+    runs, refused = read_runs(write(tmp_path / "runs.csv", *rows))
+    assert len(runs) == 1
+    assert list(refused) == [f"line {line} (t)" for line in (2, 3, 4, 5)]
+    assert "gpus is 17, but tp cp pp dp is 16" in refused["line 2 (t)"]
+    assert "it is a number" in refused["line 3 (t)"]
+    assert "hidden must be given" in refused["line 4 (t)"]
+    assert "The nearest is 2" in refused["line 5 (t)"]
+
+
+def test_files_that_are_none(tmp_path) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_runs(tmp_path / "none.csv")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="lacks the columns table, cluster"):
+        read_runs(tmp_path / "other.csv")
+
+
+def test_what_a_source_leaves_open_is_chosen(tmp_path) -> None:
+    open_row = {**ROW, "micro_batch": "", "pp": "2", "dp": "4"}
+    (run, told), _ = read_runs(write(tmp_path / "runs.csv", open_row, ROW))
+    profile = profile_of("Nowhere", "A100-80GB")
+    several = prepared(run, profile)
+    assert len(several.layouts) > 5
+    assert several.step_s(Constants()) <= min(
+        prepared(run, profile).__class__(run, profile, (one,)).step_s(Constants()) for one in several.layouts
+    )
+    assert prepared(told, profile).layouts == (told.layout,)
+
+
+def test_a_fit_finds_constants_again(tmp_path) -> None:
+    truth = Constants(matmul_share=0.6, inside_share=0.4, outside_share=0.3)
+    runs, _ = read_runs(write(tmp_path / "runs.csv", *layouts(truth, tmp_path / "made.csv")))
+    profile = profile_of("Nowhere", "A100-80GB")
+    rows = [prepared(run, profile) for run in runs]
+    found = fit_constants(rows)
+    errors = [abs(row.step_s(found) / row.run.step_s - 1) for row in rows]
+    assert max(errors) < 0.03
+    assert found.matmul_share == pytest.approx(0.6, rel=0.12)  # typical is 0.72
+    with pytest.raises(ValueError, match="None of the runs has a time"):
+        fit_constants([])
+
+
+def test_scores() -> None:
+    errors = Errors.of([(1.1, 1.0), (0.7, 1.0)])
+    assert str(errors).split() == ["20.0%", "20.0%", "30.0%", "-10.0%"]
+    assert kendall_tau([(1, 1), (2, 2), (3, 3)]) == 1
+    assert kendall_tau([(1, 3), (2, 2), (3, 1)]) == -1
+
+
+def test_regret_is_what_the_pick_lost(tmp_path) -> None:
+    rows = [{**ROW, "iter_s": time} for time in ("2.0", "3.0", "4.0")]
+    runs, _ = read_runs(write(tmp_path / "runs.csv", *rows))
+    ready = [prepared(run, profile_of("Nowhere", "A100-80GB")) for run in runs]
+    (right,) = choices(list(zip(ready, [1.0, 2.0, 3.0], strict=True)))
+    assert (right.regret, right.tau) == (0, 1)
+    (wrong,) = choices(list(zip(ready, [3.0, 1.0, 2.0], strict=True)))
+    assert wrong.regret == pytest.approx(0.5)
+    assert choices(list(zip(ready[:2], [1.0, 2.0], strict=True))) == []
+
+
+def test_profiles_stand_in_their_bounds_and_say_where_they_come_from() -> None:
+    profiles = load_profiles()
+    assert len(profiles) >= 12
+    for profile in profiles.values():
+        assert profile.source
+        assert profile.fitted_on
+    assert len(KINDS) <= 8
+    assert json.loads(PROFILES_FILE.read_text())["origin"]["command"].startswith("course bench published")
+
+
+def test_an_unknown_cluster_is_typical_of_its_gpu_and_an_unknown_gpu_is_refused() -> None:
+    others = [profile for (_, gpu), profile in load_profiles().items() if gpu == "A100-80GB"]
+    assert profile_of("Nowhere", "A100-80GB").constants == typical_constants(others)
+    assert typical_constants([]) == Constants()
+    with pytest.raises(ValueError, match=r"gpu is .A100.; it is one of .* Did you mean"):
+        profile_of("Nowhere", "A100")
+
+
+def test_constants_are_kept_beside_the_facts(tmp_path) -> None:
+    file = tmp_path / "profiles.json"
+    shutil.copy(PROFILES_FILE, file)
+    before = load_profiles(file)
+    save_constants({("vTrain", "A100-80GB"): (Constants(matmul_share=0.5), 3)}, {"command": "a test"}, file)
+    after = load_profiles(file)
+    changed = after["vTrain", "A100-80GB"]
+    assert (changed.constants.matmul_share, changed.fitted_on) == (0.5, 3)
+    assert changed.source == before["vTrain", "A100-80GB"].source
+    assert after["Selene", "A100-80GB"] == before["Selene", "A100-80GB"]
+
+
+@pytest.fixture
+def own_profiles(tmp_path, monkeypatch):
+    """A copy of the data file, so that a test never writes the course's own."""
+    file = tmp_path / "profiles.json"
+    shutil.copy(PROFILES_FILE, file)
+    monkeypatch.setattr(bench, "load_profiles", lambda: load_profiles(file))
+    monkeypatch.setattr(bench, "save_constants", lambda fitted, origin: save_constants(fitted, origin, file))
+    return file
+
+
+def test_the_bench_prints_tables_and_names_what_it_cannot_predict(tmp_path, capsys) -> None:
+    rows = [ROW, {**ROW, "table": "u", "memory_gb": "30"}, {**ROW, "gpus": "9"}, {**ROW, "gpu": "Z9"}]
+    assert bench.main([str(write(tmp_path / "runs.csv", *rows)), "--rows"]) == 0
+    out = capsys.readouterr().out
+    assert "4 rows, 2 of them cannot be predicted" in out
+    assert "line 4 (t): gpus is 9" in out
+    assert "line 5 (t): gpu is 'Z9'" in out
+    assert "null model" in out
+    assert "Memory of the fullest GPU" in out
+
+
+def test_the_bench_fits_on_one_half_and_judges_the_other(tmp_path, capsys, own_profiles) -> None:
+    before = own_profiles.read_text()
+    rows = layouts(Constants(matmul_share=0.6), tmp_path / "made.csv")
+    single = {**ROW, "table": "one", "cluster": "vTrain"}
+    file = write(tmp_path / "runs.csv", *({**row, "cluster": "vTrain"} for row in rows), single)
+    assert bench.main([str(file), "--half"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("judged on the others") == 2
+    assert "one: its one row was fitted" in out
+    assert "regret" in out
+    assert own_profiles.read_text() == before
+
+
+def test_the_bench_keeps_a_fit(tmp_path, own_profiles) -> None:
+    row = {**ROW, "cluster": "vTrain"}
+    assert bench.main([str(write(tmp_path / "runs.csv", row)), "--fit"]) == 0
+    kept = json.loads(own_profiles.read_text())
+    (vtrain,) = [one for one in kept["clusters"] if one["cluster"] == "vTrain"]
+    assert vtrain["fitted_on"] == 1
+    assert kept["origin"]["command"] == "course bench published runs.csv --fit"
+
+
+def test_the_bench_says_what_is_wrong_with_a_file(tmp_path, capsys) -> None:
+    assert bench.main([str(tmp_path / "none.csv")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert bench.main([str(write(tmp_path / "empty.csv"))]) == 1
+    assert "no row to predict" in capsys.readouterr().err
+
+
+def test_a_table_with_many_rows_is_thinned_evenly(tmp_path) -> None:
+    rows = [{**ROW, "batch": str(8 * size)} for size in range(1, 401)]
+    runs, _ = read_runs(write(tmp_path / "runs.csv", *rows))
+    ready = [prepared(run, profile_of("Nowhere", "A100-80GB")) for run in runs]
+    thinned = bench._thinned(ready)
+    assert len(thinned) == 150
+    assert thinned[0] is ready[0]
+    assert ready.index(thinned[-1]) > 390
+
+
+def test_the_null_model_is_one_share(tmp_path) -> None:
+    runs, _ = read_runs(write(tmp_path / "runs.csv", *({**ROW, "iter_s": time} for time in ("1", "2", "4"))))
+    ready = [prepared(run, profile_of("Nowhere", "A100-80GB")) for run in runs]
+    assert null_share(ready) == pytest.approx(ready[0].one_share_s / 2)

@@ -1,0 +1,130 @@
+"""Time by part: the parts add up, each does what its axis does, and a model of all is never better than its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from course_lib.plan import (
+    KINDS,
+    MODELS,
+    Constants,
+    Job,
+    Layout,
+    Software,
+    cluster_of,
+    machine_by_name,
+    placement,
+    step_parts,
+)
+from course_lib.plan.links import Group
+
+JOB = Job(MODELS["llama-3-8b"], seq=8192, batch=64)
+NEW, EVEN = Software(), Software(layers_by_cost=False)
+
+
+def step(layout: Layout, software: Software = NEW, job: Job = JOB, **constants: float):
+    cluster = cluster_of("8xh100", gpus=layout.gpus)
+    return step_parts(job, layout, cluster, Constants(**constants), software)
+
+
+def test_the_parts_add_up() -> None:
+    from dataclasses import asdict
+
+    found = step(Layout(tp=2, pp=2, dp=2, micro_batch=2))
+    assert found.total_s == pytest.approx(sum(asdict(found).values()))
+    assert all(part >= 0 for part in asdict(found).values())
+
+
+def test_no_layout_computes_faster_than_the_peak() -> None:
+    for layout in (Layout(dp=8), Layout(tp=8), Layout(pp=4, dp=2), Layout(cp=8), Layout(tp=2, cp=2, dp=2)):
+        peak_s = JOB.model.step_flops(JOB.seq, JOB.batch) / (layout.gpus * 989e12)
+        attention = 3 * JOB.model.layers * JOB.model.attention_flops(JOB.seq) * JOB.tokens / 2
+        assert step(layout).total_s > peak_s - attention / (layout.gpus * 989e12)
+
+
+def test_a_bubble_is_what_the_schedule_says() -> None:
+    """Even stages of layers alone: (p-1)/m of the work, and that by the chunks where interleaved."""
+    job = Job(replace(MODELS["gpt-2"], layers=16, vocab=1), seq=1024, batch=32)
+    layout = Layout(pp=4, micro_batch=1)
+    found = step(layout, EVEN, job, latency_s=1e-6, host_layer_s=0.05e-3)
+    work = found.compute_s + found.host_s
+    hops = found.pipeline_s * 3 / 32
+    assert found.bubble_s - hops == pytest.approx(work * 3 / 32, rel=1e-3)
+    half = step(replace(layout, chunks=2), EVEN, job, latency_s=1e-6, host_layer_s=0.05e-3)
+    hops = half.pipeline_s / 2 * 3 / 32
+    assert half.bubble_s == pytest.approx((work * 3 / 32 + hops) / 2)
+    assert half.pipeline_s < found.pipeline_s  # twice the messages, and the host does not wait for them
+
+
+def test_a_slow_host_is_waited_for() -> None:
+    assert step(Layout(tp=8)).host_s == 0
+    slow = step(Layout(tp=8), host_layer_s=10e-3)
+    assert slow.host_s > 0
+    assert slow.host_s + slow.compute_s + slow.tensor_s == pytest.approx(64 * 32 * 2 * 10e-3)
+
+
+def test_full_recomputation_is_a_third_of_the_matrices_again() -> None:
+    none, full = step(Layout(dp=8), OLD), step(Layout(dp=8, recompute="full"), OLD)
+    assert full.compute_s == pytest.approx(4 / 3 * none.compute_s)
+    assert full.total_s > step(Layout(dp=8, recompute="selective"), OLD).total_s > none.total_s
+
+
+OLD = Software(fused_attention=False, selective_products=False)
+
+
+def test_tensor_parallelism_across_nodes_is_dear() -> None:
+    inside, outside = step(Layout(tp=8, dp=2)), step(Layout(tp=16))
+    assert outside.tensor_s > 3 * inside.tensor_s
+
+
+def test_what_the_data_axis_sends() -> None:
+    whole = step(Layout(dp=16), hidden_share=0.02)
+    assert step(Layout(dp=16), hidden_share=1.0).data_s < whole.data_s
+    one, many = (step(Layout(dp=16, sharding=3, micro_batch=size)).data_s for size in (4, 1))
+    assert many > 2 * one  # it gathers for each micro-batch
+    hybrid = step(Layout(dp=16, sharding=3, shard_size=8))
+    assert hybrid.data_s < many  # gathered inside the node
+    assert step(Layout(dp=1, tp=8)).data_s == 0
+
+
+def test_the_optimizer_is_shared_out_and_offloading_is_slow() -> None:
+    whole, shared = step(Layout(dp=8)).optimizer_s, step(Layout(dp=8, sharding=1)).optimizer_s
+    assert shared == pytest.approx(whole / 8)
+    assert step(Layout(dp=8, sharding=1, offload=True)).optimizer_s > 5 * shared
+
+
+def test_rings_and_experts() -> None:
+    assert step(Layout(cp=8)).context_s >= 0
+    assert step(Layout(cp=16), job=Job(JOB.model, 1024, 64)).context_s > 0  # too short to hide behind
+    mixture = Job(MODELS["mixtral-8x7b"], 4096, 64)
+    assert step(Layout(dp=8, ep=8), job=mixture).expert_s > 0
+    assert step(Layout(dp=8), job=mixture).expert_s == 0
+
+
+def test_places_and_links() -> None:
+    cluster = cluster_of("8xh100", nodes=4)
+    assert placement(cluster, 8, 1).inside
+    assert placement(cluster, 4, 8).per_node == 1
+    assert placement(cluster, 16, 2) == placement(cluster, 16, 2)
+    assert placement(cluster, 16, 2).per_node == 4
+    wide, narrow = (Group.of(cluster, Constants(), 4, stride) for stride in (1, 8))
+    assert wide.bandwidth_bytes_per_s > 5 * narrow.bandwidth_bytes_per_s
+    assert Group.of(cluster, Constants(), 1, 1).all_reduce_s(1e9) == 0
+    domain = replace(cluster, node_size=8, domain_size=32)  # nine such nodes make an NVL72
+    assert placement(domain, 32, 1).inside
+
+
+def test_constants_have_bounds_and_clusters_whole_machines() -> None:
+    with pytest.raises(ValueError, match=r"matmul_share is 1\.2; .* The nearest is 0\.95"):
+        Constants(matmul_share=1.2)
+    for kind in KINDS.values():
+        assert kind.lowest <= kind.typical <= kind.highest
+    with pytest.raises(ValueError, match="The nearest is 24"):
+        cluster_of("8xh100", gpus=23)
+    assert machine_by_name("8xH100").name == "8x H100"
+    with pytest.raises(ValueError, match="machine is '8xh1000'"):
+        machine_by_name("8xh1000")
+    with pytest.raises(ValueError, match=r"sharding is 4; it is 0, 1, 2 or 3\. The nearest is 3"):
+        Layout(sharding=4)
