@@ -128,6 +128,17 @@ def sizes_swapped(
     return tokens
 
 
+def sizes_as_tensors(
+    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
+) -> Any:
+    _, *sizes = _sizes(me, chosen, num_experts)
+    going, coming = (torch.tensor(one) for one in sizes)
+    rows = tokens.new_empty(int(coming.sum()), tokens.size(1))
+    at = rows_of(tokens, weights, sorted_by_expert(chosen))
+    dist.all_to_all_single(rows, at, coming, going)  # type: ignore[arg-type]
+    return tokens
+
+
 def no_counts(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Any:
     """Each rank takes for granted that as much comes as goes."""
     counts = torch.bincount(chosen.flatten(), minlength=num_experts)
