@@ -4,7 +4,7 @@
 # A layer may have many times the weights, if each token uses a part of them. You find out what that costs, mend a layer
 # in which some tokens go astray, share its experts out among ranks, and write the journey of a token there and back.
 #
-# **65 minutes · difficulty 4 of 5 · needs: cpu**
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) ·
 # [4: equally busy](10d_busy_experts.ipynb)

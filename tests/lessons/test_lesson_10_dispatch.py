@@ -28,7 +28,7 @@ from course_lib.learn.exercises.lesson_10.dispatch_slips import (
     sorted_by_expert,
     weighed,
 )
-from course_lib.learn.exercises.lesson_10.wrong_dispatches import of_this_rank_alone, right
+from course_lib.learn.exercises.lesson_10.wrong_dispatches import IN_BLOCKS, of_this_rank_alone, right
 
 pytestmark = pytest.mark.xdist_group("exercises")
 SIZES = (2, 3, 4)
@@ -199,6 +199,7 @@ def as_a_list(me, tokens, chosen, weights, num_experts, run):
         (counts_of_experts_apart, "sizes-not-agreed", "(3) The rows for a rank"),
         (counts_of_any_length, "sizes-not-agreed", "`minlength=num_experts`"),
         (on_ranks(Slip(serve=stacks_row_by_row)), "joins-nothing", "`run` takes 0 rows"),
+        (on_ranks(IN_BLOCKS), "as-if-sorted", "Rows come rank by rank"),
         (capped, None, "the output: at"),
         (spoils_the_weights, None, "`weights` has changed"),
         (padded_to_the_most, "sends-too-much", "more than its rows"),

@@ -99,7 +99,7 @@ DISPATCH = Exercise(
             "first. You cut them as if all rows of your first expert stood first. Find out for each row whose it "
             "is, by the counts of each rank.",
             on_ranks(wrong.AS_IF_SORTED),
-            told_by.gives(wrong.AS_IF_SORTED),
+            told_by.gives(wrong.AS_IF_SORTED, wrong.IN_BLOCKS),
         ),
         Mistake(
             "back-by-expert",
