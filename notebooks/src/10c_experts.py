@@ -4,7 +4,7 @@
 # A layer may have many times the weights, if each token uses a part of them. You find out what that costs, mend a layer
 # in which some tokens go astray, share its experts out among ranks, and write the journey of a token there and back.
 #
-# **65 minutes · difficulty 4 of 5 · needs: cpu**
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) ·
 # [4: equally busy](10d_busy_experts.ipynb)
@@ -89,7 +89,8 @@ reveal("10.flops", flops(mixture()), flops(mlp), EXPERTS, TOP_K)
 # The **router** of a mixture of experts is a matrix with a row for each expert; a token's product with a row is that
 # expert's score. The k best experts are chosen, and their outputs are added, each times its softmax probability.
 #
-# In plain loops, and beside the course's layer, which sorts tokens by expert and computes each expert once:
+# Here it is in plain loops, compared with the course's layer, which sorts tokens by expert and computes each expert
+# once:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -110,8 +111,8 @@ print("experts of the first tokens:", layer.routing.experts[:5].tolist())
 
 # %% [markdown]
 # To choose is no smooth function. A slightly larger score changes nothing, until an expert is suddenly another one. How
-# does the router learn then? One token goes through the layer, and a loss comes back. **How many of the router's eight
-# rows get a gradient?**
+# does the router learn then? One token goes through the layer, and gradients come back. **How many of the router's
+# eight rows get one?**
 
 # %%
 ### BEGIN SOLUTION
@@ -159,9 +160,10 @@ def output(x, router, w_up, w_down, choose):
 random = torch.Generator().manual_seed(0)
 TOKENS = torch.randn(2048, WIDTH, generator=random)
 TOKENS[:, 0] = 4.0
-TRAINED = [torch.randn(16, *shape, generator=random) / 8 for shape in ((WIDTH,), (128, WIDTH), (WIDTH, 128))]
+SHAPES = (WIDTH,), (128, WIDTH), (WIDTH, 128)  # of the router, and of the experts' two matrices
+TRAINED = [torch.randn(16, *shape, generator=random) / 8 for shape in SHAPES]
 TRAINED[0][:, 0] = 5.0  # such as training has left it
-TOKENS, *TRAINED = (one.bfloat16().float() for one in (TOKENS, *TRAINED))  # what is given is not rounded
+TOKENS, *TRAINED = (one.bfloat16().float() for one in (TOKENS, *TRAINED))  # bfloat16 has these exactly
 
 
 def off(choose, weights=TRAINED):
@@ -180,7 +182,7 @@ def print_off(by):
 print_off(off(colleagues_choice))
 
 # %% [markdown]
-# **Where do those few tokens come from?**
+# **Why are those few tokens so far off?**
 
 # %%
 ### BEGIN SOLUTION
@@ -222,12 +224,12 @@ at_20, at_0 = (elsewhere(colleagues_choice, router) for router in (TRAINED[0], a
 reveal("10.astray", at_20, at_0, off(colleagues_choice).median().item(), dense_off)
 
 # %% [markdown]
-# Why may all scores be around 20? Softmax does not see what they have in common, so no loss holds it back. (One was
-# made for that: the router z-loss of [ST-MoE](https://arxiv.org/abs/2202.08906).)
+# Why may all scores be around 20? Softmax does not see what they have in common, so the model's loss does not hold it
+# back. (A loss of its own was made for that: the router z-loss of [ST-MoE](https://arxiv.org/abs/2202.08906).)
 #
 # ### Mend it
 #
-# Tokens and router are given in bfloat16, and experts may compute in it. One line needs more digits.
+# Tokens and router are given in bfloat16, and the experts may compute in it. One line needs more digits.
 
 
 # %%
@@ -246,22 +248,23 @@ print(f"with other experts: {elsewhere(mended_choice, TRAINED[0]):.1%}")
 print_off(off(mended_choice))
 
 # %% [markdown]
-# When no token is far off, you have it. The router has E numbers a token, the experts thousands, so it costs next to
-# nothing. [Switch](https://arxiv.org/abs/2101.03961) computes its router in float32 inside of a bfloat16 model, and so
-# does the course's `TopKRouter`, under autocast too.
+# When no token is far off, you have it. The router computes E numbers for a token, its experts thousands, so the digits
+# cost next to nothing. [Switch](https://arxiv.org/abs/2101.03961) computes its router in float32 inside of a bfloat16
+# model, and so does the course's `TopKRouter`, under autocast too.
 #
 # ## Experts on ranks
 #
-# What does a token not pay for? Memory. Say 32 layers of 8 experts, of width 4,096 with 16,384 hidden numbers, without
-# the attention between them:
+# A token computes with two experts; memory has to hold all eight. Say 32 layers of 8 experts, of width 4,096 with
+# 16,384 hidden numbers, without the attention between them:
 
 # %%
-one_layer = cost.expert_parameters(width=4096, hidden=16384, num_experts=8, top_k=2)
+LARGE = {"width": 4096, "hidden": 16384, "num_experts": 8, "top_k": 2}
+one_layer = cost.expert_parameters(**LARGE)
 total, active = (32 * numel / 1e9 for numel in (one_layer.total, one_layer.active))
 print(f"{total:.1f} billion parameters, of which a token uses {active:.1f}")
 print(f"weights, gradients and AdamW, at 16 bytes: {16 * total:.0f} GB")
 for num_ranks in (2, 4, 8):
-    of_rank = cost.expert_parameters(width=4096, hidden=16384, num_experts=8, top_k=2, num_ranks=num_ranks)
+    of_rank = cost.expert_parameters(**LARGE, num_ranks=num_ranks)
     print(f"    experts shared out on {num_ranks} ranks: {16 * 32 * of_rank.by_rank[0] / 1e9:.0f} GB on each")
 
 # %% [markdown]
@@ -272,8 +275,9 @@ for num_ranks in (2, 4, 8):
 # In **expert parallelism** each rank has tokens of its own, as in data parallelism, all of the router, and some of the
 # experts; a token travels to the ranks of its experts, and their outputs travel back.
 #
-# Every rank of four has 512 tokens, each a row of 64 numbers, and two experts for each. The rows that stay at home cost
-# nothing. **How many times the bytes of its own tokens does a rank send in the forward pass of the layer?**
+# Every rank of four has 512 tokens, each a row of 64 numbers. Each token chooses two experts, and the choices are
+# spread evenly. Rows that stay at home cost nothing. **How many times the bytes of its own tokens does a rank send in
+# the forward pass of the layer?**
 
 # %%
 ### BEGIN SOLUTION
@@ -321,11 +325,12 @@ reveal("10.travels", sent_bytes / (512 * WIDTH * 4), TOP_K, 4)
 def experts_layer(me, tokens, chosen, weights, num_experts, run):
     """What experts on all ranks make of this rank's tokens: (N, D) -> (N, D), forward only.
 
-    Returned is, for each token t, the sum of weights[t, c] times the output of expert chosen[t, c] for it.
-    chosen, weights: (N, k), no expert twice for a token. ``num_experts`` E divides by the n ranks; rank r has the
-    experts r E/n to (r+1) E/n - 1. ``run(expert, rows)``: (R, D) -> (R, D), for the number of an expert of this rank.
-    N may differ from rank to rank, and be 0. A row travels to the ranks of its experts only, and each
-    expert computes the rows of those tokens alone that chose it.
+    For each token t: the sum, over c, of weights[t, c] times the output of expert chosen[t, c] for it.
+    chosen, weights: (N, k), no expert twice for a token. N may differ from rank to rank, and be 0.
+    ``num_experts`` E divides by the n ranks; rank r has the experts r E/n to (r+1) E/n - 1.
+    ``run(expert, rows)``: (R, D) -> (R, D), for the number of an expert of this rank; R may be 0.
+    A row travels to the ranks of its experts only, and each expert computes the rows of those
+    tokens alone that chose it.
     """
     ### BEGIN SOLUTION
     n = me.world_size
@@ -361,7 +366,8 @@ dispatch_verdict = check("10.dispatch", experts_layer)
 # <!-- word: dispatch and combine | also: dispatch, combine -->
 # The two journeys of a token are called **dispatch and combine**: to the ranks of its experts, and their outputs back,
 # weighed and added. Their sizes are known only when the router has chosen, in every layer anew, so the host has to
-# wait for the counts. (GShard avoids that by sending every expert's whole room, empty places and all. That is part 4.)
+# wait for the counts. (GShard avoids that: it sends a fixed number of places for each expert, empty ones among them.
+# That is part 4.)
 #
 # Your function in the course's layer (the course's own stands in until yours has passed), beside one device with the
 # tokens of all four:
@@ -464,15 +470,16 @@ print(f"{len(held)} experts, {num_different} of them different")
 reveal("10.wrapped", num_different, EXPERTS, 4)
 
 # %% [markdown]
-# So two kinds of parameters stand in one model. What all ranks hold is averaged over all; an expert, over those ranks
-# only that hold the same one, and divided by the number of *all*. Part 4 has both on a mesh, with `average_gradients`.
+# So two kinds of parameters stand in one model. What all ranks hold has its gradients averaged over all. An expert's
+# are added up over those ranks only that hold the same expert, here one, and divided by the number of *all*. Part 4 has
+# both on a mesh, with `average_gradients`.
 #
 # ## Tokens or gradients?
 #
 # If memory allowed it, each rank could keep all eight experts whole: plain data parallelism, no token would travel, and
-# their gradients would be averaged. Take the layer from above, bfloat16, 8 ranks with 8,192 tokens each, and a router
-# that spreads them evenly. In a step, tokens make four journeys: there and back, forward and backward. **How many times
-# as many bytes do the gradients take?**
+# their gradients would be averaged. Take a layer of width 4,096 as above, bfloat16, 8 ranks with 8,192 tokens each, and
+# a router that spreads them evenly. In a step, tokens make four journeys: there and back, forward and backward. **How
+# many times the tokens' bytes do the gradients take?**
 
 # %%
 ### BEGIN SOLUTION
@@ -508,7 +515,7 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 # ## What you can do now
 #
 # You have seen a layer that knows more for the same work, and what its router needs. You have sent tokens to experts
-# and back, counted their bytes, and found out that an expert's gradient is a sum where the router's wants a mean.
+# and back, counted their bytes, and found out that an expert's gradient arrives as a sum, where a mean is wanted.
 #
 # **The limit.** In all of this the router was kind, and spread tokens evenly. Nothing makes it do so. All ranks
 # wait for the busiest expert: [part 4](10d_busy_experts.ipynb) finds out for how long, and what helps.

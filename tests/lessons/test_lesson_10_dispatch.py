@@ -28,7 +28,7 @@ from course_lib.learn.exercises.lesson_10.dispatch_slips import (
     sorted_by_expert,
     weighed,
 )
-from course_lib.learn.exercises.lesson_10.wrong_dispatches import of_this_rank_alone, right
+from course_lib.learn.exercises.lesson_10.wrong_dispatches import IN_BLOCKS, of_this_rank_alone, right
 
 pytestmark = pytest.mark.xdist_group("exercises")
 SIZES = (2, 3, 4)
@@ -126,6 +126,28 @@ def equal_parts(me, tokens, chosen, weights, num_experts, run):
     return weighed(back, sorted_by_expert(chosen), weights)
 
 
+def counts_of_experts_apart(me, tokens, chosen, weights, num_experts, run):
+    """Every n-th count is added up, as if a rank's experts were not side by side."""
+    counts = torch.bincount(chosen.flatten(), minlength=num_experts)
+    come = torch.empty_like(counts)
+    dist.all_to_all_single(come, counts)
+    going, coming = (one.view(-1, me.world_size).sum(0).tolist() for one in (counts, come))
+    rows = tokens.new_empty(sum(coming), tokens.size(1))
+    dist.all_to_all_single(rows, tokens[sorted_by_expert(chosen) // chosen.size(1)], coming, going)
+    return tokens
+
+
+def counts_of_any_length(me, tokens, chosen, weights, num_experts, run):
+    counts = torch.bincount(chosen.flatten())
+    dist.all_to_all_single(torch.empty_like(counts), counts)
+    return tokens
+
+
+def stacks_row_by_row(rows, come, own, run):
+    experts = torch.tensor(own).repeat(len(come)).repeat_interleave(come.flatten()).tolist()
+    return torch.stack([run(expert, row[None])[0] for expert, row in zip(experts, rows, strict=True)])
+
+
 def adds_over_all(me, tokens, chosen, weights, num_experts, run):
     out = of_this_rank_alone(me, tokens, chosen, weights, num_experts, run)
     padded = out.new_zeros(64, out.size(1))
@@ -173,7 +195,11 @@ def as_a_list(me, tokens, chosen, weights, num_experts, run):
     [
         (on_ranks(Slip(combine=the_choice_and_not_the_token)), None, "the output: at"),
         (on_ranks(Slip(serve=the_other_way)), None, "the output: at"),
-        (equal_parts, "sizes-not-agreed", "Let the counts travel first"),
+        (equal_parts, "sizes-not-agreed", "let the counts travel first"),
+        (counts_of_experts_apart, "sizes-not-agreed", "(3) The rows for a rank"),
+        (counts_of_any_length, "sizes-not-agreed", "`minlength=num_experts`"),
+        (on_ranks(Slip(serve=stacks_row_by_row)), "joins-nothing", "`run` takes 0 rows"),
+        (on_ranks(IN_BLOCKS), "as-if-sorted", "Rows come rank by rank"),
         (capped, None, "the output: at"),
         (spoils_the_weights, None, "`weights` has changed"),
         (padded_to_the_most, "sends-too-much", "more than its rows"),

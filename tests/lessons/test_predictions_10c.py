@@ -81,3 +81,18 @@ def test_what_the_clinic_tells_has_the_numbers_of_its_run():
     assert "8.9% of the tokens went to another expert" in told.because
     assert "0.8% go elsewhere" in told.because
     assert "2.9% off for that" in told.misreadings["the weights of the outputs lose digits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("10.travels", 2, "one stays at home"),
+        ("10.lighter", 4, "sends each number about twice"),
+        ("10.lighter", 16, "two journeys, or with one expert"),
+    ],
+)
+def test_half_an_account_hears_what_it_left_out(name, answer, words):
+    ask(name).commit(answer)
+    shown = reveal(name, *USUAL[name][0])
+    assert not shown.is_right
+    assert words in shown.misreading

@@ -99,7 +99,7 @@ DISPATCH = Exercise(
             "first. You cut them as if all rows of your first expert stood first. Find out for each row whose it "
             "is, by the counts of each rank.",
             on_ranks(wrong.AS_IF_SORTED),
-            told_by.gives(wrong.AS_IF_SORTED),
+            told_by.gives(wrong.AS_IF_SORTED, wrong.IN_BLOCKS),
         ),
         Mistake(
             "back-by-expert",
@@ -118,7 +118,7 @@ DISPATCH = Exercise(
         Mistake(
             "numbers-from-zero",
             "`run` was asked for an expert of another rank. Its numbers are those in `chosen`: on rank r they begin at "
-            "`r * num_experts // n`, not at 0.",
+            "`r * num_experts // n`, not at 0. For any other expert, rows have to travel to its rank.",
             wrong.numbers_from_zero,
             told_by.says("`run` was asked for expert"),
         ),
@@ -132,10 +132,12 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "sizes-not-agreed",
-            "One rank sent more than the other had made room for. The usual reason: how many rows come, a rank can "
-            "only hear from the others, since they alone know what their tokens chose. Let the counts travel first.",
+            "Sender and receiver do not agree on a size. Usual reasons: (1) How many rows come, only the others know: "
+            "let the counts travel first. (2) `torch.bincount` without `minlength=num_experts` gives counts of "
+            "different lengths. (3) The rows for a rank are those for all of its experts, whose counts stand side by "
+            "side. (4) A collective wanted one shape, where ranks have different numbers of tokens.",
             wrong.no_counts,
-            told_by.says("came for a receive", "more than its tensor has room for"),
+            told_by.says("came for a receive", "more than its tensor has room for", "inLengthPerRank"),
             shows=told_by.ended_so,
         ),
         Mistake(
@@ -144,6 +146,13 @@ DISPATCH = Exercise(
             "`dist.all_to_all_single` takes one tensor and two lists of sizes, on both.",
             wrong.lists_of_tensors,
             told_by.says("alltoall: invalid tensor size"),
+        ),
+        Mistake(
+            "sizes-as-tensors",
+            "The sizes that `all_to_all_single` takes are lists of whole numbers, and you gave it something else. A "
+            "tensor makes such a list by `tolist()`.",
+            wrong.sizes_as_tensors,
+            told_by.says("AllToAllOptions"),
         ),
         Mistake(
             "returns-early",
@@ -162,10 +171,10 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "joins-nothing",
-            "Some ranks' experts got no row in this case, and `torch.cat` joins no empty list. `run` takes 0 rows as "
-            "well; or write the outputs into a tensor of as many rows as came.",
+            "Some ranks' experts got no row in this case, and `torch.cat` and `torch.stack` join no empty list. `run` "
+            "takes 0 rows as well; or write the outputs into a tensor of as many rows as came.",
             wrong.joins_nothing,
-            told_by.says("expected a non-empty list of Tensors"),
+            told_by.says("expected a non-empty list of Tensors", "expects a non-empty TensorList"),
         ),
         Mistake(
             "minus-one",

@@ -13,8 +13,8 @@ def _flops(layer_flops: int, mlp_flops: int, num_experts: int, top_k: int) -> To
         measured=round(layer_flops / mlp_flops, 2),
         model=top_k,
         because=f"Each token passes through {top_k} experts, and each of them is as large as the MLP. The other "
-        f"{num_experts - top_k} cost it nothing but the router's scores, {num_experts} products of a row with a row, "
-        "which is what stands behind the point.",
+        f"{num_experts - top_k} cost it no arithmetic. The little above {top_k} is for the router's scores, "
+        f"{num_experts} products of a row with a row.",
         misreadings={
             num_experts: "That is how many times the parameters, and the memory for them. Arithmetic is done by the "
             "experts that a token goes to.",
@@ -32,10 +32,10 @@ def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: in
     return Told(
         measured=num_rows,
         because=f"The choice has no derivative, the weights have. A chosen expert's weight is its softmax probability, "
-        f"and below its fraction line stand all {num_experts} scores: a larger score anywhere makes it smaller. Divide "
-        f"the {top_k} weights by their sum, as many models do (`normalised=True`), and what they have below the line "
-        f"cancels: then {num_rows_normalised} rows hear of the token, but for rounding. The experts' own weights have "
-        f"a gradient in {top_k} of {num_experts} in either case.",
+        f"and below its fraction line stand all {num_experts} scores: a larger score of any other expert makes it "
+        f"smaller. Divide the {top_k} weights by their sum, as many models do (`normalised=True`), and what they have "
+        f"below the line cancels: then {num_rows_normalised} rows hear of the token, but for rounding. The experts' "
+        f"own weights have a gradient in {top_k} of {num_experts} in either case.",
         misreadings={
             top_k: f"So it is with the experts themselves, and for the router where the {top_k} weights are divided by "
             "their sum. Here they are probabilities among all experts.",
@@ -63,9 +63,9 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
         measured=_SUSPECTS[2],
         label="the evidence says",
         because=f"bfloat16 keeps 8 bits. Between 16 and 32 its numbers stand an eighth apart, so scores that "
-        f"differ by less become equal, and which of two equals is chosen is the function's whim. {share:.1%} of the "
-        "tokens went to another expert, and what another expert makes of a token is another output. Around 0 the same "
-        f"differences between scores survive better: {share_at_zero:.1%} go elsewhere. An ordinary rounding error "
+        f"differ by less can become equal, and which of two equals is chosen is the function's whim. {share:.1%} of "
+        "the tokens went to another expert, and what another expert makes of a token is another output. Around 0 the "
+        f"same differences between scores survive better: {share_at_zero:.1%} go elsewhere. An ordinary rounding error "
         "stays small; a choice makes it large.",
         misreadings={
             _SUSPECTS[
@@ -78,9 +78,9 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
             "softmax takes the largest score off first.",
             _SUSPECTS[
                 3
-            ]: "So they do, by the same rounding, and more than the experts' sums: every other token is "
-            f"{half_off:.1%} off for that, or more. But it makes an output a little longer or shorter. These are off "
-            "by as much as they are long.",
+            ]: "So they do, by the same rounding, and more than the experts' sums: half of the tokens are "
+            f"{half_off:.1%} off for that, or more. But a weight that is a few per cent off puts an output a few per "
+            "cent off. These are off by far more.",
         },
     )
 
@@ -92,11 +92,12 @@ def _travels(times: float, top_k: int, num_ranks: int) -> Told:
         measured=round(times, 2),
         model=2 * there,
         because=f"A token has {top_k} rows to send, one for each choice; of {num_ranks} rows, one finds its expert at "
-        f"home and {num_ranks - 1} travel. That is {there:g}, and the outputs come back the same way. It grows with "
-        f"tokens and with k; it hardly grows with ranks: never more than {2 * top_k} times, on a thousand of "
-        "them.",
+        f"home and {num_ranks - 1} travel. That is {there:g}, and the outputs come back the same way. The bytes grow "
+        f"with tokens and with k, and hardly with ranks: even on a thousand they are less than {2 * top_k} times those "
+        "of the tokens.",
         misreadings={
             there: "That is the way there. The outputs have to come back.",
+            top_k: f"Of {num_ranks} rows one stays at home, where its expert is. And the outputs have to come back.",
             2 * top_k: "Nearly: some rows stay, since their expert is at home.",
             2
             * (
@@ -139,7 +140,7 @@ def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Told:
     measured = _WRAPPED[2] if num_different < num_experts else _WRAPPED[1]
     return Told(
         measured=measured,
-        because=f"A data-parallel wrapper, PyTorch's as the course's, begins by giving everybody the weights of rank "
+        because=f"`DistributedDataParallel`, PyTorch's as the course's, begins by giving everybody the weights of rank "
         "0. All ranks have a weight of this name and this shape, so nothing looks wrong, and "
         f"{num_experts} experts are {num_different}. From then on it averages their gradients, so they stay alike. "
         "Nothing fails: it is a smaller model, at the price of the larger one.",
@@ -161,19 +162,24 @@ def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Told:
 
 def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k: int) -> Told:
     """From the bytes that a rank sends for a layer in a step: tokens to experts, or gradients of whole experts."""
+    times = round(gradient_bytes / token_bytes, 1)
     return Told(
-        measured=round(gradient_bytes / token_bytes, 1),
+        measured=times,
         label="computed",
         because="Gradients of all experts, twice (n - 1)/n times, by a ring; or k rows a token, four times "
         "(n - 1)/n times. Both have the same share of n, which cancels. What is left is E H / k to N: "
         f"{num_experts} experts of H hidden numbers against N tokens with {top_k} choices. So it is better to leave "
         "experts where they are and to send tokens, unless a rank has very many.",
         misreadings={
-            lambda times: (
-                times < 0.9
-            ): "A token's row is 4,096 numbers, and it travels 8 times. An expert is 2 x 4,096 x 16,384 numbers, and "
-            "there are 8 of them.",
+            lambda answer: (
+                answer < 0.9
+            ): "A token's row is 4,096 numbers, and it travels 8 times: to 2 experts, on four journeys. An expert is "
+            "2 x 4,096 x 16,384 numbers, and there are 8 of them.",
             1: "They are equal at E H / k tokens on a rank. How many is that here?",
+            times
+            / 2: "An all-reduce sends each number about twice: to be added up, and for all to get the sum.",
+            2
+            * times: f"So it is with two journeys, or with one expert for each token. Here are four, and {top_k}.",
         },
     )
 

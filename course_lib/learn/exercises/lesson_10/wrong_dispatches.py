@@ -77,6 +77,15 @@ def _as_if_sorted(rows: Tensor, come: Tensor, own: Sequence[int], run: Run) -> T
     )
 
 
+def _in_blocks(rows: Tensor, come: Tensor, own: Sequence[int], run: Run) -> Tensor:
+    """The same by ``repeat_interleave`` in the place of ``repeat``."""
+    experts = torch.tensor(own, device=rows.device).repeat_interleave(len(come))
+    each, made = experts.repeat_interleave(come.flatten()), torch.empty_like(rows)
+    for expert in own:
+        made[each == expert] = run(expert, rows[each == expert])
+    return made
+
+
 def _in_order_of_experts(rows: Tensor, come: Tensor, own: Sequence[int], run: Run) -> Tensor:
     """Right outputs, which go back expert after expert."""
     experts = torch.tensor(own, device=rows.device).repeat(len(come)).repeat_interleave(come.flatten())
@@ -89,6 +98,7 @@ OVERWRITTEN = Slip(combine=_overwritten)
 WEIGHED_ROWS = Slip(rows=_weighed_rows, combine=_summed)
 FIRST_CHOICES, UNSORTED = Slip(order=_first_choices), Slip(order=_in_turn)
 AS_IF_SORTED, BY_EXPERT = Slip(serve=_as_if_sorted), Slip(serve=_in_order_of_experts)
+IN_BLOCKS = Slip(serve=_in_blocks)
 UNSORTED_THERE = replace(UNSORTED, serve=_as_if_sorted)
 
 # -- messages that are not right ----------------------------------------------------------------------------------
@@ -125,6 +135,15 @@ def sizes_swapped(
     _, going, coming = _sizes(me, chosen, num_experts)
     rows = tokens.new_empty(sum(coming), tokens.size(1))
     dist.all_to_all_single(rows, rows_of(tokens, weights, sorted_by_expert(chosen)), going, coming)
+    return tokens
+
+
+def sizes_as_tensors(
+    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
+) -> Any:
+    _, going, coming = _sizes(me, chosen, num_experts)
+    rows, mine = tokens.new_empty(sum(coming), tokens.size(1)), tokens.new_empty(sum(going), tokens.size(1))
+    dist.all_to_all_single(rows, mine, torch.tensor(coming), torch.tensor(going))  # type: ignore[arg-type]
     return tokens
 
 
