@@ -5,8 +5,8 @@ In the order to read: ``model.py`` (a decoder by its sizes), ``job.py``, ``clust
 the fullest rank), ``links.py`` (collectives of a group), ``layer_time.py``, ``data_axis.py``, ``step_time.py`` (a step
 by part); ``constants.py`` and ``software.py`` (what no data sheet tells), ``profiles.py`` with ``profiles.json`` (what
 is known of clusters), ``fit.py`` (where constants come from); ``published.py``, ``predict_run.py`` (runs of others);
-``rules.py``, ``candidates.py``, ``listing.py`` (every layout, and why not), ``advice.py``; ``report.py``, ``command.py`` and
-``cli.py`` (``course plan``).
+``rules.py``, ``candidates.py``, ``listing.py`` (every layout, and why not), ``advice.py``; ``report.py``,
+``command.py``, ``cli.py`` (``course plan``).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ KINDS = {
     "inside_share": Kind(0.7, 0.2, 1.0, 0.3, "of the NVLink bandwidth that a collective reaches"),
     "outside_share": Kind(0.6, 0.05, 1.0, 0.5, "of a node's network bandwidth that a collective reaches"),
     "latency_s": Kind(8e-6, 1e-6, 100e-6, 0.7, "of a collective for each doubling of its size above 1 KiB"),
-    "hidden_share": Kind(0.5, 0.02, 1.0, 0.5, "of the data axis's communication that hides behind computing"),
+    "hidden_share": Kind(0.5, 0.02, 1.0, 0.5, "of what the data axis and interleaved stages send that hides"),
     "reserve_bytes": Kind(2e9, 2e9, 16e9, 0.5, "that CUDA, NCCL and the allocator keep on each GPU"),
 }
 

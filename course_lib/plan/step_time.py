@@ -4,7 +4,7 @@ A layer's pass over a micro-batch is matrices (FLOPs at a share of the peak, and
 element by element work (bytes at a share of the memory's bandwidth), and its collectives; the host must issue all of
 it, and where that takes longer, the GPU waits. Backward is twice the forward work; recomputation is forward once more.
 A pipeline's slowest stage sets the pace, and what the others wait is the bubble. What the data axis sends hides in
-part.
+part, and so does what interleaved stages send.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ __all__ = ["StepParts", "step_parts"]
 
 _ADAM_BYTES = 34  # read and written for a parameter: gradient, master and two moments there and back, weight
 _HOST_ADAM_BYTES_PER_S = 100e9  # what a host's memory lets through, where it updates offloaded states
-_HOST_HOP = 0.5  # of a layer's pass: what the host needs to hand a message on, while the GPU waits
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,7 @@ def step_parts(
     slowest = max(range(pp), key=stages_s.__getitem__)
     micro_batches = max(1.0, job.batch / (layout.micro_batch * layout.dp))
     hop_s = _hop_s(job, layout, cluster, constants)
+    shown = 1 - constants.hidden_share if layout.chunks > 1 else 1.0  # another chunk computes meanwhile
     layers = micro_batches * counts[slowest]
     return StepParts(
         compute_s=layers * layer.compute_s,
@@ -86,7 +86,7 @@ def step_parts(
         tensor_s=layers * layer.tensor_s,
         context_s=layers * layer.context_s,
         expert_s=layers * layer.expert_s,
-        pipeline_s=micro_batches * 2 * hop_s * layout.chunks,
+        pipeline_s=micro_batches * 2 * hop_s * layout.chunks * shown,
         bubble_s=(sum(stages_s) - stages_s[slowest] + 2 * hop_s * (pp - 1)) / layout.chunks,
         data_s=data_axis_s(
             model, layout, cluster, constants, software, max(counts), layer.total_s, micro_batches
@@ -114,12 +114,10 @@ def _hop_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> 
         return 0.0
     group = Group.of(cluster, constants, layout.pp, layout.tp * layout.cp * layout.dp)
     sent_bytes = 2 * layout.micro_batch * job.seq / layout.cp * job.model.hidden
-    # An interleaved schedule has other chunks to issue meanwhile.
-    waited_s = _HOST_HOP * constants.host_layer_s if layout.chunks == 1 else 0.0
     joined_s = 0.0
     if not layout.sequence_parallel:
         joined_s = Group.of(cluster, constants, layout.tp, 1).all_gather_s(sent_bytes)
-    return group.send_s(sent_bytes / layout.tp) + joined_s + waited_s
+    return group.send_s(sent_bytes / layout.tp) + joined_s
 
 
 def _optimizer_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, layers: int) -> float:

@@ -94,7 +94,12 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_there_are_stages() -> No
 
 def test_logits_stand_on_the_last_stage_and_grow_with_the_vocabulary() -> None:
     wide = Job(Decoder("wide", 4, 1024, 8, 4096, 256_000), seq=8192, batch=4)
-    assert parts(Layout(pp=2), job=wide).logits_bytes == 10 * 8192 * 256_000
+    last = parts(Layout(pp=2), job=wide)
+    assert last.logits_bytes == 10 * 8192 * 256_000
+    a_layer = layer_activation_bytes(wide.model, Layout(), 8192, OLD)
+    assert (
+        last.activations_bytes == 2 * a_layer + 12 * 8192 * 1024
+    )  # of one micro-batch; the first stage keeps two
     assert parts(Layout(pp=2, tp=2), job=wide).logits_bytes == 10 * 8192 * 256_000 / 2
 
 

@@ -239,3 +239,14 @@ def test_the_null_model_is_one_share(tmp_path) -> None:
     runs, _ = read_runs(write(tmp_path / "runs.csv", *({**ROW, "iter_s": time} for time in ("1", "2", "4"))))
     ready = [prepared(run, profile_of("Nowhere", "A100-80GB")) for run in runs]
     assert null_share(ready) == pytest.approx(ready[0].one_share_s / 2)
+
+
+def test_one_strange_run_does_not_move_constants_far(tmp_path) -> None:
+    profile = profile_of("Nowhere", "A100-80GB")
+    (run,), _ = read_runs(write(tmp_path / "runs.csv", ROW))
+    (slow,), _ = read_runs(
+        write(tmp_path / "slow.csv", {**ROW, "iter_s": str(4 * prepared(run, profile).step_s(Constants()))})
+    )
+    found = fit_constants([prepared(slow, profile)])
+    for name, kind in KINDS.items():
+        assert abs(getattr(found, name) / kind.typical - 1) < 0.35, name
