@@ -199,6 +199,7 @@ def test_more_ranks_than_the_cluster_has_are_model_only(planned):
     assert planned.run.tooltip.startswith("Model only")
     planned.ranks.value = 3
     assert not planned.run.disabled
+    assert "Model only" not in words_of(planned)
 
 
 # -- a run ----------------------------------------------------------------------------------------------------------
