@@ -480,6 +480,7 @@ ELSEWHERE: dict[str, str] = {
          "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
          "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.experts.Dispatch",
          "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box", "parallel.mesh.WatchedRank",
+         "parallel.context.WatchedAttention",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
          "schedules.Action", "schedules.Overlap",
          "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
@@ -512,7 +513,7 @@ ELSEWHERE: dict[str, str] = {
          "parallel.tensor.vocab_parallel_cross_entropy", "parallel.context.ContextParallelAttention",
          "parallel.context.ContextStem", "parallel.context.SumsAround", "parallel.context.all_to_all_attention",
          "parallel.context.blocks_around", "parallel.context.context_loss", "parallel.context.ring_attention",
-         "parallel.context.split_context",
+         "parallel.context.split_context", "parallel.context.watched_attention",
          *(f"parallel.collectives.{name}" for name in
            ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "record", "reduce", "reduce_scatter",
             "scatter"))], _RANKS),

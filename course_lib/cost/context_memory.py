@@ -46,7 +46,9 @@ def context_activations(
         Saved("stem: own tokens", _TOKEN_BYTES * rows),
         Saved("loss: own targets", _TOKEN_BYTES * rows),
     ]
-    if way == "ring":
+    if (
+        way == "ring" or cut.num_ranks == 1
+    ):  # one rank has every head of every position: no all-to-all, one cut
         return tuple(saved)
     check_heads_divide(config, cut)
     by_heads = [

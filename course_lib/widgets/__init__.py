@@ -4,6 +4,8 @@ it shows.
 
 from course_lib.widgets.bucket_explorer import BucketExplorer
 from course_lib.widgets.collective_explorer import CollectiveExplorer
+from course_lib.widgets.context_choice import ContextChoice
+from course_lib.widgets.context_explorer import ContextExplorer
 from course_lib.widgets.matmul_explorer import MatmulExplorer
 from course_lib.widgets.memory_explorer import MemoryExplorer
 from course_lib.widgets.memory_missions import AddedMemory, LargestBatch
@@ -18,6 +20,8 @@ __all__ = [
     "AddedMemory",
     "BucketExplorer",
     "CollectiveExplorer",
+    "ContextChoice",
+    "ContextExplorer",
     "Goal",
     "LargestBatch",
     "MatmulExplorer",

@@ -206,6 +206,12 @@ def test_the_ledger_finds_kept_what_the_formula_says(cluster2, way):
         assert list(cluster2.call(kept_by_a_model, (cut, way))) == wanted
 
 
+def test_one_rank_keeps_the_output_in_one_cut(clusters):
+    cut = SequenceCut(16, 1)
+    wanted = activation_bytes(context_activations(CONFIG, cut, 0, batch_size=B, way="all_to_all"))
+    assert list(clusters(1).call(kept_by_a_model, (cut, "all_to_all"))) == [wanted]
+
+
 NARROW = TransformerConfig(width=4, num_heads=2)
 
 
