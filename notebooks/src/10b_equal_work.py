@@ -35,6 +35,7 @@ from course_lib.parallel.context import (
 )
 from course_lib.plot import gantt
 from course_lib.sequence_cut import SequenceCut
+from course_lib.widgets import ContextExplorer
 
 import torch
 import torch.distributed as dist
@@ -406,7 +407,7 @@ for num_ranks in (2, 4, 8, 16):
 reveal("10.heads", small, most_ranks)
 
 # %% [markdown]
-# And the bytes? q, k, v and the output travel here, where the ring sends keys and values only. **The same model on four
+# And the bytes? q, k, v and the output travel here, where the ring passes on keys and values alone. **The same model on four
 # ranks, forward: how many times the ring's bytes does the all-to-all send?**
 
 # %%
@@ -552,3 +553,41 @@ print(four.run(pytorchs)[0])
 # order. Jacobs et al., [DeepSpeed Ulysses](https://arxiv.org/abs/2309.14509) (2023), section 3. Llama Team,
 # [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: context parallelism beside three
 # other cuts. Liu et al., [Ring Attention](https://arxiv.org/abs/2310.01889) (2023).
+#
+# ## Another day: the explorer
+#
+# This takes some ten minutes more, and nothing later asks for it.
+#
+# ![The explorer's picture, four ranks in a ring with a quarter of 64 positions each: the causal mask in tiles by rank,
+# bars for each rank's pairs in each step, and bars for what each rank sends](../assets/10_explorer.png)
+#
+# One layer again, small: 4 heads of queries, of 8 numbers each, one sequence, float32. On the left is the causal mask,
+# in the colours of the ranks that compute it; a number in a tile is the step of the ring. On the right are the pairs of
+# each rank in each step, and what each rank sends. All of it is the cost model's. The button goes forward and backward
+# with this very setting on your ranks, lays the meter's bytes over the bars as black lines, and says how far the
+# results are from those of one process. More ranks than yours are the model's alone. Three missions:
+#
+# 1. Four ranks, four heads of keys, 64 tokens or more: no rank sends more than 12 KiB, forward and backward together.
+# 2. Four ranks, 64 tokens or more, heads of keys as you like: no rank sends more than 10 KiB, and in every step the
+#    pairs of every rank are within 10 % of the mean of all.
+# 3. Two ranks or more: find a setting in which the ring and the all-to-all send the same, to the byte. Let the ranks
+#    confirm both.
+
+# %% tags=["computed-time"]
+explorer = ContextExplorer(four)
+explorer
+
+# %%
+### BEGIN SOLUTION
+### STUB print(explorer.missions)
+explorer.choose(way="all_to_all")
+explorer.choose(way="ring", order="zigzag", key_heads=1)
+for way in ("ring", "all_to_all"):
+    explorer.choose(ranks=2, key_heads=2, way=way)
+    explorer.run.click()
+print(explorer.missions)
+### END SOLUTION
+
+# %% [markdown]
+# The controls can be set in a cell, too: `explorer.choose(ranks=2, way="all_to_all")`. Where heads do not divide among
+# the ranks, the explorer says so.

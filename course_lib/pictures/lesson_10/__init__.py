@@ -1,6 +1,7 @@
 """The pictures of lesson 10: a file for each part."""
 
 from course_lib.pictures.lesson_10 import balance, busy, experts, ring
+from course_lib.pictures.lesson_10.explorer import explorer
 from course_lib.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -12,6 +13,7 @@ PICTURES: Drawings = {
     "mask": balance.mask,
     "numbers": balance.numbers,
     "heads": balance.heads,
+    "explorer": explorer,
     "mixture": experts.mixture,
     "shared_out": experts.shared_out,
     "journey": experts.journey,
