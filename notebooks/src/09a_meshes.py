@@ -4,7 +4,7 @@
 # Data, pipeline and tensor parallelism in one job: each gets an axis of a mesh. You number the ranks, find out who
 # talks to whom, and give the fast link to the axis that needs it.
 #
-# **65 minutes · difficulty 3 of 5 · needs: cpu**
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 4 · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4:
 # three cuts at once](09d_three_cuts.ipynb)
@@ -280,7 +280,7 @@ reveal("09.cut", orders)
 # Four ranks on two nodes, `dp_replicate=2` and `tp=2`, 32 rows. Within a node a link of 20 MB/s, and between nodes one
 # of 2 MB/s for each rank, ten times as slow. (The ratio is a usual one; the speeds are small, so that two cores can
 # keep up. Links are shaped.) A job's axes stand in the wrong order: `tp` goes from node to node. It raises no error,
-# the loss is the same, and so are the bytes that a rank sends along each axis:
+# and loss and messages are those of the right order:
 
 # %%
 RIGHT, WRONG = Mesh.of(dp_replicate=2, tp=2), Mesh.of(tp=2, dp_replicate=2)

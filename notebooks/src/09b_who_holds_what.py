@@ -5,7 +5,7 @@
 # which mesh leaves a rank the most room, deal out samples and random numbers so that the ranks still train *one* model,
 # and catch two faults that raise no error.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 2 of 4 · [1: places and links](09a_meshes.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4: three
 # cuts at once](09d_three_cuts.ipynb)
@@ -165,7 +165,8 @@ piece_verdict = check("09.piece", holders)
 
 # %% [markdown]
 # Does your arithmetic say what ranks really hold? A number of each matrix of the blocks, drawn at random, on two meshes
-# of four ranks. (On the second one the stages have two blocks each.)
+# of four ranks. (On the second one the stages have two blocks each. You need not read the next cell: it draws the
+# numbers, and asks your function and the ranks.)
 
 # %%
 TP_DIM = dict.fromkeys(("w_q", "w_k", "w_v", "w_up"), 0) | {"w_out": 1, "w_down": 1}  # norms are not in it
