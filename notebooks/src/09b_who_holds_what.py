@@ -5,7 +5,7 @@
 # which mesh leaves a rank the most room, deal out samples and random numbers so that the ranks still train *one* model,
 # and catch two faults that raise no error.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 2 of 4 · [1: places and links](09a_meshes.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4: three
 # cuts at once](09d_three_cuts.ipynb)
@@ -18,22 +18,23 @@
 # - tell by their evidence a batch that is dealt wrongly and a seed too many.
 #
 # From part 1 you need the mesh: `mesh.coordinates(rank)`, and `mesh.group(rank, axis)`. From the lessons before: tensor
-# parallelism cuts a matrix along a dim (08), a sharded unit keeps its rows (05), a stage has some of the layers (06).
+# parallelism cuts a matrix along a dim (08), sharding leaves each rank some rows of every parameter (05), a stage has
+# some of the layers (06).
 
 # %%
-from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib import ask, check, cost, hint, reveal, shared_cluster
 from course_lib.data import documentation_windows
 from course_lib.mesh import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.collectives import split_sizes
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, seed_of
-from course_lib.parallel.model import parameter_costs, split_evenly
-from course_lib.widgets import MeshExplorer, every_mesh_choice
+from course_lib.widgets import MeshExplorer
 
+import random
+from collections import Counter
 from dataclasses import replace
 
 import torch
-import torch.distributed as dist
 
 # %% tags=["nbval-ignore-output"]
 four = shared_cluster(4)
@@ -112,7 +113,8 @@ for name in ("mlp.w_up", "mlp.w_down", "norm1"):
         print(f"  rank {rank} {mesh.coordinates(rank)}: rows", ", columns ".join(spans))
 
 # %% [markdown]
-# Read the three off: who has the same, and who has what lies next to it?
+# `norm1` has copies: tp does not cut it, so ranks 0 and 1 have the same. In `w_down` the two axes cut different dims.
+# In `w_up` both cut rows, and what follows the rows of rank 0 lies on rank 2.
 #
 # ### Build: who holds this number?
 #
@@ -162,60 +164,45 @@ piece_verdict = check("09.piece", holders)
 # hint("09.piece")
 
 # %% [markdown]
-# Does your arithmetic say what ranks really hold? Two hundred numbers of the blocks, drawn at random, on two meshes of
-# four ranks. Which stage has which block, the ranks themselves tell.
+# Does your arithmetic say what ranks really hold? A number of each matrix of the blocks, drawn at random, on two meshes
+# of four ranks. (On the second one the stages have two blocks each. You need not read the next cell: it draws the
+# numbers, and asks your function and the ranks.)
+
+# %%
+TP_DIM = dict.fromkeys(("w_q", "w_k", "w_v", "w_up"), 0) | {"w_out": 1, "w_down": 1}  # norms are not in it
+
+
+def agrees(mesh, stage_layers, boxes_by_rank):
+    """Whether ``holders`` says of numbers of all blocks what the ranks' boxes say."""
+    draw, same = random.Random(0), []
+    for name, shape in shapes.items():
+        if "blocks" in name:
+            place = [draw.randrange(size) for size in shape]
+            layer, tp_dim = int(name.split(".")[1]), TP_DIM.get(name.split(".")[-2])
+            rows_columns, row_column = (*shape, 1)[:2], (*place, 0)[:2]  # a norm as a matrix of one column
+            found = holders(mesh, stage_layers, layer, rows_columns, tp_dim, *row_column)
+            same.append(found == ranks_with(boxes_by_rank, name, place))
+    return all(same)
 
 
 # %%
-TP_DIM = dict.fromkeys(("tokens", "w_q", "w_k", "w_v", "w_up", "w_vocab"), 0) | {"w_out": 1, "w_down": 1}
-
-
-def tp_dim_of(name):
-    """``name`` such as "blocks.3.mlp.w_up.weight"."""
-    return TP_DIM.get(name.split(".")[-2])
-
-
-def stages_of(mesh, boxes_by_rank):
-    """For each place along pp its blocks."""
-    firsts = [boxes_by_rank[mesh.rank_at(pp=stage)] for stage in range(mesh.size("pp"))]
-    return [sorted({int(name.split(".")[1]) for name in boxes if "blocks" in name}) for boxes in firsts]
-
-
-# %%
-def agrees(mesh, boxes_by_rank, num_numbers=200):
-    """Whether ``holders`` says of random numbers of the blocks what the ranks' boxes say."""
-    generator = torch.Generator().manual_seed(0)
-    names = [name for name in shapes if "blocks" in name]
-    for draw in torch.randint(2**31, (num_numbers, 3), generator=generator).tolist():
-        name = names[draw[0] % len(names)]
-        place = tuple(number % size for number, size in zip(draw[1:], shapes[name], strict=False))
-        matrix = (*shapes[name], 1)[:2]  # a norm is a matrix of one column
-        layer, stages = int(name.split(".")[1]), stages_of(mesh, boxes_by_rank)
-        if holders(mesh, stages, layer, matrix, tp_dim_of(name), *(*place, 0)[:2]) != ranks_with(
-            boxes_by_rank, name, place
-        ):
-            return False
-    return True
-
-
 staged = Mesh.of(pp=2, tp=2)
 staged_boxes = list(four.run(boxes_on, staged))
-print("blocks of the stages:", stages_of(staged, staged_boxes))
 if piece_verdict.passed:
-    for name, boxes in ((mesh, sharded_boxes), (staged, staged_boxes)):
-        print(f"{name}: your function says what the ranks hold: {agrees(name, boxes)}")
+    print(mesh, "as the ranks say:", agrees(mesh, [[0, 1, 2, 3]], sharded_boxes))
+    print(staged, "as the ranks say:", agrees(staged, [[0, 1], [2, 3]], staged_boxes))
 
 # %% [markdown]
 # <!-- word: strided shard | also: `_StridedShard` -->
 # Where tp and sharding cut the same dim, PyTorch has a word for what is left. A **strided shard** is a rank's part of a
-# dim that two axes of a mesh have cut against their order in the mesh, so that going through the ranks in order does
-# not go through the rows in order. DTensor calls this placement `_StridedShard`; `fully_shard` makes it of parameters
-# that tensor parallelism has cut.
+# dim that two axes of a mesh have cut, the inner axis before the outer one, so that neighbouring rows may lie on ranks
+# that are no neighbours. DTensor calls this placement `_StridedShard`; `fully_shard` makes it of parameters that tensor
+# parallelism has cut along the same dim.
 #
 # ## Which mesh leaves the most room?
 #
-# Eight ranks, our model, AdamW in float32: of each number that a rank keeps it holds the weight, the gradient and two
-# states, 16 bytes. Four meshes are to choose from: `dp_shard=8`, `dp_shard=2 tp=4`, `pp=2 tp=4` and
+# Eight ranks, our model, AdamW in float32: for each number of the model that a rank keeps it has the weight, the
+# gradient and two states, 16 bytes. Four meshes are to choose from: `dp_shard=8`, `dp_shard=2 tp=4`, `pp=2 tp=4` and
 # `pp=2 dp_shard=2 tp=2`. (tp ends at 4, since there are four heads, and a stage has whole layers.)
 #
 # **Between two steps, on which of the four does the fullest rank hold the least?**
@@ -227,46 +214,19 @@ ask("09.least").commit("pp=2 dp_shard=2 tp=2")  # "three cuts are better than on
 ### END SOLUTION
 
 # %% [markdown]
-# The formula goes through the parameters with the rules of your function.
-
-
-# %%
-piece_sizes = parameter_costs(make_model())  # stem, four blocks, head
-
-
-def slices_of(mesh, rank):
-    """The shape of each parameter on this rank before dp_shard cuts it, by name: its stage's layers, tp's slices."""
-    here, found = mesh.coordinates(rank), {}
-    pieces = split_evenly(piece_sizes, mesh.size("pp"))[here.get("pp", 0)]
-    for name, shape in shapes.items():
-        part = name.split(".")
-        piece = {"stem": 0, "head": 5}.get(part[0]) if part[0] != "blocks" else 1 + int(part[1])
-        if piece in pieces:
-            slice_, dim = list(shape), tp_dim_of(name)
-            if dim is not None:
-                slice_[dim] = split_sizes(shape[dim], mesh.size("tp"))[here.get("tp", 0)]
-            found[name] = torch.Size(slice_)
-    return found
+# `cost.pieces_of_rank` goes through the parameters by the rules of your function: for each name a rank's piece.
 
 
 # %%
 def kept_numbers(mesh, rank):
     """How many numbers of the weights a rank keeps."""
-    here, num_shards, total = mesh.coordinates(rank).get("dp_shard", 0), mesh.size("dp_shard"), 0
-    for shape in slices_of(mesh, rank).values():
-        per_shard = -(-shape[0] // num_shards)
-        rows = min(per_shard, max(0, shape[0] - here * per_shard))
-        total += rows * shape[1:].numel()
-    return total
+    return sum(piece.numel for piece in cost.pieces_of_rank(config, mesh, rank).values())
 
 
-# %%
 for tried, boxes_by_rank in ((mesh, sharded_boxes), (staged, staged_boxes)):
     found = [sum(torch.Size(sizes).numel() for _, sizes in boxes.values()) for boxes in boxes_by_rank]
-    print(
-        f"{tried}: the formula says what four ranks keep:",
-        found == [kept_numbers(tried, r) for r in range(4)],
-    )
+    says = [kept_numbers(tried, rank) for rank in range(4)]
+    print(f"{tried}: {says[0]:,} numbers on rank 0; all four ranks keep what it says: {found == says}")
 
 eights = [Mesh.parse(text) for text in ("dp_shard=8", "dp_shard=2 tp=4", "pp=2 tp=4", "pp=2 dp_shard=2 tp=2")]
 kept_kib = {str(m): max(16 * kept_numbers(m, rank) / 1024 for rank in range(8)) for m in eights}
@@ -275,8 +235,8 @@ reveal("09.least", kept_kib)
 # %% [markdown]
 # So much for what is *kept*. Memory runs out at the fullest moment, and lesson 05 found what is there then: a unit,
 # such as a block, with its weights and its gradient whole. Whole means: as large as tp has left it. Where there are
-# stages as well, a sharded stage gathers its units for every micro-batch, and keeps its gradients whole until the batch
-# is over. (Messages on their way, a unit that is fetched ahead, and activations are left out here.)
+# stages as well, a sharded stage of `OnMesh` gathers its units anew for every micro-batch, and keeps its gradients
+# whole until the batch is over. (Messages on their way, a unit that is fetched ahead, and activations are left out.)
 #
 # **Such whole weights and gradients included: on which mesh does the fullest rank hold the least now?**
 
@@ -292,24 +252,24 @@ def whole_bytes(mesh, rank):
     """What is whole on top of what is kept, at the fullest moment: nothing where nothing is sharded."""
     if mesh.size("dp_shard") == 1:
         return 0
-    slices = slices_of(mesh, rank)
-    units = {}  # numbers of each unit: a block, or what belongs to none
-    for name, shape in slices.items():
-        unit = name.split(".")[1] if "blocks" in name else "the rest"
-        units[unit] = units.get(unit, 0) + shape.numel()
+    here = mesh.coordinates(rank)
+    slices = Mesh.of(pp=mesh.size("pp"), tp=mesh.size("tp"))  # without dp_shard: as large as tp leaves them
+    twin = slices.rank_at(pp=here.get("pp", 0), tp=here.get("tp", 0))
+    units = Counter()  # numbers of each unit: a block, or what belongs to none
+    for name, piece in cost.pieces_of_rank(config, slices, twin).items():
+        units[name.split(".")[1] if "blocks" in name else "the rest"] += piece.numel
     gradients = sum(units.values()) if mesh.size("pp") > 1 else max(units.values())
     return 4 * (max(units.values()) + gradients)
 
 
-fullest_kib = {
-    str(m): max(16 * kept_numbers(m, rank) + whole_bytes(m, rank) for rank in range(8)) / 1024 for m in eights
-}
-reveal("09.fullest", fullest_kib)
-
 # %%
+fullest_kib = {}
 print(f"{'KiB on the fullest rank':<24} {'kept':>6} {'at the fullest moment':>22}")
-for name, size_kib in fullest_kib.items():
-    print(f"{name:<24} {kept_kib[name]:>6.0f} {size_kib:>22.0f}")
+for one in eights:
+    held = [16 * kept_numbers(one, rank) + whole_bytes(one, rank) for rank in range(8)]
+    fullest_kib[str(one)] = max(held) / 1024
+    print(f"{one!s:<24} {kept_kib[str(one)]:>6.0f} {fullest_kib[str(one)]:>22.0f}")
+reveal("09.fullest", fullest_kib)
 
 # %% [markdown]
 # Activations go by other rules: with `dp_shard=8` a rank has those of one window of eight, with `pp=2 tp=4` a part of
@@ -323,9 +283,9 @@ for name, size_kib in fullest_kib.items():
 #
 # Our model again, a batch of 32 sequences, and your choice of axes, order and nodes. In a tile stand the ranks that
 # hold it; a bar parts the nodes, so `0 1 | 4 5` are four copies on two nodes. Below are what each rank keeps after a
-# step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. The
-# button runs a step of this very mesh on the ranks, and black lines show what the ledger and the meter saw. Meshes of
-# another number of ranks than yours are the model's alone. Three missions:
+# step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. If
+# the mesh has four ranks, the button runs a step on yours, and black lines show what the ledger and the meter saw.
+# Three missions:
 #
 # 1. Eight ranks on two nodes of four: no rank keeps more than 500 KiB, and in a step at most 1,024 KiB pass between the
 #    nodes.
@@ -350,27 +310,13 @@ print(explorer.missions)
 ### END SOLUTION
 
 # %% [markdown]
-# When you have tried, compare. Here are all meshes of the first mission whose ranks keep little enough, with what
-# passes between the nodes in their best order and in their worst:
-
-# %%
-by_axes = {}
-for one in every_mesh_choice(8, 4):
-    if one.most_held_bytes <= 500 * 1024:
-        axes = zip(one.mesh.axes, one.mesh.shape, strict=True)
-        text = " x ".join(f"{axis}={size}" for axis, size in sorted(axes))
-        by_axes.setdefault(text, []).append((one.between_bytes // 1024, one.mesh.axes[0]))
-for text, found in by_axes.items():
-    (least, outermost), (most, _) = min(found), max(found)
-    print(f"{text:25} {least:6,} to {most:6,} KiB between nodes; least with {outermost} outermost")
-
-# %% [markdown]
-# Whatever cuts the model eight times leaves about an eighth on a rank, so memory hardly decides. What leaves the node
-# does. A pipeline hands on one activation and one gradient a sample; a sharded stage fetches its weights for every
-# micro-batch, and tensor parallelism adds up activations in every layer. So the node's border belongs to `pp`.
+# When you have tried, compare. In the first, whatever cuts the model eight times leaves about an eighth on a rank, so
+# memory hardly decides. What leaves the node does. A pipeline hands on one activation and one gradient a sample; a
+# sharded stage fetches its weights for every micro-batch, and tensor parallelism adds up activations in every layer. So
+# the node's border belongs to `pp`.
 #
 # The second works with `pp` beside `tp`, and with `pp` beside `dp_shard`: an axis that sends much and one that sends
-# little. Of two that both send much, no order is eight times as good.
+# little. No other two axes are as far apart.
 #
 # In the third only `dp_replicate` makes copies of everything, and they must be a node apart: it has to be outermost, of
 # size 2, with anything that cuts four times within the node. With sharding inside, that is lesson 05's hybrid sharding.
@@ -530,29 +476,24 @@ ask("09.logged").commit(1)  # "a mean over ranks is a mean"
 
 
 # %%
-def logged(me):
-    """This rank's own loss, None where it has none; what the team logs; what the course does."""
+def own_loss(me):
+    """The loss of the batch as this rank has it; None where it has none."""
     model = OnMesh(me, staged, make_model())
-    own = model.pipeline.step(X, Y)
-    total = torch.zeros(()) if own is None else own.detach().clone()
-    dist.all_reduce(total)
-    model.zero_grad()
-    once = model.step(X, Y)
+    loss = model.pipeline.step(X, Y)
     model.close()
-    return None if own is None else own.item(), total.item() / me.world_size, once.item()
+    return None if loss is None else loss.item()
 
 
-found = list(four.run(logged))
-for rank, (own, teams, courses) in enumerate(found):
-    has = "no loss" if own is None else f"a loss of {own:.3f}"
-    print(
-        f"rank {rank} {staged.coordinates(rank)}: {has}; the team logs {teams:.3f}, the course {courses:.3f}"
-    )
-reveal("09.logged", found[0][1] / alone[0])
+found = list(four.run(own_loss))
+for rank, loss in enumerate(found):
+    print(f"rank {rank} {staged.coordinates(rank)}:", "no loss" if loss is None else f"a loss of {loss:.3f}")
+teams_log = sum(loss for loss in found if loss is not None) / staged.num_ranks
+print(f"the team logs {teams_log:.3f}; one device with the same windows has {alone[0]:.3f}")
+reveal("09.logged", teams_log / alone[0])
 
 # %% [markdown]
-# The course adds a loss where this rank has one *and* stands at place 0 along tp, and divides by the data-parallel
-# size. Each loss is counted once, whatever the mesh.
+# `OnMesh` adds a loss where this rank has one *and* stands at place 0 along tp, and divides by the data-parallel size.
+# Each loss is counted once, whatever the mesh.
 #
 # ## Who draws the same random numbers?
 #
@@ -562,8 +503,8 @@ reveal("09.logged", found[0][1] / alone[0])
 # ### Clinic 2: two checkpoints of one model, again
 #
 # *Symptom.* Four ranks, `Mesh.of(dp_replicate=2, tp=2)`, dropout of 0.1. The loss falls, no error. With the norms and
-# positions of rank 0 the checkpoint gives another loss than with those of rank 1. Without dropout, all is well. When
-# the model is there, every rank seeds its generators:
+# positions of rank 0 the checkpoint gives another loss than with those of rank 1. Without dropout, all is well. Once
+# the model is made, every rank seeds its generators:
 
 
 # %%
@@ -595,7 +536,7 @@ def copies_after(me, seed_for, dropout):
         optimizer.zero_grad()
         model.step(*model.data.deal(X, Y))
         optimizer.step()
-    copies = [box.parameter.detach().flatten() for box in boxes_of(model) if tp_dim_of(box.name) is None]
+    copies = [box.parameter.detach().flatten() for box in boxes_of(model) if box.sizes == box.shape]
     model.close()
     return torch.cat(copies).cpu()
 
@@ -650,10 +591,11 @@ def mended_seed(mesh, rank, seed):
 
 # %%
 evidence_of_seeds(mended_seed, dropout=0.1)
-yours = [mended_seed(cube, rank, 1234) for rank in range(cube.num_ranks)]
-alike = all(yours[rank] == yours[cube.group(rank, "tp")[0]] for rank in range(cube.num_ranks))
-apart = len(set(yours)) == len(set(seeds))
-print(f"{cube}: tensor groups have one seed each: {alike}; no two groups have the same: {apart}")
+for tried in (cube, Mesh.of(tp=2, dp_shard=2, pp=2)):
+    by_group = [{mended_seed(tried, rank, 1234) for rank in group} for group in tried.groups("tp")]
+    alike = all(len(seeds) == 1 for seeds in by_group)
+    apart = sum(len(seeds) for seeds in by_group) == len(set.union(*by_group))
+    print(f"{tried}: each tensor group has one seed: {alike}; no two groups have the same: {apart}")
 
 # %% [markdown]
 # ## What you can do now

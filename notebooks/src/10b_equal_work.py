@@ -407,8 +407,8 @@ for num_ranks in (2, 4, 8, 16):
 reveal("10.heads", small, most_ranks)
 
 # %% [markdown]
-# And the bytes? q, k, v and the output travel here, where the ring passes on keys and values alone. **The same model on four
-# ranks, forward: how many times the ring's bytes does the all-to-all send?**
+# And the bytes? q, k, v and the output travel here, where the ring passes on keys and values alone. **The same model on
+# four ranks, forward: how many times the ring's bytes does the all-to-all send?**
 
 # %%
 ### BEGIN SOLUTION

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 
 from course_lib.learn.exercises.lesson_09.best_order import ORDER, fault_in, messages_time_s
 from course_lib.learn.exercises.lesson_09.right_order import ALL
+from course_lib.mesh import Mesh
 
 SECONDS = {"pp": (0.01, 0.1), "dp_shard": (0.1, 1.0), "tp": (0.5, 5.0)}
 SIZES = {"tp": 2, "pp": 2, "dp_shard": 2}
@@ -50,6 +52,22 @@ def test_right_answers_are_right_in_jobs_that_the_check_does_not_try(answer):
     for sizes, per_node in (({"tp": 3, "pp": 2, "dp_shard": 2}, 4), ({"pp": 2, "dp_shard": 3}, 3)):
         seconds = {axis: (draw.random(), 1 + draw.random()) for axis in sizes}
         assert fault_in(list(answer(sizes, per_node, seconds)), sizes, per_node, seconds) == ""
+
+
+def test_one_group_that_leaves_its_node_is_enough():
+    """Nodes of six, three groups of four: ranks 4 to 7 alone lie across."""
+
+    def where_two_groups_leave(sizes, ranks_per_node, seconds):
+        def time_s(order):
+            mesh = Mesh.of(**{axis: sizes[axis] for axis in order})
+            nodes = {axis: [{r // ranks_per_node for r in g} for g in mesh.groups(axis)] for axis in order}
+            return sum(seconds[axis][sum(len(one) > 1 for one in nodes[axis]) > 1] for axis in order)
+
+        return min(itertools.permutations(sizes), key=time_s)
+
+    assert [outcome.case for outcome in ORDER.judge(where_two_groups_leave, ()).wrong] == [
+        "four ranks beside three, where of three groups the middle one alone leaves its node"
+    ]
 
 
 def test_an_answer_that_changes_what_it_was_given_is_told():

@@ -56,8 +56,16 @@ def test_what_is_wrong_with_groups_is_said(groups, said):
     [
         (range(8), ""),
         ([0, 2], "rank_of({'pp': 0, 'dp_shard': 0, 'tp': 1}) gives rank 2, and that place is rank 1's"),
-        ([0.0], "rank_of({'pp': 0, 'dp_shard': 0, 'tp': 0}) gives 0.0, and that place is rank 0's"),
-        ([None], "rank_of({'pp': 0, 'dp_shard': 0, 'tp': 0}) gives None, and that place is rank 0's"),
+        (
+            [0.0],
+            "rank_of({'pp': 0, 'dp_shard': 0, 'tp': 0}) gives 0.0, which is no whole number, and that place is rank "
+            "0's",
+        ),
+        (
+            [None],
+            "rank_of({'pp': 0, 'dp_shard': 0, 'tp': 0}) gives nothing back (`None`); a method gives its result with "
+            "`return`",
+        ),
     ],
 )
 def test_what_is_wrong_with_ranks_is_said(ranks, said):

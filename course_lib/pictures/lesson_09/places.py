@@ -46,7 +46,7 @@ def places() -> Figure:
         word(axes, x + right, y + up, text, size=11, weight="bold", color=RED)
     word(axes, 56, 27, "pp=2  dp_shard=2  tp=2", ha="left", size=11, family="monospace")
     for row, text in enumerate(
-        ("pp: stages of a pipeline", "dp_shard: parts of the batch", "tp: parts of a layer")
+        ("pp: stages of a pipeline", "dp_shard: weights and samples", "tp: parts of a layer")
     ):
         word(axes, 56, 21 - 4 * row, text, ha="left", size=9.5)
     word(axes, 56, 6.5, "the last axis varies fastest", ha="left", size=9.5, color=GREY)
@@ -81,7 +81,7 @@ def _nodes(axes: Axes, left: float, inside: str, between: str) -> None:
             linestyle="--",
             zorder=1,
         )
-    word(axes, left + 16.8, 13.2, between, size=8.5, color=RED)
+    word(axes, left + 16.8, 13.2, between, size=7.5, color=RED)
 
 
 def nodes() -> Figure:

@@ -59,6 +59,12 @@ _JOBS: tuple[tuple[str, dict[str, int], int, Seconds], ...] = (
         {"tp": (0.4, 1.0), "pp": (0.1, 0.5)},
     ),
     (
+        "four ranks beside three, where of three groups the middle one alone leaves its node",
+        {"tp": 4, "pp": 3},
+        6,
+        {"tp": (0.4, 2.0), "pp": (0.1, 0.5)},
+    ),
+    (
         "a long wait that is the same on both links",
         {"dp_replicate": 2, "tp": 2, "pp": 2},
         2,

@@ -37,7 +37,11 @@ def fault_in_ranks(sizes: Sizes, got: Any) -> str:
         number = _whole(found)
         if number != rank:
             place = Mesh.of(**sizes).coordinates(rank)
-            what = short(found) if number is None else f"rank {number}"
+            if found is None:
+                return (
+                    f"rank_of({place}) gives nothing back (`None`); a method gives its result with `return`"
+                )
+            what = f"{short(found)}, which is no whole number" if number is None else f"rank {number}"
             return f"rank_of({place}) gives {what}, and that place is rank {rank}'s"
     return ""
 

@@ -117,20 +117,18 @@ def _unseen() -> Told:
         because="Half of the windows move no gradient. Each rank of a tensor group looks up its own tokens, those that "
         "stand in its slice of the vocabulary, and the sum of both is the stream. English letters are bytes below 128, "
         "which all stand in the slice of place 0: of the other's windows nothing is found, inputs nor targets. From "
-        "there on both compute the same, so nothing drifts apart. Text in other scripts would even be mixed: a stream "
-        "in which each token comes from whoever has it.",
+        "there on both compute the same, so nothing drifts apart. Text in other scripts would even be mixed: one "
+        "rank's token here, the other's there, both or none.",
         misreadings={
-            _UNSEEN[
-                0
-            ]: "Then it would not matter less whose windows are exchanged. And `chunk(...)[me.rank]` gives "
-            "each rank other ones: that is the trouble.",
+            _UNSEEN[0]: "`chunk(...)[me.rank]` gives each rank other ones: that is the trouble.",
             _UNSEEN[
                 2
-            ]: "That mixes slices that have nothing to do with each other. Then windows of rank 1 would "
-            "change gradients, too.",
+            ]: "That would mix slices that have nothing to do with each other. But each window would still "
+            "count somewhere, and here half of them do not.",
             _UNSEEN[
                 3
-            ]: "A log that is off changes no gradient. Here the gradients do not feel half of the windows.",
+            ]: "A loss that is divided once too often makes all gradients smaller alike. Here half of the "
+            "windows do not count at all.",
         },
     )
 
@@ -162,7 +160,7 @@ def _seeds(seeds: Sequence[int]) -> Told:
         "the same of it. Ranks apart along dp_shard have other samples; ranks apart along pp have other layers.",
         misreadings={
             8: "Then the two ranks of a tensor group would drop different numbers of what should be one stream.",
-            1: "Then the dropout of every sample and of every stage would have the same pattern.",
+            1: "Then one pattern would be dropped in every stage, and by all who have other samples.",
             2: "Samples are told apart, or stages are. With these two seeds, one of the two axes is left in step.",
         },
         apart="The model counts tensor groups.",

@@ -44,7 +44,7 @@ def _groups(sizes: Mapping[str, int]) -> Told:
         label="computed",
         because=f"{listed}: an axis has a group for every place along the others, and every rank makes all of them to "
         f"be in {len(sizes)} of them. With NCCL that is many calls in which a rank has no part. PyTorch's "
-        "`init_device_mesh` does with one call of `split_group` for each axis, if `init_process_group` was told the "
+        "`init_device_mesh` needs one call of `split_group` for each axis, if `init_process_group` was told the "
         "`device_id`.",
         misreadings={
             len(sizes): "In so many it is a member. `new_group` is a collective of the whole job.",
@@ -69,8 +69,8 @@ def _axis(sent: Mapping[Pair, Mapping[str, int]]) -> Told:
     winner = max(most, key=lambda axis: most[axis])
     misreadings = {
         "dp_replicate": "All gradients travel, once a step, and `tp` has left a rank half of them. Activations travel "
-        "at every region of every layer, there and back, and here a rank has more numbers in its activations than in "
-        "its weights.",
+        "at every region of every layer, there and back, and here all these sums together have more numbers than the "
+        "rank has weights.",
         "pp": "A pipeline sends activations as well, but at a single cut: once there, and gradients once back.",
         "tp": "Here another axis sent more: compare the activations of a rank with its weights.",
     }
