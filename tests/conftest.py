@@ -10,7 +10,8 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
@@ -115,9 +116,7 @@ def cluster4():
         yield cluster
 
 
-@pytest.fixture(scope="session")
-def clusters():
-    """``clusters(n)``: n warm ranks on gloo, whose tensors lie on the CPU on any machine; not for ranks that fail."""
+def _warm_clusters() -> Iterator[Callable[[int], Any]]:
     from course_lib.cluster import Cluster
 
     made: dict[int, Cluster] = {}
@@ -130,6 +129,18 @@ def clusters():
     yield of
     for cluster in made.values():
         cluster.close()
+
+
+@pytest.fixture(scope="session")
+def clusters():
+    """``clusters(n)``: n warm ranks on gloo, whose tensors lie on the CPU on any machine; not for ranks that fail."""
+    yield from _warm_clusters()
+
+
+@pytest.fixture(scope="module")
+def own_clusters():
+    """The same for one file whose functions leave groups: each has a thread that looks for messages for ever."""
+    yield from _warm_clusters()
 
 
 @pytest.fixture(scope="module")
