@@ -43,8 +43,9 @@ def workers(*, waiting: int = 1, cores: int | None = None, memory_bytes: int | N
     """How many tests at a time: few, since many of them start several ranks themselves, each of them a process.
 
     ``waiting``: so many more than there are cores keep all of them busy, since tests wait: for a rank that hangs on
-    purpose, and notebooks for links and ranks that are slow on purpose. ``cores`` and ``memory_bytes`` stand in for
-    those of this machine.
+    purpose, and notebooks for links and ranks that are slow on purpose. (Kernels choose their ports before they take
+    them: of five that started at a time, one in some seventy found its port taken.) ``cores`` and ``memory_bytes``
+    stand in for those of this machine.
     """
     cores = usable_cores() if cores is None else cores
     free_bytes = available_memory_bytes() if memory_bytes is None else memory_bytes
@@ -63,7 +64,7 @@ def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
         raise ValueError(f"{root / folder} holds no notebook, so nothing is proved. Run `course build`.")
     rules = ["--nbval-sanitize-with", _NBVAL_RULES] if (root / _NBVAL_RULES).is_file() else []
     # loadfile: the cells of a notebook share a kernel, so one worker takes them all.
-    spread = ["-n", str(workers(waiting=3)), "--dist", "loadfile"]
+    spread = ["-n", str(workers()), "--dist", "loadfile"]
     kernel = ["--nbval-current-env", f"--nbval-cell-timeout={_CELL_LIMIT_S}", "-p", "no:cacheprovider"]
     kernel += [f"--nbval-kernel-startup-timeout={_KERNEL_START_LIMIT_S}"]
     if len(notebooks) >= _WARM_FROM:

@@ -65,6 +65,7 @@ def test_two_ranks_learn_and_one_of_them_tells(uninterrupted):
     assert text.count("world size 2, cpu") == 1
 
 
+@pytest.mark.long  # two agents that start anew; stopped and resumed are programs each time in test_mesh_launches.py
 @pytest.mark.limit_s(500)
 @pytest.mark.parametrize(
     "killed_rank", [0]
