@@ -212,18 +212,16 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
 @pytest.mark.parametrize(
     ("cores", "memory_bytes", "waiting", "expected"),
     [
-        (1, 64e9, 1, 1),
-        (1, 64e9, 3, 1),
-        (2, 64e9, 1, 3),
-        (2, 64e9, 0, 2),
-        (2, 64e9, 3, 5),
-        (64, 640e9, 1, 5),
-        (4, 3e9, 1, 4),
-        (4, 1.5e9, 1, 2),
-        (4, 1e8, 1, 1),
+        (1, 64e9, True, 1),
+        (2, 64e9, True, 3),
+        (2, 64e9, False, 2),
+        (64, 640e9, True, 5),
+        (4, 3e9, True, 4),
+        (4, 1.5e9, True, 2),
+        (4, 1e8, True, 1),
     ],
 )
-def test_workers_by_cores_and_memory(cores: int, memory_bytes: float, waiting: int, expected: int) -> None:
+def test_workers_by_cores_and_memory(cores: int, memory_bytes: float, waiting: bool, expected: int) -> None:
     assert parts.workers(waiting=waiting, cores=cores, memory_bytes=int(memory_bytes)) == expected
 
 

@@ -39,17 +39,15 @@ PARTS = (
 )
 
 
-def workers(*, waiting: int = 1, cores: int | None = None, memory_bytes: int | None = None) -> int:
+def workers(*, waiting: bool = True, cores: int | None = None, memory_bytes: int | None = None) -> int:
     """How many tests at a time: few, since many of them start several ranks themselves, each of them a process.
 
-    ``waiting``: so many more than there are cores keep all of them busy, since tests wait: for a rank that hangs on
-    purpose, and notebooks for links and ranks that are slow on purpose. (Kernels choose their ports before they take
-    them: of five that started at a time, one in some seventy found its port taken.) ``cores`` and ``memory_bytes``
-    stand in for those of this machine.
+    ``waiting``: these tests wait often, for a rank that hangs on purpose, say, so one more than there are cores keeps
+    all of them busy. ``cores`` and ``memory_bytes`` stand in for those of this machine.
     """
     cores = usable_cores() if cores is None else cores
     free_bytes = available_memory_bytes() if memory_bytes is None else memory_bytes
-    wanted = min(cores + (waiting if cores > 1 else 0), _MOST_WORKERS)
+    wanted = min(cores + (waiting and cores > 1), _MOST_WORKERS)
     return max(1, min(wanted, free_bytes // _WORKER_BYTES))
 
 
