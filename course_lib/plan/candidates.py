@@ -11,29 +11,26 @@ from collections.abc import Iterator
 from course_lib.plan.cluster import Cluster
 from course_lib.plan.job import Job
 from course_lib.plan.layout import RECOMPUTE, Layout
-from course_lib.plan.rules import divisors
+from course_lib.plan.rules import divisions, divisors
 
 __all__ = ["candidates"]
 
 _MICRO_BATCHES = (1, 2, 4, 8, 16)
 _CHUNKS = (1, 2, 4)
+_TOKENS_OF_A_CONTEXT_RANK = 2048  # at least
 
 
 def candidates(job: Job, cluster: Cluster, *, offload: bool = False) -> Iterator[Layout]:
     """Layouts of a job on all GPUs of a cluster, legal or not as ``rules`` say; memory is not asked here."""
     gpus, model = cluster.gpus, job.model
-    for tp in divisors(gpus):
-        if tp > min(2 * cluster.domain_size, model.heads):
-            break
-        for pp in divisors(gpus // tp):
-            if pp > model.layers:
-                break
-            for cp in divisors(gpus // (tp * pp)):
-                if cp > max(1, job.seq // 2048):
-                    break
-                dp = gpus // (tp * pp * cp)
-                if dp <= job.batch:
-                    yield from _steps(job, cluster, tp, pp, cp, dp, offload)
+    for tp, pp, cp, dp in divisions(
+        gpus,
+        most_tp=min(2 * cluster.domain_size, model.heads),
+        most_pp=model.layers,
+        most_cp=max(1, job.seq // _TOKENS_OF_A_CONTEXT_RANK),
+    ):
+        if dp <= job.batch:
+            yield from _steps(job, cluster, tp, pp, cp, dp, offload)
 
 
 def _steps(job: Job, cluster: Cluster, tp: int, pp: int, cp: int, dp: int, offload: bool) -> Iterator[Layout]:

@@ -17,6 +17,7 @@ from course_lib.plan.software import Software
 __all__ = ["LayerPass", "layer_pass", "output_s"]
 
 _SCORE_BYTES = 13  # of an unfused score: written, read and written by softmax and dropout, a mask, read again
+_MERGE_BYTES = 14  # of a query's number at each step of a ring: a new part, and float32 sums read and written
 _LOGIT_BYTES = 28  # of a logit: copied to float32, read for maximum, sum and probability, and the gradient
 
 
@@ -39,6 +40,7 @@ def layer_pass(
     rows = layout.micro_batch * job.seq / layout.cp
     h, memory = model.hidden, cluster.memory_bandwidth_bytes_per_s * constants.memory_share
     met = rows * model.experts_per_token
+    rate = cluster.product_flops_per_s or cluster.peak_flops_per_s
     products = (
         (rows, h, (model.q_width + 2 * model.kv_width) / tp),
         (rows, model.q_width / tp, h),
@@ -51,10 +53,12 @@ def layer_pass(
     inside += met * (3 if model.gated else 2) * model.ffn / tp
     elements_s = 2 * (12 * outside + inside) / memory
     return LayerPass(
-        compute_s=sum(_matmul_s(cluster, constants, *sizes) for sizes in products) + attention_s + elements_s,
+        compute_s=sum(_matmul_s(cluster, constants, rate, *sizes) for sizes in products)
+        + attention_s
+        + elements_s,
         attention_s=attention_s,
         tensor_s=2 * Group.of(cluster, constants, tp, 1).all_reduce_s(2 * rows * h),
-        context_s=_context_s(job, layout, cluster, constants, attention_s),
+        context_s=_context_s(job, layout, cluster, constants, attention_s / max(1, layout.cp)),
         expert_s=_expert_s(job, layout, cluster, constants),
     )
 
@@ -63,13 +67,15 @@ def output_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -
     """The output matrix and the loss of one micro-batch, there and back, in seconds."""
     rows, logits = layout.micro_batch * job.seq / layout.cp, job.model.vocab / layout.tp
     memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
-    matrix_s = _matmul_s(cluster, constants, rows, job.model.hidden, logits)
+    matrix_s = _matmul_s(cluster, constants, cluster.peak_flops_per_s, rows, job.model.hidden, logits)
     return 3 * matrix_s + _LOGIT_BYTES * rows * logits / memory
 
 
-def _matmul_s(cluster: Cluster, constants: Constants, rows: float, inner: float, outer: float) -> float:
+def _matmul_s(
+    cluster: Cluster, constants: Constants, flops_per_s: float, rows: float, inner: float, outer: float
+) -> float:
     """A product of (rows, inner) and (inner, outer): arithmetic, and 2 bytes for each number read or written."""
-    arithmetic_s = 2 * rows * inner * outer / (cluster.peak_flops_per_s * constants.matmul_share)
+    arithmetic_s = 2 * rows * inner * outer / (flops_per_s * constants.matmul_share)
     moved_bytes = 2 * (rows * inner + inner * outer + rows * outer)
     return arithmetic_s + moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
 
@@ -86,15 +92,22 @@ def _attention_s(
     return arithmetic_s + moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
 
 
-def _context_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, attention_s: float) -> float:
-    """Keys and values go around the ring while attention computes; what takes longer than that is exposed."""
+def _context_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, step_s: float) -> float:
+    """What a ring adds. Keys and values go on while attention computes a step of ``step_s``; what takes longer shows.
+
+    Of what hides a part shows too, as it does on the data axis. After each step the sums of queries are put together.
+    """
     if layout.cp == 1:
         return 0.0
     group = Group.of(cluster, constants, layout.cp, layout.tp)
     rows = layout.micro_batch * job.seq / layout.cp
     shared = min(layout.tp, job.model.kv_heads or job.model.heads)
     block_bytes = 2 * 2 * rows * job.model.kv_width / shared
-    return max(0.0, (layout.cp - 1) * group.send_s(block_bytes) - attention_s)
+    send_s = group.send_s(block_bytes)
+    shown_s = send_s - constants.hidden_share * min(send_s, step_s)
+    merged_bytes = _MERGE_BYTES * rows * job.model.q_width / layout.tp
+    merge_s = merged_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
+    return (layout.cp - 1) * (shown_s + merge_s)
 
 
 def _expert_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> float:

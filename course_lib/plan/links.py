@@ -26,6 +26,7 @@ class Group:
 
     size: int
     bandwidth_bytes_per_s: float
+    hop_bandwidth_bytes_per_s: float  # between two of them
     latency_s: float  # for each doubling of the size
     ring_s: float  # the way of a first byte around the ring
 
@@ -34,13 +35,14 @@ class Group:
         """The group of ``size`` ranks, each ``stride`` after the one before."""
         place: Placement = placement(cluster, size, stride)
         bandwidth = cluster.domain_bandwidth_bytes_per_s * constants.inside_share
-        latency_s = constants.latency_s
-        if not place.inside:
-            ports = cluster.node_bandwidth_bytes_per_s * place.per_node / cluster.node_size
-            bandwidth = min(bandwidth, ports * constants.outside_share)
-            latency_s *= 1 + log2(max(2.0, size / place.per_node))
-        ring_s = 0.0 if place.inside else constants.latency_s * (size - 1) / 2
-        return cls(size, bandwidth, latency_s, ring_s)
+        if place.inside:
+            return cls(size, bandwidth, bandwidth, constants.latency_s * cluster.domain_latencies, 0.0)
+        nodes = max(2.0, size / place.per_node)
+        ports = cluster.node_bandwidth_bytes_per_s * place.per_node / cluster.node_size
+        hop = min(bandwidth, ports * constants.outside_share)
+        all_of_them = min(bandwidth, ports * constants.outside_share * (2 / nodes) ** cluster.network_falloff)
+        a_hop_s = constants.latency_s * max(cluster.domain_latencies, cluster.network_latencies)
+        return cls(size, all_of_them, hop, a_hop_s * (1 + log2(nodes)), a_hop_s * (size - 1) / 2)
 
     def all_reduce_s(self, size_bytes: float) -> float:
         """Time of an all-reduce of a buffer of ``size_bytes``."""
@@ -66,4 +68,4 @@ class Group:
         if self.size <= 1:
             return 0.0
         doublings = max(1.0, log2(max(size_bytes, 2.0) / _FROM_BYTES))
-        return 0.5 * self.latency_s * doublings + size_bytes / self.bandwidth_bytes_per_s
+        return 0.5 * self.latency_s * doublings + size_bytes / self.hop_bandwidth_bytes_per_s

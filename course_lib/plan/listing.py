@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,18 +17,39 @@ from course_lib.plan.rules import why_illegal
 from course_lib.plan.software import Software
 from course_lib.plan.step_time import StepParts, step_parts
 
-__all__ = ["Listing", "Option", "Refusal", "list_layouts"]
+__all__ = ["Listing", "Option", "Refusal", "list_layouts", "usable_bytes"]
 
 _GB = 1e9
+# Of a GPU's memory: with less room PyTorch's allocator frees and asks again, and runs get slow.
+_FILLED = 0.93
 
-# What to change where one part of the memory is what does not fit.
-_INSTEAD = {
-    "weights": "cut with tp or pp, or share out with sharding 3",
-    "gradients": "share out with sharding 2 or 3, or cut with tp or pp",
-    "optimizer": "share out with sharding 1 over more data ranks, or offload",
-    "activations": "recompute, take smaller micro-batches, or cut with tp or cp",
-    "logits": "take smaller micro-batches, or cut with tp or cp",
-    "reserve": "take GPUs with more memory",
+# What to change where one part of the memory is what does not fit; where a condition holds, or else always.
+_INSTEAD: dict[str, tuple[tuple[str, Callable[[Layout], bool]], ...]] = {
+    "weights": (
+        ("cut with tp or pp", lambda _: True),
+        ("share out with sharding 3", lambda layout: layout.sharding < 3),
+    ),
+    "gradients": (
+        ("share out with sharding 2 or 3", lambda layout: layout.sharding < 2),
+        ("cut with tp or pp", lambda _: True),
+    ),
+    "optimizer": (
+        ("share out with sharding 1 over more data ranks", lambda layout: layout.sharding < 1),
+        ("share out over more data ranks", lambda layout: layout.sharding >= 1),
+        ("cut with tp or pp", lambda _: True),
+        ("offload", lambda layout: not layout.offload),
+    ),
+    "activations": (
+        ("recompute", lambda layout: layout.recompute == "none"),
+        ("recompute all", lambda layout: layout.recompute == "selective"),
+        ("take smaller micro-batches", lambda layout: layout.micro_batch > 1),
+        ("cut with tp or cp", lambda _: True),
+    ),
+    "logits": (
+        ("take smaller micro-batches", lambda layout: layout.micro_batch > 1),
+        ("cut with tp or cp", lambda _: True),
+    ),
+    "reserve": (("take GPUs with more memory", lambda _: True),),
 }
 
 
@@ -56,8 +77,11 @@ class Refusal:
 
     @property
     def instead(self) -> str:
-        """What would have to change, for one that does not fit."""
-        return "" if self.memory is None else _INSTEAD[_largest(self.memory)[0]]
+        """What would have to change, for one that does not fit; what it does already is left out."""
+        if self.memory is None:
+            return ""
+        *others, last = (what for what, helps in _INSTEAD[_largest(self.memory)[0]] if helps(self.layout))
+        return f"{', '.join(others)}, or {last}" if len(others) > 1 else " or ".join([*others, last])
 
 
 @dataclass(frozen=True)
@@ -91,6 +115,11 @@ class Listing:
         return kinds.most_common()
 
 
+def usable_bytes(cluster: Cluster, memory_bytes: float | None = None) -> float:
+    """What a plan may fill of a GPU's memory, in bytes; ``memory_bytes``: a limit below that."""
+    return min(memory_bytes or cluster.memory_bytes, _FILLED * cluster.memory_bytes)
+
+
 def list_layouts(
     job: Job,
     cluster: Cluster,
@@ -103,9 +132,10 @@ def list_layouts(
 ) -> Listing:
     """Every candidate (or those of ``layouts``), with memory and time, or with why not.
 
-    ``memory_bytes``: a limit below what the GPU has. ``offload``: optimizer states go to the host's memory.
+    ``memory_bytes``: a limit below what can be filled of a GPU's memory. ``offload``: optimizer states go to the
+    host's.
     """
-    limit_bytes = min(memory_bytes or cluster.memory_bytes, cluster.memory_bytes)
+    limit_bytes = usable_bytes(cluster, memory_bytes)
     options, refusals = [], []
     for layout in candidates(job, cluster, offload=offload) if layouts is None else layouts:
         if why := why_illegal(job, layout, cluster.gpus):
@@ -135,6 +165,8 @@ def _largest(memory: MemoryParts) -> tuple[str, float]:
 
 
 def _why_too_large(memory: MemoryParts, limit_bytes: float) -> str:
-    """As "93.1 of 80.0 GB: activations 61.0"."""
+    """As "93.1 of 80.0 GB: activations 61.0"; with as many digits as tell the two apart."""
     name, size = _largest(memory)
-    return f"{memory.total_bytes / _GB:.1f} of {limit_bytes / _GB:.1f} GB: {name} {size / _GB:.1f}"
+    needed, limit = memory.total_bytes / _GB, limit_bytes / _GB
+    digits = next((count for count in range(1, 6) if f"{needed:.{count}f}" != f"{limit:.{count}f}"), 6)
+    return f"{needed:.{digits}f} of {limit:.{digits}f} GB: {name} {size / _GB:.1f}"

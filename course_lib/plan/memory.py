@@ -24,7 +24,15 @@ from course_lib.plan.model import Decoder
 from course_lib.plan.software import Software
 from course_lib.plan.stages import output_layers, stage_layers
 
-__all__ = ["MemoryParts", "layer_activation_bytes", "memory_parts", "stage_parameters"]
+__all__ = [
+    "MemoryParts",
+    "expert_copies",
+    "expert_parameters",
+    "layer_activation_bytes",
+    "memory_parts",
+    "share_of",
+    "stage_parameters",
+]
 
 _WEIGHT_BYTES, _OPTIMIZER_BYTES = 2, 12
 _LOGIT_BYTES = 10  # in two bytes, as float32, and their probabilities in float32
@@ -54,6 +62,23 @@ def stage_parameters(model: Decoder, layout: Layout, layers: int, tables: int) -
     experts = model.experts * model.mlp_weights / layout.ep
     layer = (model.attention_weights + experts) / layout.tp + model.small_weights
     return layers * layer + tables * model.embedding_parameters / layout.tp
+
+
+def expert_parameters(model: Decoder, layout: Layout, layers: int) -> float:
+    """Of those numbers the ones of experts that the ranks have shared out; 0 where every rank holds all experts."""
+    if layout.ep == 1:
+        return 0.0
+    return layers * model.experts * model.mlp_weights / (layout.ep * layout.tp)
+
+
+def expert_copies(layout: Layout) -> float:
+    """Among how many ranks a rank's own experts are shared out: of those that share, the ones that hold the same."""
+    return layout.shards / min(layout.ep, max(1, layout.shards // layout.cp))
+
+
+def share_of(numbers: float, experts: float, layout: Layout) -> float:
+    """What a rank keeps of ``numbers`` that are shared out, ``experts`` of which are on every ``ep``-th rank alone."""
+    return (numbers - experts) / layout.shards + experts / expert_copies(layout)
 
 
 def tables_of(model: Decoder, stage: int, stages: int) -> int:
@@ -126,17 +151,20 @@ def memory_parts(
 def _states(
     model: Decoder, layout: Layout, software: Software, numbers: float, layers: int
 ) -> tuple[float, float, float]:
-    """Weights, gradients and optimizer: each shared out from its stage of sharding on."""
-    shards = layout.shards
-    by_stage = [shards if layout.sharding >= stage else 1 for stage in (3, 2, 1)]
-    weights = _WEIGHT_BYTES * numbers / by_stage[0]
+    """Weights, gradients and optimizer: each shared out from its stage of sharding on, experts among their copies."""
+    share = share_of(numbers, expert_parameters(model, layout, layers), layout)
+    of_weights, of_gradients, of_optimizer = (
+        share if layout.sharding >= stage else numbers for stage in (3, 2, 1)
+    )
+    weights = _WEIGHT_BYTES * of_weights
     if layout.sharding == 3 and layers:
-        weights += _WEIGHT_BYTES * _GATHERED_LAYERS * stage_parameters(model, layout, 1, 0)
+        whole = 0.0 if expert_copies(layout) > 1 else expert_parameters(model, layout, 1)  # is there already
+        weights += _WEIGHT_BYTES * _GATHERED_LAYERS * (stage_parameters(model, layout, 1, 0) - whole)
         weights += (_WEIGHT_BYTES + software.reduce_bytes) * stage_parameters(
             model, layout, 0, 1
         )  # and its gradient
-    optimizer = 0.0 if layout.offload else _OPTIMIZER_BYTES * numbers / by_stage[2]
-    return weights, software.gradient_bytes * numbers / by_stage[1], optimizer
+    optimizer = 0.0 if layout.offload else _OPTIMIZER_BYTES * of_optimizer
+    return weights, software.gradient_bytes * of_gradients, optimizer
 
 
 def _handed_bytes(job: Job, layout: Layout) -> float:

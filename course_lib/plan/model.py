@@ -6,19 +6,14 @@ output, which may be one matrix. FLOPs are of matrices and attention: a multipli
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from course_lib.checked import checked
 from course_lib.checks import at_least, divides
 from course_lib.cost.architectures import TransformerSizes
 
-__all__ = ["MODELS", "Decoder", "decoder", "decoder_of_config", "decoder_of_sizes"]
+__all__ = ["Decoder", "decoder_of_sizes"]
 
 
 @checked
@@ -45,11 +40,13 @@ class Decoder:
     positions: int = 0
     norm_parameters: int = 2  # numbers a channel: 2 of LayerNorm, 1 of RMSNorm
     bias: bool = False
+    extra_layer_parameters: int = 0  # that the sizes do not tell: biases of queries alone, norms of keys
 
     def __post_init__(self) -> None:
         at_least(1, layers=self.layers, hidden=self.hidden, heads=self.heads, ffn=self.ffn, vocab=self.vocab)
         at_least(1, experts=self.experts, experts_per_token=self.experts_per_token)
         at_least(0, kv_heads=self.kv_heads, head_dim=self.head_dim, positions=self.positions)
+        at_least(0, extra_layer_parameters=self.extra_layer_parameters)
         divides(self.heads, "heads", kv_heads=self.kv_heads or self.heads)
         if not self.head_dim:
             divides(self.hidden, "channels (hidden)", heads=self.heads)
@@ -84,7 +81,8 @@ class Decoder:
         """Norms, biases and a router: what a layer has beside its matrices."""
         biases = self.q_width + 2 * self.kv_width + 2 * self.hidden + (2 if self.gated else 1) * self.ffn
         router = self.hidden * self.experts if self.experts > 1 else 0
-        return 2 * self.norm_parameters * self.hidden + (biases if self.bias else 0) + router
+        norms = 2 * self.norm_parameters * self.hidden
+        return norms + (biases if self.bias else 0) + router + self.extra_layer_parameters
 
     @cached_property
     def layer_parameters(self) -> int:
@@ -129,115 +127,6 @@ class Decoder:
         elif recompute == "selective":
             again = self.layers * self.attention_flops(seq)
         return batch * seq * (3 * self.forward_flops(seq) + again)
-
-
-def _llama(name: str, layers: int, hidden: int, heads: int, ffn: int, **others: Any) -> Decoder:
-    sizes: dict[str, Any] = {"vocab": 128256, "kv_heads": 8, "gated": True, "norm_parameters": 1} | others
-    return Decoder(name, layers, hidden, heads, ffn, **sizes)
-
-
-def _gpt(name: str, layers: int, hidden: int, heads: int, vocab: int = 51200) -> Decoder:
-    return Decoder(name, layers, hidden, heads, 4 * hidden, vocab, tied=True, positions=2048, bias=True)
-
-
-MODELS = {
-    model.name: model
-    for model in (
-        Decoder("gpt-2", 12, 768, 12, 3072, 50257, tied=True, positions=1024, bias=True),
-        Decoder("gpt-2-xl", 48, 1600, 25, 6400, 50257, tied=True, positions=1024, bias=True),
-        _gpt("gpt-3-175b", 96, 12288, 96),
-        _gpt("megatron-530b", 105, 20480, 128),
-        _llama("llama-2-7b", 32, 4096, 32, 11008, vocab=32000, kv_heads=32),
-        _llama("llama-3-8b", 32, 4096, 32, 14336),
-        _llama("llama-3-70b", 80, 8192, 64, 28672),
-        _llama("llama-3-405b", 126, 16384, 128, 53248),
-        _llama("mixtral-8x7b", 32, 4096, 32, 14336, vocab=32000, experts=8, experts_per_token=2),
-    )
-}
-
-
-@checked
-def decoder(name: str) -> Decoder:
-    """A model by name, or by the path of a Hugging Face ``config.json``; ValueError with the names there are."""
-    if name in MODELS:
-        return MODELS[name]
-    path = Path(name)
-    if path.suffix == ".json" or path.is_file():
-        return decoder_of_file(path)
-    near = difflib.get_close_matches(name.lower(), MODELS, n=1, cutoff=0.4)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(
-        f"model is {name!r}; it is one of {', '.join(MODELS)}, or the path of a Hugging Face config.json.{guess}"
-    )
-
-
-def decoder_of_file(path: Path) -> Decoder:
-    """The model of a ``config.json``; ValueError where there is none, or none that can be read."""
-    try:
-        config = json.loads(path.read_text())
-    except OSError as error:
-        raise ValueError(f"model is {str(path)!r}, which cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise ValueError(f"{path} is no JSON: {error}.") from None
-    if not isinstance(config, dict):
-        raise ValueError(f"{path} holds a {type(config).__name__}; a config.json is an object of names.")
-    found = decoder_of_config(config)
-    return replace(found, name=path.parent.name or path.stem) if found.name == "model" else found
-
-
-# What config.json files call a size: the first name that is there counts.
-_NAMES = {
-    "layers": ("num_hidden_layers", "n_layer", "num_layers"),
-    "hidden": ("hidden_size", "n_embd", "d_model"),
-    "heads": ("num_attention_heads", "n_head"),
-    "vocab": ("vocab_size",),
-}
-_GATED = (
-    "llama",
-    "mistral",
-    "mixtral",
-    "qwen2",
-    "qwen3",
-    "gemma",
-    "gemma2",
-    "qwen2_moe",
-    "qwen3_moe",
-    "olmo2",
-)
-
-
-@checked
-def decoder_of_config(config: Mapping[str, Any]) -> Decoder:
-    """The model of a Hugging Face configuration: GPT-2's and Llama's families, with experts or without.
-
-    ValueError names the first size that is missing.
-    """
-    sizes: dict[str, int] = {}
-    for ours, theirs in _NAMES.items():
-        found = [config[name] for name in theirs if isinstance(config.get(name), int)]
-        if not found:
-            raise ValueError(f"The configuration has no {ours}: it should name {' or '.join(theirs)}.")
-        sizes[ours] = found[0]
-    kind = str(config.get("model_type", ""))
-    gated = kind in _GATED or (not kind and "intermediate_size" in config)
-    experts = config.get("num_local_experts") or config.get("num_experts") or 1
-    ffn = config.get("intermediate_size") or config.get("n_inner") or 4 * sizes["hidden"]
-    if experts > 1 and config.get("moe_intermediate_size"):
-        ffn = config["moe_intermediate_size"]
-    return Decoder(
-        name=str(config.get("_name_or_path") or "model"),
-        **sizes,
-        ffn=ffn,
-        kv_heads=config.get("num_key_value_heads") or 0,
-        head_dim=config.get("head_dim") or 0,
-        gated=gated,
-        tied=bool(config.get("tie_word_embeddings", not gated)),
-        experts=experts,
-        experts_per_token=config.get("num_experts_per_tok") or 1,
-        positions=0 if gated else config.get("n_positions") or 0,
-        norm_parameters=1 if gated else 2,
-        bias=not gated,
-    )
 
 
 @checked

@@ -51,7 +51,11 @@ class Prepared:
 
 
 def prepared(run: PublishedRun, profile: Profile) -> Prepared:
-    """The run with its profile. A micro-batch that is not published is free, and with it the chunks of a pipeline."""
+    """The run with its profile. A micro-batch that is not published is free, and with it the chunks of a pipeline.
+
+    Of these, those that fit are open; where none does, the run had a way to save memory that its source does not tell:
+    the smallest micro-batch is taken then.
+    """
     if run.has_micro_batch:
         return Prepared(run, profile, (run.layout,))
     layers = run.job.model.layers // run.layout.pp
@@ -67,4 +71,4 @@ def prepared(run: PublishedRun, profile: Profile) -> Prepared:
         needed = memory_parts(run.job, layout, cluster, profile.constants, software)
         return needed.total_bytes <= cluster.memory_bytes
 
-    return Prepared(run, profile, tuple(filter(fits, every)) or every[:1])
+    return Prepared(run, profile, tuple(filter(fits, every)) or every[: len(chunks)])

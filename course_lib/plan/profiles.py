@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.checked import checked
-from course_lib.checks import known
+from course_lib.checks import above_zero, known
 from course_lib.plan.cluster import Cluster
 from course_lib.plan.constants import KINDS, Constants
 from course_lib.plan.software import Software
@@ -26,8 +26,10 @@ __all__ = [
     "Profile",
     "load_profiles",
     "profile_of",
+    "profiles_of_peak",
     "save_constants",
     "typical_constants",
+    "typical_of_peak",
 ]
 
 PROFILES_FILE = Path(__file__).with_name("profiles.json")
@@ -62,6 +64,10 @@ class Profile:
     selective_products: bool = False
     keeps_gathered: bool = False
     separate_gradients: bool = False  # in two bytes, beside their float32 sums
+    prefetches: bool = True
+    overlaps: bool = False
+    reads_sizes: bool = False
+    network_falloff: float = 0.0
     fitted_on: int = 0
     source: str = ""
 
@@ -77,6 +83,9 @@ class Profile:
             sharded_calls_a_layer=self.sharded_calls_a_layer,
             selective_products=self.selective_products,
             keeps_gathered=self.keeps_gathered,
+            prefetches=self.prefetches,
+            overlaps=self.overlaps,
+            reads_sizes=self.reads_sizes,
         )
 
     def machines(self, gpus: int, node_size: int) -> Cluster:
@@ -91,6 +100,7 @@ class Profile:
             memory_bandwidth_bytes_per_s=self.gpu.memory_bandwidth_bytes_per_s,
             domain_bandwidth_bytes_per_s=self.gpu.link_bandwidth_bytes_per_s,
             node_bandwidth_bytes_per_s=self.node_bandwidth_bytes_per_s,
+            network_falloff=self.network_falloff,
         )
 
 
@@ -143,6 +153,24 @@ def typical_constants(profiles: Sequence[Profile]) -> Constants:
     return Constants(
         **{name: min(max(mean, KINDS[name].lowest), KINDS[name].highest) for name, mean in means.items()}
     )
+
+
+@checked
+def profiles_of_peak(peak_flops_per_s: float) -> list[Profile]:
+    """The profiles of clusters whose GPUs have this peak; none of them where nobody has measured such a GPU.
+
+    ValueError for a peak that is not above 0.
+    """
+    above_zero(peak_flops_per_s=peak_flops_per_s)
+    return [
+        profile for profile in load_profiles().values() if profile.gpu.peak_flops_per_s == peak_flops_per_s
+    ]
+
+
+@checked
+def typical_of_peak(peak_flops_per_s: float) -> Constants:
+    """Typical of measured clusters with GPUs of this peak; of all where there is none. ValueError for 0 or less."""
+    return typical_constants(profiles_of_peak(peak_flops_per_s) or list(load_profiles().values()))
 
 
 @checked

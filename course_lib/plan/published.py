@@ -9,14 +9,17 @@ tables of Llama's family (PyTorch's own count), in 1e9 bytes in the others.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from course_lib.checked import checked
+from course_lib.checks import at_least, known
 from course_lib.plan.layout import Layout
 from course_lib.plan.model import Decoder
+from course_lib.plan.rules import why_illegal
 from course_lib.plan.step_time import Job
 
 __all__ = ["COLUMNS", "PublishedRun", "read_runs"]
@@ -53,6 +56,8 @@ COLUMNS = (
 )
 _NEEDED = ("table", "cluster", "gpu", "layers", "hidden", "heads", "ffn", "vocab", "seq", "gpus")
 _GB, _GIB = 10**9, 2**30
+_DTYPES = ("float16", "bfloat16")  # the planner counts two bytes a number
+_LARGEST = 2**40
 _MANY_MICRO_BATCHES = 64  # of a rank, where the batch was made as large as hides the gradients' step
 
 
@@ -89,15 +94,16 @@ class PublishedRun:
 def read_runs(path: Path) -> tuple[list[PublishedRun], dict[str, str]]:
     """The runs of a file, and the rows that cannot be read: "line 7 (table)" and why.
 
-    ValueError for a file that is not there, is empty, or lacks a column.
+    Rows are refused whose numbers or layout cannot be, and those with nothing measured. ValueError for a file that is
+    not there, is empty, or lacks a column.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
             rows = [dict(row) for row in reader]
             columns = reader.fieldnames or ()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     missing = [name for name in COLUMNS if name not in columns]
     if missing:
         raise ValueError(
@@ -121,15 +127,20 @@ def _number(row: Mapping[str, str], name: str, empty: float) -> float:
     if not text:
         return empty
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         raise ValueError(f"{name} is {text!r}; it is a number, or empty.") from None
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} is {text!r}; it is a number of at least 0, or empty.")
+    return number
 
 
 def _whole(row: Mapping[str, str], name: str, empty: int) -> int:
     number = _number(row, name, empty)
     if number != int(number):
         raise ValueError(f"{name} is {number:g}; it is a whole number. The nearest is {round(number)}.")
+    if number > _LARGEST:
+        raise ValueError(f"{name} is {number:g}; it is at most {_LARGEST}.")
     return int(number)
 
 
@@ -149,7 +160,7 @@ def _run(line: int, row: Mapping[str, str]) -> PublishedRun:
         micro_batch=micro_batch,
         chunks=_whole(row, "interleave", 1) or 1,
         sharding=_whole(row, "zero", 0),
-        sequence_parallel=bool(_whole(row, "seq_parallel", 0)),
+        sequence_parallel=bool(_whole(row, "seq_parallel", 0)) and axes["tp"] > 1,
         recompute=row["recompute"].strip() or "none",
     )
     if layout.gpus != gpus:
@@ -159,19 +170,26 @@ def _run(line: int, row: Mapping[str, str]) -> PublishedRun:
     step_s = _number(row, "iter_s", 0.0) or None
     if rate := _number(row, "tokens_per_s_per_gpu", 0.0):
         step_s = step_s or batch * seq / (rate * gpus)
+    job, node_size = Job(model, seq, batch), _whole(row, "gpus_per_node", 8)
+    at_least(1, gpus_per_node=node_size)
+    if why := why_illegal(job, layout, gpus):
+        raise ValueError(f"this layout cannot be: {why}.")
+    memory_bytes = _number(row, "memory_gb", 0.0) * (_GIB if kv_heads else _GB) or None
+    if not step_s and not memory_bytes:
+        raise ValueError("nothing was measured: iter_s, tokens_per_s_per_gpu and memory_gb are empty.")
     return PublishedRun(
         line=line,
         table=row["table"],
         cluster=row["cluster"],
         gpu=row["gpu"],
-        node_size=_whole(row, "gpus_per_node", 8),
-        dtype=row["dtype"].strip() or "bfloat16",
-        job=Job(model, seq, batch),
+        node_size=node_size,
+        dtype=known("dtype", row["dtype"].strip() or "bfloat16", _DTYPES),
+        job=job,
         layout=layout,
         gpus=gpus,
         has_micro_batch=bool(row["micro_batch"].strip()),
         step_s=step_s,
-        memory_bytes=_number(row, "memory_gb", 0.0) * (_GIB if kv_heads else _GB) or None,
+        memory_bytes=memory_bytes,
         note=row["note"],
     )
 

@@ -5,17 +5,32 @@ A refusal is a sentence with what was given, the rule, and the nearest legal val
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import takewhile
+
 from course_lib.checks import nearest_divisor
 from course_lib.plan.job import Job
 from course_lib.plan.layout import Layout
 
-__all__ = ["divisors", "why_illegal"]
+__all__ = ["divisions", "divisors", "why_illegal"]
 
 
 def divisors(number: int) -> tuple[int, ...]:
     """All divisors, the smallest first."""
     low = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
     return tuple(sorted({*low, *(number // d for d in low)}))
+
+
+def divisions(gpus: int, *, most_tp: int, most_pp: int, most_cp: int) -> Iterator[tuple[int, int, int, int]]:
+    """(tp, pp, cp, dp) whose product is ``gpus``, each of the first three up to its limit, small ``tp`` first."""
+    for tp in _up_to(most_tp, gpus):
+        for pp in _up_to(most_pp, gpus // tp):
+            for cp in _up_to(most_cp, gpus // (tp * pp)):
+                yield tp, pp, cp, gpus // (tp * pp * cp)
+
+
+def _up_to(most: int, number: int) -> Iterator[int]:
+    return takewhile(lambda divisor: divisor <= most, divisors(number))
 
 
 def why_illegal(job: Job, layout: Layout, gpus: int) -> str | None:
@@ -42,6 +57,8 @@ def _why_axes(job: Job, layout: Layout, gpus: int) -> str | None:
     if cp > 1 and job.seq % (2 * cp):
         near = _near(cp, max(1, job.seq // 2))
         return f"cp={cp} needs {2 * cp} equal pieces of {job.seq} tokens: the nearest is {near}"
+    if ep > 1 and model.experts == 1:
+        return f"ep={ep} shares out experts, and this model has none: the nearest is 1"
     if model.experts % ep:
         return (
             f"ep={ep} does not divide the {model.experts} experts: the nearest is {_near(ep, model.experts)}"
@@ -78,7 +95,10 @@ def _why_pipeline(job: Job, layout: Layout) -> str | None:
         return f"{chunks} chunks without a pipeline: chunks is 1 where pp is 1"
     count = layout.num_micro_batches(job.batch)
     if count % pp:
-        return f"interleaving runs micro-batches in rounds of pp={pp}: {count} are no whole rounds, and 1 chunk works"
+        return (
+            f"micro-batches are no whole rounds of pp={pp}, as interleaving runs them: there are {count}, and 1 chunk "
+            "works"
+        )
     return None
 
 

@@ -22,6 +22,10 @@ class Software:
     collectives in which sharding 3 gathers one layer: 1, or one for each of its tensors. ``selective_products``:
     selective recomputation is torchtitan's, every second product again; else Megatron-LM's, the scores alone.
     ``keeps_gathered``: sequence parallelism keeps what it gathered for one region; Megatron-LM gathers it again.
+    ``prefetches``: sharding 3 gathers the next layer while one computes, as FSDP does. ``overlaps``: Megatron-Core's
+    overlapped communication is on, on the data axis and inside of tensor parallel products.
+    ``reads_sizes``: a stage reads the size of each message on the host before it goes on (nanotron), so that the host
+    cannot issue work ahead.
     """
 
     fused_attention: bool = True
@@ -32,6 +36,9 @@ class Software:
     sharded_calls_a_layer: int = 1
     selective_products: bool = True
     keeps_gathered: bool = True
+    prefetches: bool = True
+    overlaps: bool = False
+    reads_sizes: bool = False
 
     def __post_init__(self) -> None:
         at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)

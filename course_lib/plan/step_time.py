@@ -10,15 +10,16 @@ part, and so does what interleaved stages send.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import log2
 
 from course_lib.plan.cluster import Cluster
 from course_lib.plan.constants import Constants
 from course_lib.plan.data_axis import data_axis_s
 from course_lib.plan.job import Job
 from course_lib.plan.layer_time import LayerPass, layer_pass, output_s
-from course_lib.plan.layout import Layout
+from course_lib.plan.layout import Layout, placement
 from course_lib.plan.links import Group
-from course_lib.plan.memory import stage_parameters
+from course_lib.plan.memory import expert_parameters, share_of, stage_parameters
 from course_lib.plan.software import Software
 from course_lib.plan.stages import output_layers, stage_layers
 
@@ -69,7 +70,13 @@ def step_parts(
 ) -> StepParts:
     """Seconds of one step by part. Legal layouts only: what is illegal is said by ``rules``."""
     model, pp = job.model, layout.pp
-    layer = _layer_step(layer_pass(job, layout, cluster, constants, software), layout, constants, software)
+    layer = _layer_step(
+        layer_pass(job, layout, cluster, constants, software),
+        layout,
+        constants,
+        software,
+        constants.host_layer_s * _host_waits(layout, cluster, software),
+    )
     counts = stage_layers(model.layers, pp, output_layers(model), software.layers_by_cost)
     vocabulary_s = output_s(job, layout, cluster, constants)
     stages_s = [count * layer.total_s for count in counts]
@@ -95,7 +102,19 @@ def step_parts(
     )
 
 
-def _layer_step(forward: LayerPass, layout: Layout, constants: Constants, software: Software) -> _LayerStep:
+def _host_waits(layout: Layout, cluster: Cluster, software: Software) -> float:
+    """How many times as long the host needs for a layer.
+
+    A stage that reads the size of each message waits for the network with nothing issued ahead. The ranks of a tensor
+    group then begin each collective apart, and every doubling of the group waits for a later one.
+    """
+    leaves = layout.pp > 1 and not placement(cluster, layout.pp, layout.gpus // layout.pp).inside
+    return 1 + log2(layout.tp) if software.reads_sizes and leaves else 1.0
+
+
+def _layer_step(
+    forward: LayerPass, layout: Layout, constants: Constants, software: Software, host_layer_s: float
+) -> _LayerStep:
     """Three passes of work and two of collectives, and once more of both with full recomputation."""
     again = 1.0 if layout.recompute == "full" else 0.0
     compute_s = (3 + again) * forward.compute_s
@@ -103,8 +122,12 @@ def _layer_step(forward: LayerPass, layout: Layout, constants: Constants, softwa
         compute_s += forward.attention_s  # the scores anew
     if layout.recompute == "selective" and software.selective_products:
         compute_s += 0.5 * (forward.compute_s - forward.attention_s)
-    shared = [(2 + again) * part for part in (forward.tensor_s, forward.context_s, forward.expert_s)]
-    host_s = max(0.0, (2 + again) * constants.host_layer_s - compute_s - sum(shared))
+    shared = [  # a ring's backward pass sends keys and values, and their gradients
+        (2 + again) * forward.tensor_s * ((1 - constants.hidden_share / 2) if software.overlaps else 1.0),
+        (3 + again) * forward.context_s,
+        (2 + again) * forward.expert_s,
+    ]
+    host_s = max(0.0, (2 + again) * host_layer_s - compute_s - sum(shared))
     return _LayerStep(compute_s, host_s, *shared)
 
 
@@ -123,7 +146,8 @@ def _hop_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> 
 def _optimizer_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, layers: int) -> float:
     """Every state is read and written once; with ``offload`` gradients go to the host and weights come back."""
     tables = 1 if layout.pp > 1 or job.model.tied else 2
-    numbers = stage_parameters(job.model, layout, layers, tables) / layout.shards
+    whole = stage_parameters(job.model, layout, layers, tables)
+    numbers = share_of(whole, expert_parameters(job.model, layout, layers), layout)
     if layout.offload:
         return numbers * ((4 + 2) / cluster.host_bandwidth_bytes_per_s + _ADAM_BYTES / _HOST_ADAM_BYTES_PER_S)
     return numbers * _ADAM_BYTES / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)

@@ -17,6 +17,7 @@ from course_lib.plan import (
     layer_activation_bytes,
     memory_parts,
 )
+from course_lib.plan.memory import stage_parameters
 from course_lib.plan.stages import stage_layers
 
 GPT = Decoder("gpt", 96, 12288, 96, 4 * 12288, 51200, tied=True)
@@ -75,6 +76,26 @@ def test_sharding_3_gathers_layer_by_layer() -> None:
     assert shared.weights_bytes < whole.weights_bytes / 4
     assert shared.weights_bytes > whole.weights_bytes / 8
     assert parts(Layout(dp=8, sharding=3, shard_size=2)).weights_bytes > shared.weights_bytes
+
+
+def test_sharding_3_by_hand() -> None:
+    """A share of all weights; two layers whole; a table whole, with its gradient."""
+    layout = Layout(dp=8, sharding=3)
+    layer, table = stage_parameters(GPT, layout, 1, 0), stage_parameters(GPT, layout, 0, 1)
+    numbers = stage_parameters(GPT, layout, 96, 1)
+    assert parts(layout).weights_bytes == pytest.approx(2 * numbers / 8 + 2 * 2 * layer + (2 + 2) * table)
+
+
+def test_fused_attention_keeps_what_it_rotates_and_what_it_gathers() -> None:
+    """By hand: 10 h of norms and inputs, queries and keys there again in 2 and 4 bytes, three widths of the MLP."""
+    model = Decoder("l", 2, 4096, 32, 14336, 1000, kv_heads=8, gated=True)
+    kept = 8 * 4096 + 4 * 4096 + 4 * 1024 + 8 * 14336 + 6 * (4096 + 1024)
+    assert layer_activation_bytes(model, Layout(), 8192, Software()) == 8192 * kept
+    cut = Layout(tp=4, sequence_parallel=True)
+    gathered = 2 * 4096 * 3 / 4
+    assert layer_activation_bytes(model, cut, 8192, Software()) == 8192 * (kept / 4 + gathered)
+    again = Software(keeps_gathered=False)
+    assert layer_activation_bytes(model, cut, 8192, again) == 8192 * kept / 4
 
 
 def test_offloaded_states_leave_the_gpu() -> None:

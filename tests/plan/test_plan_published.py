@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 
 import pytest
+from published_rows import ROW, write
 
 from course_lib.bench import published as bench
 from course_lib.bench.published_scores import Errors, choices, kendall_tau, null_share
-from course_lib.plan import KINDS, Constants, load_profiles, profile_of, read_runs, typical_constants
+from course_lib.plan import (
+    KINDS,
+    Constants,
+    load_profiles,
+    profile_of,
+    read_runs,
+    typical_constants,
+    typical_of_peak,
+)
 from course_lib.plan.fit import fit_constants
 from course_lib.plan.predict_run import prepared
-from course_lib.plan.profiles import PROFILES_FILE, save_constants
-from course_lib.plan.published import COLUMNS
-
-# As Megatron-LM's authors and others would fill it in; the times are made up, of the planner's own constants.
-ROW = {
-    "table": "t",
-    "cluster": "Nowhere",
-    "gpu": "A100-80GB",
-    "gpus_per_node": "8",
-    "layers": "24",
-    "hidden": "2048",
-    "heads": "16",
-    "ffn": "8192",
-    "vocab": "51200",
-    "seq": "2048",
-    "batch": "64",
-    "micro_batch": "2",
-    "gpus": "16",
-    "tp": "2",
-    "dp": "8",
-    "recompute": "full",
-    "dtype": "bfloat16",
-    "iter_s": "1.0",
-}
-
-
-def write(path, *rows: dict[str, str]):
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
+from course_lib.plan.profiles import PROFILES_FILE, profiles_of_peak, save_constants
 
 
 def layouts(constants: Constants, path) -> list[dict[str, str]]:
@@ -61,47 +38,6 @@ def layouts(constants: Constants, path) -> list[dict[str, str]]:
     return rows
 
 
-def test_a_row_is_read(tmp_path) -> None:
-    (run,), refused = read_runs(write(tmp_path / "runs.csv", ROW))
-    assert not refused
-    assert (run.layout.tp, run.layout.dp, run.gpus, run.step_s) == (2, 8, 16, 1.0)
-    assert run.layout.recompute == "full"
-    assert not run.job.model.gated
-
-
-def test_tokens_a_second_are_turned_into_seconds(tmp_path) -> None:
-    row = {**ROW, "iter_s": "", "tokens_per_s_per_gpu": "1000", "kv_heads": "8", "memory_gb": "2"}
-    (run,), _ = read_runs(write(tmp_path / "runs.csv", row))
-    assert run.step_s == pytest.approx(64 * 2048 / 16000)
-    assert run.job.model.gated
-    assert run.memory_bytes == 2 * 2**30
-
-
-def test_rows_that_cannot_be_read_are_named(tmp_path) -> None:
-    rows = [
-        {**ROW, "gpus": "17"},
-        {**ROW, "layers": "many"},
-        {**ROW, "hidden": ""},
-        {**ROW, "tp": "1.5"},
-        ROW,
-    ]
-    runs, refused = read_runs(write(tmp_path / "runs.csv", *rows))
-    assert len(runs) == 1
-    assert list(refused) == [f"line {line} (t)" for line in (2, 3, 4, 5)]
-    assert "gpus is 17, but tp cp pp dp is 16" in refused["line 2 (t)"]
-    assert "it is a number" in refused["line 3 (t)"]
-    assert "hidden must be given" in refused["line 4 (t)"]
-    assert "The nearest is 2" in refused["line 5 (t)"]
-
-
-def test_files_that_are_none(tmp_path) -> None:
-    with pytest.raises(ValueError, match="cannot be read"):
-        read_runs(tmp_path / "none.csv")
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="lacks the columns table, cluster"):
-        read_runs(tmp_path / "other.csv")
-
-
 def test_what_a_source_leaves_open_is_chosen(tmp_path) -> None:
     open_row = {**ROW, "micro_batch": "", "pp": "2", "dp": "4"}
     (run, told), _ = read_runs(write(tmp_path / "runs.csv", open_row, ROW))
@@ -112,6 +48,22 @@ def test_what_a_source_leaves_open_is_chosen(tmp_path) -> None:
         prepared(run, profile).__class__(run, profile, (one,)).step_s(Constants()) for one in several.layouts
     )
     assert prepared(told, profile).layouts == (told.layout,)
+
+
+def test_where_nothing_fits_by_our_count_the_chunks_stay_open(tmp_path) -> None:
+    huge = {
+        **ROW,
+        "micro_batch": "",
+        "pp": "2",
+        "dp": "4",
+        "layers": "24",
+        "hidden": "32768",
+        "ffn": "131072",
+    }
+    (run,), _ = read_runs(write(tmp_path / "runs.csv", huge))
+    found = prepared(run, profile_of("Nowhere", "A100-80GB")).layouts
+    assert {layout.micro_batch for layout in found} == {1}
+    assert len({layout.chunks for layout in found}) == len(found) == 12  # layers by cost: in any number
 
 
 def test_a_fit_finds_constants_again(tmp_path) -> None:
@@ -143,6 +95,11 @@ def test_regret_is_what_the_pick_lost(tmp_path) -> None:
     (wrong,) = choices(list(zip(ready, [3.0, 1.0, 2.0], strict=True)))
     assert wrong.regret == pytest.approx(0.5)
     assert choices(list(zip(ready[:2], [1.0, 2.0], strict=True))) == []
+    runs_and_times = list(zip(ready, [3.0, 1.0, 2.0], strict=True))
+    (second,) = choices(runs_and_times, [True, False, True])  # the fastest does not fit
+    assert (second.regret, second.tau) == (1.0, wrong.tau)
+    (none,) = choices(runs_and_times, [False, False, False])
+    assert none == wrong
 
 
 def test_profiles_stand_in_their_bounds_and_say_where_they_come_from() -> None:
@@ -161,6 +118,22 @@ def test_an_unknown_cluster_is_typical_of_its_gpu_and_an_unknown_gpu_is_refused(
     assert typical_constants([]) == Constants()
     with pytest.raises(ValueError, match=r"gpu is .A100.; it is one of .* Did you mean"):
         profile_of("Nowhere", "A100")
+
+
+def test_a_gpu_is_typical_of_measured_ones_with_its_peak_and_else_of_all() -> None:
+    profiles = list(load_profiles().values())
+    peaks = {profile.gpu.peak_flops_per_s for profile in profiles}
+    assert len(peaks) > 1
+    for peak in peaks:
+        alike = [profile for profile in profiles if profile.gpu.peak_flops_per_s == peak]
+        assert profiles_of_peak(peak) == alike
+        assert typical_of_peak(peak) == typical_constants(alike)
+    assert len({typical_of_peak(peak) for peak in peaks}) > 1
+    assert profiles_of_peak(1.0) == []
+    assert typical_of_peak(1.0) == typical_constants(profiles)
+    for peak in (0.0, -1e15, float("nan")):
+        with pytest.raises(ValueError, match="peak_flops_per_s"):
+            typical_of_peak(peak)
 
 
 def test_constants_are_kept_beside_the_facts(tmp_path) -> None:
@@ -190,10 +163,18 @@ def test_the_bench_prints_tables_and_names_what_it_cannot_predict(tmp_path, caps
     assert bench.main([str(write(tmp_path / "runs.csv", *rows)), "--rows"]) == 0
     out = capsys.readouterr().out
     assert "4 rows, 2 of them cannot be predicted" in out
+    assert "2 of them are of clusters without constants of their own" in out
+    assert "typical of their GPU: Nowhere (A100-80GB), 2" in out
+    assert "regret is how much slower" in out
     assert "line 4 (t): gpus is 9" in out
     assert "line 5 (t): gpu is 'Z9'" in out
     assert "null model" in out
     assert "Memory of the fullest GPU" in out
+
+
+def test_a_cluster_with_constants_of_its_own_is_not_told_of(tmp_path, capsys) -> None:
+    assert bench.main([str(write(tmp_path / "runs.csv", {**ROW, "cluster": "vTrain"}))]) == 0
+    assert "without constants of their own" not in capsys.readouterr().out
 
 
 def test_the_bench_fits_on_one_half_and_judges_the_other(tmp_path, capsys, own_profiles) -> None:
@@ -207,6 +188,28 @@ def test_the_bench_fits_on_one_half_and_judges_the_other(tmp_path, capsys, own_p
     assert "one: its one row was fitted" in out
     assert "regret" in out
     assert own_profiles.read_text() == before
+
+
+def test_the_bench_keeps_its_tables(tmp_path, capsys, own_profiles) -> None:
+    rows = [
+        {**row, "cluster": "vTrain", "memory_gb": "30"} for row in layouts(Constants(), tmp_path / "made.csv")
+    ]
+    file, kept = write(tmp_path / "runs.csv", *rows), tmp_path / "kept.json"
+    assert bench.main([str(file), "--half", "--json", str(kept)]) == 0
+    printed, record = capsys.readouterr().out, json.loads(kept.read_text())
+    assert record["command"] == "course bench published runs.csv --half"
+    assert record["rows"] == len(rows)
+    assert len(record["tables"]) == 2
+    for way, found in record["tables"].items():
+        assert f"== {way}" in printed
+        (table,) = found.values()
+        assert table["time"]["rows"] == table["memory"]["rows"] == len(rows) // 2
+        assert f"{table['time']['mean']:8.1%}" in printed
+        assert f"{table['null_model']['largest']:8.1%}" in printed
+        assert f"regret {table['choices']['regret']:5.1%}" in printed
+        assert table["memory"]["too_low"] <= 0
+    assert bench.main([str(file), "--json", str(tmp_path / "no" / "kept.json")]) == 2
+    assert "cannot be written: No such file" in capsys.readouterr().err
 
 
 def test_the_bench_keeps_a_fit(tmp_path, own_profiles) -> None:
@@ -226,7 +229,7 @@ def test_the_bench_says_what_is_wrong_with_a_file(tmp_path, capsys) -> None:
 
 
 def test_a_table_with_many_rows_is_thinned_evenly(tmp_path) -> None:
-    rows = [{**ROW, "batch": str(8 * size)} for size in range(1, 401)]
+    rows = [{**ROW, "batch": str(16 * size)} for size in range(1, 401)]
     runs, _ = read_runs(write(tmp_path / "runs.csv", *rows))
     ready = [prepared(run, profile_of("Nowhere", "A100-80GB")) for run in runs]
     thinned = bench._thinned(ready)

@@ -1,0 +1,22 @@
+"""The pictures of lesson 11: a file for each part."""
+
+from course_lib.pictures.lesson_11 import fits, others, sick, time
+from course_lib.pictures.lesson_11.explorer import explorer
+from course_lib.pictures.sketch import Drawings
+
+__all__ = ["PICTURES"]
+
+PICTURES: Drawings = {
+    "three": fits.three,
+    "cuts": fits.cuts,
+    "full": fits.full,
+    "parts": time.parts,
+    "bet": time.bet,
+    "timeline": sick.timeline,
+    "spans": sick.spans,
+    "looks": sick.looks,
+    "replay": others.replay,
+    "bill": others.bill,
+    "domains": others.domains,
+    "explorer": explorer,
+}

@@ -1,0 +1,579 @@
+# %% [markdown]
+# # 11a · Choosing: does it fit?
+#
+# You know many ways to cut a model. Which of them does a job need? Memory decides first. You size a job by hand, write
+# down what each cut takes from each part, hold it against runs of your own and of others, and find the fewest GPUs.
+#
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 1 of 4 · [2: how long does it take?](11b_how_long.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) ·
+# [4: runs of others](11d_runs_of_others.ipynb)
+#
+# At the end you can
+#
+# - size a job by three numbers, and say on how many GPUs it cannot run;
+# - say which cut makes which number smaller, and which ones it leaves as they are;
+# - write down the bytes of any rank of a layout, and find the fewest GPUs that hold it;
+# - find out what has filled a device that seemed large enough.
+#
+# You need what the lessons before have measured: states ([05](05a_sharded_data_parallel.ipynb)), micro-batches in
+# flight ([07](07a_pipeline_parallel.ipynb)), the activations of a block ([08](08c_sequence_parallel.ipynb)), and axes
+# ([09](09a_meshes.ipynb)).
+
+# %%
+from course_lib import ask, check, hint, reveal, schedules, shared_cluster
+from course_lib.meter import LABELS, MemoryLedger, bytes_text
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel import pipeline
+from course_lib.parallel.model import cut
+from course_lib.parallel.sharded import FullySharded
+from course_lib.paths import project_root
+from course_lib.plan import (
+    BytesEach,
+    Constants,
+    Job,
+    Layout,
+    Software,
+    cluster_of,
+    decoder,
+    decoder_of_sizes,
+    list_layouts,
+    load_profiles,
+    read_runs,
+    stage_bytes,
+    typical_constants,
+)
+
+import statistics
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+# %% tags=["nbval-ignore-output"]
+one, four = (shared_cluster(number) for number in (1, 4))
+
+# %% [markdown]
+# ## A job, and a device
+#
+# The job: train a model of the sizes of Llama 3 8B, on sequences of 8,192 tokens, 64 of them in a step. The devices:
+# H100s, which are sold with 80 GB. (In this part a GB is 10⁹ bytes.)
+
+# %%
+model = decoder("llama-3-8b")
+job = Job(model, seq=8192, batch=64)
+machine = cluster_of("8xh100")
+print(f"{model.parameters:,} parameters in {model.layers} layers of width {model.hidden}")
+print(f"{model.heads} heads of queries, {model.kv_heads} of keys and values")
+print(f"gated MLPs, {model.ffn} wide inside; {model.vocab:,} tokens in the vocabulary")
+
+# %% [markdown]
+# <!-- word: gated MLP | also: SwiGLU, gated linear unit -->
+# Two things in it you have not built here. A **gated MLP** has two matrices to its inner width, a third one back, and
+# multiplies the results of the two, one of them after an activation function. And positions are *rotary*: not added to
+# the tokens, but told by turning queries and keys in each layer.
+#
+# **80 GB, says the shop. What does the driver say, in units of 10⁹ bytes?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.room")
+ask("11.room").commit("less than 80")  # "there is always less than they say"
+### END SOLUTION
+
+# %%
+reveal("11.room", machine.memory_bytes, Constants().reserve_bytes)
+
+# %% [markdown]
+# ## Three numbers
+#
+# ![A device as a tall frame; beside it three boxes, states, activations and logits, whose heights are question
+# marks](../assets/11_three.png)
+#
+# ### The first: states
+#
+# In mixed precision as lesson 05 counted: a weight and a gradient in 2 bytes each, and 12 for AdamW, that is a float32
+# copy of the weight and two moments. Work it out before you run the cell.
+
+# %%
+states_bytes = (2 + 2 + 12) * model.parameters
+room_bytes = machine.memory_bytes - Constants().reserve_bytes
+print(f"states {states_bytes / 1e9:.1f} GB; a device has room for {room_bytes / 1e9:.1f} GB")
+
+# %% [markdown]
+# So one device is out of the question, and by this number two would do.
+#
+# ### The second: activations
+#
+# Lesson 08's formula has 34 bytes for each token and channel of a layer, or $34\,sbh$. It was made for GPT: plain MLPs
+# of width 4h, as many heads of keys as of queries, dropout. **How many GB does this model keep of one sequence, in all
+# its layers?** (16-bit numbers, fused attention, nothing computed again.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.kept")
+ask("11.kept").commit(36.5)  # 34 x 8192 x 4096 x 32: "a layer is a layer"
+### END SOLUTION
+
+
+# %%
+def kept_of_a_token(model):
+    """Bytes that a layer keeps of one token for its backward pass, by what they are."""
+    h, q, kv, f = model.hidden, model.q_width, model.kv_width, model.ffn
+    return {
+        "what two norms read, and what they make": 4 * 2 * h,
+        "queries, keys, values, attention's output": 2 * (2 * q + 2 * kv),
+        "queries and keys before rotation, and in float32": (2 + 4) * (q + kv),
+        "in the MLP: both halves, the gate, their product": 4 * 2 * f,
+    }
+
+
+for name, size_bytes in kept_of_a_token(model).items():
+    print(f"{name:<50}{size_bytes:>8,} bytes")
+layer_bytes = sum(kept_of_a_token(model).values())
+kept_bytes = job.seq * model.layers * layer_bytes
+reveal("11.kept", kept_bytes, job.seq, model)
+
+# %% [markdown]
+# ### The third: logits
+#
+# At the end of the model every token gets a score for each of the 128,256 tokens that might follow. **How many GB do
+# the logits of this one sequence take, with what the loss makes of them?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.logits")
+ask("11.logits").commit(2.1)  # "8192 x 128256 numbers of 2 bytes"
+### END SOLUTION
+
+# %%
+logits_bytes = (2 + 4 + 4) * job.seq * model.vocab
+reveal("11.logits", logits_bytes, job.seq, model)
+
+# %%
+total_bytes = states_bytes + kept_bytes + logits_bytes
+print(f"{total_bytes / 1e9:.0f} GB: {total_bytes / room_bytes:.1f} devices, if all of it could be cut evenly")
+
+# %% [markdown]
+# ## What a cut cuts
+#
+# ![A table: rows are states, activations and logits; columns are the cuts; every cell is a question
+# mark](../assets/11_cuts.png)
+#
+# It cannot all be cut evenly: a cut takes from some of it, and leaves the rest. Guess first, on paper: in which cells
+# of the table is a rank's number smaller than that of a device alone? Two of the columns you try on real ranks, with a
+# small model in float32.
+
+
+# %%
+small = TransformerConfig(vocab_size=64, context_length=128, num_layers=8, width=64, num_heads=4)
+
+
+def held(me, wrap):
+    """Bytes of states after a step, and of activations after a forward of one sequence."""
+    torch.manual_seed(0)
+    model = wrap(me, Transformer(small).to(me.device))
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.zeros(1, 128, dtype=torch.int64, device=me.device)
+    for _ in range(2):  # the first step makes AdamW's states
+        with MemoryLedger(model, optimizer, inputs=tokens) as ledger:
+            loss = next_token_loss(model(tokens), tokens)
+            kept = ledger.mark("after forward")["activation"]
+            loss.backward()
+            optimizer.step()
+            after = ledger.mark("after the step")
+        optimizer.zero_grad()
+    return sum(after[kind] for kind in ("parameter", "gradient", "optimizer state")), kept
+
+
+# %% [markdown]
+# Sharding 3, or ZeRO-3, on four ranks; each rank has one sequence of its own. Put it beside a device that trains alone,
+# on one sequence. **What does the rank hold less of?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.zero")
+ask("11.zero").commit("states and activations")  # "what a weight makes goes with it"
+### END SOLUTION
+
+
+# %% tags=["nbval-ignore-output"]
+def whole(me, model):
+    return model
+
+
+alone = one.run(held, whole)[0]
+shared = four.run(held, FullySharded)[0]
+for name, (states, kept) in {"alone": alone, "of four": shared}.items():
+    print(f"{name:<8} states {bytes_text(states):>9}   activations {bytes_text(kept):>9}")
+reveal("11.zero", alone, shared)
+
+# %% [markdown]
+# Now a pipeline: four stages with two of the eight layers each, 1F1B, 16 micro-batches of one sequence. **How much does
+# the first stage keep at most, in per cent of what a device with all eight layers keeps of one sequence?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.stages")
+ask("11.stages").commit(25)  # "a quarter of the layers"
+### END SOLUTION
+
+
+# %%
+# ten pieces: embedding, eight layers, output
+STAGES = (range(0, 3), range(3, 5), range(5, 7), range(7, 10))
+
+
+def fullest(me, ranges, schedule):
+    """Bytes of this stage's states after a step, and of its activations at their most."""
+    torch.manual_seed(0)
+    model = pipeline.Pipeline(me, cut(Transformer(small), ranges), schedule, next_token_loss)
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.zeros(schedule.num_micro_batches, 128, dtype=torch.int64, device=me.device)
+    for _ in range(2):  # the first step makes AdamW's states, and finds out shapes
+        optimizer.zero_grad()
+        with MemoryLedger(model.stages, optimizer, inputs=tokens, rank=me.rank) as ledger:
+            model.step(tokens, tokens)
+            optimizer.step()
+    found = ledger.now()
+    states = sum(found[kind] for kind in ("parameter", "gradient", "optimizer state"))
+    return states, max(point[LABELS.index("activation")] for point in ledger.history().points)
+
+
+# %% tags=["nbval-ignore-output"]
+undivided = one.run(fullest, [range(10)], schedules.one_f_one_b(1, 1))[0]
+of_stages = four.run(fullest, STAGES, schedules.one_f_one_b(4, 16))
+for stage, (states, kept) in enumerate(of_stages):
+    print(f"stage {stage}: states {bytes_text(states):>9}   activations {bytes_text(kept):>9}")
+print(f"undivided: states {bytes_text(undivided[0]):>7}   activations {bytes_text(undivided[1]):>9}")
+reveal("11.stages", undivided[1], [kept for _, kept in of_stages])
+
+# %% [markdown]
+# The other cells you have met. A **data axis** alone cuts nothing. A **tensor axis** cuts every matrix, with sequence
+# parallelism all that a layer keeps, and with a vocabulary that is shared out the logits, too; but it stays within a
+# machine. **Recomputation** of all layers keeps their inputs, and the inside of one.
+#
+# ### Build: the bytes of a rank
+#
+# Write it down once, for any layout. `each` says what one of each takes: bytes of a parameter (`each.weight`,
+# `each.gradient`, `each.optimizer`), of a token in a layer (`each.layer`, or `each.input`, its input alone), and of a
+# logit (`each.logit`). Layers divide evenly among stages. What is small is left out: the last norm, a layer that
+# sharding 3 gathers for a moment, what a stage hands on.
+
+
+# %%
+def rank_bytes(job, layout, stage, each):
+    """Bytes that a rank of pipeline stage ``stage`` needs: a dictionary of five parts.
+
+    weights, gradients, optimizer: of the stage's layers, each ``job.model.layer_parameters``. The
+        first stage has a table that looks tokens up, the last one a table that scores them, each
+        ``job.model.embedding_parameters``. ``layout.tp`` ranks cut all of it, and ``layout.dp``
+        ranks what ``layout.sharding`` says: 0 nothing, 1 the optimizer, 2 gradients as well,
+        3 weights as well.
+    activations: of the stage's layers, of all micro-batches that 1F1B has in flight there, each of
+        ``layout.micro_batch`` sequences of ``job.seq`` tokens, cut by ``layout.tp``. A step has
+        ``layout.num_micro_batches(job.batch)`` of them. ``layout.recompute`` is "none" or "full".
+        With "full" it is the layers' inputs, and once the inside of one layer for one micro-batch.
+    logits: of one micro-batch, ``job.model.vocab`` for each token, cut by ``layout.tp``, on the
+        last stage; else 0.
+    """
+    ### BEGIN SOLUTION
+    model, layers = job.model, job.model.layers / layout.pp
+    is_first, is_last = stage == 0, stage == layout.pp - 1
+    numbers = layers * model.layer_parameters + (is_first + is_last) * model.embedding_parameters
+    numbers /= layout.tp
+    share = {part: numbers / (layout.dp if layout.sharding >= part else 1) for part in (1, 2, 3)}
+    tokens = layout.micro_batch * job.seq / layout.tp
+    in_flight = min(layout.pp - stage, layout.num_micro_batches(job.batch))
+    kept = in_flight * layers * each.layer
+    if layout.recompute == "full":
+        kept = in_flight * layers * each.input + each.layer
+    return {
+        "weights": each.weight * share[3],
+        "gradients": each.gradient * share[2],
+        "optimizer": each.optimizer * share[1],
+        "activations": tokens * kept,
+        "logits": is_last * each.logit * tokens * model.vocab,
+    }
+    ### END SOLUTION
+
+
+# %%
+fits_verdict = check("11.fits", rank_bytes)
+
+# %%
+# hint("11.fits")
+
+# %% [markdown]
+# Is it true? Here it is beside the four stages that have run above. In float32 a parameter takes 4, 4 and 8 bytes, and
+# what a layer keeps of a token is measured, on one device. (Until yours has passed, the course's own stands in for it.)
+
+# %% tags=["nbval-ignore-output"]
+bytes_of = rank_bytes if fits_verdict.passed else stage_bytes
+per_token = undivided[1] / (128 * small.num_layers)
+in_float32 = BytesEach(weight=4, gradient=4, optimizer=8, layer=per_token, input=4 * small.width, logit=0)
+small_job = Job(decoder_of_sizes(small), seq=128, batch=16)
+print(f"{'KiB':<10}{'states':>8}{'measured':>10}{'activations':>14}{'measured':>10}")
+for stage, measured in enumerate(of_stages):
+    parts = bytes_of(small_job, Layout(pp=4), stage, in_float32)
+    states = sum(parts[name] for name in ("weights", "gradients", "optimizer"))
+    row = [size_bytes / 1024 for size_bytes in (states, measured[0], parts["activations"], measured[1])]
+    print(f"stage {stage:<4}{row[0]:>8.0f}{row[1]:>10.0f}{row[2]:>14.0f}{row[3]:>10.0f}")
+
+# %% [markdown]
+# (Stage 0 has a table of positions besides, and the last stage makes logits, which are small here and were put at 0.)
+#
+# Here is the table of the cuts, in GB, for the job that we began with. Compare it with your guesses.
+
+# %%
+each = BytesEach(weight=2, gradient=2, optimizer=12, layer=layer_bytes, input=2 * model.hidden, logit=10)
+
+
+def in_gb(layout, stage=0):
+    """States, activations, logits, and all of it."""
+    parts = bytes_of(job, layout, stage, each)
+    states = parts["weights"] + parts["gradients"] + parts["optimizer"]
+    return [size / 1e9 for size in (states, parts["activations"], parts["logits"], sum(parts.values()))]
+
+
+print(f"{'GB':<26}{'states':>8}{'activations':>13}{'logits':>8}{'all':>8}")
+eight = {f"data 8, sharding {s}": (Layout(dp=8, sharding=s), 0) for s in (0, 1, 2, 3)}
+eight |= {"tensor 8": (Layout(tp=8), 0)}
+eight |= {f"pipeline 8, stage {stage}": (Layout(pp=8), stage) for stage in (0, 4, 7)}
+for name, where in {"one": (Layout(), 0), **eight, "one, recomputed": (Layout(recompute="full"), 0)}.items():
+    print("{:<26}{:>8.1f}{:>13.1f}{:>8.1f}{:>8.1f}".format(name, *in_gb(*where)))
+
+# %% [markdown]
+# ## The fewest
+#
+# A layout fits when its fullest stage does. Take 1, 2, 4, 8 ... devices, one sequence in a micro-batch, and try every
+# layout of tensor, pipeline and data axis, with any sharding. **On how many does the job fit first, if no layer is
+# computed again? And if they all may be?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.fewest")
+ask("11.fewest").commit("2, and 2")  # "128 GB of states"
+### END SOLUTION
+
+
+# %%
+def layouts_on(gpus, recompute):
+    powers = [2**i for i in range(7)]
+    for tp in [size for size in powers[:4] if gpus % size == 0]:  # within a machine of 8
+        for pp in [size for size in powers[:6] if gpus % (tp * size) == 0]:
+            for sharding in range(4):
+                dp = gpus // (tp * pp)
+                yield Layout(tp=tp, pp=pp, dp=dp, sharding=sharding, recompute=recompute)
+
+
+def peak_bytes(job, layout):
+    return max(sum(bytes_of(job, layout, stage, each).values()) for stage in range(layout.pp))
+
+
+def fewest(job, recompute):
+    """The fewest devices, and the layout of them that needs least."""
+    for gpus in (1, 2, 4, 8, 16, 32, 64):
+        leanest = min(layouts_on(gpus, recompute), key=lambda layout: peak_bytes(job, layout))
+        if peak_bytes(job, leanest) <= room_bytes:
+            return leanest
+
+
+# %%
+found = {recompute: fewest(job, recompute) for recompute in ("none", "full")}
+for recompute, layout in found.items():
+    print(f"recompute {recompute}: {layout.gpus} devices, {layout}, {peak_bytes(job, layout) / 1e9:.1f} GB")
+reveal("11.fewest", *(layout.gpus for layout in found.values()))
+
+# %% [markdown]
+# <!-- word: parallel layout | also: parallelism strategy, parallel configuration -->
+# A **parallel layout** of a job says how many ranks lie along each axis, and how a step runs: what is sharded, how
+# large a micro-batch is, what is computed again. Here it is a `Layout`. Many of them fit on as many devices; which of
+# them is fast is the question of [part 2](11b_how_long.ipynb).
+#
+# ## Runs of others
+#
+# Your function knows some sizes of a model, and nothing of CUDA, of buffers, of a program's habits. How far does that
+# go? The runs behind Hugging Face's [Ultra-Scale
+# Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) are published with the memory that they took:
+# here are all 16 of one model (8.9 billion parameters, 4,096 tokens, 256 sequences a step). That program keeps
+# a gradient in 2 bytes and adds it up in 4 more, so a parameter takes 20 bytes. (In a layout's short name `mb` is
+# sequences a micro-batch, `zero` the stage of sharding, `sp` sequence parallelism.)
+
+
+# %%
+def bytes_each(model):
+    layer = sum(kept_of_a_token(model).values())
+    return BytesEach(weight=2, gradient=6, optimizer=12, layer=layer, input=2 * model.hidden, logit=10)
+
+
+runs, _ = read_runs(project_root() / "assets" / "published" / "memory.csv")
+apart = []
+print(f"{'GPUs':>4}  {'layout':<28}{'by hand':>9}{'published':>11}{'GB apart':>10}")
+for run in runs:
+    stages = range(run.layout.pp)
+    parts = [bytes_of(run.job, run.layout, stage, bytes_each(run.job.model)) for stage in stages]
+    found_gb, published_gb = max(sum(part.values()) for part in parts) / 1e9, run.memory_bytes / 1e9
+    apart.append((found_gb - published_gb, abs(found_gb / published_gb - 1)))
+    print(
+        f"{run.gpus:>4}  {run.layout!s:<28}{found_gb:>9.1f}{published_gb:>11.1f}{found_gb - published_gb:>+10.1f}"
+    )
+print(f"in the middle {statistics.median(share for _, share in apart):.0%} apart")
+
+# %% [markdown]
+# <!-- word: fragmentation | also: memory fragmentation -->
+# Mostly too few: there is what your function leaves out, there are buffers, and holes. **Fragmentation** is memory in
+# holes between tensors, too small for the next one, and so of no use to anybody. Some of all this is there however
+# small the rest is. Sometimes it is too many: programs differ in what they keep. So leave a tenth of a device free, and
+# trust no plan that fits to the last gigabyte.
+#
+# ## Clinic: it did fit
+#
+# ![Left, a device with states and activations, half of it left over; right, the same device over the brim, and a
+# question mark](../assets/11_full.png)
+#
+# *Symptom.* A colleague has a small device. He counts the states, and what the layers keep of a sequence. There is
+# room for both, and half of the device is left. The job starts, and dies before any weight has its gradient. **What
+# has filled the device?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.died")
+ask("11.died").commit("gradients, while all activations are still there")  # "it was in the backward"
+### END SOLUTION
+
+
+# %%
+def colleagues_config(num_layers=4):
+    return TransformerConfig(
+        vocab_size=16_384, context_length=256, num_layers=num_layers, width=32, num_heads=4
+    )
+
+
+def colleagues_loss(model, tokens):
+    x = model.stem(tokens)
+    for block in model.blocks:
+        x = block(x)  # (B, T, D)
+    return next_token_loss(model.head(x), tokens)  # his targets are his tokens: it is a test
+
+
+# %% [markdown]
+# *Evidence.* What the ledger finds in a first step on a device without a limit: as it was, with half the layers, and
+# with half the tokens.
+
+# %%
+ROOM = 48 * 2**20
+
+
+def first_step(loss_of, config, num_tokens=256):
+    """The loss, what was held before backward and at the fullest moment, in bytes."""
+    torch.manual_seed(0)
+    model, tokens = Transformer(config), torch.arange(num_tokens).unsqueeze(0)
+    with MemoryLedger(model, inputs=tokens) as ledger:
+        loss = loss_of(model, tokens)
+        forward = ledger.mark("before backward")
+        loss.backward()
+    return loss.item(), forward.total_bytes, ledger.peak().total_bytes
+
+
+steps = {"as it was": (colleagues_config(),), "half the layers": (colleagues_config(2),)}
+steps |= {"half the tokens": (colleagues_config(), 128)}
+numbers = sum(parameter.numel() for parameter in Transformer(colleagues_config()).parameters())
+print(f"room {bytes_text(ROOM)}; states, with AdamW's, {bytes_text(16 * numbers)}")
+for name, how in steps.items():
+    _, forward_bytes, peak = first_step(colleagues_loss, *how)
+    print(f"{name:<16} before backward {bytes_text(forward_bytes):>8}   at the fullest {bytes_text(peak):>8}")
+
+# %%
+reveal("11.died")
+
+# %% [markdown]
+# ### Mend it
+#
+# A token's loss needs its own scores and nobody else's. So let no more than `length` positions have theirs at a time,
+# and keep none of them for backward: `checkpoint(f, *inputs, use_reentrant=False)` keeps inputs, and computes `f` again
+# in the backward pass. (`split` cuts a tensor in pieces of this length.)
+
+
+# %%
+def mended_loss(model, tokens, length=32):
+    """The same loss, (); of ``length`` positions at a time."""
+    x = model.stem(tokens)
+    for block in model.blocks:
+        x = block(x)  # (B, T, D)
+
+    def of_piece(x, targets):
+        return next_token_loss(model.head(x), targets, reduction="sum")
+
+    pieces = zip(x.split(length, dim=1), tokens.split(length, dim=1), strict=True)
+    ### BEGIN SOLUTION
+    losses = [checkpoint(of_piece, *piece, use_reentrant=False) for piece in pieces]
+    return torch.stack(losses).sum() / tokens.numel()
+    ### END SOLUTION
+
+
+# %%
+old_loss, _, _ = first_step(colleagues_loss, colleagues_config())
+### BEGIN SOLUTION
+### STUB loss_of = colleagues_loss  # mended_loss, once it is written
+loss_of = mended_loss
+### END SOLUTION
+new_loss, forward_bytes, peak = first_step(loss_of, colleagues_config())
+print(f"the same loss: {abs(new_loss - old_loss) < 1e-5}; room {bytes_text(ROOM)}")
+print(f"before backward {bytes_text(forward_bytes)}, at the fullest {bytes_text(peak)}")
+
+# %% [markdown]
+# <!-- word: chunked cross-entropy | also: fused linear cross-entropy, chunked loss -->
+# A **chunked cross-entropy** computes the loss of some positions at a time and lets their logits go before it makes the
+# next ones. The output is computed twice, which is a small part of a step where a model is deep. Libraries have it
+# as one *fused* kernel as well; and where tensor ranks share out a vocabulary (08), each has a part of the logits.
+#
+# ## When fewer are the better answer
+#
+# By your function the job does not fit on one device. There is one more way, lesson 01's *offload*: AdamW's 12 bytes
+# lie in the memory of the host, which also makes the update. Once a step gradients go there and weights come back, over
+# a link that is slow beside a device's own memory. The course's planner knows time as well as memory. In a terminal it
+# is
+#
+# `./course plan --model llama-3-8b --machine 8xh100 --gpus 8 --batch 64 --seq 8192`
+#
+# and here it looks for the fastest layout on 1 to 16 devices, for the job that we began with. (In the terminal it takes
+# 6 bytes for a gradient and its sum; here 2, as you did. Its constants are fitted to published runs, and it fills a
+# device to 93 %. `cp` is context parallelism, `selective` computes every second product again.)
+#
+# **One device with offloading: how many tokens a second does it make, in per cent of what each of 8 makes?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.alone")
+ask("11.alone").commit(15)  # "the host's link is slow, and all is computed twice"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+alike = [one for one in load_profiles().values() if one.gpu.peak_flops_per_s == machine.peak_flops_per_s]
+constants, software, best = typical_constants(alike), Software(gradient_bytes=2), {}
+print(f"{'GPUs':>4}  {'fastest layout':<30}{'GB':>6}{'s a step':>10}{'tokens/s':>10}{'of each':>9}")
+for gpus in (1, 2, 4, 8, 16):
+    devices = machine.with_gpus(gpus)
+    ways = [list_layouts(job, devices, constants, software, offload=way) for way in (False, True)]
+    best[gpus] = min((found.best for found in ways if found.best), key=lambda option: option.step_s)
+    per_s = job.tokens / best[gpus].step_s
+    needs_gb, step_s = best[gpus].memory.total_bytes / 1e9, best[gpus].step_s
+    row = f"{gpus:>4}  {best[gpus].layout!s:<30}{needs_gb:>6.1f}{step_s:>10.1f}"
+    print(f"{row}{per_s:>10,.0f}{per_s / gpus:>9,.0f}")
+reveal("11.alone", best[1].step, best[8].step_s, 8, job.batch)
+
+# %% [markdown]
+# (By our rule of a tenth some of these plans are too full.)
+#
+# ## What you can do now
+#
+# You size a job by three numbers, know which cut takes from which, and find the fewest devices, by a function that you
+# have held against runs of your own and of others. And you count the logits, which stand in no list of layers.
+#
+# **The limit.** Of the layouts that fit, some are many times faster than others, and memory does not say which.
+# [Part 2](11b_how_long.ipynb) counts seconds.
+#
+# **Further reading.** Korthikanti et al., [Reducing Activation Recomputation in Large Transformer
+# Models](https://arxiv.org/abs/2205.05198) (2022), section 4: the formula, term by term, and the first stage of a
+# pipeline. Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 3: where the 16 bytes come
+# from. Ren et al., [ZeRO-Offload](https://arxiv.org/abs/2101.06840) (2021): states in the host's memory.

@@ -1,0 +1,366 @@
+# %% [markdown]
+# # 11c · Choosing: six sick runs
+#
+# Six training runs are slow, each for a reason of its own. From what they leave behind you find out why, change one
+# setting, and are scored by what the change gains.
+#
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 3 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) ·
+# [4: runs of others](11d_runs_of_others.ipynb)
+#
+# At the end you can
+#
+# - read a timeline of many ranks, and tell communication that is hidden from communication that is waited for;
+# - look in an order that leaves one suspect: useful arithmetic, memory, who waits for whom, bytes by link;
+# - say which numbers look good in a sick run.
+#
+# You need bubbles ([lesson 07](07a_pipeline_parallel.ipynb)), the sums of tensor parallelism
+# ([08a](08a_tensor_parallel.ipynb)), places and links ([09a](09a_meshes.ipynb)), and the buckets of
+# [04a](04a_distributed_data_parallel.ipynb).
+
+# %%
+from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib.learn import sick_runs
+from course_lib.plot import gantt
+
+from itertools import pairwise
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4, links=sick_runs.LINKS)  # two nodes of two ranks, on the CPU
+sick = sick_runs.SickRuns(four)
+inside, across = sick_runs.LINKS.default, sick_runs.LINKS.across
+for name, link in (("within a node", inside), ("between nodes", across)):
+    print(f"{name}: {1e3 * link.latency_s:.1f} ms and {link.bandwidth_bytes_per_s / 1e6:.0f} MB/s")
+
+# %% [markdown]
+# ## A run in good health
+#
+# All runs of this part are of one model, eight equal layers, and 16 rows in a step. Four ranks stand on two nodes: 0
+# and 1, 2 and 3. The ranks of a node share its one link to the other node, which is slower than the links inside. Ranks
+# and messages are real, and so are the tensors that are kept; links are *shaped*, and computing and reading are
+# *paced*: timed waits, for a few cores cannot do the work of four devices. A MiB stands for a GiB.
+#
+# ![How to read a timeline. Two ranks, each with a bar of computing above a bar of communication, on one time axis;
+# marks say which part of the communication is hidden or exposed, when a rank is idle, and when bytes
+# travel](../assets/11_timeline.png)
+#
+# The first run is data parallel, a quarter of the rows for each rank. Gradients are averaged in four equal buckets,
+# each as soon as the backward of its two layers is done. The link carries all four in less time than the backward
+# takes.
+#
+# **Of the time that a rank's four all-reduces take together, what share is exposed: no computing beside it?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.last")
+ask("11.last").commit(0)  # "the link has time enough"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+healthy = sick.evidence("0")
+gantt(healthy.timeline(), title="Run 0: computing above, communication below")
+
+# %% [markdown]
+# That is the quickest step of a few. `R` is an all-reduce (the key calls it `collective`), `S` is the optimizer's step.
+# How much of it is exposed? Two bars that overlap for a while can be measured by eye; for a job with a thousand of them
+# a tool does it. Its heart is yours to write.
+#
+# ### Build: exposed time
+#
+# ![A time axis. Above it bars of computing, below it bars of communication; some overlap, one lies inside another, two
+# touch](../assets/11_spans.png)
+
+
+# %%
+def exposed_s(spans):
+    """Seconds in which a rank communicates and does not compute.
+
+    spans: a list of (begin_s, end_s, kind), in any order. Kinds are "compute", "communication", and
+    others, such as "data", which count as neither. Spans of one kind may overlap, touch, lie inside
+    one another, come twice, or have no length. An instant counts once, however many messages are on
+    their way. Without spans: 0.0.
+    """
+    ### BEGIN SOLUTION
+    edges = sorted({edge for begin_s, end_s, _ in spans for edge in (begin_s, end_s)})
+    total_s = 0.0
+    for left_s, right_s in pairwise(edges):  # between two edges nothing changes
+        kinds = {kind for begin_s, end_s, kind in spans if begin_s <= left_s and right_s <= end_s}
+        if "communication" in kinds and "compute" not in kinds:
+            total_s += right_s - left_s
+    return total_s
+    ### END SOLUTION
+
+
+# %%
+exposed_verdict = check("11.exposed", exposed_s)
+
+# %%
+# hint("11.exposed")
+
+# %% [markdown]
+# Now the four all-reduces of rank 0, each by itself and then all together, by your function (or by the course's, until
+# yours has passed):
+
+# %% tags=["nbval-ignore-output"]
+exposed = exposed_s if exposed_verdict.passed else sick_runs.exposed_s
+spans = healthy.spans_of(0)
+computing = [span for span in spans if span[2] == "compute"]
+sums = [span for span in spans if span[2] == "communication"]
+for number, span in enumerate(sums, 1):
+    alone_ms, open_ms = 1e3 * exposed([*computing, span]), 1e3 * (span[1] - span[0])
+    print(f"all-reduce {number}: {open_ms:4.1f} ms, exposed {alone_ms:4.1f} ms")
+reveal("11.last", [end_s - begin_s for begin_s, end_s, _ in sums], exposed(spans))
+
+# %% [markdown]
+# ## In which order to look
+#
+# A run that is slow shows a hundred numbers. Four looks, in this order, leave few suspects:
+#
+# ![Four boxes in a row: useful arithmetic, memory, who waits for whom, bytes by link; below each what it is compared
+# with](../assets/11_looks.png)
+#
+# 1. **Useful arithmetic.** What share of the step would the model's own arithmetic take, at the devices' full speed?
+#    That is MFU, and says how much there is to gain. Beside it: how long do ranks compute? If that is much more,
+#    something is computed that need not be, or slowly.
+# 2. **Memory.** Is it full, and on all ranks alike? Room that is left can be spent.
+# 3. **Who waits for whom.** Not how long somebody waits, but at which box, and for whom. Waiting looks like
+#    communication on the one who waits.
+# 4. **Bytes by link.** What is sent within a node, and what leaves it? And how long does that take at the link's
+#    speed?
+#
+# For the healthy run:
+
+# %% tags=["nbval-ignore-output"]
+healthy
+
+# %% [markdown]
+# `computes`, `talks only` (exposed communication), `reads` and `idle` are shares of the step. Bytes are what a rank
+# sends, in one step, to the rank beside it and to the other node: an all-reduce goes round a ring, so ranks 0 and 2
+# send to their neighbour, and 1 and 3 to the other node. Look at it for a minute: it is what you compare with. Also in
+# good health less is useful than is computed: a layer costs a little however few rows it has, there is the optimizer's
+# step, and a timed wait on a busy machine ends late.
+#
+# ## The runs
+#
+# Each has one thing wrong. They are not all cut like run 0: a sum after every layer belongs to tensor parallelism, and
+# `recv` (`←` where a box is narrow) waits for another stage of a pipeline. The eight suspects are the same every time;
+# two of them are at fault in no run. First bet from the evidence, then see, then mend: `sick.change("A")` shows six
+# settings with their values, and `sick.change("A", buckets=8)`, say, does the run again with that *one* change. The
+# score is what you gain of what the best single change gains. The last change counts.
+#
+# ### Run A
+
+# %% tags=["nbval-ignore-output"]
+a = sick.evidence("A")
+print(a)
+gantt(a.timeline(), title="Run A")
+
+# %% [markdown]
+# **What is wrong with run A?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.run_a")
+ask("11.run_a").commit("batches are not read fast enough")
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+reveal("11.run_a", a)
+
+# %% tags=["nbval-ignore-output"]
+### BEGIN SOLUTION
+### STUB sick.change("A")  # shows what can be set; your turn: one setting
+print(sick.change("A"))
+sick.change("A", readers=2)
+### END SOLUTION
+
+# %% [markdown]
+# ### Run B
+
+# %% tags=["nbval-ignore-output"]
+b = sick.evidence("B")
+print(b)
+gantt(b.timeline(), title="Run B")
+
+# %% [markdown]
+# **What is wrong with run B?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.run_b")
+ask("11.run_b").commit("the layers are cut unevenly")  # "the first ranks hold more"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+reveal("11.run_b", b)
+
+# %% tags=["nbval-ignore-output"]
+### BEGIN SOLUTION
+### STUB sick.change("B")  # your turn: one setting
+sick.change("B", micro_batches=8)
+### END SOLUTION
+
+# %% [markdown]
+# ### Run C
+
+# %% tags=["nbval-ignore-output"]
+c = sick.evidence("C")
+print(c)
+gantt(c.timeline(), title="Run C")
+
+# %% [markdown]
+# **What is wrong with run C?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.run_c")
+# "they all compute, and then there is an all-reduce"
+ask("11.run_c").commit("gradients are averaged when there is nothing left to hide behind")
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+reveal("11.run_c", c)
+
+# %% tags=["nbval-ignore-output"]
+### BEGIN SOLUTION
+### STUB sick.change("C")  # your turn: one setting
+sick.change("C", recompute="none")
+### END SOLUTION
+
+# %% [markdown]
+# ### Run D
+
+# %% tags=["nbval-ignore-output"]
+d = sick.evidence("D")
+print(d)
+gantt(d.timeline(), title="Run D")
+
+# %% [markdown]
+# **What is wrong with run D?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.run_d")
+ask("11.run_d").commit("tensor parallelism goes from node to node")
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+reveal("11.run_d", d)
+
+# %% tags=["nbval-ignore-output"]
+### BEGIN SOLUTION
+### STUB sick.change("D")  # your turn: one setting
+sick.change("D", mesh="dp_replicate=2 tp=2")
+### END SOLUTION
+
+# %% [markdown]
+# ### Run E
+
+# %% tags=["nbval-ignore-output"]
+e = sick.evidence("E")
+print(e)
+gantt(e.timeline(), title="Run E")
+
+# %% [markdown]
+# **What is wrong with run E?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.run_e")
+ask("11.run_e").commit("gradients are averaged when there is nothing left to hide behind")
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+reveal("11.run_e", e)
+
+# %% tags=["nbval-ignore-output"]
+### BEGIN SOLUTION
+### STUB sick.change("E")  # your turn: one setting
+sick.change("E", buckets=2)  # "one more will do"
+### END SOLUTION
+
+# %% [markdown]
+# ### Run F
+
+# %% tags=["nbval-ignore-output"]
+f = sick.evidence("F")
+print(f)
+gantt(f.timeline(), title="Run F")
+
+# %% [markdown]
+# **What is wrong with run F?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.run_f")
+ask("11.run_f").commit("too few micro-batches for the stages")  # "stages, and much waiting"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+reveal("11.run_f", f)
+
+# %% tags=["nbval-ignore-output"]
+### BEGIN SOLUTION
+### STUB sick.change("F")  # your turn: one setting
+sick.change("F", spare_for=2)
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+print(sick.scores())
+
+# %% [markdown]
+# ## One number is not enough
+#
+# The six runs in one table: what the rank that computes most does, what the rank that talks most does, and what the
+# step was good for.
+
+# %% tags=["nbval-ignore-output"]
+print("run      step   computes, at most   talks only, at most   useful")
+for run in (healthy, a, b, c, d, e, f):
+    shares = [run.shares(rank) for rank in range(4)]
+    most = [max(share[column] for share in shares) for column in (0, 1)]
+    time = f"{run.name:<5}{1e3 * run.step_s:>5.0f} ms"
+    print(time + f"{most[0]:>20.0%}{most[1]:>22.0%}{run.useful_share:>9.0%}")
+
+# %% [markdown]
+# Look down a column. Ranks that compute nearly all of the time may do work that nobody needs, or do it slowly; the same
+# share of exposed communication comes from a link, from a schedule, from another rank. Only useful arithmetic says that
+# something is wrong, and only the other three looks say what.
+#
+# <!-- word: utilisation | also: GPU utilisation, GPU utilization -->
+# **Utilisation**, as `nvidia-smi` shows it for a GPU, is the share of time in which some kernel was running, whatever
+# it did. A kernel of NCCL that waits for another rank is running. So a job in which three ranks wait for a fourth can
+# show 100 % on all of them.
+#
+# ## In production
+#
+# <!-- word: trace -->
+# A **trace** is a record of what a program did, span by span with begin and end, which tools such as Perfetto draw as a
+# timeline. Where the same evidence comes from:
+#
+# | look | from |
+# | --- | --- |
+# | useful arithmetic | the step's time and the model's FLOPs; most training codes log MFU or TFLOP/s |
+# | memory by rank | `torch.cuda.max_memory_allocated()`, and the snapshots of PyTorch's memory history |
+# | timeline | traces of `torch.profiler`, of a few ranks for a few steps |
+# | computing, exposed, idle | Holistic Trace Analysis; its *overlap* is the share of communication that is hidden |
+# | who waits for whom | the times of a collective's begin, by rank: who comes last waits least |
+# | bytes by link | counters: NVLink's by NVIDIA's DCGM, an InfiniBand card's by Linux (`port_xmit_data`) |
+#
+# Two habits make it cheap. Record a healthy run while all is well: evidence is for comparing. And time one layer on
+# every rank before a long job: whoever is slow is found in a minute.
+#
+# ## What you can do now
+#
+# You have written what tells hidden from exposed communication, named six faults from evidence, or learned from a
+# wrong bet, and seen what one setting gains. You know that waiting looks like communication, and that busy
+# ranks may be busy with the wrong thing.
+#
+# **The limit.** These runs were ours, and each had one fault. What do others reach on thousands of GPUs, would the
+# planner have known, and was it right to take so many? [Part 4](11d_runs_of_others.ipynb) looks.
+#
+# **Further reading.** Jiang et al., [MegaScale](https://arxiv.org/abs/2402.15627) (2024), on finding what slows ten
+# thousand GPUs, with timelines of many ranks. Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783)
+# (2024), section 3.3.4, on a job of 16,384 GPUs and what stopped it. PyTorch's
+# [Holistic Trace Analysis](https://hta.readthedocs.io).

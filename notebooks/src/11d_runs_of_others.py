@@ -1,0 +1,595 @@
+# %% [markdown]
+# # 11d · Choosing: runs of others, and when not to
+#
+# You put the planner beside runs that others published, famous ones and others. Then you look for the case in which
+# several GPUs are a mistake, and write the function that says so with a bill.
+#
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 4 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) ·
+# [3: six sick runs](11c_sick_runs.ipynb)
+#
+# At the end you can
+#
+# - read a published run, and say which share of the peak it reached and by which count;
+# - hold a prediction against a null model before you believe it;
+# - say when more GPUs make a training dearer and hardly quicker;
+# - choose the cheapest way that fits and is in time.
+#
+# From parts 1 and 2 you need what the planner does: it adds up the memory of a layout, part by part, and the seconds
+# of its step, part by part. A layout is written as `tp8 pp16 dp64 mb1`: eight ranks share each layer, sixteen stages
+# share the layers, 64 replicas share the batch, and one sequence goes through at a time. Then come `v4` (four chunks of
+# the pipeline on each rank), `zero1` to `zero3` (what is sharded), `sp` (sequence parallelism), and `selective` or
+# `full` (what is recomputed).
+
+# %%
+from course_lib import Link, Links, ask, check, cost, hint, quiz, reveal, shared_cluster
+from course_lib.claims import verdicts
+from course_lib.cli import main as course
+from course_lib.parallel.data import DistributedDataParallel, PacedLayers
+from course_lib.plan import (
+    Job,
+    Layout,
+    Software,
+    cluster_of,
+    decoder,
+    list_layouts,
+    load_profiles,
+    memory_parts,
+    replayed_runs,
+    step_parts,
+    typical_constants,
+)
+from course_lib.plot import lines
+from course_lib.widgets import PlanExplorer
+
+import time
+from dataclasses import replace
+from itertools import product
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+# %% tags=["nbval-ignore-output"]
+one, two, four = (shared_cluster(number) for number in (1, 2, 4))
+
+# %% [markdown]
+# ## A famous run
+#
+# Llama 3 405B was trained on up to 16,384 GPUs. Its paper has a table of some settings. Here is one of them, from the
+# small file of published runs that comes with the course:
+
+# %%
+llama = replayed_runs("llama3-405b")[0]
+run, gpu = llama.of.run, llama.of.profile.gpu
+print(llama.name, "|", llama.source)
+print(
+    f"{run.job.model.parameters / 1e9:.0f} billion parameters, {run.job.batch:,} sequences of {run.job.seq:,} tokens"
+)
+print(f"the data sheet of a GPU: {gpu.peak_flops_per_s / 1e12:.0f} TFLOP/s in {run.dtype}, dense")
+
+# %% [markdown]
+# 8,192 GPUs in 1,024 machines, each replica on 128 GPUs, and a network in between. **Which share of the data sheet's
+# rate does the run reach, in FLOPs that the model needs?** (That is its MFU, from lesson 01.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.share")
+ask("11.share").commit(70)  # "people who buy so many GPUs will use them well"
+### END SOLUTION
+
+# %%
+print(f"{llama.tokens_per_s_per_gpu:.0f} tokens a second on each GPU")
+reveal("11.share", llama)
+
+# %% [markdown]
+# Such tables are in tokens, seconds, TFLOP/s or per cent, as each author likes it. Mind what was counted:
+#
+# <!-- word: HFU | also: hardware FLOPs utilization, hardware FLOPs utilisation -->
+# **HFU** (hardware FLOPs utilization) is the share of the peak that a run reaches if all FLOPs count that are executed,
+# those of recomputation too, where MFU counts only what the model needs.
+#
+# | number | what it is good for | what it hides |
+# |---|---|---|
+# | HFU | how busy the GPUs are | work that is done twice counts as work |
+# | MFU | runs on other GPUs, of other models | whether the scores of attention that a mask removes are counted |
+# | tokens a second and GPU | two layouts of one model | everything else |
+# | days, price, energy | what you will be asked for | nothing, once the tokens are fixed |
+#
+# The table's last line, for a training of 15.6 trillion tokens, as the paper tells of this model. The price of a GPU
+# hour is a guess of ours: put yours. 700 W are of the GPU's data sheet, without hosts, network and cooling.
+
+# %%
+PRICE, WATTS = 2.50, 700  # dollars for a GPU hour; a GPU's power
+gpu_hours = 15.6e12 / llama.tokens_per_s_per_gpu / 3600
+print(f"{gpu_hours / llama.gpus / 24:.0f} days on {llama.gpus:,} GPUs")
+print(f"{gpu_hours / 1e6:.1f} million GPU hours, {gpu_hours * PRICE / 1e6:.0f} million dollars")
+print(f"{gpu_hours * WATTS / 1e9:.1f} GWh")
+print(f"MFU {llama.mfu:.0%}, HFU {llama.hfu:.0%}: nothing is recomputed; this HFU counts masked scores too")
+
+# %% [markdown]
+# The model card of Llama 3.1 405B tells 30.84 million GPU hours. A table of steps says nothing of smaller batches at
+# the start, longer sequences at the end, failures and restarts.
+#
+# ## Twenty-five runs, and one number
+#
+# ![A published run's model, GPUs and layout go two ways, to the planner and to one share of the peak; the seconds that
+# come out are compared with those that were measured](../assets/11_replay.png)
+#
+# Can you trust the planner? Put it beside runs that others measured: it is told sizes and layout, and has to say the
+# seconds of a step. Its eight constants for each cluster were fitted to such runs, these among them, so its errors here
+# flatter it. *Elsewhere* is the same planner with constants of other clusters: that is what you get for yours.
+#
+# <!-- word: null model | also: baseline model -->
+# A prediction is worth what it does better than the most foolish one: a **null model** knows one number, fitted to the
+# same data, and nothing else. Ours says that every run reaches the same share of the peak (in HFU), and so a step takes
+# its FLOPs, divided by that share of what all GPUs could do. No links, no layout, no pipeline.
+#
+# 25 runs from papers and pages, of 1.7 to 530 billion parameters on 8 to 8,192 GPUs of three kinds. For its one number
+# the null model gets the median of their shares. **How far off is the null model, at the median?** (Half of its
+# errors are larger than that, half smaller.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.one_share")
+ask("11.one_share").commit(40)  # "it does not even know the layout"
+### END SOLUTION
+
+# %%
+chosen = replayed_runs("chosen")
+share = median(run.hfu for run in chosen)
+reveal("11.one_share", chosen, share)
+
+# %% tags=["computed-time"]
+print("published   planner  elsewhere  one share   (errors: + is too long, - too short)")
+for run in chosen:
+    errors = (
+        seconds / run.measured_s - 1 for seconds in (run.predicted_s, run.elsewhere_s, run.at_peak_s / share)
+    )
+    print(f"{run.measured_s:7.2f} s " + "".join(f"{error:+10.0%}" for error in errors), f"  {run.name}")
+
+# %% [markdown]
+# <!-- word: survivorship bias | also: survivor bias -->
+# **Survivorship bias** is to judge by what is left after a choice, and to forget the choice: papers show the layout
+# that won, and the ones that lost are not in the table.
+#
+# ## What was tried
+#
+# The authors of vTrain, a simulator, published what they measured while they tested it, good or bad: 26 layouts of one
+# model of 3.6 billion parameters, all on the same 64 A100, all with the same batch. All of them run, and all compute
+# the same. Some of the 26:
+
+# %%
+tried = replayed_runs("tried")
+print(*(run.of.run.layout for run in tried[::5]), sep="\n")
+
+# %% [markdown]
+# **How many times as long as the fastest does the slowest take?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.spread")
+ask("11.spread").commit(1.5)  # "the arithmetic is the same"
+### END SOLUTION
+
+# %%
+reveal("11.spread", tried, share)
+
+# %% tags=["nbval-ignore-output"]
+by_time = sorted(tried, key=lambda run: run.measured_s)
+places = list(range(1, len(by_time) + 1))
+lines(
+    {
+        "published": (places, [run.measured_s for run in by_time]),
+        "planner": (places, [run.predicted_s for run in by_time]),
+        "planner, constants of other clusters": (places, [run.elsewhere_s for run in by_time]),
+        "one share of the peak": (places, [run.at_peak_s / share for run in by_time]),
+    },
+    x_label="layouts, the fastest first",
+    y_label="seconds a step",
+    title="One job on 64 GPUs, in 26 layouts",
+)
+
+# %% [markdown]
+# Now you see what a planner is for: it keeps you from most of that list. And where is it wrong?
+
+# %% tags=["computed-time"]
+for run in by_time:
+    if abs(run.predicted_s / run.measured_s - 1) > 0.2:
+        print(f"published {run.measured_s:5.2f} s, planner {run.predicted_s:5.2f} s: {run.of.run.layout}")
+
+# %% [markdown]
+# Each of these took far longer than planned, and than a layout that differs by its micro-batch alone. The planner has
+# no term for that. From the table nobody can tell whether it was memory nearly full, a slow node, or something that all
+# such runs have. Seconds of a planner are an expectation, and the next step is to run the best three: part 2.
+#
+# ## Inside the node
+#
+# "Tensor parallelism belongs inside a node." Here is a job on a single machine with 8 H100 and NVLink, from the runs
+# behind the Ultra-Scale Playbook: 3.6 billion parameters, 256 sequences of 4,096 tokens. Three of its four layouts:
+
+# %% tags=["computed-time"]
+*better, inside = sorted(replayed_runs("ultra-scale"), key=lambda run: run.measured_s)
+for run in better:
+    print(f"{run.measured_s:5.1f} s a step: {run.of.run.layout}")
+print(f"    ? s a step: {inside.of.run.layout}")
+
+# %% [markdown]
+# The fourth has one tensor axis over all 8 GPUs, within the node, as the rule wants it, and takes one sequence at a
+# time. **How many seconds does its step take?**
+
+# %% tags=["computed-time"]
+### BEGIN SOLUTION
+### STUB ask("11.inside")
+ask("11.inside").commit(11)  # "two calls a layer, but over NVLink"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+reveal("11.inside", inside, better[0])
+
+# %% [markdown]
+# ## Four times the GPUs
+#
+# GPT-3's size, 175 billion parameters, 1,536 sequences a step, on A100. Narayanan et al. compared two ways. One is
+# ZeRO-3 alone, no other axis:
+
+# %% tags=["computed-time"]
+zero_384, zero_1536 = replayed_runs("megatron-2021-t2-zero3")
+three_axes = replayed_runs("megatron-2021-t2-ptd")
+print(f"{zero_384.measured_s:5.1f} s a step: {zero_384.name}")
+print(f"    ? s a step: {zero_1536.name}")
+
+# %% [markdown]
+# The same batch on four times the GPUs. **How many seconds does a step take there?**
+
+# %% tags=["computed-time"]
+### BEGIN SOLUTION
+### STUB ask("11.fourfold")
+ask("11.fourfold").commit(23)  # "a quarter, and a little for the network"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+reveal("11.fourfold", zero_384, zero_1536, three_axes)
+
+# %% [markdown]
+# (In the years since, ZeRO-3 has learnt to gather in fewer and larger calls, and to prefetch; lesson 05. What it sends
+# has stayed.)
+#
+# ## When several GPUs are a mistake
+#
+# ![A step as a rectangle, time to the right and GPUs upwards: one GPU, four if nothing is lost, and four as they run,
+# with a question mark](../assets/11_bill.png)
+#
+# You pay for GPU hours: the area. A small model now, on one rank, on two and on four, all in different machines, joined
+# by a link of 1 ms and 60 MB/s. The batch stays the same, and so does the work: 60 ms of computing in all, which the
+# ranks share, and 1 MiB of gradients, in two buckets.
+#
+# Messages and the link are real; computing is *paced*. **What does a token cost on four ranks, in prices on one?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.price")
+ask("11.price").commit(1)  # "four times the GPUs for a quarter of the time"
+### END SOLUTION
+
+# %%
+COMPUTE_S, LAYERS, BUCKET_BYTES = 0.060, {"num_layers": 8, "layer_bytes": 129 * 1024}, 512 * 1024
+BUCKETS = {"bucket_size_bytes": BUCKET_BYTES, "first_bucket_size_bytes": BUCKET_BYTES}
+
+
+def step_s(me, repeats=4):
+    """The fastest of some steps of a paced model; a third of its computing is forward."""
+    own_s = COMPUTE_S / me.world_size
+    layers = PacedLayers(me, **LAYERS, forward_s=own_s / 3, backward_s=own_s * 2 / 3)
+    ddp, times_s = DistributedDataParallel(me, layers, **BUCKETS), []
+    for _ in range(repeats):
+        dist.barrier()
+        start_s = time.perf_counter()
+        ddp(torch.ones(1, device=me.device)).sum().backward()
+        times_s.append(time.perf_counter() - start_s)
+        layers.zero_grad()
+    return min(times_s)
+
+
+# %%
+SLOW = Link(latency_s=1e-3, bandwidth_bytes_per_s=60e6)
+
+
+def all_reduce_s(num_ranks, size_bytes):
+    return cost.collective_cost("all_reduce", size_bytes, SLOW, num_ranks=num_ranks).time_s
+
+
+tensors = [LAYERS["layer_bytes"]] * LAYERS["num_layers"]
+buckets = cost.ddp_buckets(tensors, bucket_cap_bytes=BUCKET_BYTES, first_bucket_bytes=BUCKET_BYTES)
+times = {"forward_s": COMPUTE_S / 3, "backward_s": COMPUTE_S * 2 / 3}
+model_price = 4 / cost.scaling_curve([4], buckets, **times, all_reduce_time_s=all_reduce_s)[0].speedup
+
+# %% tags=["nbval-ignore-output"]
+step_of = {1: max(one.run(step_s))}
+for ranks, cluster in ((2, two), (4, four)):
+    with cluster.shaped(links=Links(SLOW)):
+        step_of[ranks] = max(cluster.run(step_s))
+for ranks, seconds in step_of.items():
+    price = ranks * seconds / step_of[1]
+    print(f"ranks: {ranks}   a step: {seconds * 1e3:3.0f} ms   price of a token: {price:.2f}")
+reveal("11.price", step_of, model_price)
+
+# %% [markdown]
+# On real GPUs the link is faster, and so are the GPUs. GPT-2 (124 million parameters) with half a million tokens a
+# step, on 1 to 128 H100, and the planner's best layout of the data axis for each. The price is of 10 billion tokens.
+
+# %%
+h100 = typical_constants([one for one in load_profiles().values() if one.gpu.name.startswith("H100")])
+small = Job(decoder("gpt-2"), seq=1024, batch=512)
+print("GPUs  hours  dollars  layout")
+for gpus in (1, 2, 4, 8, 16, 32, 64, 128):
+    layouts = [Layout(dp=gpus, micro_batch=sequences) for sequences in (1, 2, 4, 8, 16)]
+    best = list_layouts(small, cluster_of("8xh100", gpus=gpus), h100, Software(), layouts=layouts).best
+    hours = 10e9 / small.tokens * best.step_s / 3600
+    print(f"{gpus:>4} {hours:6.2f} {gpus * hours * PRICE:8.0f}  {best.layout}")
+
+# %% [markdown]
+# Up to some number, more GPUs are a present: less time for the same money. Then time stops falling, and the bill goes
+# on. A larger batch would keep them busy: twice the sequences on twice the GPUs cost the same by the token. That works
+# up to the critical batch size of lesson 04; beyond it a larger batch hardly saves steps, and the tokens that you add
+# buy little.
+#
+# So take several GPUs for one model if it does not fit on fewer, or if somebody waits for it. Otherwise eight small
+# trainings, one on each GPU, send nothing to each other, lose nothing, and tell you eight things.
+#
+# ## Build: the cheapest that is in time
+#
+# Rows of a plan come as tuples `(gpus, step_s, bytes)`: how many GPUs, seconds of a step, bytes of the fullest GPU.
+# Write the function that takes the one to pay for.
+#
+# It also tells what a habit costs, "take all GPUs that there are". Its *regret* is what the habit pays too much, as a
+# share of the least cost (part 2 had a regret of time).
+
+
+# %%
+def cheapest(rows, tokens, step_tokens, price, most_days, gpu_bytes):
+    """The row that costs least, of those that fit and end in time.
+
+    rows         a list of (gpus, step_s, bytes)
+    tokens       of the whole training; each step takes step_tokens of them, and the last may not be full
+    price        of one GPU for an hour
+    most_days    no row may take longer; just as long is in time
+    gpu_bytes    no row may need more; just as much fits
+
+    Returns (its number in rows, its cost, the regret of the habit), or None if no row fits and
+    ends in time. Of rows that cost the same, it takes the one that is done first; if they are done
+    together, the first in rows. The habit takes the most GPUs of all rows that fit and end in time,
+    and of several with as many the quickest.
+    """
+    ### BEGIN SOLUTION
+    steps, possible = -(-tokens // step_tokens), []
+    for number, (gpus, seconds, needed_bytes) in enumerate(rows):
+        total_s = steps * seconds
+        if needed_bytes <= gpu_bytes and total_s <= most_days * 86_400:
+            possible.append((gpus * total_s / 3600 * price, total_s, number))
+    if not possible:
+        return None
+    cost_of_it, _, chosen = min(possible)
+    most = max(rows[number][0] for *_, number in possible)
+    habit = min(paid for paid, _, number in possible if rows[number][0] == most)
+    return chosen, cost_of_it, habit / cost_of_it - 1
+    ### END SOLUTION
+
+
+# %%
+cheapest_verdict = check("11.cheapest", cheapest)
+
+# %%
+# hint("11.cheapest")
+
+# %% [markdown]
+# Use it. Llama 3 8B, 200 billion tokens, a batch of a million tokens, on 1 to 512 H100: every tensor axis within a
+# node, the rest data, sharded by ZeRO-1 or ZeRO-3, recomputed or not.
+
+# %%
+job = Job(decoder("llama-3-8b"), seq=8192, batch=128)
+rows, layouts = [], []
+for gpus in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+    cluster = cluster_of("8xh100", gpus=gpus)
+    for tp in (tp for tp in (1, 2, 4, 8) if tp <= gpus and gpus // tp <= job.batch):
+        for sharding, recompute in ((1, "none"), (1, "full"), (3, "none"), (3, "full")):
+            ways = {"sharding": sharding if gpus > tp else 0, "recompute": recompute}
+            layouts.append(Layout(tp=tp, dp=gpus // tp, sequence_parallel=tp > 1, **ways))
+            step = step_parts(job, layouts[-1], cluster, h100, Software())
+            memory = memory_parts(job, layouts[-1], cluster, h100, Software())
+            rows.append((gpus, step.total_s, memory.total_bytes))
+fits = sum(needed_bytes <= cluster.memory_bytes for *_, needed_bytes in rows)
+print(f"{len(rows)} rows, of which {fits} fit")
+
+# %%
+print("days  GPUs  dollars  regret of all GPUs  layout")
+for days in (60, 30, 15, 7, 3, 1) if cheapest_verdict.passed else ():
+    found = cheapest(rows, 200 * 10**9, job.tokens, PRICE, days, cluster.memory_bytes)
+    if found is None:
+        print(f"{days:>4}  no row")
+        continue
+    number, dollars, regret = found
+    print(f"{days:>4} {rows[number][0]:>5} {dollars:8,.0f} {regret:19.0%}  {layouts[number]}")
+
+# %% [markdown]
+# A shorter deadline costs hardly anything for a long way: more GPUs, and as much less time. Then it costs a lot. (128
+# sequences are enough for 128 replicas; GPUs beyond that must share a replica.) That table is what to bring to whoever
+# sets deadlines.
+#
+# ## What changes the choice
+#
+# ![72 GPUs twice: as nine NVLink domains of eight with a network between them, and as one NVLink domain of all
+# 72](../assets/11_domains.png)
+#
+# *The NVLink domain.* Until now it was the machine, of eight GPUs. In a rack such as NVL72 it has 72. Take 72 H100 as
+# they are, in nine machines, and the same 72 as if NVLink joined them all. (Nobody sells that; only so do you see what
+# the domain does, and not the newer GPU.) Llama 3 70B, 144 sequences of 8,192 tokens; the planner looks for the best
+# layout on each, with one sequence a micro-batch. **By how many per cent is the best step shorter in the large
+# domain?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.domain")
+ask("11.domain").commit(30)  # "NVLink is nine times as fast as the network"
+### END SOLUTION
+
+# %%
+large = Job(decoder("llama-3-70b"), seq=8192, batch=144)
+nines = cluster_of("8xh100", nodes=9)
+whole = replace(nines, domain_size=72)
+
+
+def planned(cluster):
+    """The planner's listing of layouts whose axes divide the 72 GPUs; a micro-batch is one sequence."""
+    layouts = []
+    ways = product((1, 2, 4, 8), (1, 2), (1, 3, 9), (1, 2, 4), (0, 1, 3), ("none", "selective"))
+    for tp, cp, pp, chunks, sharding, again in ways:
+        if 72 % (tp * cp * pp) == 0:
+            axes = {"tp": tp, "cp": cp, "pp": pp, "dp": 72 // (tp * cp * pp), "chunks": chunks}
+            steps = {"sharding": sharding, "sequence_parallel": tp > 1, "recompute": again}
+            layouts.append(Layout(**axes, **steps))
+    return list_layouts(large, cluster, h100, Software(), layouts=layouts)
+
+
+# %%
+on_nines, on_whole = planned(nines), planned(whole)
+unstaged = [  # the best layout without stages, on each
+    next(option for option in listing.options if option.layout.pp == 1) for listing in (on_nines, on_whole)
+]
+reveal("11.domain", on_nines.best, on_whole.best, *unstaged)
+
+# %% [markdown]
+# Other models talk more: try one with many experts, or longer sequences, before you believe this of yours.
+#
+# *Number formats.* H100 and newer GPUs multiply in float8 at twice the rate of bfloat16. Weights and activations are
+# scaled and cast for each product; master weights, moments and most else stay as they are, so memory changes little.
+# **How many times as fast is the best step on the nine machines, if products run at twice the rate?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("11.float8")
+ask("11.float8").commit(2)  # "twice the rate"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+in_float8 = planned(replace(nines, peak_flops_per_s=2 * nines.peak_flops_per_s))
+same = next(option for option in in_float8.options if option.layout == on_nines.best.layout)
+reveal("11.float8", on_nines.best, in_float8.best, same)
+
+# %% [markdown]
+# *Hidden collectives.* In all of these plans nothing of the tensor axis hides. Asynchronous tensor parallelism (lesson
+# 08) sends pieces of a product while the next piece is computed, so part of those seconds can go. Look how many there
+# are before you begin with it, here on the nine machines:
+
+# %% tags=["computed-time"]
+for tp in (2, 4, 8):
+    option = next(option for option in on_nines.options if option.layout.tp == tp)
+    share_of_step = option.step.tensor_s / option.step_s
+    print(f"{share_of_step:4.0%} of {option.step_s:.1f} s on the tensor axis: {option.layout}")
+
+# %% [markdown]
+# *Memory.* More of it on each GPU buys fewer cuts. The 8 billion once more, 64 sequences, on one machine of each kind:
+
+# %%
+for machine in ("8xh100", "8xh200", "8xb200"):
+    cluster = cluster_of(machine)
+    found = list_layouts(Job(decoder("llama-3-8b"), 8192, 64), cluster, h100, Software())
+    room = f"{cluster.memory_bytes / 1e9:.0f} GB"
+    print(f"{machine} ({room}): {len(found.options):>3} layouts run, the best is {found.best.layout}")
+
+# %% [markdown]
+# (The constants here are those of H100 clusters. Of newer GPUs we found too few published runs to fit others.)
+#
+# ## In production
+#
+# The same from a terminal, in one line: `./course plan --model llama-3-8b --machine 8xh100 ...`. Here:
+
+# %% tags=["computed-time"]
+line = "plan --model llama-3-8b --machine 8xh100 --batch 64 --seq 8192 --top 3"
+status = course(line.split())
+
+# %% [markdown]
+# `./course plan --tokens 2e11 --price 2.5 --days 30` adds days, energy and price, and says how many GPUs would meet the
+# deadline; `--layout "tp=8"` asks about your own layout alone. Then, who takes the decision elsewhere:
+#
+# | you decided | torchtitan | Megatron-Core | DeepSpeed |
+# |---|---|---|---|
+# | tensor axis | `tensor_parallel_degree` | `--tensor-model-parallel-size` | `tensor_parallel.autotp_size` (newer) |
+# | stages | `pipeline_parallel_degree` | `--pipeline-model-parallel-size` | `PipelineModule(num_stages=...)` |
+# | sharding | `data_parallel_shard_degree` | `--use-distributed-optimizer` | `zero_optimization.stage` |
+# | micro-batch | `local_batch_size` | `--micro-batch-size` | `train_micro_batch_size_per_gpu` |
+# | recomputation | `activation_checkpoint.mode` | `--recompute-granularity` | `activation_checkpointing` |
+#
+# Names change with versions: look them up. As far as we know, none of the three chooses tensor axis and stages for
+# you. DeepSpeed has an autotuner that tries ZeRO stages and micro-batches by running them. That is the best way to end:
+# plan, run three, take the fastest.
+#
+# ## Claims on trial
+#
+# Three sentences from widely read articles (in our words): more GPUs give no proportional speed-up (C3), very small
+# models train faster on one device (C12), and it is a myth that model parallelism is always better than data
+# parallelism (C8). Bet on each, then let them run. (*Blocked*: the machine was too busy to decide.)
+
+# %% tags=["nbval-ignore-output"]
+print(verdicts("C3", "C12", "C8"))
+
+# %% [markdown]
+# ## Five questions on this lesson
+
+# %% tags=["computed-time"]
+quiz("11")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can size a job, first by memory and then by time; bet on a layout, run three and know your regret; find by
+# evidence why a run is slow; replay what others measured, with a null model beside it; and say with a bill how many
+# GPUs to take.
+#
+# **The limit.** All plans of this lesson had machines that work. With thousands of GPUs some of them fail every day,
+# and a step that waits for all waits for the broken one too. Lesson 12 leaves the one machine, kills some ranks, and
+# carries on.
+#
+# **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU
+# Clusters](https://arxiv.org/abs/2104.04473) (2021), sections 3 and 5: how to choose three axes, and tables 1 and 2.
+# Korthikanti et al., [Reducing Activation Recomputation](https://arxiv.org/abs/2205.05198) (2022): MFU and HFU side by
+# side. [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3. McCandlish et al., [An
+# Empirical Model of Large-Batch Training](https://arxiv.org/abs/1812.06162) (2018): the critical batch size.
+#
+# ## Another day: the explorer
+#
+# This takes some ten minutes more, and nothing later asks for it.
+#
+# ![The explorer's picture: a row for each of four layouts and one of your own below, bars for the seconds of a step by
+# part, and bars for the memory of the fullest GPU by part with a dashed line where it may be
+# filled](../assets/11_explorer.png)
+#
+# The first row of controls is the job: a model, a machine, GPUs of it, tokens a sequence, sequences a step. Below stand
+# the planner's best layout, what it spends its time and memory on, and the best of the next cuts with what they lose.
+# The second row is a layout of your own; the data axis gets the ranks that the others leave. *Shared out* is what
+# sharding gives away. *Take the planner's* sets your layout to the best, so that you can turn one setting and see what
+# it costs. All of it is the planner's arithmetic, and nothing runs. It looks at some hundred layouts at once;
+# interleaved pipelines, hybrid sharding, offload and more than 16 stages are left to `./course plan`. (JupyterLab keeps
+# arrow keys and some letters for itself, even in a menu. Without a mouse, choose from a cell:
+# `explorer.choose(model="llama-3-70b", gpus=16)`.) Three missions:
+#
+# 1. `llama-3-70b` on 8x H100, 64 sequences of 8,192 tokens a step: a layout of your own without recomputation, on as
+#    few machines as hold one. Then read what it loses.
+# 2. `llama-3-8b` on 16 GPUs of 8x H100, 128 sequences of 8,192 tokens: a layout of your own with at most 70 % of the
+#    memory of the planner's best, that loses at most 15 % of time.
+# 3. A job that runs on one GPU, and on 8 GPUs or more costs at least twice as much for the same step: what is paid is
+#    GPUs times seconds.
+
+# %% tags=["computed-time"]
+explorer = PlanExplorer()
+explorer
+
+# %%
+### BEGIN SOLUTION
+### STUB print(explorer.missions)
+explorer.choose(model="llama-3-70b", gpus=32, tp=8, cp=2, pp=2, sharding=3, recompute="none")
+explorer.choose(model="llama-3-8b", gpus=16, batch=128, tp=2, cp=1, pp=2, sharding=3, recompute="none")
+explorer.choose(model="gpt-2-xl", gpus=8, seq=1024, batch=8)
+print(explorer.missions)
+### END SOLUTION

@@ -1,0 +1,263 @@
+"""Time by part, each against its formula: what a stage, a ring, a link and the data axis take, worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log2
+
+import pytest
+
+from course_lib.plan import KINDS, MODELS, Constants, Decoder, Job, Layout, Software, cluster_of, step_parts
+from course_lib.plan.constants import Kind
+from course_lib.plan.layer_time import layer_pass, output_s
+from course_lib.plan.links import Group
+from course_lib.plan.memory import stage_parameters
+
+SMALL = Decoder("small", layers=10, hidden=4096, heads=32, ffn=16384, vocab=32, tied=True)
+JOB = Job(SMALL, seq=4096, batch=32)
+EVEN = Software(layers_by_cost=False)
+C = Constants(host_layer_s=0.05e-3)
+
+
+def step(layout: Layout, software: Software = EVEN, job: Job = JOB, constants: Constants = C):
+    return step_parts(job, layout, cluster_of("8xh100", gpus=layout.gpus), constants, software)
+
+
+def forward(layout: Layout, software: Software = EVEN, job: Job = JOB, constants: Constants = C):
+    return layer_pass(job, layout, cluster_of("8xh100", gpus=layout.gpus), constants, software)
+
+
+def test_the_stage_with_most_layers_sets_the_pace_wherever_it_stands() -> None:
+    """Ten layers on four stages are 3, 3, 2 and 2: the first is the slowest, and the last waits for it."""
+    one, four = step(Layout()), step(Layout(pp=4))
+    assert four.compute_s == pytest.approx(one.compute_s * 3 / 10)
+    assert four.output_s == 0
+    layer_s = one.compute_s / (10 * 32)
+    hops_s = four.pipeline_s * 3 / 32
+    vocabulary_s = output_s(JOB, Layout(pp=4), cluster_of("8xh100", gpus=4), C)
+    assert four.bubble_s == pytest.approx((3 + 2 + 2) * layer_s + vocabulary_s + hops_s)
+
+
+def test_the_output_counts_where_it_makes_the_last_stage_the_slowest() -> None:
+    wide = Job(replace(SMALL, vocab=1_000_000), 4096, 32)
+    four = step(Layout(pp=4), job=wide)
+    one = output_s(wide, Layout(pp=4), cluster_of("8xh100", gpus=4), C)
+    assert four.output_s == pytest.approx(32 * one)
+    assert four.compute_s == pytest.approx(step(Layout()).compute_s * 2 / 10)
+
+
+def test_a_forward_pass_is_its_products_their_bytes_and_what_goes_element_by_element() -> None:
+    layout = Layout(tp=2, micro_batch=2, sequence_parallel=True)
+    rows, h, f = 2 * 4096, 4096, 16384
+    peak, memory = 989e12 * C.matmul_share, 3.35e12 * C.memory_share
+    products = [(rows, h, 3 * h / 2), (rows, h / 2, h), (rows, h, f / 2), (rows, f / 2, h)]
+    wanted_s = sum(2 * a * b * c / peak + 2 * (a * b + b * c + a * c) / memory for a, b, c in products)
+    attention_s = rows * 4 * 4096 * h * 0.5 / 2 / peak
+    elements_s = 2 * rows * (12 * h / 2 + (6 * h + 2 * f) / 2) / memory
+    found = forward(layout)
+    assert found.attention_s == pytest.approx(attention_s)
+    assert found.compute_s == pytest.approx(wanted_s + attention_s + elements_s)
+    both_ways_s = 2 * Group.of(cluster_of("8xh100", gpus=2), C, 2, 1).all_reduce_s(2 * rows * h)
+    assert found.tensor_s == pytest.approx(both_ways_s)
+
+
+def test_a_step_is_three_passes_of_work_and_two_of_collectives() -> None:
+    layout = Layout(tp=2, micro_batch=2)
+    once, whole = forward(layout), step(layout)
+    assert whole.compute_s == pytest.approx(16 * 10 * (3 * once.compute_s + once.attention_s))
+    assert whole.tensor_s == pytest.approx(16 * 10 * 2 * once.tensor_s)
+    full = step(replace(layout, recompute="full"))
+    assert full.compute_s == pytest.approx(16 * 10 * 4 * once.compute_s)
+    assert full.tensor_s == pytest.approx(16 * 10 * 3 * once.tensor_s)
+
+
+@pytest.mark.parametrize("cp", [2, 4])
+def test_a_ring_pays_for_what_it_sends_and_for_putting_sums_together(cp: int) -> None:
+    layout = Layout(cp=cp)
+    group = Group.of(cluster_of("8xh100", gpus=cp), C, cp, 1)
+    rows = 4096 / cp
+    send_s = group.send_s(2 * 2 * rows * 4096)
+    found = forward(layout)
+    shown_s = send_s - C.hidden_share * min(send_s, found.attention_s / cp)
+    merge_s = 14 * rows * 4096 / (3.35e12 * C.memory_share)
+    assert found.context_s == pytest.approx((cp - 1) * (shown_s + merge_s))
+    assert step(layout).context_s == pytest.approx(
+        32 * 10 * 3 * found.context_s
+    )  # their gradients go round too
+
+
+def test_a_longer_ring_is_dearer_for_the_same_rows() -> None:
+    """What plain data parallelism does with as many rows a rank, a ring does with more to send."""
+    plain, *rings = (step(Layout(dp=8 // cp, cp=cp, micro_batch=cp, sharding=3)) for cp in (1, 2, 4))
+    times = [plain.total_s, *(ring.total_s for ring in rings)]
+    assert times == sorted(times)
+    assert times[0] < times[1] < times[2]
+
+
+def test_a_group_on_more_nodes_gets_less_of_a_network_that_falls_off() -> None:
+    even = cluster_of("8xh100", nodes=8)
+    falling = replace(even, network_falloff=0.5)
+    for nodes, part in ((2, 1.0), (8, 0.5)):
+        before, after = (Group.of(one, C, nodes, 8) for one in (even, falling))
+        assert after.bandwidth_bytes_per_s == pytest.approx(part * before.bandwidth_bytes_per_s)
+        assert after.send_s(1 << 30) == before.send_s(1 << 30)  # neighbours are two nodes
+    assert before.bandwidth_bytes_per_s == pytest.approx(400e9 / 8 * C.outside_share)
+    with pytest.raises(ValueError, match="network_falloff"):
+        replace(even, network_falloff=-0.5)
+
+
+def test_collectives_by_hand() -> None:
+    cluster = cluster_of("8xh100", nodes=2)
+    inside, outside = Group.of(cluster, C, 8, 1), Group.of(cluster, C, 16, 1)
+    size, doublings = 1 << 30, 20
+    bandwidth = 450e9 * C.inside_share
+    assert inside.all_reduce_s(size) == pytest.approx(
+        2 * (C.latency_s * doublings / 2 + 7 / 8 * size / bandwidth)
+    )
+    assert outside.bandwidth_bytes_per_s == pytest.approx(400e9 * C.outside_share)
+    wanted_s = (
+        2 * C.latency_s * doublings / 2 + 15 / 16 * size / (400e9 * C.outside_share) + C.latency_s * 15 / 2
+    )
+    assert outside.all_gather_s(size) == pytest.approx(wanted_s)
+
+
+def data_s(layout: Layout, software: Software, **constants: float) -> float:
+    return step(layout, software, constants=replace(C, **constants)).data_s
+
+
+def test_the_data_axis_by_hand() -> None:
+    """With almost nothing hidden: what is sent is told by the stage of sharding."""
+    numbers = stage_parameters(SMALL, Layout(), 10, 1)
+    group = Group.of(cluster_of("8xh100", nodes=2), C, 16, 1)
+    shown = {"hidden_share": KINDS["hidden_share"].lowest}
+    gradients_s = group.all_gather_s(4 * numbers)
+    weights_s = group.all_gather_s(2 * numbers)
+    for stage, wanted_s in (
+        (0, group.all_reduce_s(4 * numbers)),
+        (1, gradients_s + weights_s),
+        (2, 2 * gradients_s + weights_s),  # each of two micro-batches
+    ):
+        assert data_s(Layout(dp=16, sharding=stage), EVEN, **shown) == pytest.approx(wanted_s, rel=0.025)
+    calls_s = 10 * (2 * group.all_gather_s(2 * numbers / 10) + group.all_gather_s(4 * numbers / 10))
+    assert data_s(Layout(dp=16, sharding=3), EVEN, **shown) == pytest.approx(2 * calls_s, rel=0.05)
+
+
+def test_hybrid_sharding_sums_the_shares_of_other_nodes_once() -> None:
+    numbers = stage_parameters(SMALL, Layout(), 10, 1)
+    cluster = cluster_of("8xh100", nodes=2)
+    inner, outer = Group.of(cluster, C, 8, 1), Group.of(cluster, C, 2, 8)
+    calls_s = 10 * (2 * inner.all_gather_s(2 * numbers / 10) + inner.all_gather_s(4 * numbers / 10))
+    wanted_s = 2 * calls_s + outer.all_reduce_s(4 * numbers / 8)
+    found = data_s(Layout(dp=16, sharding=3, shard_size=8), EVEN, hidden_share=0.02)
+    assert found == pytest.approx(wanted_s * 0.98**2, rel=1e-6)
+
+
+def test_gradients_hide_behind_the_last_backward_pass_alone() -> None:
+    """With all that can hide hidden, and little to compute, what is sent less two thirds of a micro-batch shows."""
+    numbers = stage_parameters(SMALL, Layout(), 10, 1)
+    sent_s = Group.of(cluster_of("8xh100", nodes=16), C, 128, 1).all_reduce_s(4 * numbers)
+    job = Job(SMALL, 512, 256)
+    found = step(Layout(dp=128), job=job, constants=replace(C, hidden_share=1.0))
+    micro_batch_s = (found.compute_s + found.host_s) / 2
+    assert 0 < 2 / 3 * micro_batch_s < sent_s
+    assert found.data_s == pytest.approx(sent_s - 2 / 3 * micro_batch_s)
+
+
+def test_ranks_of_a_ring_hold_the_same_weights_and_sum_their_gradients() -> None:
+    numbers = stage_parameters(SMALL, Layout(), 10, 1)
+    sent_s = Group.of(cluster_of("8xh100", gpus=4), C, 4, 1).all_reduce_s(4 * numbers)
+    assert data_s(Layout(cp=4), EVEN, hidden_share=0.02) == pytest.approx(sent_s, rel=0.02)
+
+
+@pytest.mark.parametrize("sharding", [0, 1, 3])
+def test_what_a_program_overlaps_hides_twice(sharding: int) -> None:
+    layout = Layout(dp=16, sharding=sharding, micro_batch=2)
+    plain = replace(EVEN, prefetches=False)
+    all_of_it = data_s(layout, plain, hidden_share=0.02) / 0.98
+    once, twice = (
+        data_s(layout, replace(plain, overlaps=overlaps), hidden_share=0.4) for overlaps in (False, True)
+    )
+    assert once == pytest.approx(0.6 * all_of_it, rel=1e-3)
+    assert twice == pytest.approx(0.36 * all_of_it, rel=1e-3)
+    gathered_ahead = data_s(layout, EVEN, hidden_share=0.4)
+    assert gathered_ahead == pytest.approx(twice if sharding == 3 else once)
+
+
+def test_tensor_collectives_that_overlap() -> None:
+    layout = Layout(tp=8)
+    whole, part = (step(layout, replace(EVEN, overlaps=overlaps)).tensor_s for overlaps in (False, True))
+    assert part == pytest.approx((1 - C.hidden_share / 2) * whole)
+
+
+@pytest.mark.parametrize(("tp", "gpus"), [(1, 16), (2, 16), (4, 16), (8, 16), (4, 8)])
+def test_a_host_that_reads_sizes_waits_where_the_pipeline_leaves_its_node(tp: int, gpus: int) -> None:
+    slow = replace(C, host_layer_s=10e-3)  # so that the GPU always waits for it
+    layout = Layout(tp=tp, pp=2, dp=gpus // (2 * tp))
+    reads = replace(EVEN, reads_sizes=True)
+    before, after = (step(layout, one, constants=slow) for one in (EVEN, reads))
+    times = 1 + log2(tp) if gpus > 8 else 1
+    busy = before.host_s + before.compute_s + before.tensor_s
+    assert after.host_s + after.compute_s + after.tensor_s == pytest.approx(times * busy)
+    alone = Layout(tp=tp, dp=gpus // tp)
+    assert step(alone, reads, constants=slow) == step(alone, EVEN, constants=slow)
+
+
+def test_the_optimizer_reads_and_writes_its_states_once() -> None:
+    numbers = stage_parameters(SMALL, Layout(dp=8), 10, 1)
+    wanted_s = 34 * numbers / (3.35e12 * C.memory_share)
+    assert step(Layout(dp=8)).optimizer_s == pytest.approx(wanted_s)
+    untied = Job(MODELS["llama-3-8b"], 8192, 32)
+    tables = stage_parameters(untied.model, Layout(dp=8), 32, 2)
+    assert step(Layout(dp=8, sharding=1), job=untied).optimizer_s == pytest.approx(
+        34 * tables / 8 / (3.35e12 * C.memory_share)
+    )
+
+
+def test_messages_of_a_pipeline() -> None:
+    layout = Layout(pp=4, dp=4)
+    group = Group.of(cluster_of("8xh100", nodes=2), C, 4, 4)
+    hop_s = group.send_s(2 * 4096 * 4096)
+    assert step(layout).pipeline_s == pytest.approx(8 * 2 * hop_s)
+    chunked = step(replace(layout, chunks=2))
+    assert chunked.pipeline_s == pytest.approx(8 * 2 * 2 * hop_s * (1 - C.hidden_share))
+
+
+def test_tensor_ranks_send_their_part_each() -> None:
+    """Without sequence parallelism the next stage's ranks put the parts together again."""
+    layout = Layout(tp=4, pp=2, dp=2, sequence_parallel=True)
+    cluster = cluster_of("8xh100", nodes=2)
+    part_s = Group.of(cluster, C, 2, 8).send_s(2 * 4096 * 4096 / 4)
+    assert step(layout).pipeline_s == pytest.approx(16 * 2 * part_s)
+    joined_s = Group.of(cluster, C, 4, 1).all_gather_s(2 * 4096 * 4096)
+    whole = step(replace(layout, sequence_parallel=False))
+    assert whole.pipeline_s == pytest.approx(16 * 2 * (part_s + joined_s))
+
+
+def test_the_output_by_hand() -> None:
+    """Three products, and 28 bytes for each logit: in float32 read for maximum, sum and probability, and back."""
+    wide = Job(replace(SMALL, vocab=128_000), 4096, 32)
+    memory, peak = 3.35e12 * C.memory_share, 989e12 * C.matmul_share
+    rows, vocab = 2 * 4096, 128_000 / 2
+    product_s = 2 * rows * 4096 * vocab / peak + 2 * (rows * 4096 + 4096 * vocab + rows * vocab) / memory
+    found = output_s(wide, Layout(tp=2, micro_batch=2), cluster_of("8xh100", gpus=2), C)
+    assert found == pytest.approx(3 * product_s + 28 * rows * vocab / memory)
+
+
+def test_unfused_attention_computes_all_scores_and_moves_each_13_bytes() -> None:
+    unfused = forward(Layout(), replace(EVEN, fused_attention=False)).attention_s
+    scores = 4096 * 4096 * 32
+    wanted_s = 4 * scores * 128 / (989e12 * C.matmul_share) + 13 * scores / (3.35e12 * C.memory_share)
+    assert unfused == pytest.approx(wanted_s)
+
+
+def test_experts_are_two_exchanges_of_the_rows_that_they_get() -> None:
+    mixture = Job(MODELS["mixtral-8x7b"], 4096, 64)
+    group = Group.of(cluster_of("8xh100"), C, 8, 1)
+    wanted_s = 2 * group.all_to_all_s(2 * (2 * 4096) * 4096)  # each row meets two experts
+    assert forward(Layout(dp=8, ep=8), job=mixture).expert_s == pytest.approx(wanted_s)
+    assert group.all_to_all_s(1 << 20) == group.all_gather_s(1 << 20)
+
+
+def test_kinds_are_at_most_eight() -> None:
+    assert len(KINDS) <= 8
+    assert all(isinstance(kind, Kind) for kind in KINDS.values())
