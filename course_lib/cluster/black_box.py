@@ -28,11 +28,13 @@ _LOOKS_PER_S = 10.0
 
 
 @contextlib.contextmanager
-def black_box(me: Rank, folder: str | Path, *, quiet_s: float = 2.0) -> Iterator[None]:
+def black_box(me: Rank, folder: str | Path, *, quiet_s: float = 2.0, frames: bool = True) -> Iterator[None]:
     """In this block: if no collective begins or ends on this rank for ``quiet_s`` seconds, write two files, once.
 
     ``rank_N`` is a pickle of the flight recorder. ``stack_N.txt`` has the main thread's stack as ``py-spy dump``
-    prints it, the innermost call first. A block that is over in time writes nothing.
+    prints it, the innermost call first. A block that is over in time writes nothing. Without ``frames`` the record does
+    not say which line began a collective: to look that up, PyTorch imports its compiler, which takes a fresh process
+    a second.
     Raises ValueError for a folder that is not there and for a time that is not positive.
     """
     folder = Path(folder)
@@ -41,7 +43,9 @@ def black_box(me: Rank, folder: str | Path, *, quiet_s: float = 2.0) -> Iterator
     if not quiet_s > 0:
         raise ValueError(f"quiet_s is {quiet_s}, and it must be more than 0 seconds, such as 2.0.")
     is_over = threading.Event()
-    thread = threading.Thread(target=_look_after, args=(me.rank, folder, quiet_s, is_over), daemon=True)
+    thread = threading.Thread(
+        target=_look_after, args=(me.rank, folder, quiet_s, is_over, frames), daemon=True
+    )
     thread.start()
     try:
         yield
@@ -50,7 +54,9 @@ def black_box(me: Rank, folder: str | Path, *, quiet_s: float = 2.0) -> Iterator
         thread.join()
 
 
-def _look_after(rank: int, folder: Path, quiet_s: float, is_over: threading.Event) -> None:
+def _look_after(
+    rank: int, folder: Path, quiet_s: float, is_over: threading.Event, frames: bool = True
+) -> None:
     """The thread: count the looks in which nothing new was seen."""
     seen, num_quiet = _progress(), 0
     while not is_over.wait(1 / _LOOKS_PER_S):
@@ -59,7 +65,7 @@ def _look_after(rank: int, folder: Path, quiet_s: float, is_over: threading.Even
         seen = now
         if num_quiet >= quiet_s * _LOOKS_PER_S:
             (folder / f"stack_{rank}.txt").write_text(_stack(), encoding="utf-8")
-            (folder / f"rank_{rank}").write_bytes(pickle.dumps(_dump()))
+            (folder / f"rank_{rank}").write_bytes(pickle.dumps(_dump(with_frames=frames)))
             return
 
 
@@ -69,10 +75,12 @@ def _progress() -> tuple[int, int]:
     return len(operations), sum(operation.is_done for operation in operations)
 
 
-def _dump() -> dict[str, Any]:
+def _dump(*, with_frames: bool) -> dict[str, Any]:
     """PyTorch's dump, with the groups filled in where the back end leaves them empty."""
     c10d: Any = sys.modules["torch._C._distributed_c10d"]
-    dump: dict[str, Any] = pickle.loads(c10d._dump_fr_trace())  # what this very process has written
+    dump: dict[str, Any] = pickle.loads(
+        c10d._dump_fr_trace(True, with_frames)
+    )  # what this very process has written
     for entry in dump["entries"]:
         frames = [Frame(f["filename"], f["line"], f["name"]) for f in entry.get("frames", [])]
         entry["frames"] = [

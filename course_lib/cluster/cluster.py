@@ -40,6 +40,7 @@ __all__ = ["Cluster"]
 
 _UNSET: Any = object()
 _REPLACED = "The ranks were replaced, so that the next call finds none of it."
+_ENDED = "Ranks had to be ended, and the variables of your %%ranks cells with them: run those cells again."
 _MET_ANEW = "The ranks have met anew, with their variables, so that the next call finds none of it."
 
 
@@ -82,17 +83,16 @@ class Cluster:
         refuse_inside_a_rank()
         self.world_size = whole(world_size, "world_size", most=MOST_RANKS)
         self.timeout_s = checked_timeout(timeout_s)
-        on_cpu = links is not None and backend in ("auto", "gloo")
-        num_gpus = 0 if on_cpu else len(machine().devices)
-        self._seats = seats(self.world_size, backend=backend, num_gpus=num_gpus)
-        self._shape = self._shape_of(links, slow)
+        num_gpus = 0 if links is not None and backend in ("auto", "gloo") else len(machine().devices)
         self._settings = {
             "num_threads": whole(num_threads, "num_threads", most=MOST_THREADS),
             "debug": on_or_off(debug, "debug"),
             "process_group": on_or_off(process_group, "process_group"),
             "env": checked_env(env),
         }
-        self._keeper = Keeper(self._seats, self._settings)
+        self._may_stand_in = backend == "auto"  # ranks on the CPU, while links are shaped
+        self._keeper = Keeper(seats(self.world_size, backend=backend, num_gpus=num_gpus), self._settings)
+        self._shape = self._shape_of(links, slow)
         self._lock = threading.RLock()
         self._is_closed = False
         self._num_cells = 0
@@ -173,18 +173,23 @@ class Cluster:
     def shaped(
         self, *, links: Links | None = None, slow: Mapping[int, float] | None = None
     ) -> Iterator[Cluster]:
-        """In this block: these links and slow ranks, in place of those that the cluster was made with."""
-        before, self._shape = self._shape, self._shape_of(links, slow)
+        """In this block: these links and slow ranks, in place of those that the cluster was made with.
+
+        Links are shaped on the CPU: where "auto" has put the ranks on GPUs, others stand in, without their variables.
+        """
+        before = self._shape, self._keeper
+        self._keeper = self._keeper.on_cpu() if links is not None and self._may_stand_in else self._keeper
         try:
+            self._shape = self._shape_of(links, slow)
             yield self
         finally:
-            self._shape = before
+            self._shape, self._keeper = before
 
     def close(self) -> None:
         """End the ranks. Safe to repeat."""
         with self._lock:
             self._is_closed = True
-            self._keeper.drop(gently=True)
+            self._keeper.close()
 
     @property
     def has_variables(self) -> bool:
@@ -203,8 +208,9 @@ class Cluster:
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "up" if self._team else "not started yet"
-        devices = sorted({seat.device for seat in self._seats})
-        return f"Cluster({self.world_size}) on {', '.join(devices)} by {self._seats[0].backend}: {state}"
+        ranks = self._keeper.seats
+        devices = ", ".join(sorted({seat.device for seat in ranks}))
+        return f"Cluster({self.world_size}) on {devices} by {ranks[0].backend}: {state}"
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -213,7 +219,7 @@ class Cluster:
         return self._keeper.team
 
     def _shape_of(self, links: Links | None, slow: Mapping[int, float] | None) -> Any:
-        return shape_of(links, slow, world_size=self.world_size, device=self._seats[0].device)
+        return shape_of(links, slow, world_size=self.world_size, device=self._keeper.seats[0].device)
 
     def _ready_team(self) -> Team:
         if self._is_closed:
@@ -264,8 +270,7 @@ class Cluster:
     def _error(self, team: Team, outcome: Outcome, run: Run, timeout_s: float | None) -> RankError:
         """Bring the ranks back into order, and tell what happened."""
         first = first_failure(outcome.failures)
-        story = team.story(outcome, timeout_s=timeout_s)
-        story += self._settle(team)
+        story = team.story(outcome, timeout_s=timeout_s) + self._settle(team)
         kind = RankTimeout if first is None else RankFailed
         return kind(story, failures=outcome.failures, run=run, **outcome.ended())
 
@@ -283,10 +288,7 @@ class Cluster:
             team.in_order = True
             return ""
         self._keeper.drop()
-        return (
-            "\n\nThe ranks had to be ended, and the variables of your %%ranks cells with them: "
-            "run those cells again."
-        )
+        return f"\n\n{_ENDED}"
 
     def _interrupted(self) -> str:
         team = self._team

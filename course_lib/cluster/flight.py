@@ -39,8 +39,8 @@ def _operation(entry: dict[str, Any], before: Callable[[str], int]) -> Operation
     group, is_message = str((entry.get("process_group") or ["0"])[0]), bool(entry.get("is_p2p"))
     number = 0 if is_message else entry.get("collective_seq_id", 0) - before(group)
     name = str(entry.get("profiling_name", "?")).partition(":")[2] or "?"
-    shapes = tuple(tuple(shape) for shape in entry.get("input_sizes", []))
-    dtypes = tuple(_DTYPE_NAMES.get(name, name.lower()) for name in entry.get("input_dtypes", []))
+    shapes = tuple([tuple(shape) for shape in entry.get("input_sizes", [])])
+    dtypes = tuple([_DTYPE_NAMES.get(name, name.lower()) for name in entry.get("input_dtypes", [])])
     return Operation(name, number, group, is_message, bool(entry.get("retired", True)), shapes, dtypes)
 
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.cluster.backends import Seat
+from course_lib.cluster.backends import Seat, seats
 from course_lib.cluster.hold import held_back
 from course_lib.cluster.shortage import told
 from course_lib.cluster.team import Team
@@ -23,9 +23,10 @@ _LOST = (
 class Keeper:
     """Holds the team of one cluster. When this object goes, and when Python ends, the ranks end."""
 
-    def __init__(self, seats: Sequence[Seat], settings: dict[str, Any]) -> None:
+    def __init__(self, of_ranks: Sequence[Seat], settings: dict[str, Any]) -> None:
         self.team: Team | None = None
-        self._seats, self._settings = seats, settings
+        self.seats, self._settings = of_ranks, settings
+        self._stand_ins: Keeper | None = None
         self._end_team: weakref.finalize | None = None
         self._owner_pid = os.getpid()
 
@@ -55,9 +56,22 @@ class Keeper:
             if end_team is not None:
                 end_team.detach()  # last: until then, the end of this process would finish what was cut off
 
+    def on_cpu(self) -> Keeper:
+        """Itself where its ranks sit on the CPU, else that of as many ranks there; they are up when first needed."""
+        if self.seats[0].device == "cpu":
+            return self
+        self._stand_ins = self._stand_ins or Keeper(seats(len(self.seats), num_gpus=0), self._settings)
+        return self._stand_ins
+
+    def close(self) -> None:
+        """End the team, and that of the stand-ins."""
+        self.drop(gently=True)
+        if self._stand_ins is not None:
+            self._stand_ins.drop(gently=True)
+
     def _start(self) -> None:
         with told(), held_back():
-            self.team = team = Team(self._seats, self._settings)
+            self.team = team = Team(self.seats, self._settings)
             self._end_team = weakref.finalize(self, team.end)
         try:
             with told():

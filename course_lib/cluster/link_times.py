@@ -48,11 +48,12 @@ class Ports:
         sender, receiver = self.ranks[message[0]], self.ranks[message[1]]
         outs, ins = self._ports_of(sender, receiver), self._ports_of(receiver, sender)
         start_s = max(ready_s, *(self.out[port] for port in outs), *(self.into[port] for port in ins))
-        end_s = start_s + self.links.link(sender, receiver).time_s(message[2])
-        for port in outs:
-            self.out[port] = end_s
-        for port in ins:
-            self.into[port] = end_s
+        link = self.links.link(sender, receiver)
+        end_s = start_s + link.time_s(message[2])
+        passed_s = end_s - link.latency_s  # a node's port is free: what it has passed is on its way
+        for ports, free_s in ((outs, self.out), (ins, self.into)):
+            for port in ports:
+                free_s[port] = end_s if port < self.world_size else passed_s
         return end_s
 
     def _ports_of(self, rank: int, other: int) -> tuple[int, ...]:

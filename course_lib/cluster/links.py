@@ -2,7 +2,8 @@
 
 A message takes as long as its ``Link`` says. A rank has one port each way: it sends and
 receives at the same time, but what it sends, it sends one after the other, and likewise for what it receives. Ranks
-of one node share the node's ports to other nodes. The cost model (``course_lib.cost.network``) counts in the same way.
+of one node share the node's ports to other nodes, which pass one message after the other and do not wait for them to
+arrive. The cost model (``course_lib.cost.network``) counts in the same way.
 
 ::
 

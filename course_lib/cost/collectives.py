@@ -14,6 +14,7 @@ import numpy as np
 
 from course_lib.checked import checked
 from course_lib.checks import at_least, known, not_negative
+from course_lib.cost.hierarchical import HIERARCHICAL, hierarchical_rounds
 from course_lib.cost.network import Network
 from course_lib.cost.rounds import ALGORITHMS, Round, rounds_of
 from course_lib.link import Link
@@ -27,7 +28,6 @@ IN_CHANNELS = (
     "reduce_scatter",
 )  # rings without a root: each rank may be the first
 IN_SWITCH = ("all_reduce",)  # what a switch that adds makes cheaper
-HIERARCHICAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,7 @@ def collective_cost(
     not_negative(size_bytes=size_bytes)
     network = _network(network, num_ranks)
     n = network.num_ranks
-    num_channels = _num_channels(collective, algorithm, network)
-    rounds = _rounds(collective, algorithm, network, size_bytes, num_channels)
+    rounds, num_channels = rounds_on(collective, algorithm, network, size_bytes)
     time_s = sum(
         each.repeat * network.round_time_s(each.senders, each.receivers, each.sizes_bytes) for each in rounds
     )
@@ -151,18 +150,20 @@ def _network(network: Network | Link, num_ranks: int | None) -> Network:
     return network
 
 
-def _rounds(
-    collective: str, algorithm: str, network: Network, size_bytes: float, num_channels: int
-) -> tuple[Round, ...]:
+def rounds_on(
+    collective: str, algorithm: str, network: Network, size_bytes: float
+) -> tuple[tuple[Round, ...], int]:
+    """The rounds of a collective on a network, and in how many channels; nothing is checked here."""
     if algorithm == "hierarchical":
-        return _hierarchical(collective, network, size_bytes)
+        return hierarchical_rounds(collective, network, size_bytes), 1
     if algorithm == "in-switch":
-        return _in_switch(network, size_bytes)
+        return _in_switch(network, size_bytes), 1
     rounds = rounds_of(collective, algorithm, network.num_ranks, size_bytes)
+    num_channels = _num_channels(collective, algorithm, network)
     if num_channels == 1:
-        return rounds
+        return rounds, 1
     per_node = network.num_ranks // network.num_nodes
-    return tuple(_in_channels(each, num_channels, per_node) for each in rounds)
+    return tuple(_in_channels(each, num_channels, per_node) for each in rounds), num_channels
 
 
 def _num_channels(collective: str, algorithm: str, network: Network) -> int:
@@ -187,33 +188,6 @@ def _in_channels(each: Round, num_channels: int, per_node: int) -> Round:
     return replace(each, senders=pairs // n, receivers=pairs % n, sizes_bytes=sizes_bytes)
 
 
-def _hierarchical(collective: str, network: Network, size_bytes: float) -> tuple[Round, ...]:
-    """Rings inside every node at once, and between nodes rings of the ranks with the same place in them.
-
-    A broadcast is a tree between the first ranks of the nodes, then a tree inside every node.
-    """
-    nodes, per_node = network.num_nodes, network.num_ranks // network.num_nodes
-
-    def inside(name: str, algorithm: str, size: float) -> list[Round]:
-        starts = np.arange(nodes) * per_node
-        return [_copies(each, starts) for each in rounds_of(name, algorithm, per_node, size)]
-
-    def between(name: str, algorithm: str, size: float, places: int = per_node) -> list[Round]:
-        rounds = rounds_of(name, algorithm, nodes, size)
-        return [_copies(_stretched(each, per_node), np.arange(places)) for each in rounds]
-
-    share_bytes = size_bytes / per_node
-    if collective == "all_reduce":
-        first = inside("reduce_scatter", "ring", size_bytes)
-        last = inside("all_gather", "ring", size_bytes)
-        return (*first, *between("all_reduce", "ring", share_bytes), *last)
-    if collective == "broadcast":
-        return (*between("broadcast", "tree", size_bytes, 1), *inside("broadcast", "tree", size_bytes))
-    if collective == "all_gather":
-        return (*between("all_gather", "ring", share_bytes), *inside("all_gather", "ring", size_bytes))
-    return (*inside("reduce_scatter", "ring", size_bytes), *between("reduce_scatter", "ring", share_bytes))
-
-
 def _in_switch(network: Network, size_bytes: float) -> tuple[Round, ...]:
     """An all-reduce that a node's switch adds up (NVLink SHARP; NCCL's algorithm NVLS): each rank has one part of n.
 
@@ -233,19 +207,4 @@ def _in_switch(network: Network, size_bytes: float) -> tuple[Round, ...]:
     ranks = np.arange(n)  # to whom does not matter: the switch is behind every port
     return (
         Round("through the switch", ranks, (ranks + 1) % n, np.full(n, size_bytes * (n + 1) / (2 * n)), 2),
-    )
-
-
-def _stretched(each: Round, factor: int) -> Round:
-    """Node numbers become the numbers of the nodes' first ranks."""
-    return replace(each, senders=each.senders * factor, receivers=each.receivers * factor)
-
-
-def _copies(each: Round, offsets: np.ndarray) -> Round:
-    """The same messages once for each offset, all at the same time."""
-    return replace(
-        each,
-        senders=(each.senders[None] + offsets[:, None]).ravel(),
-        receivers=(each.receivers[None] + offsets[:, None]).ravel(),
-        sizes_bytes=np.tile(each.sizes_bytes, len(offsets)),
     )

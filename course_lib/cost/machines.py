@@ -161,7 +161,7 @@ MACHINES = {
             "8x B200",
             8,
             ("nvlink 5", "infiniband ndr"),
-            memory_bytes=179 * 1024 * _MIB,
+            memory_bytes=183359 * _MIB,
             memory_bandwidth_bytes_per_s=7.7e12,
             matmul_flops_per_s={
                 "float32": 75e12,
@@ -171,8 +171,8 @@ MACHINES = {
                 "float8": 4.5e15,
                 "float64": 37e12,
             },
-            source="NVIDIA HGX B200 page, dense rates (half of those with sparsity); DGX B200 user guide for memory "
-            "and its eight ports",
+            source="NVIDIA HGX B200 page, dense rates (half of those with sparsity); memory as nvidia-smi prints it; "
+            "DGX B200 user guide for its eight ports",
         ),
         MachineSpec(
             "72x GB200",

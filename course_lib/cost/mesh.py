@@ -23,13 +23,12 @@ from course_lib.checked import checked
 from course_lib.checks import at_least, divides, known
 from course_lib.cost.architectures import TransformerSizes
 from course_lib.cost.mesh_program import Item, MeshCall, Program
-from course_lib.mesh import Mesh
+from course_lib.mesh import COMBINED_AXES, DATA_AXES, Mesh
 from course_lib.schedules import one_f_one_b
 from course_lib.schedules.table import Schedule
 
 __all__ = ["LinkBytes", "MeshStep", "bytes_by_link"]
 
-_AXES = ("pp", "dp_replicate", "dp_shard", "tp")
 _BACKENDS = ("gloo", "nccl")
 
 
@@ -61,9 +60,7 @@ class MeshStep:
     backend: str = "gloo"
 
     def __post_init__(self) -> None:
-        for axis in self.mesh.axes:
-            if self.mesh.size(axis) > 1:
-                known("axis", axis, _AXES)
+        self.mesh.refuse_others(COMBINED_AXES, "counted")
         known("backend", self.backend, _BACKENDS)
         at_least(1, length=self.tokens, itemsize=self.itemsize)
         divides(self.config.num_heads, "heads", tp=self.mesh.size("tp"))
@@ -89,7 +86,7 @@ class MeshStep:
     @property
     def num_data_parts(self) -> int:
         """How many parts the batch is dealt out in."""
-        return self.mesh.size("dp_replicate", "dp_shard")
+        return self.mesh.size(*DATA_AXES)
 
     def items(self, rank: int) -> list[Item]:
         """What a rank does in the step, in order."""

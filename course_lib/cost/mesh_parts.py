@@ -13,7 +13,7 @@ from course_lib.cost.architectures import TransformerSizes
 from course_lib.cost.sharded import shared_numel
 from course_lib.cost.step import ddp_buckets
 from course_lib.even_cut import split_evenly
-from course_lib.mesh import Mesh
+from course_lib.mesh import DATA_AXES, Mesh
 from course_lib.schedules.table import Schedule
 from course_lib.shares import rounded_up_range, split_sizes
 
@@ -67,17 +67,12 @@ class Held:
 
     def __init__(self, step: StepSizes, rank: int) -> None:
         self.mesh, self.itemsize, self.here = step.mesh, step.itemsize, step.mesh.coordinates(rank)
+        self.data_place = self.mesh.place(rank, *DATA_AXES)  # which part of the batch it is given
         self.pieces = transformer_pieces(step.config)
         schedule = step.schedule
         self.stages = pieces_of_stages(step.config, schedule.num_stages if schedule else 1)
         self._units: dict[int, list[Unit]] = {}  # by stage: asked for again for every micro-batch
         self.my_stages = schedule.stages_of_rank[self.here.get("pp", 0)] if schedule else (0,)
-
-    @property
-    def data_place(self) -> int:
-        """Which part of the batch it is given."""
-        here = self.here
-        return here.get("dp_replicate", 0) * self.mesh.size("dp_shard") + here.get("dp_shard", 0)
 
     @property
     def parameters(self) -> list[PieceParameter]:

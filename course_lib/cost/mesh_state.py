@@ -13,12 +13,10 @@ from course_lib.checks import nearest_divisor
 from course_lib.cost.architectures import TransformerSizes
 from course_lib.cost.memory import DTYPE_BYTES, StateBytes, model_state
 from course_lib.cost.mesh_parts import PieceParameter, pieces_of_stages, transformer_pieces
-from course_lib.mesh import Mesh
+from course_lib.mesh import COMBINED_AXES, Mesh
 from course_lib.mesh_pieces import Piece, holders_of_pieces, piece_of
 
 __all__ = ["check_transformer_mesh", "holders_of_parameter", "mesh_state", "pieces_of_rank"]
-
-_AXES = ("pp", "dp_replicate", "dp_shard", "tp")
 
 
 @checked
@@ -81,12 +79,7 @@ def mesh_state(
 
 def check_transformer_mesh(config: TransformerSizes, mesh: Mesh) -> None:
     """``ValueError`` for a mesh on which ``OnMesh`` could not put this model."""
-    for axis in mesh.axes:
-        if axis not in _AXES and mesh.size(axis) > 1:
-            raise ValueError(
-                f"{axis}={mesh.size(axis)} is not counted here, only {', '.join(_AXES)}. The nearest that works is "
-                f"{axis}=1."
-            )
+    mesh.refuse_others(COMBINED_AXES, "counted")
     most, num_stages, num_slices = config.num_layers + 2, mesh.size("pp"), mesh.size("tp")
     if num_stages > most:
         raise ValueError(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter, defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from course_lib.checked import checked
@@ -45,9 +46,11 @@ def mesh_step_time(
     backward_s: float = 0.0,
     call_s: float = 0.0,
     separate_ports: bool = False,
+    work: Sequence[float] | None = None,
 ) -> MeshStepTime:
     """``forward_s`` and ``backward_s``: what a rank computes in a step, the same on each, in all micro-batches.
 
+    ``work``: how many times that each rank computes, where they are not alike, as in stages of unequal layers.
     ``call_s``: what a collective or a message takes beside its bytes. A rank's port carries one message at a time each
     way, as on shaped links; with ``separate_ports`` those to its own node and those to others have one each, as NVLink
     and a network card. ``ValueError`` for a network of another number of ranks than the mesh.
@@ -58,8 +61,12 @@ def mesh_step_time(
             f"this network has {network.num_ranks} ranks, and the mesh {step.mesh} has {step.mesh.num_ranks}: "
             "give one of as many"
         )
+    if work is not None and len(work) != step.mesh.num_ranks:
+        raise ValueError(
+            f"work has {len(work)} numbers, one for each rank, and {step.mesh} has {step.mesh.num_ranks}"
+        )
     compute_s = {"forward": forward_s, "backward": backward_s}
-    return _Play(step, _Ports(network, separate_ports), compute_s, call_s).go()
+    return _Play(step, _Ports(network, separate_ports), compute_s, call_s, work).go()
 
 
 class _Ports:
@@ -75,8 +82,10 @@ class _Ports:
         crosses = sender // self.per_node != receiver // self.per_node
         ports = [*self._ports("out", sender, crosses), *self._ports("in", receiver, crosses)]
         start_s = max(ready_s, *(self.free_s[port] for port in ports))
-        end_s = start_s + self.network.link(sender, receiver).time_s(size_bytes)
-        self.free_s.update(dict.fromkeys(ports, end_s))
+        link = self.network.link(sender, receiver)
+        end_s = start_s + link.time_s(size_bytes)
+        for port in ports:  # what a node's port has passed is on its way, and others may follow
+            self.free_s[port] = end_s - (link.latency_s if port[1] == "node" else 0.0)
         return end_s
 
     def _ports(self, way: str, rank: int, crosses: bool) -> list[tuple[object, ...]]:
@@ -98,9 +107,17 @@ Key = tuple[object, ...]
 
 
 class _Play:
-    def __init__(self, step: MeshStep, ports: _Ports, compute_s: dict[str, float], call_s: float) -> None:
+    def __init__(
+        self,
+        step: MeshStep,
+        ports: _Ports,
+        compute_s: dict[str, float],
+        call_s: float,
+        work: Sequence[float] | None,
+    ) -> None:
         self.step, self.ports, self.compute_s, self.call_s = step, ports, compute_s, call_s
         num_ranks = step.mesh.num_ranks
+        self.work = work or [1.0] * num_ranks
         self.items = [deque(step.items(rank)) for rank in range(num_ranks)]
         self.now_s, self.computed_s = [0.0] * num_ranks, 0.0
         self.waited_s: defaultdict[str, float] = defaultdict(float)
@@ -136,7 +153,7 @@ class _Play:
 
     def _do(self, rank: int, item: Item) -> bool:
         if item.call is None:
-            time_s = item.share * self.compute_s[item.do]
+            time_s = item.share * self.compute_s[item.do] * self.work[rank]
             self.now_s[rank] += time_s
             self.computed_s += time_s
         elif item.do == "start":

@@ -100,8 +100,8 @@ class Network:
         """
         if not len(senders):
             return 0.0
-        latencies_s, seconds_per_byte = self._costs
-        times_s = latencies_s[senders, receivers] + sizes_bytes * seconds_per_byte[senders, receivers]
+        latencies_s, seconds_per_byte = self._costs(senders, receivers)
+        times_s = latencies_s + sizes_bytes * seconds_per_byte
         crosses = self._node_of[senders] != self._node_of[receivers]
         busiest_s = max(
             np.bincount(ranks[kind], times_s[kind]).max(initial=0.0)
@@ -126,19 +126,24 @@ class Network:
     def _node_of(self) -> np.ndarray:
         return np.arange(self.num_ranks) // (self.ranks_per_node or self.num_ranks)
 
-    @cached_property
-    def _costs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Latency and seconds per byte from each rank to each, both of shape (num_ranks, num_ranks)."""
-        n = self.num_ranks
+    def _costs(self, senders: np.ndarray, receivers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Latency and seconds per byte of each message; a table of all pairs is made for a ``matrix`` alone."""
         if self.matrix:
-            links = [[link or self.intra for link in row] for row in self.matrix]
-            latencies = np.array([[link.latency_s for link in row] for row in links])
-            return latencies, np.array([[1 / link.bandwidth_bytes_per_s for link in row] for row in links])
-        crosses = self._node_of[:, None] != self._node_of[None, :]
-        inter = self.inter or self.intra
-        latencies = np.where(crosses, inter.latency_s, self.intra.latency_s)
-        slopes = np.where(crosses, 1 / inter.bandwidth_bytes_per_s, 1 / self.intra.bandwidth_bytes_per_s)
-        return latencies.reshape(n, n), slopes.reshape(n, n)
+            latencies_s, seconds_per_byte = self._tables
+            return latencies_s[senders, receivers], seconds_per_byte[senders, receivers]
+        crosses = self._node_of[senders] != self._node_of[receivers]
+        intra, inter = self.intra, self.inter or self.intra
+        return (
+            np.where(crosses, inter.latency_s, intra.latency_s),
+            np.where(crosses, 1 / inter.bandwidth_bytes_per_s, 1 / intra.bandwidth_bytes_per_s),
+        )
+
+    @cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Latency and seconds per byte from each rank to each, both of shape (num_ranks, num_ranks)."""
+        links = [[link or self.intra for link in row] for row in self.matrix]
+        latencies_s = np.array([[link.latency_s for link in row] for row in links])
+        return latencies_s, np.array([[1 / link.bandwidth_bytes_per_s for link in row] for row in links])
 
 
 def _bandwidth(link: Link) -> float:

@@ -24,14 +24,16 @@ follow when only the first micro-batch of each group of p is made to wait for th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from course_lib.checked import checked
 from course_lib.checks import not_negative
 from course_lib.cost.network import Network
 from course_lib.link import Link
-from course_lib.schedules.action import KINDS, Action
+from course_lib.schedules.action import KINDS, Action, Cell, Overlap, actions_in
 from course_lib.schedules.dependencies import Result, result_of
 from course_lib.schedules.stage_times import StageTimes
 from course_lib.schedules.table import Schedule
@@ -41,6 +43,9 @@ from course_lib.schedules.validation import validate
 __all__ = ["INSTANT", "simulate"]
 
 INSTANT = Link(0.0, float("inf"))
+_MADE = "FBW"  # the letters of results
+_new: Callable[..., Any] = tuple.__new__  # a named tuple without the checks of its own
+_NEVER = -1.0  # a moment that has not come; all others are at 0 or later
 
 
 @checked
@@ -61,7 +66,20 @@ def simulate(
     """
     _refuse_strays(schedule)
     routes = _routes(schedule, link, _per_boundary(message_bytes, schedule))
-    return _Run(schedule, _per_stage(times, schedule), routes, overlap).go()
+    with _no_collections():
+        return _Run(schedule, _per_stage(times, schedule), routes, overlap).go()
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Python looks for garbage after so many new objects. A trace has many and none is garbage: a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Route(NamedTuple):
@@ -70,17 +88,26 @@ class _Route(NamedTuple):
     receiver: int
     latency_s: float
     bytes_s: float
+    link: int  # which of the links, each one way between two ranks
 
 
-class _Work(NamedTuple):
-    """What a rank runs in one piece: an action with what it needs, or two that overlap."""
+class _Task(NamedTuple):
+    """What one kind of action on one stage needs and makes, whichever micro-batch it is.
 
-    parts: Sequence[tuple[Action, Sequence[Result]]]
+    Moments stand in one list. A place here is that of the first micro-batch; those of the others follow it.
+    """
+
+    needs: tuple[int, ...]  # where it is told when what it needs is there
+    makes: int  # where it is told when its result was made
     time_s: float
+    route: _Route | None
 
 
 class _Run:
-    """One simulation under way."""
+    """One simulation under way.
+
+    ``there_s`` tells of each result when it was made and, ``far`` places behind, when it arrived at another rank.
+    """
 
     def __init__(
         self,
@@ -89,89 +116,119 @@ class _Run:
         routes: dict[tuple[str, int], _Route],
         overlap: bool,
     ) -> None:
-        self.schedule, self.routes, self.overlap = schedule, routes, overlap
-        self.times_s = [{kind: stage.time_s(kind) for kind in KINDS} for stage in times]
+        self.schedule, self.overlap = schedule, overlap
         self.overlapped_s = [stage.overlapped_s for stage in times]
+        self.works = [self._works(rank) for rank in range(schedule.num_ranks)]
+        self.places = [0] * schedule.num_ranks  # of the work that comes next
         self.rows: list[list[ActionSpan]] = [[] for _ in schedule.rows]
         self.free_s = [0.0] * schedule.num_ranks
-        self.done_s: dict[Result, float] = {}  # when it was made
-        self.sent: dict[Result, MessageSpan] = {}  # those that went to another rank
-        self.link_free_s: dict[tuple[int, int], float] = {}  # by sender and receiver
+        self.sent: dict[int, MessageSpan] = {}  # by the place of the result
+        self.link_free_s = [0.0] * (1 + max((route.link for route in routes.values()), default=0))
+        numbers = {micro_batch for row in schedule.rows for _, _, micro_batch in row} or {0}
+        self.first, self.count = min(numbers), max(numbers) - min(numbers) + 1
+        self.far = len(_MADE) * schedule.num_stages * self.count
+        self.there_s = [_NEVER] * (2 * self.far)
+        self.tasks = {
+            kind: [
+                self._task(Action(kind, stage, 0), routes, times[stage].time_s(kind))
+                for stage in range(schedule.num_stages)
+            ]
+            for kind in KINDS
+        }
 
     def go(self) -> ScheduleTrace:
         """Let each rank run until it lacks something, and go on when that has been made."""
-        done_s = self.done_s
-        works = [self._works(rank) for rank in range(self.schedule.num_ranks)]
-        places = [0] * len(works)
-        waiting: dict[Result, list[int]] = {}  # the ranks that lack it
+        waiting: dict[int, list[int]] = {}  # the ranks that lack a result, by its place
         ready = list(range(self.schedule.num_ranks))
         while ready:
             rank = ready.pop()
-            for place in range(places[rank], len(works[rank])):
-                work = works[rank][place]
-                lacks = [result for _, needed in work.parts for result in needed if result not in done_s]
-                if lacks:
-                    places[rank] = place
-                    waiting.setdefault(lacks[0], []).append(rank)
-                    break
-                self._run(rank, work)
-                for action, _ in work.parts:
-                    ready += waiting.pop(result_of(action), [])
+            lacks = self._run(rank, ready, waiting)
+            if lacks is not None:
+                waiting.setdefault(lacks, []).append(rank)
         if waiting:
             raise ValueError(f"{self.schedule.name!r} never ends: {validate(self.schedule)[0]}.")
         return ScheduleTrace(
             self.schedule, tuple(map(tuple, self.rows)), tuple(self.sent.values()), self.overlap
         )
 
-    def _works(self, rank: int) -> list[_Work]:
-        """What a rank runs in one piece, in its order, with the needs of each action."""
-        row, needs = self.schedule.rows[rank], iter(self.schedule.dependencies.needs[rank])
-        parts = [(action, next(needs)) for action in row]
-        works, place = [], 0
-        for cell in self.schedule.in_cells[rank]:
-            mine, place = parts[place : place + len(cell)], place + len(cell)
-            both_s = [both_s for a in cell if (both_s := self.overlapped_s[a.stage]) is not None]
-            if len(cell) == len(both_s) == 2:
-                works.append(_Work(mine, sum(both_s) / 2))
-            else:
-                works += [_Work([part], self.times_s[part[0].stage][part[0].kind]) for part in mine]
+    def _works(self, rank: int) -> Sequence[Cell]:
+        """What a rank runs in one piece, in its order: an action, or two that overlap."""
+        row = self.schedule.rows[rank]
+        if row == self.schedule.actions[rank]:  # one by one
+            return row
+        works: list[Cell] = []
+        for cell in self.schedule.actions[rank]:
+            if cell is not None:
+                whole = isinstance(cell, Action) or self._together_s(cell) is not None
+                works += [cell] if whole else actions_in(cell)
         return works
 
-    def _run(self, rank: int, work: _Work) -> None:
-        start_s = self.free_s[rank]
-        for action, needed in work.parts:
-            for each in needed:
-                message = self.sent.get(each) if each[1] != action.stage else None
-                if message is None:  # made on this rank
-                    start_s = max(start_s, self.done_s[each])
-                elif self.overlap:
-                    start_s = max(start_s, message.end_s)
-                else:  # busy with it for as long as the sender was, and not done before the sender is
-                    start_s = max(start_s + message.time_s, message.end_s)
-        end_s = self.free_s[rank] = start_s + work.time_s
-        for action, _ in work.parts:
-            result = result_of(action)
-            self.rows[rank].append(ActionSpan(rank, action, start_s, end_s))
-            self.done_s[result] = end_s
-            route = self.routes.get((result[0], action.stage))
-            if route:
-                self.sent[result] = self._send(rank, route, action, self.free_s[rank])
+    def _together_s(self, cell: Overlap) -> float | None:
+        """How long two actions take that overlap; None where their stages do not tell."""
+        both_s = [both_s for action in cell if (both_s := self.overlapped_s[action.stage]) is not None]
+        return sum(both_s) / 2 if len(both_s) == 2 else None
 
-    def _send(self, sender: int, route: _Route, action: Action, ready_s: float) -> MessageSpan:
-        receiver, latency_s, bytes_s = route
-        start_s = max(ready_s, self.link_free_s.get((sender, receiver), 0.0))
-        message = MessageSpan(sender, receiver, action, start_s, start_s + latency_s + bytes_s)
-        self.link_free_s[sender, receiver] = start_s + bytes_s
-        if not self.overlap:
-            self.free_s[sender] = message.end_s
-        return message
+    def _place(self, result: Result) -> int:
+        letter, stage, micro_batch = result
+        row = _MADE.index(letter) * self.schedule.num_stages + stage
+        return row * self.count + micro_batch - self.first
+
+    def _task(self, action: Action, routes: dict[tuple[str, int], _Route], time_s: float) -> _Task:
+        needs = []
+        for result in self.schedule.dependencies.needs_of(action):
+            sent = result[1] != action.stage and result[:2] in routes
+            needs.append(self._place(result) + self.far * sent)
+        made = result_of(action)
+        return _Task(tuple(needs), self._place(made), time_s, routes.get(made[:2]))
+
+    def _run(self, rank: int, ready: list[int], waiting: dict[int, list[int]]) -> int | None:
+        """Run all that a rank can; the place of the result that it lacks, None at its end."""
+        there_s, tasks, works, spans = self.there_s, self.tasks, self.works[rank], self.rows[rank]
+        far, overlap, free_s = self.far, self.overlap, self.free_s[rank]
+        sent, link_free_s = self.sent, self.link_free_s
+        for place in range(self.places[rank], len(works)):
+            work, start_s = works[place], free_s
+            parts = work if isinstance(work, Overlap) else (work,)
+            for kind, stage, micro_batch in parts:
+                needs, makes, time_s, route = tasks[kind][stage]
+                for first in needs:
+                    need = first + micro_batch
+                    at_s = there_s[need]
+                    if at_s < 0:
+                        self.places[rank], self.free_s[rank] = place, free_s
+                        return need if need < far else need - far
+                    if not overlap and need >= far:  # the receiver is busy with it as long as the sender was
+                        start_s += sent[need - far].time_s
+                    if at_s > start_s:
+                        start_s = at_s
+            if isinstance(work, Overlap):
+                time_s = self._together_s(work) or 0.0
+            end_s = free_s = start_s + time_s
+            for action in parts:
+                if len(parts) > 1:
+                    _, makes, _, route = tasks[action[0]][action[1]]
+                made = makes + action[2]
+                spans.append(_new(ActionSpan, (rank, action, start_s, end_s)))
+                there_s[made] = end_s
+                if route is not None:
+                    receiver, latency_s, bytes_s, link = route
+                    sets_out_s = link_free_s[link] if link_free_s[link] > free_s else free_s
+                    link_free_s[link] = sets_out_s + bytes_s
+                    arrives_s = there_s[far + made] = sets_out_s + latency_s + bytes_s
+                    sent[made] = _new(MessageSpan, (rank, receiver, action, sets_out_s, arrives_s))
+                    if not overlap:
+                        free_s = arrives_s
+                if made in waiting:
+                    ready += waiting.pop(made)
+        return None
 
 
 def _routes(
     schedule: Schedule, link: Link | Network, sizes_bytes: Sequence[float]
 ) -> dict[tuple[str, int], _Route]:
     """The way of what a stage makes, by its letter (F or B) and the stage; none within a rank."""
-    routes = {}
+    routes: dict[tuple[str, int], _Route] = {}
+    links: dict[tuple[int, int], int] = {}
     for boundary, size_bytes in enumerate(sizes_bytes):
         before, behind = schedule.rank_of_stage[boundary : boundary + 2]
         for kind, stage, sender, receiver in (
@@ -180,7 +237,9 @@ def _routes(
         ):
             if sender != receiver:
                 way = link.link(sender, receiver) if isinstance(link, Network) else link
-                routes[kind, stage] = _Route(receiver, way.latency_s, size_bytes / way.bandwidth_bytes_per_s)
+                bytes_s = size_bytes / way.bandwidth_bytes_per_s
+                number = links.setdefault((sender, receiver), len(links))
+                routes[kind, stage] = _Route(receiver, way.latency_s, bytes_s, number)
     return routes
 
 
@@ -188,7 +247,7 @@ def _refuse_strays(schedule: Schedule) -> None:
     """Raise ValueError for actions that have no time because their letter or stage is not there, or is elsewhere."""
     num_stages, rank_of = schedule.num_stages, schedule.rank_of_stage
     for rank, row in enumerate(schedule.rows):
-        for kind, stage, _ in row:
+        for kind, stage in {(kind, stage) for kind, stage, _ in row}:
             if kind not in KINDS or not 0 <= stage < num_stages or rank_of[stage] != rank:
                 raise ValueError(f"{schedule.name!r} cannot be simulated: {validate(schedule)[0]}.")
 

@@ -164,8 +164,9 @@ def _halving_doubling(n: int, size_bytes: float) -> Rounds:
     if n > power:
         fold = (_round("fold", [(rank, rank - power, size_bytes) for rank in range(power, n)]),)
     halving, distance, part = [], power // 2, size_bytes / 2
+    ranks = np.arange(power)
     while distance:
-        halving.append(_round("halve", [(rank, rank ^ distance, part) for rank in range(power)]))
+        halving.append(Round("halve", ranks, ranks ^ distance, np.full(power, part)))
         distance, part = distance // 2, part / 2
     doubling = tuple(replace(each, name="double") for each in reversed(halving))
     return (*fold, *halving, *doubling, *(each.backwards for each in fold))

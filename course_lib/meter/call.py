@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from course_lib.cluster.failure import Frame
+from course_lib.meter.spans import Span
 
 __all__ = ["Call"]
 
@@ -41,6 +42,18 @@ class Call:
     root: int | None = (
         None  # of a broadcast, reduce, gather or scatter: the global rank it starts from or ends at
     )
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it is one of two ranks, and no collective of a group."""
+        return self.operation in ("send", "recv")
+
+    def span(self, name: str = "") -> Span | None:
+        """As a span of kind send, recv or collective, under ``name`` or else the operation's; None without an end."""
+        if self.end_s is None:
+            return None
+        kind = self.operation if self.is_message else "collective"
+        return Span(self.rank, name or self.operation, kind, self.start_s, self.end_s)
 
     @property
     def time_s(self) -> float | None:

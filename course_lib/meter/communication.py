@@ -23,7 +23,7 @@ from typing import Any
 from course_lib.cluster import Cluster, Rank, Run
 from course_lib.meter.call import Call
 from course_lib.meter.nccl_rules import Breach, nccl_breaches
-from course_lib.meter.timeline import Span, Timeline
+from course_lib.meter.timeline import Timeline
 from course_lib.meter.units import bytes_text, time_text
 
 __all__ = ["Communication", "metered"]
@@ -97,9 +97,8 @@ class Communication:
         """
         timeline = Timeline()
         for call in self.calls:
-            if call.end_s is not None:
-                kind = call.operation if call.operation in ("send", "recv") else "collective"
-                timeline.add(Span(call.rank, call.operation, kind, call.start_s, call.end_s))
+            if span := call.span():
+                timeline.add(span)
         return timeline
 
     def nccl_breaches(self, *, lazy_groups: bool = False) -> tuple[Breach, ...]:

@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def is_message(self) -> bool:
-        return self.first.operation in ("send", "recv")
+        return self.first.is_message
 
     @property
     def can_start(self) -> bool:

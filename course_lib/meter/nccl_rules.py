@@ -125,7 +125,7 @@ def _groups(calls: Sequence[Call]) -> Breach | None:
     """Collectives of two groups, under way at once, that two ranks begin in different order."""
     by_rank: dict[int, list[Call]] = defaultdict(list)
     for call in sorted(calls, key=lambda call: call.number):
-        if call.operation not in ("send", "recv"):
+        if not call.is_message:
             by_rank[call.rank].append(call)
     for a, b in combinations(sorted(by_rank), 2):
         shared = {c.group_name for c in by_rank[a]} & {c.group_name for c in by_rank[b]}

@@ -35,7 +35,7 @@ _PARTS_OF_SPARSE = {
 
 def storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
     """All storages under a tensor or a nested list, tuple or dict of them; none for a meta tensor."""
-    for leaf in tree_leaves(value):
+    for leaf in [value] if isinstance(value, torch.Tensor) else tree_leaves(value):
         if not isinstance(leaf, torch.Tensor) or is_lazy(leaf):  # a lazy parameter has no storage yet
             continue
         if is_traceable_wrapper_subclass(leaf):  # DTensor and its like: the bytes are in the tensors inside

@@ -56,7 +56,7 @@ class Dependencies:
     @cached_property
     def needs(self) -> tuple[tuple[tuple[Result, ...], ...], ...]:
         """``needs[r][i]``: the results without which the i-th action of rank r cannot run, its own stage's first."""
-        return tuple(tuple(self._needs(action) for action in row) for row in self.rows)
+        return tuple(tuple(self.needs_of(action) for action in row) for row in self.rows)
 
     @cached_property
     def sends(self) -> dict[Action, Transfer]:
@@ -89,7 +89,8 @@ class Dependencies:
         """For each rank that ends in a deadlock: the action at which it waits for ever, and what it lacks."""
         return self._walk[1]
 
-    def _needs(self, action: Action) -> tuple[Result, ...]:
+    def needs_of(self, action: Action) -> tuple[Result, ...]:
+        """The results without which an action cannot run, its own stage's first."""
         kind, stage, micro_batch = action
         if kind == "F":
             return (("F", stage - 1, micro_batch),) if stage > 0 else ()
@@ -139,7 +140,7 @@ class Dependencies:
             step += 1
         stuck = {
             rank: next(
-                (action, need) for action in row[place] for need in self._needs(action) if need not in done
+                (action, need) for action in row[place] for need in self.needs_of(action) if need not in done
             )
             for rank, (row, place) in enumerate(zip(rows, places, strict=True))
             if place < len(row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 from course_lib.checked import checked
 from course_lib.checks import at_least
@@ -75,7 +76,7 @@ class Schedule:
     @cached_property
     def rows(self) -> tuple[tuple[Action, ...], ...]:
         """What each rank runs, first to last, without the idle cells; of two that overlap the forward first."""
-        return tuple(tuple(action for cell in row for action in cell) for row in self.in_cells)
+        return tuple(map(_actions_of, self.actions))
 
     @cached_property
     def in_cells(self) -> tuple[tuple[tuple[Action, ...], ...], ...]:
@@ -148,6 +149,13 @@ class Schedule:
         for rank, row in enumerate(rows):
             lines.append(f"{rank:>{margin}}: {' '.join(cell.ljust(width) for cell in row)}".rstrip())
         return "\n".join(lines) + "\n"
+
+
+def _actions_of(row: Row) -> tuple[Action, ...]:
+    """A row of single actions is what it is: no copy of it is made."""
+    if all(isinstance(cell, Action) for cell in row):
+        return cast("tuple[Action, ...]", row)
+    return tuple(action for cell in row if cell is not None for action in actions_in(cell))
 
 
 @checked

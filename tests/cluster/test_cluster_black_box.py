@@ -7,6 +7,7 @@ import pickle
 import queue
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -122,3 +123,19 @@ def test_only_a_rank_that_was_quiet_for_so_long_is_written_down(tmp_path, monkey
         box._look_after(0, tmp_path / folder, 0.5, Looks(number))
     assert not list((tmp_path / "early").iterdir())
     assert len(list((tmp_path / "late").iterdir())) == (2 if writes else 0)
+
+
+def test_without_frames_the_record_is_the_same_but_for_the_lines(left, tmp_path):
+    def job(me, folder):
+        with black_box(me, folder, quiet_s=0.3, frames=False):
+            dist.all_reduce(torch.ones(7))
+            time.sleep(1.0)
+
+    with Cluster(2, backend="gloo") as ranks:
+        ranks.run(job, str(tmp_path))
+    short, whole = (pickle.loads((folder / "rank_0").read_bytes()) for folder in (tmp_path, left))
+    assert short["entries"][-1]["frames"] == []
+    assert whole["entries"][-1]["frames"]
+    assert short.keys() == whole.keys()
+    assert short["entries"][0].keys() == whole["entries"][0].keys()
+    assert short["pg_config"]["0"]["ranks"] == "[0, 1]"

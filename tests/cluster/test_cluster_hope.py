@@ -239,11 +239,18 @@ def test_a_message_to_a_rank_that_is_not_there_is_refused_at_once(ranks, functio
     assert "ledger.py" not in story
 
 
+# What gloo makes of two dtypes is chance: it may hear of it, find a message of another size, or end a process.
+STORIES_OF_ANOTHER_DTYPE = (
+    "the same dtype on every rank: float32, float64.",
+    "bytes came for a receive",
+    "in a collective it was sent more than its tensor has room for",
+)
+
+
 def test_another_dtype_is_a_failure_or_found_out(ranks):
     with pytest.raises(RankError) as caught:
         ranks.run(hands_in_another_dtype)
-    story = str(caught.value)  # with these sizes gloo may also end one of the processes itself
-    assert "the same dtype on every rank: float32, float64." in story or "bytes came for a receive" in story
+    assert any(story in str(caught.value) for story in STORIES_OF_ANOTHER_DTYPE)
 
 
 def test_a_cell_on_some_ranks_with_a_collective_ends_at_once():

@@ -6,9 +6,11 @@ A machine may be late and is never early: a lower bound is asserted to the point
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 
+import psutil
 import pytest
 import torch
 import torch.distributed as dist
@@ -135,6 +137,10 @@ def test_ranks_of_a_node_share_its_ports_to_other_nodes():
     assert ports.carry((0, 1, 100.0), 5.0) == 6, "which rank 0 has left by now"
     apart = Ports(Links.nodes(2, inside=inside, across=across, ports_per_node=2), 4, range(4))
     assert [apart.carry((0, 2, 5.0), 0.0), apart.carry((1, 3, 5.0), 0.0)] == [5, 5]
+    far = Ports(Links.nodes(2, inside=inside, across=Link(3.0, 1.0)), 4, range(4))
+    assert far.carry((0, 2, 5.0), 0.0) == 8
+    assert far.carry((1, 3, 5.0), 0.0) == 13, "the port passes one after the other, and both are on their way"
+    assert far.carry((0, 2, 5.0), 0.0) == 18, "rank 0's own port was free at 8, the node's at 10"
 
 
 def test_the_last_to_come_holds_up_a_ring_and_no_cousin_in_a_tree():
@@ -221,6 +227,35 @@ def test_a_peer_that_never_came_holds_up_nobody_and_a_full_table_goes_on(tmp_pat
 def test_what_cannot_work_is_refused_with_a_sentence(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+def test_ranks_on_gpus_have_stand_ins_on_the_cpu_while_links_are_shaped(monkeypatch):
+    class TwoGpus:
+        devices = ("one GPU", "another")
+
+    monkeypatch.setattr("course_lib.cluster.cluster.machine", TwoGpus)
+
+    def where(me):
+        return str(me.device), os.getpid()
+
+    with Cluster(2) as cluster:
+        assert "on cuda:0, cuda:1 by nccl: not started yet" in repr(cluster)
+        with cluster.shaped(links=Links(Link(1e-3))):
+            assert "on cpu by gloo" in repr(cluster)
+            first = list(cluster.run(where))
+        assert "on cuda:0, cuda:1 by nccl: not started yet" in repr(cluster)
+        with cluster.shaped(links=Links(Link(2e-3))):
+            again = list(cluster.run(where))
+        assert first == again, "they stay warm as well"
+        assert {device for device, _ in first} == {"cpu"}
+        processes = [psutil.Process(pid) for _, pid in first]
+    assert not psutil.wait_procs(processes, timeout=30)[1], "and end with the cluster"
+    with (
+        Cluster(2, backend="nccl") as asked_for,
+        pytest.raises(ValueError, match="these ranks are on cuda:0"),
+        asked_for.shaped(links=Links(Link(1e-3))),
+    ):
+        pass
 
 
 def test_pace_refuses_what_is_no_time():

@@ -84,7 +84,7 @@ def test_nccl_scatters_with_as_many_bytes_and_a_ring():
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"mesh": Mesh.of(cp=2, tp=2)}, "axis is 'cp'; it is one of pp, dp_replicate, dp_shard, tp"),
+        ({"mesh": Mesh.of(cp=2, tp=2)}, "cp=2 is not counted here, only pp, dp_replicate, dp_shard, tp"),
         ({"mesh": Mesh.of(tp=3)}, "tp=3 does not work: tp divides the number of heads, which is 4"),
         ({"batch_size": 7}, "batch_size=7 does not work.*at least 8. The nearest that works is 8"),
         ({"schedule": one_f_one_b(4, 4)}, "has 4 ranks, and this mesh pp=2"),

@@ -150,3 +150,17 @@ def test_a_network_of_other_ranks_is_refused():
         mesh_step_time(step(), Network.uniform(4, FAST))
     with pytest.raises(ValueError, match="forward_s is -1"):
         mesh_step_time(step(), nodes(), forward_s=-1)
+
+
+def test_ranks_that_compute_unequally_make_the_others_wait():
+    mesh = Mesh.of(pp=2)
+    even = on(mesh, NO_TIME, forward_s=0.1, backward_s=0.2)
+    slow_last = on(mesh, NO_TIME, forward_s=0.1, backward_s=0.2, work=[0.5, 1.5])
+    assert slow_last.compute_s == pytest.approx(even.compute_s)
+    assert slow_last.step_s == pytest.approx(
+        0.45 + 0.15 / 4
+    )  # the slow stage without a pause, and the other's slot
+    slow_first = on(mesh, NO_TIME, forward_s=0.1, backward_s=0.2, work=[1.5, 0.5])
+    assert slow_first.step_s == pytest.approx(0.45)  # the other's slots lie beside its own
+    with pytest.raises(ValueError, match="work has 3 numbers, one for each rank"):
+        on(mesh, NO_TIME, work=[1.0, 1.0, 1.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from itertools import pairwise
 
@@ -229,6 +230,21 @@ def test_each_boundary_and_each_link_may_differ():
 def test_64_stages_and_1024_micro_batches():
     result = simulate(one_f_one_b(64, 1024), ONE)
     assert result.idle_share == pytest.approx(63 / (1024 + 63))
+
+
+def test_the_search_for_garbage_is_as_it_was_after_a_simulation_and_after_a_refusal():
+    stuck = one_f_one_b(2, 2)
+    stuck = stuck.with_actions([row[::-1] for row in stuck.actions])
+    for was_on in (True, False):
+        (gc.enable if was_on else gc.disable)()
+        try:
+            simulate(one_f_one_b(2, 2), ONE)
+            assert gc.isenabled() == was_on
+            with pytest.raises(ValueError, match="never ends"):
+                simulate(stuck, ONE)
+            assert gc.isenabled() == was_on
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize(

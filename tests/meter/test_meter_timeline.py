@@ -172,6 +172,9 @@ def test_the_calls_of_the_meter_are_spans_where_their_end_is_known() -> None:
         Span(1, "recv", "recv", 5.0, 7.0),
         Span(1, "all_reduce", "collective", 5.0, 8.0),
     }
+    assert calls[2].span("tp") == Span(1, "tp", "collective", 5.0, 8.0)
+    assert calls[3].span("tp") is None
+    assert [call.is_message for call in calls] == [True, True, False, False]
 
 
 def test_the_clock_is_shared_by_the_processes_of_a_host() -> None:

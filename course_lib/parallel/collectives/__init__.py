@@ -6,8 +6,9 @@ rank that calls it first, leaves its input alone unless ``out`` says otherwise, 
 say which collective the backward pass is.
 
 Beside them: ``recording.py`` and ``message_steps.py`` watch a collective as it runs, for the pictures of lesson 02,
-``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08, and ``lean_reduce_scatter.py`` what
-gloo lacks. Production code calls ``torch.distributed``.
+``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08, ``lean_reduce_scatter.py`` what
+gloo lacks, and ``hierarchical.py`` the all-reduce of lesson 12, inside nodes and between them. Production code calls
+``torch.distributed``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _HOME_OF = {
     "all_to_all": "direct",
     "broadcast": "tree",
     "gather": "direct",
+    "hierarchical_all_reduce": "hierarchical",
     "record": "recording",
     "reduce": "tree",
     "reduce_scatter": "ring",

@@ -3,6 +3,7 @@
 ``course_lib/mesh.py`` is the mesh itself, as data. Read ``groups.py`` (its process groups), ``on_mesh.py`` (the
 strategies of the rooms before, put together), then what goes wrong in between: ``data.py`` (who sees which samples),
 ``seeds.py``, ``boxes.py`` (who holds what), ``clipping.py``, ``checkpoint.py``; ``watching.py`` measures a step.
+For lesson 11, ``paced_model.py`` is a model whose computing is a wait, and ``scaled.py`` runs a scaled-down plan.
 Production code uses ``torch.distributed.device_mesh.init_device_mesh``; torchtitan shows all of it put together.
 """
 
@@ -14,6 +15,10 @@ _HOME_OF = {
     "DataShare": "data",
     "MeshGroups": "groups",
     "OnMesh": "on_mesh",
+    "PacedTransformer": "paced_model",
+    "PlanRun": "scaled",
+    "regret": "scaled",
+    "run_plan": "scaled",
     "Box": "boxes",
     "clip_gradients": "clipping",
     "gradient_norm": "clipping",

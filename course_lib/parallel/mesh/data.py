@@ -14,12 +14,10 @@ from torch import Tensor
 
 from course_lib.checked import checked
 from course_lib.checks import at_least
-from course_lib.mesh import Mesh
+from course_lib.mesh import DATA_AXES, Mesh
 from course_lib.parallel.collectives.members import split_sizes
 
-__all__ = ["DATA_AXES", "DataShare"]
-
-DATA_AXES = ("dp_replicate", "dp_shard")
+__all__ = ["DataShare"]
 
 
 @checked
@@ -37,10 +35,7 @@ class DataShare:
     @classmethod
     def of(cls, mesh: Mesh, rank: int) -> DataShare:
         """Ranks that differ along other axes alone have the same one."""
-        place, here = 0, mesh.coordinates(rank)
-        for axis in DATA_AXES:
-            place = place * mesh.size(axis) + here.get(axis, 0)
-        return cls(place, mesh.size(*DATA_AXES))
+        return cls(mesh.place(rank, *DATA_AXES), mesh.size(*DATA_AXES))
 
     def deal(self, *batch: Tensor) -> tuple[Any, ...]:
         """This rank's rows of each tensor, (B, ...) -> (B/n, ...), and last what its mean loss counts for, a float.

@@ -13,12 +13,14 @@ that of one axis; no strategy knows that there are others. torchtitan puts PyTor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster import Rank
-from course_lib.mesh import Mesh
+from course_lib.mesh import COMBINED_AXES, Mesh
 from course_lib.models import Transformer, TransformerBlock, next_token_loss
 from course_lib.parallel.data.distributed_data_parallel import DistributedDataParallel, broadcast_parameters
 from course_lib.parallel.mesh.data import DataShare
@@ -34,8 +36,6 @@ from course_lib.schedules.table import Schedule
 
 __all__ = ["OnMesh"]
 
-_AXES = ("pp", "dp_replicate", "dp_shard", "tp")
-
 
 class OnMesh:
     """This rank's part of a transformer, with the collectives of all axes; every rank makes one of the whole model::
@@ -49,7 +49,9 @@ class OnMesh:
             optimizer.step()
 
     ``model`` is taken apart; its weights are those of rank 0. ``schedule``: that of the pipeline, of as many ranks as
-    ``pp``; by default 1F1B with twice as many micro-batches. Stages have about equally many parameters.
+    ``pp``; by default 1F1B with twice as many micro-batches. ``cuts``: the pieces of each stage (0 is the stem, then
+    come blocks, last the head), such as ``[range(0, 3), range(3, 6)]``; by default stages have about equally many
+    parameters.
     ``sequence_parallel`` as in ``split_transformer``. A sharded stage gathers its weights for every micro-batch, there
     and back, and keeps whole gradients until the batch is over, which are then reduced once.
 
@@ -65,14 +67,19 @@ class OnMesh:
         *,
         schedule: Schedule | None = None,
         sequence_parallel: bool = False,
+        cuts: Sequence[range] | None = None,
     ) -> None:
-        _refuse_other_axes(mesh)
+        mesh.refuse_others(COMBINED_AXES, "combined")
         if schedule is None and mesh.size("pp") > 1:
             schedule = one_f_one_b(mesh.size("pp"), 2 * mesh.size("pp"))
         if schedule is not None and schedule.num_ranks != mesh.size("pp"):
             raise ValueError(
                 f"the schedule {schedule.name!r} has {schedule.num_ranks} ranks, and this mesh pp={mesh.size('pp')}; "
                 "each pipeline of the mesh runs the schedule, so the two are the same"
+            )
+        if schedule is None and cuts is not None:
+            raise ValueError(
+                f"cuts={list(cuts)} were given, and {mesh} has no stages; leave them away, or give the mesh an axis pp"
             )
         self.me, self.mesh, self.groups = me, mesh, MeshGroups(me, mesh)
         self.data = DataShare.of(mesh, me.rank)
@@ -93,7 +100,7 @@ class OnMesh:
         else:
             self.pipeline = Pipeline(
                 me,
-                cut(model, split_evenly(costs, schedule.num_stages)),
+                cut(model, split_evenly(costs, schedule.num_stages) if cuts is None else cuts),
                 schedule,
                 self._loss_of,
                 ranks=mesh.group(me.rank, "pp"),
@@ -182,12 +189,3 @@ class OnMesh:
         blocks = [part for part in module.modules() if isinstance(part, TransformerBlock)]
         group = self.groups.group("dp_shard")
         return FullySharded(self.me, module, blocks, group=group, replicas=replicas)
-
-
-def _refuse_other_axes(mesh: Mesh) -> None:
-    for axis in mesh.axes:
-        if axis not in _AXES and mesh.size(axis) > 1:
-            raise ValueError(
-                f"{axis}={mesh.size(axis)} is not combined here, only {', '.join(_AXES)}. The nearest that works is "
-                f"{axis}=1."
-            )

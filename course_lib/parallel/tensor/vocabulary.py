@@ -90,7 +90,8 @@ def vocab_parallel_cross_entropy(
     if logits.size(-1) != own_size:
         raise ValueError(
             f"logits have {logits.size(-1)} tokens on rank {me.rank}; its share of vocab_size={vocab_size} among "
-            f"{members.count} ranks is {own_size}. Give the logits of this rank's tokens alone, ungathered."
+            f"{members.count} ranks is {own_size}. Give the logits of this rank's tokens alone, ungathered, and the "
+            f"vocab_size of the whole vocabulary."
         )
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction={reduction!r} is not known; use one of {', '.join(_REDUCTIONS)}.")

@@ -65,6 +65,10 @@ def test_training_on_a_mesh_equals_one_process(clusters, mesh, name):
         pytest.param("pp=2 dp_shard=2", "plain", "interleaved", {}, marks=pytest.mark.long),
         ("pp=2 dp_shard=2", "tied", "gpipe", {}),
         ("pp=2 dp_replicate=2", "tied", "zb_v", {}),  # the first rank has both ends
+        ("pp=2 tp=2", "tied", None, {"cuts": [range(0, 1), range(1, 4)]}),
+        pytest.param(
+            "pp=2 dp_shard=2", "plain", None, {"cuts": [range(0, 3), range(3, 4)]}, marks=pytest.mark.long
+        ),
     ],
 )
 def test_with_other_schedules_and_sequence_parallelism(clusters, mesh, name, kind, options):
@@ -121,3 +125,16 @@ def test_bad_input_gets_a_sentence(clusters, mesh, kind, words):
     options = {"schedule": get_schedule(kind, 2, 4)} if kind else {}
     for sentence in clusters(4).call(said, (mesh, options)):
         assert sentence.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "cuts", "words"),
+    [
+        ("dp_shard=4", [range(0, 4)], "cuts=[range(0, 4)] were given, and dp_shard=4 has no stages"),
+        ("pp=4", [range(0, 2), range(2, 4)], "2 stages"),
+        ("pp=2 tp=2", [range(0, 2), range(3, 4)], "do not cut the 4 pieces"),
+    ],
+)
+def test_a_wrong_cut_gets_a_sentence(clusters, mesh, cuts, words):
+    for sentence in clusters(4).call(said, (mesh, {"cuts": cuts})):
+        assert words in sentence
