@@ -20,6 +20,7 @@ BENCHES = {
     "sharded": "a training step of the course's ZeRO-3 beside fully_shard, and what prefetching hides",
     "tensor": "a transformer block cut in two by the course and by DTensor, in turns",
     "mesh": "training steps on a mesh beside PyTorch's parts, and what the order of the axes costs, beside the model",
+    "capstone": "every mesh of the capstone's jobs, run for real: the record that attempts are held against",
     "judges": "how many wrong answers the checks refuse, and how many right ones they accept",
     "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
     "published": "the planner beside training runs that others published",

@@ -3,11 +3,12 @@
 FILE has one run a row (its columns stand in ``course_lib/plan/published.py``). By table: how many rows, and the mean,
 median and largest absolute error of the step's time and its bias; the same of memory; and beside it the null model,
 which knows one share of the peak for each table and nothing else. Where a table holds three layouts or more of one job,
-*regret* is how much slower than the best of them the planner's pick ran, and *tau* compares the two orders (1: the
-same).
+*regret* is how much slower than the best of them the planner's pick ran (the fastest of those that it says fit), and
+*tau* compares the two orders (1: the same).
 
 Constants are those of the profiles. ``--half`` fits them on every second row of each table and judges them on the other
-half, both ways round; nothing is kept. ``--fit`` fits them on all rows and keeps them in the data file.
+half, both ways round; nothing is kept. ``--fit`` fits them on all rows and keeps them in the data file. ``--json``
+keeps the tables.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import mean
 
-from course_lib.bench.published_scores import Errors, choices, null_share
+from course_lib.bench.published_report import Judged, as_record, report
+from course_lib.bench.published_scores import null_share
 from course_lib.plan.constants import Constants
 from course_lib.plan.fit import fit_constants
 from course_lib.plan.predict_run import Prepared, prepared
@@ -39,18 +39,8 @@ from course_lib.plan.published import read_runs
 __all__ = ["main"]
 
 _MOST_FITTED = 150  # rows of a cluster; of more, every so many
-_HEAD = f"{'':24}{'':>6} {'mean':>8} {'median':>8} {'largest':>8} {'bias':>8}"
 
 Key = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A run, the constants that it is judged by, and the null model's share."""
-
-    run: Prepared
-    constants: Constants
-    share: float
 
 
 def main(arguments: list[str]) -> int:
@@ -66,6 +56,7 @@ def main(arguments: list[str]) -> int:
     )
     how.add_argument("--fit", action="store_true", help="fit on all rows and keep the constants")
     parser.add_argument("--rows", action="store_true", help="also print each row")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also keep the tables in this file")
     options = parser.parse_args(arguments)
     try:
         runs, refused = read_runs(options.file)
@@ -74,21 +65,44 @@ def main(arguments: list[str]) -> int:
         print(f"course bench published: {error}", file=sys.stderr)
         return 2
     _tell_refused({**refused, **unknown}, len(runs) + len(refused))
+    _tell_typical(every)
     if not every:
         print("course bench published: there is no row to predict.", file=sys.stderr)
         return 1
     if options.half:
-        for fitted_half in (0, 1):
-            which = ("first", "second")[fitted_half]
-            print(
-                f"\n== constants fitted on every second row, from the {which} of each table; judged on the others"
+        ways = {
+            f"fitted on every second row, from the {which} of each table; judged on the others": _judged_by_half(
+                every, half
             )
-            _report(_judged_by_half(every, fitted_half), options.rows)
-        return 0
-    if options.fit:
-        _fit_and_keep(every, options.file)
-        every, _ = _prepared(runs)
-    _report(_judged_by_profiles(every), options.rows)
+            for half, which in enumerate(("first", "second"))
+        }
+    else:
+        if options.fit:
+            _fit_and_keep(every, options.file)
+            every, _ = _prepared(runs)
+        ways = {"of the profiles": _judged_by_profiles(every)}
+    for way, judged in ways.items():
+        print(f"\n== constants {way}")
+        report(judged, options.rows)
+    return 0 if options.json is None else _keep(options, ways, len(runs) + len(refused))
+
+
+def _keep(options: argparse.Namespace, ways: dict[str, list[Judged]], rows: int) -> int:
+    """Write the tables with the command that made them; 2 where the file cannot be written."""
+    record = {
+        "command": f"course bench published {options.file.name}{' --half' if options.half else ''}",
+        "date": datetime.now(UTC).date().isoformat(),
+        "rows": rows,
+        "tables": {f"constants {way}": as_record(judged) for way, judged in ways.items()},
+    }
+    try:
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        print(
+            f"course bench published: --json {options.json} cannot be written: {error.strerror}.",
+            file=sys.stderr,
+        )
+        return 2
     return 0
 
 
@@ -107,6 +121,21 @@ def _tell_refused(refused: dict[str, str], count: int) -> None:
     print(f"{count} rows, {len(refused)} of them cannot be predicted")
     for name, why in refused.items():
         print(f"  {name}: {why}")
+
+
+def _tell_typical(every: Sequence[Prepared]) -> None:
+    """Clusters that have no constants of their own, and how many rows that is."""
+    profiles = load_profiles()
+    found = Counter(
+        f"{one.run.cluster} ({one.run.gpu})"
+        for one in every
+        if (one.run.cluster, one.run.gpu) not in profiles
+    )
+    if found:
+        print(
+            f"{found.total()} of them are of clusters without constants of their own, and are predicted with what is "
+            f"typical of their GPU: {', '.join(f'{name}, {count}' for name, count in found.items())}"
+        )
 
 
 def _by_table(runs: Sequence[Prepared]) -> dict[str, list[Prepared]]:
@@ -190,46 +219,3 @@ def _fit_and_keep(runs: Sequence[Prepared], file: Path) -> None:
         },
     )
     print(f"kept in {PROFILES_FILE.name}", file=sys.stderr)
-
-
-def _report(judged: Sequence[Judged], rows: bool) -> None:
-    tables: dict[str, list[Judged]] = defaultdict(list)
-    for one in judged:
-        tables[one.run.run.table].append(one)
-    print(f"\nTime of a step\n{_HEAD}   {'null model: one share of peak':>35}   {'layouts of one job':>26}")
-    for table, ones in tables.items():
-        print(_time_line(table, ones, rows))
-    print(f"\nMemory of the fullest GPU\n{_HEAD} {'too low':>8}")
-    for table, ones in tables.items():
-        if line := _memory_line(table, ones):
-            print(line)
-
-
-def _time_line(table: str, ones: Sequence[Judged], rows: bool) -> str:
-    timed = [(one, one.run.step_s(one.constants)) for one in ones if one.run.run.step_s]
-    measured = [one.run.run.step_s or 0.0 for one, _ in timed]
-    errors = Errors.of([(step_s, real) for (_, step_s), real in zip(timed, measured, strict=True)])
-    null = Errors.of(
-        [(one.run.one_share_s / one.share, real) for (one, _), real in zip(timed, measured, strict=True)]
-    )
-    found = choices([(one.run, step_s) for one, step_s in timed])
-    order = ""
-    if found:
-        regret, tau = mean(one.regret for one in found), mean(one.tau for one in found)
-        order = f"   {len(found):3} jobs, regret {regret:5.1%}, tau {tau:.2f}"
-    if rows:
-        for (one, step_s), real in zip(timed, measured, strict=True):
-            print(f"  {step_s / real - 1:+7.1%}  {real:9.4g} s  {one.run.run.name}")
-    return f"{table:24}{len(timed):6} {errors}   {null}{order}"
-
-
-def _memory_line(table: str, ones: Sequence[Judged]) -> str:
-    pairs = [
-        (one.run.memory(one.constants).total_bytes, one.run.run.memory_bytes)
-        for one in ones
-        if one.run.run.memory_bytes
-    ]
-    if not pairs:
-        return ""
-    errors = Errors.of([(predicted, float(real)) for predicted, real in pairs])
-    return f"{table:24}{len(pairs):6} {errors} {min(0.0, *errors.values):8.1%}"

@@ -23,6 +23,19 @@ class Errors:
         """From pairs of (predicted, measured)."""
         return cls(tuple(predicted / measured - 1 for predicted, measured in pairs))
 
+    def record(self) -> dict[str, float]:
+        """The same numbers by name, and how many errors there are."""
+        if not self.values:
+            return {"rows": 0}
+        sizes = [abs(value) for value in self.values]
+        numbers = {
+            "mean": mean(sizes),
+            "median": median(sizes),
+            "largest": max(sizes),
+            "bias": mean(self.values),
+        }
+        return {"rows": len(sizes), **{name: round(number, 4) for name, number in numbers.items()}}
+
     def __str__(self) -> str:
         """Mean, median and largest absolute error, and bias: the mean with its sign."""
         if not self.values:
@@ -49,18 +62,22 @@ def null_share(runs: Sequence[Prepared]) -> float:
     return median(shares)
 
 
-def choices(runs: Sequence[tuple[Prepared, float]]) -> list[Choice]:
-    """One choice for each job that has three layouts or more, of (run, predicted seconds)."""
-    jobs: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
-    for run, predicted_s in runs:
+def choices(runs: Sequence[tuple[Prepared, float]], fits: Sequence[bool] | None = None) -> list[Choice]:
+    """One choice for each job that has three layouts or more, of (run, predicted seconds).
+
+    The planner picks the fastest of those that it says fit (``fits``, in the order of the runs), else of all.
+    """
+    jobs: dict[tuple[object, ...], list[tuple[bool, float, float]]] = defaultdict(list)
+    for (run, predicted_s), is_legal in zip(runs, fits or [True] * len(runs), strict=True):
         if run.run.step_s:
-            jobs[run.run.same_job].append((predicted_s, run.run.step_s))
+            jobs[run.run.same_job].append((not is_legal, predicted_s, run.run.step_s))
     found = []
-    for pairs in jobs.values():
-        if len(pairs) >= 3:
-            best_s = min(measured for _, measured in pairs)
-            picked_s = min(pairs)[1]
-            found.append(Choice(len(pairs), picked_s / best_s - 1, kendall_tau(pairs)))
+    for layouts in jobs.values():
+        if len(layouts) >= 3:
+            best_s = min(measured for _, _, measured in layouts)
+            picked_s = min(layouts)[2]
+            pairs = [(predicted, measured) for _, predicted, measured in layouts]
+            found.append(Choice(len(layouts), picked_s / best_s - 1, kendall_tau(pairs)))
     return found
 
 

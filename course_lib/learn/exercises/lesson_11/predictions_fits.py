@@ -1,0 +1,258 @@
+"""Part a of lesson 11: what a job needs, and the fewest devices that hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from course_lib.learn.asked import Asked, Told
+from course_lib.plan import Decoder, StepParts
+
+__all__ = ["FITS"]
+
+_GB, _GIB = 1e9, 2**30
+_UNIT = "GB of 10⁹ bytes"  # a plain GB would be shown in GiB
+
+_ROOMS = ("less than 80", "80", "more than 80")
+
+
+def _room(memory_bytes: int, reserve_bytes: float) -> Told:
+    """From what the driver says that an H100 has, and from what the planner reserves."""
+    less, as_said, more = _ROOMS
+    size_gb = memory_bytes / _GB
+    return Told(
+        measured=less if size_gb < 79.95 else as_said if size_gb < 80.05 else more,
+        label="by the driver",
+        because=f"`nvidia-smi` lists {memory_bytes / 2**20:,.0f} MiB, and a MiB is 1,048,576 bytes: {size_gb:.1f} "
+        f"times 10⁹, or {memory_bytes / _GIB:.1f} GiB, the unit in which PyTorch reports. Shops mean GiB and write "
+        "GB. Not all of it is yours: CUDA, NCCL and holes between tensors take some GB on every device. The planner "
+        f"leaves at least {reserve_bytes / _GB:.0f} to them, and so does this part.",
+        misreadings={
+            less: "You may have thought of what is left for tensors. The driver counts all of it, and in another unit.",
+            as_said: "It would be, if the shop's GB were 10⁹ bytes.",
+        },
+    )
+
+
+def _kept(kept_bytes: float, seq: int, model: Decoder) -> Told:
+    """From what a sequence leaves behind in all layers."""
+    tokens = seq * model.layers
+    old_gb = 34 * tokens * model.hidden / _GB
+    a_channel = kept_bytes / (tokens * model.hidden)
+    mlp = 8 * model.ffn / model.hidden
+    return Told(
+        measured=round(kept_bytes / _GB, 1),
+        label="computed",
+        because=f"It is {a_channel:.1f} bytes a token and channel. The gated MLP alone has {mlp:.0f} of them: "
+        "four tensors of its inner width, where GPT's has two. Rotation keeps queries and keys as they came, and once "
+        "more in float32. Fewer heads of keys and values save a little, and masks of dropout are gone. This list is of "
+        "programs whose memory has been measured; you will meet those runs below.",
+        misreadings={
+            round(
+                old_gb, 1
+            ): "That is the 34 of GPT. Look at this model's MLP: how many tensors of its inner width are "
+            "there, and how wide are they?",
+            round(
+                2 * tokens * model.hidden / _GB, 1
+            ): "Those are the inputs of the layers, what recomputation would keep.",
+            round(kept_bytes / model.layers / _GB, 1): "That is one layer.",
+        },
+    )
+
+
+def _logits(logits_bytes: float, seq: int, model: Decoder) -> Told:
+    """From the bytes of a sequence's logits and all that comes of them."""
+    number = seq * model.vocab
+    return Told(
+        measured=round(logits_bytes / _GB, 1),
+        label="computed",
+        because=f"{number / _GB:.2f} billion numbers, three times: as the output layer makes them, in 2 bytes; in "
+        "float32 for the loss; and their probabilities in float32, which become the gradient. The scores of one token "
+        f"are {model.vocab / model.hidden:.0f} times as many as its channels. And they are there when the device is "
+        "fullest: all activations have been kept, and none has been used. (Programs differ by a copy or two: PyTorch's "
+        "own loss makes new tensors for gradients.)",
+        misreadings={
+            round(
+                2 * number / _GB, 1
+            ): "Those are the numbers of the output layer, in 16 bits. The loss computes in "
+            "float32, and makes more of them.",
+            round(
+                4 * number / _GB, 1
+            ): "In float32 once. The loss has not begun with the same tensor: there is the "
+            "one in 16 bits, too, and there are the probabilities.",
+            lambda size_gb: (
+                size_gb < 0.5
+            ): "They are scores of each of the tokens of a sequence, not of the last one "
+            "alone: every position is trained.",
+        },
+    )
+
+
+_SMALLER = ("states", "states and activations", "states, activations and logits")
+_CLEARLY = 0.75  # below this share, something is smaller
+
+
+def _zero(alone: tuple[int, int], shared: tuple[int, int]) -> Told:
+    """From (states, activations) on one device, and on one of four with everything sharded."""
+    states, both, everything = _SMALLER
+    shares = [few / much for few, much in zip(shared, alone, strict=True)]
+    return Told(
+        measured=both if shares[1] < _CLEARLY else states,
+        because=f"States are {shares[0]:.0%} of what they were, and activations {shares[1]:.0%}. The data axis shares "
+        "out what all ranks would hold alike. What a rank's own sequence leaves behind nobody else has, so there is "
+        "nothing to share. A thousand ranks with one sequence each keep a thousand times the activations.",
+        misreadings={
+            both: "A gathered weight is let go. What the layer has computed with it stays until backward.",
+            everything: "Neither the layers' outputs nor the logits of a sequence belong to the model: no other rank "
+            "could give them back.",
+        },
+    )
+
+
+def _stages(undivided: int, of_stages: Sequence[int]) -> Told:
+    """From the activations of a sequence on a device with all layers, and the most on each stage of a pipeline."""
+    shares = [kept / undivided for kept in of_stages]
+    stages = len(shares)
+    return Told(
+        measured=round(100 * shares[0]),
+        model=100,
+        because=f"The first stage has 1/{stages} of the layers, and {stages} micro-batches in flight: it lets new ones "
+        f"in until the first comes back. So the cut takes nothing from it. From stage to stage it is one less, "
+        f"and the last one keeps {shares[-1]:.0%}. Twice the stages halve the layers, and double the micro-batches "
+        "in flight.",
+        misreadings={
+            round(
+                100 / stages
+            ): "That would be one micro-batch in flight. When its backward comes, how many forwards "
+            "has the first stage run?",
+            400: "That is GPipe: all sixteen in flight. 1F1B keeps fewer.",
+            1600: "Sixteen micro-batches with all the layers. It has a part of the layers, and 1F1B keeps fewer.",
+        },
+        apart="The ledger counts a message's buffers until gloo lets them go. Run it again: the least of several runs "
+        "is what the schedule needs.",
+    )
+
+
+_COUNTS = ("2, and 2", "4, and 2", "4, and 4", "8, and 2", "8, and 4")
+
+
+def _fewest(plain: int, recomputed: int) -> Told:
+    """From the fewest devices without and with recomputation."""
+    right = f"{plain}, and {recomputed}"
+    said = {
+        "2, and 2": "Two hold the states. Then there is the sequence, whose activations two ranks must share, too, and "
+        "the logits.",
+        "4, and 2": "Look at the fullest stage, with the room that a device has.",
+        "4, and 4": "With all layers computed again, activations are a small number. States and logits are left.",
+        "8, and 2": "The sum of the three numbers is less than three devices, and one cut takes from all of them.",
+        "8, and 4": "The sum of the three numbers is less than three devices, and one cut takes from all of them.",
+    }
+    return Told(
+        measured=right,
+        label="computed",
+        because="States and logits are cut in two by a tensor axis of 2, and so are activations; it is the one cut "
+        "that takes from all three. Without recomputation a half is still too much. Sharding alone never gets "
+        "below a sequence's activations and logits, on however many devices.",
+        misreadings={text: sentence for text, sentence in said.items() if text != right},
+    )
+
+
+_SUSPECTS = (
+    "states: a large vocabulary has large tables",
+    "activations of the layers",
+    "the scores of all tokens, and what comes of them",
+    "gradients, while all activations are still there",
+)
+
+
+def _died() -> Told:
+    tables, layers, scores, gradients = _SUSPECTS
+    return Told(
+        measured=scores,
+        because="Half the layers change next to nothing, so it is not what layers keep. Half the tokens take away "
+        "nearly half, so it is nothing that belongs to the model, neither states nor gradients. What grows with "
+        "tokens and not with layers? A row of 16,384 scores for each token. When backward begins there are three "
+        "tensors of this size at once: logarithms of probabilities, which the forward has kept, their gradient, and "
+        "the gradient of the scores.",
+        misreadings={
+            tables: "They are large, and he has counted them. They do not depend on the number of tokens.",
+            layers: "Half the layers would then have taken away half of it.",
+            gradients: "A weight's gradient is as large as the weight, however many tokens there are. And it died "
+            "before any weight had one.",
+        },
+    )
+
+
+def _alone(one: StepParts, many_s: float, gpus: int, batch: int) -> Told:
+    """From the planner's step of ``batch`` sequences on one device with offloading, and its seconds on ``gpus``."""
+    one_s, host_s = one.total_s, one.optimizer_s
+    of_one_sequence_s = host_s + (one_s - host_s) / batch
+    return Told(
+        measured=round(100 * many_s * gpus / one_s),
+        label="by the planner",
+        because=f"A step takes {one_s:.0f} s there, and {many_s:.1f} s on {gpus}. Gradients on their way to the host, "
+        f"its update and weights on their way back are {host_s:.1f} s of it. They come once a step, not once a "
+        f"micro-batch: of a step of one sequence they would be {host_s / of_one_sequence_s:.0%}. The other price "
+        f"is what is computed again. What {gpus} devices buy is time above all. For a fine-tuning of some hundred "
+        "steps nobody has to wait for a cluster.",
+        misreadings={
+            lambda per_cent: (
+                per_cent < 40
+            ): "The link is slow. How often in a step is it used, and how long do the "
+            f"{batch} sequences of a step take?",
+            lambda per_cent: (
+                per_cent > 100
+            ): "It would be more than each of many makes. What they lose by talking is "
+            "less than what one loses by computing some of it again.",
+        },
+    )
+
+
+FITS: tuple[Asked, ...] = (
+    Asked(
+        name="11.room",
+        question="An H100 of 80 GB: how many times 10⁹ bytes does the driver list?",
+        choices=_ROOMS,
+        tell=_room,
+    ),
+    Asked(
+        name="11.kept",
+        question="One sequence: how much do all layers keep?",
+        unit=_UNIT,
+        high=10_000,
+        tell=_kept,
+    ),
+    Asked(
+        name="11.logits",
+        question="One sequence: how much are its logits, and what the loss makes of them?",
+        unit=_UNIT,
+        high=10_000,
+        tell=_logits,
+    ),
+    Asked(
+        name="11.zero",
+        question="Sharding 3 on four ranks, a sequence each: what is smaller than on one device?",
+        choices=_SMALLER,
+        tell=_zero,
+    ),
+    Asked(
+        name="11.stages",
+        question="How much does the first of four stages keep?",
+        unit="%",
+        high=10_000,
+        tell=_stages,
+    ),
+    Asked(
+        name="11.fewest",
+        question="The fewest devices: with nothing computed again, and with all layers computed again?",
+        choices=_COUNTS,
+        tell=_fewest,
+    ),
+    Asked(name="11.died", question="What has filled the device?", choices=_SUSPECTS, tell=_died),
+    Asked(
+        name="11.alone",
+        question="One device with offloading: what does it make, beside each of 8?",
+        unit="%",
+        high=1000,
+        tell=_alone,
+    ),
+)

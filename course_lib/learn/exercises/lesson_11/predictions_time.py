@@ -1,0 +1,261 @@
+"""Part b of lesson 11: how long a step takes, a bet on a layout, and its regret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from course_lib.cost import MeshStepTime
+from course_lib.learn.asked import Asked, Told
+from course_lib.plan import StepParts
+
+__all__ = ["TIME"]
+
+_PARTS = {
+    "sums of tensor parallelism": "tensor_s",
+    "the pipeline's bubble": "bubble_s",
+    "messages between stages": "pipeline_s",
+    "gradients and weights of data parallelism": "data_s",
+}
+
+
+def _part(step: StepParts) -> Told:
+    """From the parts of a step in a layout as many take it: tp in a machine, pp between machines, dp for the rest."""
+    seconds = {name: getattr(step, field) for name, field in _PARTS.items()}
+    most = max(seconds, key=lambda name: seconds[name])
+    listed = ", ".join(f"{name} {time_s / step.total_s:.1%}" for name, time_s in seconds.items())
+    said = {
+        "sums of tensor parallelism": "Here they are fewer or faster than another part: look at the sizes of the axes.",
+        "the pipeline's bubble": "A batch of many micro-batches makes it small: p - 1 slots beside all the others.",
+        "messages between stages": "They are the activations of one cut, once there and once back for a micro-batch. "
+        "Within a layer as many are summed up, several times.",
+        "gradients and weights of data parallelism": "They travel once a step, for all of its micro-batches, and some "
+        "beside the backward pass.",
+    }
+    return Told(
+        measured=most,
+        label="computed",
+        because=f"Of the step: {listed}. It computes for {(step.compute_s + step.output_s) / step.total_s:.0%}. "
+        "A sum of `tp` is needed before the next matrix can begin, in every layer and every micro-batch.",
+        misreadings={name: text for name, text in said.items() if name != most},
+    )
+
+
+def _network(before_s: float, after_s: float, text: str) -> Told:
+    """From a layout's step on a network, and on one twice as fast; ``text``: the layout's name."""
+    shorter = 100 * (1 - after_s / before_s)
+    return Told(
+        measured=round(shorter, 1),
+        label="computed",
+        because=f"From {before_s:.2f} s to {after_s:.2f} s, with {text}. The planner has put on the network what is "
+        "small, or hides: only that part of a step becomes shorter. Its other parts compute, or talk over NVLink; and "
+        "a ring that leaves the machine passes NVLink as well, which is as fast as before. In a layout that was chosen "
+        "badly the network would be worth more.",
+        misreadings={
+            50: "That would be so if a step were nothing but messages between nodes.",
+            (
+                lambda answer: answer > max(5.0, 4 * shorter)
+            ): "Look at the parts above: how much of the step goes over "
+            "the network at all? No more than that can be saved; a link twice as fast saves half of it at most.",
+        },
+    )
+
+
+def _near(times_s: Sequence[float]) -> Told:
+    """From the step of every layout that runs, the fastest first."""
+    near = sum(time_s <= 1.1 * times_s[0] for time_s in times_s)
+    return Told(
+        measured=near,
+        label="computed",
+        because=f"Of {len(times_s):,} layouts that fit. Many are twins: the same axes, with another micro-batch, other "
+        "virtual stages, or more computed again. A planner with errors like that cannot put these in order. It can "
+        f"tell them from the others: the slowest takes {times_s[-1] / times_s[0]:.0f} times as long as the best. So "
+        "choose among the near ones by what the planner does not know, such as what your software does well, and "
+        "measure a few.",
+        misreadings={
+            1: "The best is alone only in a table that is shorter than it should be.",
+            len(times_s): "Those are all that run.",
+            (
+                lambda answer: answer > 4 * near
+            ): "Fewer: most of the layouts that run send much that waits, or cut "
+            "matrices so thin that the GPU is idle.",
+        },
+    )
+
+
+def _hidden(measured_ms: float, backward_ms: float, link_ms: float, num_buckets: int) -> Told:
+    """From what a step waits for gradients after its backward pass, and the two times in ms."""
+    one_ms, share = link_ms / num_buckets, (num_buckets - 1) / num_buckets
+    model_ms = max(one_ms, link_ms - share * backward_ms)
+    misreadings = {
+        round(link_ms): "So long it would wait with one bucket. Full buckets travel while others are filled.",
+        0: "The last bucket is full when the backward pass ends, so something always waits.",
+    }
+    if link_ms > backward_ms:
+        misreadings |= {
+            round(
+                link_ms - backward_ms
+            ): "That lets the link begin with the backward pass. There is no gradient yet.",
+            round(
+                one_ms
+            ): "That is the last bucket alone. Here the link is slower than backward, and still has "
+            "earlier ones to send.",
+        }
+    return Told(
+        measured=round(measured_ms),
+        model=round(model_ms),
+        because="The link has nothing to send until the first bucket is full, after "
+        f"{backward_ms / num_buckets:.0f} of {backward_ms:.0f} ms. From then on it works without a pause, "
+        f"{link_ms:.0f} ms. The last bucket is full only when the backward pass ends: its {one_ms:.0f} ms are waited "
+        "for in any case.",
+        misreadings=misreadings,
+        apart="Each round of a collective has a start on a busy machine, which the model leaves out.",
+    )
+
+
+# -- the bet ------------------------------------------------------------------------------------------------------
+
+_PLANS = (
+    "dp_replicate=4",
+    "dp_shard=4",
+    "tp=4",
+    "pp=4",
+    "dp_replicate=2 tp=2",
+    "pp=2 dp_replicate=2",
+    "pp=2 tp=2",
+)
+_APART = (
+    "The two are near each other, or the machine was busy: look at both times, and run the plans once more."
+)
+Played = Mapping[str, MeshStepTime]
+
+
+def _ms(time_s: float) -> str:
+    return f"{time_s * 1e3:.0f} ms"
+
+
+def _waits(step: MeshStepTime) -> str:
+    waited = [f"{_ms(time_s)} along {axis}" for axis, time_s in step.waited_s.items() if axis != "loss"]
+    return f"by the model a rank computes {_ms(step.compute_s)} and waits {' and '.join(waited)}"
+
+
+_REASONS: dict[str, Callable[[MeshStepTime], str]] = {
+    "dp_replicate=4": lambda step: (
+        "All gradients go round a ring that passes from node to node: " + _waits(step)
+    ),
+    "dp_shard=4": lambda step: (
+        "It keeps the least memory, and gathers the weights as well, for forward and again for backward: "
+        + _waits(step)
+    ),
+    "tp=4": lambda step: (
+        "Four ranks do not fit on a node of two, so every sum in every layer passes between nodes: "
+        + _waits(step)
+    ),
+    "pp=4": lambda step: "It sends the least. But four stages have three slots of bubble: " + _waits(step),
+    "dp_replicate=2 tp=2": lambda step: (
+        "The usual order, `tp` within the node. Then it is the gradients that pass "
+        "between nodes, and nothing hides them: " + _waits(step)
+    ),
+    "pp=2 dp_replicate=2": lambda step: (
+        "The activations of one cut pass between nodes, and gradients stay within: " + _waits(step)
+    ),
+    "pp=2 tp=2": lambda step: (
+        "Each rank of `tp` sends its stage's activations between nodes, whole, and the sums come "
+        "on top: " + _waits(step)
+    ),
+}
+
+
+def _wrong(played: Played, *right: str) -> dict[str, str]:
+    """Why each plan is not the best: without a time here, it does not fit."""
+    return {
+        name: f"{_REASONS[name](played[name])}."
+        if name in played
+        else "It does not fit: the table above has its states. Memory first, then time."
+        for name in _PLANS
+        if name not in right
+    }
+
+
+def _fastest(times_s: Mapping[str, float]) -> str:
+    return min(times_s, key=lambda name: times_s[name])
+
+
+def _longer(times_s: Mapping[str, float], played: Played) -> str:
+    """A sentence, if all steps took longer than the model says."""
+    if any(time_s <= played[name].step_s for name, time_s in times_s.items()):
+        return ""
+    return (
+        " Measured steps are longer than played ones: real ranks take a while to start each message, and the model "
+        "does not count that."
+    )
+
+
+def _bet(times_s: Mapping[str, float], played: Played) -> Told:
+    """From the measured steps of some plans, and the played steps of all that fit."""
+    measured, model = _fastest(times_s), _fastest({name: step.step_s for name, step in played.items()})
+    return Told(
+        measured=measured,
+        model=model,
+        because=f"{_REASONS[model](played[model])}. Each plan computes as much; what differs is which bytes get the "
+        f"slow link, and who waits for them.{_longer(times_s, played)}",
+        misreadings=_wrong(played, measured, model),
+        apart=_APART,
+    )
+
+
+def _fast(times_s: Mapping[str, float], played: Played) -> Told:
+    """The same for equal links."""
+    measured, model = _fastest(times_s), _fastest({name: step.step_s for name, step in played.items()})
+    return Told(
+        measured=measured,
+        model=model,
+        because=f"{_REASONS[model](played[model])}. Sharded weights are asked for a unit early, and by the model what "
+        "travels in time costs nothing. A pipeline keeps its bubble on any link, and a sum of `tp` hides behind "
+        f"nothing.{_longer(times_s, played)} The best layout is one of a job *and* its links: ask again when either "
+        "changes.",
+        misreadings=_wrong(played, measured, model),
+        apart=_APART,
+    )
+
+
+TIME: tuple[Asked, ...] = (
+    Asked(
+        name="11.part",
+        question="In the layout by habit, which of these takes most of a step?",
+        choices=tuple(_PARTS),
+        tell=_part,
+    ),
+    Asked(
+        name="11.network",
+        question="The network twice as fast: by how much does the step become shorter?",
+        unit="%",
+        high=100,
+        tell=_network,
+    ),
+    Asked(
+        name="11.near",
+        question="How many layouts are at most 10 % slower than the best?",
+        unit="layouts",
+        high=1e5,
+        tell=_near,
+    ),
+    Asked(
+        name="11.hidden",
+        question="How long does the step wait for gradients after its backward pass?",
+        unit="ms",
+        high=1e5,
+        tell=_hidden,
+    ),
+    Asked(
+        name="11.bet",
+        question="Which of the seven plans has the shortest step?",
+        choices=_PLANS,
+        tell=_bet,
+    ),
+    Asked(
+        name="11.fast",
+        question="The link between nodes as fast as that within: which plan now?",
+        choices=_PLANS,
+        tell=_fast,
+    ),
+)

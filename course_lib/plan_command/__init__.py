@@ -1,0 +1,33 @@
+"""``course plan``: options (``options.py``), what they ask for (``wishes.py``, ``layout_words.py``), ``command.py``.
+
+The arithmetic is ``course_lib.plan``'s; here it meets words that people type, and pictures.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the plan; 0 where something runs, 1 where nothing does, 2 for a wish that cannot be understood."""
+    try:
+        from course_lib.plan_command.options import parse
+
+        options = parse(arguments)
+        from course_lib.plan_command.command import plan  # with numpy, which --help does without
+
+        met = plan(options)
+        sys.stdout.flush()
+        return met
+    except ValueError as error:
+        print(f"course plan: {error}", file=sys.stderr)
+        return 2
+    except (
+        BrokenPipeError
+    ):  # the reader has left, as `head` does: nothing to say, and Python is not to say it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

@@ -1,0 +1,232 @@
+"""From words that people type to a job, a cluster and its constants; and a sentence for each wish that cannot be."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.checks import at_least, known
+from course_lib.cost.machines import MACHINES
+from course_lib.plan.advice import Lister
+from course_lib.plan.budget import WATTS, Budget, watts_of
+from course_lib.plan.calibrated import read_calibrated
+from course_lib.plan.candidates import candidates
+from course_lib.plan.cluster import Cluster, cluster_of
+from course_lib.plan.constants import Constants
+from course_lib.plan.hf_config import decoder_of_file
+from course_lib.plan.job import Job
+from course_lib.plan.listing import Listing, list_layouts
+from course_lib.plan.model import Decoder
+from course_lib.plan.models import MODELS, decoder, decoder_of_words
+from course_lib.plan.profiles import load_profiles, profiles_of_peak, typical_constants, typical_of_peak
+from course_lib.plan.software import Software
+from course_lib.plan_command.layout_words import asked_layout, asked_words, check_axes, is_like
+
+__all__ = ["Wishes", "wishes"]
+
+_GB = 1e9
+_LONGEST_SEQ, _LARGEST_BATCH = 1 << 30, 1 << 40
+_DTYPES = ("bfloat16", "float8")
+_ALSO = {  # what people also call a machine
+    "nvl72": "72xgb200", "gb200nvl72": "72xgb200", "dgxa100": "8xa100", "dgxh100": "8xh100", "dgxh200": "8xh200",
+    "dgxb200": "8xb200", "mi300": "8xmi300x",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked, understood. ``remarks``: what a reader should know about the constants."""
+
+    job: Job
+    cluster: Cluster
+    constants: Constants
+    budget: Budget
+    asked: dict[str, int | str]
+    memory_bytes: float | None
+    offload: bool
+    remarks: tuple[str, ...]
+
+    def lister(self) -> Lister:
+        """Lists the job on any cluster, and each cluster once."""
+        found: dict[tuple[Cluster, bool], Listing] = {}
+
+        def listed(cluster: Cluster, offload: bool) -> Listing:
+            offload = offload or self.offload
+            if (cluster, offload) not in found:
+                every = candidates(self.job, cluster, offload=offload)
+                layouts = [one for one in every if is_like(one, self.asked)]
+                if not layouts and self.asked:  # none that the planner would try: the one that was asked for
+                    layouts = [asked_layout(self.asked, cluster.gpus, offload)]
+                found[cluster, offload] = list_layouts(
+                    self.job,
+                    cluster,
+                    self.constants,
+                    Software(),
+                    memory_bytes=self.memory_bytes,
+                    layouts=layouts,
+                )
+            return found[cluster, offload]
+
+        return listed
+
+
+def wishes(options: argparse.Namespace) -> Wishes:
+    """What the options ask for; ValueError with a sentence for what cannot be."""
+    model = _model(options)
+    at_least(1, batch=options.batch, seq=options.seq)
+    for name, most in (("seq", _LONGEST_SEQ), ("batch", _LARGEST_BATCH)):
+        if getattr(options, name) > most:
+            raise ValueError(f"--{name} is {getattr(options, name):,}; it is at most {most:,}.")
+    if model.positions and options.seq > model.positions:
+        raise ValueError(
+            f"--seq is {options.seq}; {model.name} has learned {model.positions} positions. The nearest is "
+            f"{model.positions}."
+        )
+    cluster, constants, remarks = _cluster(options)
+    asked = asked_words(options.layout)
+    if options.max_gpus is None:
+        check_axes(asked, cluster.gpus)
+    return Wishes(
+        job=Job(model, options.seq, options.batch),
+        cluster=cluster,
+        constants=constants,
+        budget=_budget(options, cluster),
+        asked=asked,
+        memory_bytes=_memory_bytes(options.memory, cluster),
+        offload=options.offload,
+        remarks=remarks,
+    )
+
+
+def _model(options: argparse.Namespace) -> Decoder:
+    if options.config is not None and options.model is not None:
+        raise ValueError("--model and --config both name a model; give one of them.")
+    if options.config is not None:
+        path = Path(options.config)
+        base: Decoder | None = decoder_of_file(path / "config.json" if path.is_dir() else path)
+    else:
+        base = None if options.model is None else decoder(options.model)
+    if options.sizes is not None:
+        return decoder_of_words(options.sizes, base=base)
+    if base is None:
+        raise ValueError(
+            f"a model is missing: give --model, one of {', '.join(MODELS)}; or --config FILE; or --sizes WORDS."
+        )
+    return base
+
+
+# -- the cluster ----------------------------------------------------------------------------------------------------
+
+
+def _cluster(options: argparse.Namespace) -> tuple[Cluster, Constants, tuple[str, ...]]:
+    """The cluster, its constants, and what to say about them."""
+    if options.nodes is not None and options.gpus is not None:
+        raise ValueError("--nodes and --gpus both say how many GPUs there are; give one of them.")
+    if options.max_gpus is not None and (options.nodes is not None or options.gpus is not None):
+        raise ValueError("--max-gpus looks for the number of GPUs; leave --nodes and --gpus out.")
+    path = Path(options.machine)
+    if path.suffix == ".json" or path.is_file():
+        if options.nodes not in (None, 1):
+            raise ValueError(
+                f"--nodes is {options.nodes}; a calibration is of one machine. The nearest is 1."
+            )
+        measured = read_calibrated(path)
+        gpus = options.gpus if options.max_gpus is None else min(options.max_gpus, measured.devices)
+        memory_bytes = None if options.memory is None else options.memory * _GB
+        typical, remark = _typical(options.profile, None)
+        here = measured.cluster(gpus, memory_bytes=memory_bytes)
+        return here, measured.constants(typical), (str(measured), *remark)
+    name = _machine(options.machine)
+    at_least(1, nodes=1 if options.nodes is None else options.nodes)
+    _check_dtype(options.dtype, name)
+    cluster = cluster_of(name, nodes=options.nodes or 1, gpus=options.gpus, dtype=options.dtype)
+    return cluster, *_typical(options.profile, cluster)
+
+
+def _check_dtype(dtype: str, machine: str) -> None:
+    """Memory and messages are counted for matrices of two bytes, or of one beside them: no other type is planned."""
+    known("--dtype", dtype, _DTYPES)
+    if dtype == "float8" and dtype not in MACHINES[machine].matmul_flops_per_s:
+        raise ValueError(
+            f"--dtype is 'float8', and a GPU of {machine} has no rate for it. The nearest is 'bfloat16'."
+        )
+
+
+def _machine(word: str) -> str:
+    """The name of a machine as people type it: 8xh100, "8x H100", h100."""
+    wanted = _plain(word)
+    names = {_plain(name): name for name in MACHINES}
+    wanted = _ALSO.get(wanted, wanted)
+    if wanted in names:
+        return names[wanted]
+    by_gpu = {_plain(name.split(" ", 1)[1]): name for name in MACHINES} | {
+        _plain(name.split()[-1]): name for name in MACHINES
+    }
+    if wanted in by_gpu:
+        return by_gpu[wanted]
+    count = re.fullmatch(r"(\d+)x(.+)", wanted)
+    if count and count.group(2) in by_gpu:
+        name = by_gpu[count.group(2)]
+        raise ValueError(
+            f"machine is {word!r}; the one with this GPU is {_plain(name)}. For {count.group(1)} of its GPUs say "
+            f"--machine {_plain(name)} --gpus {count.group(1)}."
+        )
+    near = difflib.get_close_matches(wanted, [*names, *by_gpu], n=1, cutoff=0.4)
+    guess = f" Did you mean {_plain((names | by_gpu)[near[0]])!r}?" if near else ""
+    raise ValueError(
+        f"machine is {word!r}; it is one of {', '.join(names)}, or the file that calibrate() keeps.{guess}"
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name.lower())
+
+
+def _typical(profile: str | None, cluster: Cluster | None) -> tuple[Constants, tuple[str, ...]]:
+    """Constants of a cluster by name; else typical of clusters with the same GPU, by its peak; else typical of all."""
+    profiles = load_profiles()
+    if profile is not None:
+        name = known("--profile", profile, dict.fromkeys(name for name, _ in profiles))
+        return typical_constants([one for (own, _), one in profiles.items() if own == name]), ()
+    if cluster is None:
+        return typical_constants(list(profiles.values())), ()
+    is_measured = any(one.fitted_on > 1 for one in profiles_of_peak(cluster.peak_flops_per_s))
+    remark = () if is_measured else (
+        f"No published run is of {cluster.name}: its shares of the peaks are those of other GPUs, so expect more than "
+        "10 % of error.",
+    )  # fmt: skip
+    return typical_of_peak(cluster.peak_flops_per_s), remark
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------
+
+
+def _memory_bytes(memory_gb: float | None, cluster: Cluster) -> float | None:
+    if memory_gb is None:
+        return None
+    if memory_gb * _GB > cluster.memory_bytes * 1.0000001:
+        has = cluster.memory_bytes / _GB
+        raise ValueError(
+            f"--memory is {memory_gb:g} GB; a GPU of {cluster.name} has {has:.1f} GB. "
+            f"The nearest is {int(has * 10) / 10}."
+        )
+    return memory_gb * _GB
+
+
+def _budget(options: argparse.Namespace, cluster: Cluster) -> Budget:
+    asked = {
+        "--days": options.days,
+        "--price-per-gpu-hour": options.price_per_gpu_hour,
+        "--watts": options.watts,
+    }
+    named = [name for name, value in asked.items() if value is not None]
+    if options.tokens is None and named:
+        raise ValueError(f"{named[0]} is of a whole training: give its --tokens too, such as --tokens 1T.")
+    watts = options.watts or watts_of(cluster.name)
+    if watts is None:  # a calibrated machine's name is longer
+        words = cluster.name.upper().split()
+        watts = next((value for gpu, value in WATTS.items() if gpu in words), None)
+    return Budget(options.tokens, options.price_per_gpu_hour, watts, options.days)
