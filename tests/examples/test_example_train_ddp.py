@@ -314,6 +314,7 @@ def test_checkpoints_of_other_runs(cluster2, tmp_path):
     cluster2.run(write)
     for words, sentence in {
         "--batch-size 8 --width 2": "resumed",
+        "--batch-size 8 --width 2 --weight-decay 0.5": "last.pt has --weight-decay 0.0001, this run 0.5. Give another",
         "--batch-size 8 --width 4": "last.pt has --width 2, this run 4. Give another --out; --weights ",
         "--batch-size 4 --width 2": "has --batch-size 8, this run 4",
         "--batch-size 8 --width 2 --layers 34": "has --layers 18, this run 34",

@@ -52,6 +52,7 @@ def test_damage_is_found_and_the_way_on_is_told(clusters, stopped_fsdp_run, tmp_
 def test_checkpoints_of_other_runs(clusters, stopped_fsdp_run, tmp_path):
     for words, sentence in {
         "--log-every 3 --accumulate 2 --bf16": "resumed",
+        "--weight-decay 0.5": "step-00000003 has --weight-decay 0.1, this run 0.5. Give another --out.",
         "--layers 2": "step-00000003 has --layers 1, this run 2. Give another --out.",
         "--width 8": "has --width 6, this run 8",
         "--heads 3": "has --heads 2, this run 3",

@@ -25,19 +25,19 @@ def differing(tensors, others, atol=0.0):
 
 
 @pytest.fixture(scope="module")
-def stopped(own_clusters, tmp_path_factory):
+def stopped(clusters, tmp_path_factory):
     """The folder of a run of two stages of two ranks that a signal ended after two of four steps, and what it had."""
     folder = tmp_path_factory.mktemp("mesh") / "run"
-    run = own_clusters(4).run(go_on, f"--pp 2 --tp 2 --out {folder}", 2)
+    run = clusters(4).run(go_on, f"--pp 2 --tp 2 --out {folder}", 2)
     assert [number for *_, number in run] == [15] * 4  # the signal reached the last rank alone
     assert sorted(path.name for path in folder.iterdir()) == ["lock", "log.jsonl", "step-00000002"]
     return folder, of_all_stages([had for _, _, had, _ in run])
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(own_clusters):
+def uninterrupted(clusters):
     """Where the four steps would have led one process."""
-    return own_clusters(1).run(go_on, "")[0][2]
+    return clusters(1).run(go_on, "")[0][2]
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def uninterrupted(own_clusters):
     ],
 )
 def test_another_mesh_loads_the_same_bits_and_goes_on(
-    own_clusters, stopped, uninterrupted, tmp_path, num_ranks, mesh
+    clusters, stopped, uninterrupted, tmp_path, num_ranks, mesh
 ):
     folder, had = stopped
     shutil.copytree(folder, tmp_path / "run")
-    run = own_clusters(num_ranks).run(go_on, f"{mesh} --out {tmp_path / 'run'}")
+    run = clusters(num_ranks).run(go_on, f"{mesh} --out {tmp_path / 'run'}")
     assert [(first, number) for first, *_, number in run] == [(2, 0)] * num_ranks
     assert not differing(of_all_stages([loaded for _, loaded, _, _ in run]), had)
     assert not differing(of_all_stages([end for _, _, end, _ in run]), uninterrupted, atol=1e-12)
@@ -65,11 +65,11 @@ def test_another_mesh_loads_the_same_bits_and_goes_on(
 
 
 @pytest.mark.long
-def test_the_same_mesh_goes_on_bit_for_bit(own_clusters, tmp_path):
+def test_the_same_mesh_goes_on_bit_for_bit(clusters, tmp_path):
     mesh = "--pp 2 --tp 2"
-    whole = own_clusters(4).run(go_on, mesh)
-    own_clusters(4).run(go_on, f"{mesh} --out {tmp_path / 'run'}", 2)
-    again = own_clusters(4).run(go_on, f"{mesh} --out {tmp_path / 'run'}")
+    whole = clusters(4).run(go_on, mesh)
+    clusters(4).run(go_on, f"{mesh} --out {tmp_path / 'run'}", 2)
+    again = clusters(4).run(go_on, f"{mesh} --out {tmp_path / 'run'}")
     for (_, _, end, _), (first, _, end_again, _) in zip(whole, again, strict=True):
         assert first == 2
         assert not differing(end, end_again)
@@ -87,22 +87,20 @@ def test_one_file_of_it_fits_the_plain_model(stopped, tmp_path):
         assert state["optimizer"][f"param_groups.{name}.weight_decay"] == (0.1 if parameter.ndim > 1 else 0.0)
 
 
-def test_a_checkpoint_of_another_folder_is_read_and_not_written(
-    own_clusters, stopped, uninterrupted, tmp_path
-):
+def test_a_checkpoint_of_another_folder_is_read_and_not_written(clusters, stopped, uninterrupted, tmp_path):
     folder, had = stopped
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     words = f"--resume {folder / 'step-00000002'} --out {tmp_path / 'new'}"
-    ((first, loaded, end, _),) = own_clusters(1).run(go_on, words)
+    ((first, loaded, end, _),) = clusters(1).run(go_on, words)
     assert first == 2
     assert not differing(loaded, had)
     assert not differing(end, uninterrupted, atol=1e-12)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-    ((first, *_),) = own_clusters(1).run(go_on, words)
+    ((first, *_),) = clusters(1).run(go_on, words)
     assert first == 4  # its own checkpoint comes before that of --resume
 
 
-def test_checkpoints_that_do_not_fit(own_clusters, stopped, tmp_path):
+def test_checkpoints_that_do_not_fit(clusters, stopped, tmp_path):
     checkpoint = stopped[0] / "step-00000002"
     for words, sentence in {
         "--layers 2": "step-00000002 has --layers 3, this run 2. Give another --out or --resume.",
@@ -110,20 +108,20 @@ def test_checkpoints_that_do_not_fit(own_clusters, stopped, tmp_path):
         "--precision float32": "has weights in torch.float64, this run torch.float32",
         "--accumulate 4 --recompute": "started",
     }.items():
-        (answer,) = own_clusters(1).run(sentence_of_start, f"{words} --resume {checkpoint}")
+        (answer,) = clusters(1).run(sentence_of_start, f"{words} --resume {checkpoint}")
         assert sentence in answer
-    (answer,) = own_clusters(1).run(sentence_of_start, f"--resume {tmp_path / 'nothing'}")
+    (answer,) = clusters(1).run(sentence_of_start, f"--resume {tmp_path / 'nothing'}")
     assert answer.startswith(f"SettingsError: {tmp_path / 'nothing'} is no checkpoint")
     shutil.copytree(checkpoint, tmp_path / "step-00000002")
     (tmp_path / "step-00000002" / "__3_0.distcp").unlink()
-    (answer,) = own_clusters(1).run(sentence_of_start, f"--resume {tmp_path / 'step-00000002'}")
+    (answer,) = clusters(1).run(sentence_of_start, f"--resume {tmp_path / 'step-00000002'}")
     assert "is damaged (__3_0.distcp is missing)" in answer
 
 
 FULL = OSError(28, "No space left on device")
 
 
-def test_a_save_that_fails_on_one_rank_leaves_the_last_one_and_no_half(own_clusters, tmp_path):
+def test_a_save_that_fails_on_one_rank_leaves_the_last_one_and_no_half(clusters, tmp_path):
     def run_with_a_full_disk(me, words):
         training = prepared(me, words)
         fsync, saves, save = os.fsync, [], training.saver.save
@@ -147,7 +145,7 @@ def test_a_save_that_fails_on_one_rank_leaves_the_last_one_and_no_half(own_clust
         finally:
             os.fsync = fsync
 
-    run = own_clusters(4).run(
+    run = clusters(4).run(
         run_with_a_full_disk, f"--pp 2 --tp 2 --out {tmp_path} --save-every 2 --blocking-save"
     )
     for answer in run:
@@ -160,4 +158,4 @@ def test_a_save_that_fails_on_one_rank_leaves_the_last_one_and_no_half(own_clust
         training.state.load(tmp_path / "step-00000002")
         return everything(training)["place"].item()
 
-    assert list(own_clusters(1).run(load, "")) == [16]
+    assert list(clusters(1).run(load, "")) == [16]

@@ -48,8 +48,8 @@ def assert_equal_to_one_process(run, words: str) -> None:
         pytest.param("--tp 2 --pp 2 --accumulate 4", marks=pytest.mark.long),
     ],
 )
-def test_three_steps_on_four_ranks_equal_one_process(own_clusters, mesh):
-    assert_equal_to_one_process(own_clusters(4).run(steps, mesh, 3), "")
+def test_three_steps_on_four_ranks_equal_one_process(clusters, mesh):
+    assert_equal_to_one_process(clusters(4).run(steps, mesh, 3), "")
 
 
 @pytest.mark.long
@@ -75,25 +75,25 @@ def test_a_clipped_step_is_another_than_one_that_is_not():
     assert any((plain[name] - clipped[name]).abs().max() > 1e-6 for name in plain)
 
 
-def test_data_is_dealt_along_dp_and_shard_and_not_along_pp_and_tp(own_clusters):
+def test_data_is_dealt_along_dp_and_shard_and_not_along_pp_and_tp(clusters):
     (_, _, whole) = expected_of("", 3)
     for mesh, shares in {
         "--dp 2 --tp 2": (0, 0, 1, 1),  # neighbours by number are neighbours along tp
         "--pp 2 --shard 2": (0, 1, 0, 1),
         "--dp 2 --shard 2": (0, 1, 2, 3),
     }.items():
-        seen = [tokens for _, _, tokens in own_clusters(4).run(steps, mesh, 1)]
+        seen = [tokens for _, _, tokens in clusters(4).run(steps, mesh, 1)]
         assert all(
             torch.equal(seen[rank], whole.chunk(max(shares) + 1)[share]) for rank, share in enumerate(shares)
         )
 
 
-def test_a_rank_holds_its_part_and_no_more(own_clusters):
+def test_a_rank_holds_its_part_and_no_more(clusters):
     def parts(me):
         model = prepared(me, "--pp 2 --tp 2 --shard 1").model
         return {name: tuple(p.to_local().shape) for name, p in model.named_parameters()}
 
-    first, _, last, _ = own_clusters(4).run(parts)
+    first, _, last, _ = clusters(4).run(parts)
     assert first["embedding.weight"] == (128, 6)
     assert first["blocks.1.attention.query.weight"] == first["blocks.0.attention.key.weight"] == (3, 6)
     assert first["blocks.0.mlp.out.weight"] == (6, 12)
@@ -104,7 +104,7 @@ def test_a_rank_holds_its_part_and_no_more(own_clusters):
     assert "head.weight" not in first
 
 
-def test_bfloat16_crosses_stages_and_float32_is_kept(own_clusters):
+def test_bfloat16_crosses_stages_and_float32_is_kept(clusters):
     def types(me, mesh):
         training = prepared(me, f"{mesh} --precision bf16")
         out = []
@@ -113,8 +113,8 @@ def test_bfloat16_crosses_stages_and_float32_is_kept(own_clusters):
         moments = {s["exp_avg"].dtype for s in training.optimizer.state.values()}
         return set(out), {p.dtype for p in training.model.parameters()} | moments, loss.item(), norm.item()
 
-    first, *_, last = own_clusters(4).run(types, "--pp 2 --tp 2")
-    ((*_, loss, norm),) = own_clusters(1).run(types, "")
+    first, *_, last = clusters(4).run(types, "--pp 2 --tp 2")
+    ((*_, loss, norm),) = clusters(1).run(types, "")
     assert first[:2] == ({torch.bfloat16}, {torch.float32})
     assert last[:2] == ({torch.float32}, {torch.float32})
     assert first[2] == 0.0
@@ -125,7 +125,7 @@ def test_bfloat16_crosses_stages_and_float32_is_kept(own_clusters):
 # -- what a run says ----------------------------------------------------------------------------------------------
 
 
-def test_rank_0_tells_what_one_process_would_and_a_loss_that_is_no_number_ends_all(own_clusters):
+def test_rank_0_tells_what_one_process_would_and_a_loss_that_is_no_number_ends_all(clusters):
     def told(me, words):
         return train(me, parse_arguments(f"{WORDS} {words}".split()))
 
@@ -140,8 +140,8 @@ def test_rank_0_tells_what_one_process_would_and_a_loss_that_is_no_number_ends_a
         except FloatingPointError as error:
             return str(error)
 
-    four = own_clusters(4).run(told, "--pp 2 --tp 2 --log-every 2")
-    one = own_clusters(1).run(told, "--log-every 2")
+    four = clusters(4).run(told, "--pp 2 --tp 2 --log-every 2")
+    one = clusters(1).run(told, "--log-every 2")
     assert list(four) == [0] * 4
     assert not any(four.text[rank] for rank in (1, 2, 3) if "step" in four.text[rank])
     lines = [line.partition("  lr")[0] for line in four.text[0].splitlines() if line.startswith("step")]
@@ -152,7 +152,7 @@ def test_rank_0_tells_what_one_process_would_and_a_loss_that_is_no_number_ends_a
     assert "mesh --dp 1 --shard 1 --pp 2 --tp 2, cpu" in four.text[0]
     assert "Peak: 4 TFLOP/s on all ranks, by --peak-tflops" in four.text[0]
     assert "% of peak" in four.text[0]
-    for answer in own_clusters(4).run(spoiled, "--pp 2 --tp 2 --log-every 2"):
+    for answer in clusters(4).run(spoiled, "--pp 2 --tp 2 --log-every 2"):
         assert (
             answer == "step 2/4: the loss is nan, the gradient's norm nan. Try a smaller --lr or --clip-norm."
         )

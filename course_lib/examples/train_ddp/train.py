@@ -175,6 +175,7 @@ def must_match(training: Training) -> dict[str, Any]:
         "--width": args.width,
         "--batch-size": args.batch_size,
         "--epochs": args.epochs,  # the cosine of the learning rate ends there
+        "--weight-decay": args.weight_decay,
         "--seed": args.seed,
         "number of images": len(training.loader.dataset),  # type: ignore[arg-type]
         "number of classes": training.model.module.fc.out_features,

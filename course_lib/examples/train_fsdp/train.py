@@ -158,7 +158,7 @@ def mean_over_ranks(me: Rank, value: Tensor) -> float:
 
 def must_match(training: Training) -> dict[str, Any]:
     """What may not change when a run is resumed: the rest, the number of ranks included, may."""
-    names = ("layers", "width", "heads", "context", "batch_size", "steps", "seed")
+    names = ("layers", "width", "heads", "context", "batch_size", "steps", "weight_decay", "seed")
     settings = {f"--{name.replace('_', '-')}": getattr(training.args, name) for name in names}
     return settings | {"bytes of text": len(training.text)}  # the cosine ends with the steps
 

@@ -1,0 +1,12 @@
+"""Lesson 12, beyond one machine. Part a: two nodes. Part b: ranks die. Part c: thousands. Part d: take it along."""
+
+from course_lib.learn.exercises.lesson_12.hierarchical import HIERARCHICAL
+from course_lib.learn.exercises.lesson_12.interval import INTERVAL
+from course_lib.learn.exercises.lesson_12.place import NODE_PLACES
+from course_lib.learn.exercises.lesson_12.predictions import PREDICTIONS
+from course_lib.learn.exercises.lesson_12.quiz import QUIZ
+from course_lib.learn.exercises.lesson_12.rendezvous import RENDEZVOUS
+
+__all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
+
+EXERCISES = (NODE_PLACES, HIERARCHICAL, RENDEZVOUS, INTERVAL)

@@ -1,0 +1,228 @@
+"""12.hierarchical: the nodes and tensors on which an answer is tried, what is looked at, and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from course_lib.cluster import Rank
+from course_lib.learn.compare import difference, short
+from course_lib.learn.kept import Kept
+from course_lib.meter import Call
+
+__all__ = [
+    "ALONE",
+    "BETWEEN",
+    "CALLS",
+    "EVEN",
+    "FACTS",
+    "FEW",
+    "INSIDE",
+    "KEPT",
+    "KINDS",
+    "LEFT",
+    "NOTHING",
+    "ONE_NODE",
+    "SUM",
+    "TURNED",
+    "UNEVEN",
+    "UNWAITED",
+    "WHOLE",
+    "Said",
+    "compare",
+    "differs",
+    "groups_of",
+    "ranks_per_node",
+    "right",
+    "sum_of",
+    "tensor_of",
+    "trial",
+]
+
+EVEN = "two nodes and 240 numbers"
+UNEVEN = "two nodes and 241 numbers"
+TURNED = "two nodes and a matrix that lies transposed"
+ONE_NODE = "one node, and 125 numbers"
+ALONE = "a rank on each node, and 5 x 25 numbers"
+FEW = "two nodes and a single number"
+WHOLE = "two nodes and large whole numbers"
+KINDS = (EVEN, UNEVEN, TURNED, ONE_NODE, ALONE, FEW, WHOLE)
+
+UNWAITED, SUM, KEPT = "begun and not waited for", "the sum", "changed that was to stay"
+BETWEEN, INSIDE, LEFT, CALLS = "sent to other nodes", "sent inside the node", "groups left", "calls"
+FACTS = (UNWAITED, SUM, KEPT, BETWEEN, INSIDE, LEFT)  # in the order in which they are told
+NOTHING = "nothing"
+_ENOUGH, _BESIDE_BYTES = "no more than needed", 64.0  # for what fills a part up
+_SHAPES = {
+    EVEN: (240,),
+    UNEVEN: (241,),
+    TURNED: (14, 17),
+    ONE_NODE: (125,),
+    ALONE: (5, 25),
+    FEW: (),
+    WHOLE: (9, 11),
+}
+
+
+def ranks_per_node(kind: str, world_size: int) -> int:
+    """On 4 ranks 2 x 2, on 6 two nodes of three; or one node of all, or a rank on each."""
+    return {ONE_NODE: world_size, ALONE: 1}.get(kind, world_size // 2)
+
+
+def tensor_of(kind: str, rank: int) -> Tensor:
+    """What a rank has: other numbers on each, whose sums no order of adding rounds."""
+    shape = _SHAPES[kind]
+    place = torch.arange(max(torch.Size(shape).numel(), 1)).reshape(shape)
+    if kind == WHOLE:
+        return place * 2**33 + rank * (2**40 + 3) + 1  # sums that float32 would round
+    numbers = (place % 97 + 1).double() / 8 + (rank + 1) ** 2
+    return numbers.T if kind == TURNED else numbers
+
+
+def sum_of(kind: str, ranks: range | list[int]) -> Tensor:
+    """Added up over these ranks."""
+    return torch.stack([tensor_of(kind, rank) for rank in ranks]).sum(0)
+
+
+# -- a trial ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Said:
+    """One call of an answer: what it is, among whom, and how many bytes the rank handed in."""
+
+    operation: str
+    among: str  # "inside", "between", "all", or "others"
+    size_bytes: int
+
+
+@contextmanager
+def groups_of(me: Rank, per_node: int) -> Iterator[tuple[Any, Any]]:
+    """The group of this rank's node, and that of its local rank; every rank makes all of them, in the same order."""
+    num_nodes = me.world_size // per_node
+    nodes = [list(range(node * per_node, (node + 1) * per_node)) for node in range(num_nodes)]
+    inside = [dist.new_group(node) for node in nodes]
+    between = [dist.new_group(list(places)) for places in zip(*nodes, strict=True)]
+    node, local_rank = divmod(me.rank, per_node)
+    yield inside[node], between[local_rank]
+    dist.barrier()  # gloo's connections are there on one rank before they are on another
+    for group in (inside[node], between[local_rank]):
+        dist.destroy_process_group(group)
+
+
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
+    from course_lib.cluster.begun import groups_here
+    from course_lib.cluster.left_over import never_waited_here
+    from course_lib.meter.recorder import Recorder
+
+    per_node = ranks_per_node(kind, me.world_size)
+    given = tensor_of(kind, me.rank).to(me.device)
+    with groups_of(me, per_node) as (inside, between):
+        kept, num_groups = Kept(tensor=given), len(groups_here())
+        with Recorder(me.rank) as recorder:
+            out = answer(me, given, inside, between)
+        begun, more = never_waited_here(), len(groups_here()) - num_groups
+        changed = kept.changes()
+        found = out.detach().cpu().clone() if isinstance(out, Tensor) else out
+    if out is ...:
+        return ...
+    return {
+        UNWAITED: begun[0] if begun else NOTHING,
+        SUM: found,
+        KEPT: changed or NOTHING,
+        **_sent(recorder.calls, me, per_node, given),
+        LEFT: f"{more} more than before" if more > 0 else NOTHING,
+        CALLS: [_said(call, me, per_node) for call in recorder.calls],
+    }
+
+
+def _sent(calls: tuple[Call, ...], me: Rank, per_node: int, given: Tensor) -> dict[str, str]:
+    """What this rank sent to other nodes and inside its own, or that it was no more than needed."""
+    node, num_nodes = me.rank // per_node, me.world_size // per_node
+    sent = [pair for call in calls for pair in call.sent_bytes.items()]
+    between = sum(size for peer, size in sent if peer // per_node != node)
+    inside = sum(size for _, size in sent) - between
+    whole_bytes = given.numel() * given.element_size()
+    part_bytes = ceil(given.numel() / per_node) * given.element_size()
+    needed = 2 * (num_nodes - 1) / num_nodes * part_bytes
+    # gloo's own reduce-scatter is an all-reduce; NCCL's sends half of that
+    needed_inside = 3 * (per_node - 1) * max(part_bytes, whole_bytes / per_node)
+    return {
+        BETWEEN: _ENOUGH
+        if between <= needed + _BESIDE_BYTES
+        else f"{between:,} bytes, where {needed:,.0f} will do",
+        INSIDE: _ENOUGH
+        if inside <= needed_inside + _BESIDE_BYTES * 4 * per_node
+        else f"{inside:,} bytes, where {needed_inside:,.0f} will do",
+    }
+
+
+def _said(call: Call, me: Rank, per_node: int) -> Said:
+    node, local_rank = divmod(me.rank, per_node)
+    members = {
+        tuple(range(node * per_node, (node + 1) * per_node)): "inside",
+        tuple(range(local_rank, me.world_size, per_node)): "between",
+        tuple(range(me.world_size)): "all",
+    }
+    if len(call.group) == me.world_size and 1 < per_node < me.world_size:
+        return Said(call.operation, "all", call.size_bytes)
+    return Said(call.operation, members.get(tuple(sorted(call.group)), "others"), call.size_bytes)
+
+
+# -- what is right ------------------------------------------------------------------------------------------------
+
+
+def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
+    def expected(_: int, world_size: int) -> dict[str, Any]:
+        return {
+            UNWAITED: NOTHING,
+            SUM: sum_of(kind, range(world_size)),
+            KEPT: NOTHING,
+            BETWEEN: _ENOUGH,
+            INSIDE: _ENOUGH,
+            LEFT: NOTHING,
+        }
+
+    return expected
+
+
+def compare(expected: dict[str, Any], got: Any) -> str:
+    """The first fact that is not as expected, in words."""
+    if not isinstance(got, dict) or SUM not in got:
+        return f"expected a tensor, got {short(got)}"
+    return next(
+        (_in_words(name, expected[name], got[name]) for name in FACTS if differs(name, expected, got)), ""
+    )
+
+
+def differs(name: str, expected: dict[str, Any], got: dict[str, Any]) -> str:
+    """How a fact is not as expected."""
+    if name == SUM:
+        return _difference(expected[SUM], got[SUM])
+    return "" if expected[name] == got[name] else f"{name}: {got[name]}"
+
+
+def _difference(want: Tensor, have: Any) -> str:
+    if have is not None and not isinstance(have, Tensor):
+        return f"expected a tensor of shape {tuple(want.shape)}, got {short(have)}"
+    return difference(want, have, relative=1e-12, absolute=1e-12)
+
+
+def _in_words(name: str, want: Any, have: Any) -> str:
+    if name == UNWAITED:
+        return f"this rank {have}"
+    if name == SUM:
+        return f"the sum: {_difference(want, have)}"
+    if name == KEPT:
+        return f"the sum is right, and your code changed what was to stay: {have}"
+    if name == LEFT:
+        return f"the sum is right, and your code has left process groups: {have}"
+    where = "to other nodes" if name == BETWEEN else "inside its node"
+    return f"the sum is right, and this rank sent {where} {have}"

@@ -1,0 +1,162 @@
+"""What is left of a large job's time and what gains some back, for part c of lesson 12; and the clinic's suspects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from course_lib.cost import FailingJob, SimulatedGoodput, expected_goodput
+from course_lib.learn.asked import Asked, Told
+from course_lib.learn.sick_job import JobLog
+
+__all__ = ["BOUGHT", "BUYS", "SUSPECTS"]
+
+BUYS = (
+    "a failure is noticed after 10 seconds",
+    "nine tenths of a write go on beside training",
+    "storage four times as fast",
+    "a start in one minute in place of four",
+)
+SUSPECTS = (
+    "it fails more often than it should",
+    "failures are noticed too late",
+    "it starts again too slowly",
+    "too much work is thrown away at a failure",
+    "checkpoints are too close together",
+)
+
+
+def _left(run: SimulatedGoodput, job: FailingJob, interval_s: float) -> Told:
+    """From simulated runs of the largest job, at the interval that is used."""
+    shares, measured = run.mean, 100 * run.mean.useful
+    return Told(
+        measured=round(measured),
+        model=round(100 * expected_goodput(job, interval_s).useful),
+        label="simulated",
+        because=f"It fails every {job.mean_time_between_s / 60:.0f} minutes, and each failure costs "
+        f"{job.restart_s / 60:.0f} for the restart, less where that fails too: {shares.restarting:.0%} of the time. "
+        "With a checkpoint "
+        f"every {interval_s / 60:.0f} minutes writing takes {shares.writing:.0%}, work done again "
+        f"{shares.redone:.0%}. The settings are those that leave a smaller job most of its time.",
+        misreadings={
+            lambda percent: (
+                percent >= 85
+            ): "That is what a machine of 16,384 has left with these settings. Here the restart alone takes more than "
+            "all of that loses.",
+            lambda percent: (
+                percent < 40
+            ): "It is not so bad: between failures there is time for a few checkpoints, and most work is kept.",
+        },
+        apart="Was a setting changed? Print `largest`.",
+    )
+
+
+def _buy(runs: Mapping[str, SimulatedGoodput]) -> Told:
+    """From simulated runs of what each purchase makes of the job; ``runs["as it is"]`` without any."""
+    before = runs["as it is"].mean.useful
+    gains = {name: runs[name].mean.useful - before for name in BUYS}
+    ranked = sorted(gains, key=lambda name: -gains[name])
+    told = "; ".join(f"{name}: {100 * gains[name]:+.1f} points" for name in ranked)
+    behind = 100 * (gains[ranked[0]] - gains[BUYS[1]])
+    silence = " Silence before anybody notices is restart time like any other, on all GPUs, at each failure."
+    sentences = {
+        BUYS[0]: "It shortens every restart, and there is more to gain elsewhere.",
+        BUYS[1]: f"It is {behind:.1f} points behind. Writing is what one sees; waiting for a "
+        "time-out is in no profile.",
+        BUYS[
+            2
+        ]: "That halves what writing and work done again cost. The restarts stay as they were, and are the "
+        "larger part.",
+        BUYS[3]: "The direction is right: restarts cost most. But look what a restart consists of.",
+    }
+    return Told(
+        measured=ranked[0],
+        label="simulated",
+        because=f"The goodput was {before:.1%}. {told[:1].upper()}{told[1:]}.{silence * (ranked[0] == BUYS[0])}",
+        misreadings={name: text for name, text in sentences.items() if name != ranked[0]},
+    )
+
+
+def _spares(waiting: Sequence[float], num_nodes: int) -> Told:
+    """From the share of time spent waiting, by the number of spare nodes."""
+    measured = next(spares for spares, share in enumerate(waiting) if share < 0.01)
+    return Told(
+        measured=measured,
+        label="computed",
+        because=f"Without any, it waits {waiting[0]:.0%} of the time: one node away for a day, and "
+        f"{num_nodes - 1:,} idle. With {measured // 2} it still waits {waiting[measured // 2]:.0%}, with {measured} "
+        f"{waiting[measured]:.1%}. {waiting[0] / (1 - waiting[0]):.1f} fail in a day, and more on bad days. "
+        f"{measured} of {num_nodes:,} nodes are {measured / num_nodes:.1%} more to pay for.",
+        misreadings={
+            lambda spares: (
+                7 <= spares <= 9
+            ): f"As many as are away on average, and days are not average: with 8 it stands still for "
+            f"{waiting[8]:.0%} of the time.",
+            lambda spares: (
+                spares < 7
+            ): "Count how many are away at a time: each for a day, and one goes every three hours.",
+            lambda spares: (
+                spares > 2 * measured
+            ): "You are on the safe side, at some cost: so many away at once is rarer than that, if failures "
+            "come independently.",
+        },
+    )
+
+
+def _dear(log: JobLog) -> Told:
+    """From the clinic's log."""
+    setup, count = log.setup, len(log.failures)
+    expected = log.days * 86_400 / setup.job.mean_time_between_s
+    writing = log.num_checkpoints * setup.write_s / 3600
+    down = sum(failure.notice_s + failure.start_s for failure in log.failures) / 3600
+    again = sum(failure.redone_s for failure in log.failures) / 3600
+    return Told(
+        measured=SUSPECTS[4],
+        label="here",
+        because=f"{log.num_checkpoints:,} times {setup.write_s:.0f} seconds are {writing:.0f} hours of writing, in "
+        f"{24 * log.days:.0f}. All {count} failures together cost {down:.1f} hours until training went on, and "
+        f"{again:.1f} hours of work done again. What happens seldom has a line in the log; what happens every "
+        f"{(setup.interval_s + setup.write_s) / 60:.1f} minutes has one number at its end.",
+        misreadings={
+            SUSPECTS[
+                0
+            ]: f"{setup.num_gpus:,} GPUs at Llama 3's rate fail {expected:.0f} times in {log.days:g} days on average; "
+            f"this job failed {count} times.",
+            SUSPECTS[
+                1
+            ]: f"{setup.notice_s / 60:.0f} minutes each, {count} times: add them up. And then add up the last line.",
+            SUSPECTS[
+                2
+            ]: f"{setup.start_s / 60:.0f} minutes each, {count} times: add them up. And then add up the last line.",
+            SUSPECTS[3]: "Look at the column: a few minutes each. Hardly anything is ever thrown away here.",
+        },
+    )
+
+
+BOUGHT: tuple[Asked, ...] = (
+    Asked(
+        name="12.left",
+        question="100,000 GPUs: what is the best goodput that is left?",
+        unit="%",
+        tell=_left,
+        high=100,
+    ),
+    Asked(
+        name="12.buy",
+        question="Which one gains most goodput?",
+        choices=BUYS,
+        tell=_buy,
+    ),
+    Asked(
+        name="12.spares",
+        question="How many spare nodes, so that the job waits for less than 1 % of the time?",
+        unit="nodes",
+        tell=_spares,
+        high=2048,
+    ),
+    Asked(
+        name="12.dear",
+        question="What costs this job most?",
+        choices=SUSPECTS,
+        tell=_dear,
+    ),
+)

@@ -1,0 +1,262 @@
+"""Part a of lesson 12: two nodes, their ranks, and the link between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from course_lib.cost import AllReducePoint
+from course_lib.learn.asked import Asked, Told
+
+__all__ = ["NODES"]
+
+Place = tuple[int, int]
+
+
+def _mib(size_bytes: float) -> float:
+    return round(size_bytes / 2**20, 2)
+
+
+_FIRST = ("zebra", "ant", "it differs from run to run")
+
+
+def _first(number_of: Mapping[str, int]) -> Told:
+    """From the number of each agent's node."""
+    first = min(number_of, key=lambda name: number_of[name])
+    other = next(name for name in number_of if name != first)
+    by_name = first == min(number_of)
+    because = (
+        "Not whoever comes first, and not where the store is: PyTorch's dynamic rendezvous sorts the agents by the "
+        f"names of their machines (then by process id), and counts. `{first}` stands before `{other}` in the "
+        "alphabet. Addresses that are given as `--local-addr` are sorted as text, too: 10.0.0.10 before 10.0.0.9. So "
+        "do not count on the machine with the endpoint, or with a certain disk, being node 0."
+        if by_name
+        else "This version of PyTorch numbers agents by another rule than their names; before, it sorted them."
+    )
+    misreadings = {
+        "zebra": "It came first and holds the store. Neither counts: the numbers are given when all are there, and "
+        "then the agents are sorted by name.",
+        "ant": "It came last, and the store is elsewhere.",
+        _FIRST[2]: "It would, if the first to arrive were counted first. Agents are sorted, so a job that is "
+        "started again on the same machines has its numbers again.",
+    }
+    return Told(
+        measured=first,
+        because=because,
+        misreadings={name: said for name, said in misreadings.items() if name != first},
+    )
+
+
+def _gpu(places: Sequence[Place], sizes: Sequence[int]) -> Told:
+    """From the place of every rank, and the ranks on each node: a rank asks for GPU number rank % 8."""
+    lost = [rank for rank, (node, _) in enumerate(places) if rank % sizes[0] >= sizes[node]]
+    small = sum(sizes[1:])
+    return Told(
+        measured=len(lost),
+        label="computed",
+        because="A remainder by 8 is below 8, and a node of 4 has no GPU 4. By luck the first small node begins at a "
+        f"multiple of 8, and all goes well there; the other begins at {lost[0] if lost else 0}. (`RANK % "
+        "torch.cuda.device_count()` would do here: four ranks that are neighbours in number have four different "
+        "remainders by 4. It breaks as soon as the ranks of a node are not neighbours.)",
+        misreadings={
+            small: "Of the first small node the ranks are 8 to 11, and their remainders 0 to 3: those GPUs are there.",
+            0: "A remainder by 8 can be as large as 7, and the small nodes have GPUs 0 to 3.",
+        },
+    )
+
+
+def _turn(in_turn_bytes: int, by_node_bytes: int) -> Told:
+    """From what leaves a node of a flat ring, with ranks dealt in turn and node by node."""
+    return Told(
+        measured=round(in_turn_bytes / by_node_bytes, 2),
+        model=2,
+        because="Node by node, one of a node's two arrows stays inside, and one leaves. Dealt in turn, each rank's "
+        f"next one is on the other node: every arrow crosses, {_mib(in_turn_bytes):g} MiB where it was "
+        f"{_mib(by_node_bytes):g}. With eight ranks on a node it would be eight times as much. The sum is the same, "
+        "and nothing says that something is wrong.",
+        misreadings={
+            1: "The same bytes in all. But they go from rank to rank, and which ranks share a node has changed.",
+            4: "Four arrows cross where two did, counted over both nodes.",
+            3: "Count the arrows that leave node 0: one before, and now?",
+        },
+        apart="Bytes do not depend on how busy a machine is: look at the matrix of the run.",
+    )
+
+
+def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Told:
+    """From what leaves a node in the hierarchical all-reduce and in the flat one, of a tensor of this size."""
+    return Told(
+        measured=_mib(storeys_bytes),
+        model=_mib(size_bytes),
+        because=f"Each rank all-reduces its half with one rank elsewhere. Between two, an all-reduce sends the whole "
+        f"half once each way: {_mib(size_bytes / 2):g} MiB of each rank, and a node has two. A third is saved, "
+        f"{_mib(flat_bytes):g} MiB to {_mib(storeys_bytes):g}.",
+        misreadings={
+            _mib(size_bytes / 2): "So much leaves each *rank*. Both ranks of a node send over the link.",
+            _mib(
+                flat_bytes / 2
+            ): "Half of the flat one, by the two ranks of a node? Count what each of them sends: its half, "
+            "once.",
+            _mib(
+                flat_bytes
+            ): "Then nothing would be gained. In the flat ring the rank at the border passes on six "
+            "quarters of the tensor; here each of two ranks sends its half once.",
+            _mib(
+                size_bytes / 4
+            ): "A rank's half is cut in two again, and both quarters cross: one to be added, one "
+            "that has been.",
+        },
+        apart="Bytes do not depend on how busy a machine is. Which collective of the three crosses here?",
+    )
+
+
+def _many(flat: AllReducePoint, storeys: AllReducePoint) -> Told:
+    """From the flat and the hierarchical all-reduce of one size on many nodes."""
+    saved = 100 * (1 - storeys.node_bytes / flat.node_bytes)
+    per_node = flat.num_ranks // flat.num_nodes
+    two = 100 * (1 - 1 / (2 * (2 * per_node - 1) / (2 * per_node)))
+    return Told(
+        measured=round(saved, 1),
+        label="computed",
+        because="Both come to twice the tensor: a flat ring lets 2 (n - 1)/n of it leave a node for n *ranks*, the "
+        "hierarchical one for n *nodes*, and one less hardly counts among so many. Bytes are saved where nodes are "
+        f"few. What it saves here is waiting: {flat.num_rounds:,} messages one after the other in the flat ring, and "
+        f"{storeys.num_rounds:,} in this one. (NCCL has trees for that. Part 3 goes on to thousands.)",
+        misreadings={
+            round(
+                100 * (1 - 1 / per_node), 1
+            ): "A rank sends an eighth. But in the flat ring one rank of eight sends "
+            "for the node, and here all eight do.",
+            33: "That was two nodes of two. With more of them both ways come nearer to twice the tensor.",
+            round(
+                two
+            ): "That is so for two nodes of eight. With more nodes both ways come nearer to twice the tensor.",
+            50: "On two nodes of many ranks it is nearly that. With more nodes both ways come nearer to twice the "
+            "tensor.",
+        },
+    )
+
+
+def _cards(flat_by_rank: Sequence[int], storeys_by_rank: Sequence[int]) -> Told:
+    """From what each rank of a node sends to other nodes, in the flat all-reduce and in the hierarchical one."""
+    flat_mib, storeys_mib = _mib(max(flat_by_rank)), _mib(max(storeys_by_rank))
+    return Told(
+        measured=round(max(flat_by_rank) / max(storeys_by_rank), 2),
+        label="by the bytes",
+        because=f"In the hierarchical one both ports are busy, with {storeys_mib:g} MiB each. The flat ring leaves a "
+        f"node at a single rank: {flat_mib:g} MiB go through one port, and the other has nothing to send. With eight "
+        "cards on a node one works, where all eight do in the hierarchical one. NCCL therefore runs as many rings as "
+        "there are cards, each leaving by another.",
+        misreadings={
+            1.5: "That is the ratio of all bytes, and of the times over *one* port. A ring uses one port of a node to "
+            "go out, however many there are.",
+            2: "Twice the ports make the hierarchical one twice as fast as before. It was faster before, too.",
+            1: "The flat ring does not get faster by a port that no rank of it uses.",
+        },
+    )
+
+
+_WAYS = ("DDP", "sharded over all", "hybrid")
+
+
+def _steps(sent: Mapping[str, int], weights_bytes: int) -> Told:
+    """From what leaves a node in a step, by way of training."""
+    least = min(sent, key=lambda name: sent[name])
+    shares = {name: size / weights_bytes for name, size in sent.items()}
+    misreadings = {
+        "DDP": "One all-reduce and nothing else. But it is the flat one, a ring through all ranks; hybrid sharding "
+        "adds up inside the node before anything leaves it.",
+        "sharded over all": "Each rank keeps a quarter, and needs all of it twice a step: weights cross as well as "
+        "gradients.",
+        "hybrid": "Its replicas average between nodes. Count again what that sends.",
+    }
+    return Told(
+        measured=least,
+        because="Hybrid sharding is the hierarchical all-reduce, spread over a step: a reduce-scatter inside, an "
+        "all-reduce of the part between, and the all-gather inside comes with the next forward. "
+        f"In weights: {shares['hybrid']:.2f} times for hybrid, {shares['DDP']:.2f} for DDP, and "
+        f"{shares['sharded over all']:.2f} sharded over all four. (Rings alone would make 2.25 of the last; the "
+        "course's reduce-scatter sends each rank its part directly.)",
+        misreadings={name: said for name, said in misreadings.items() if name != least},
+    )
+
+
+def _pieces(sent: Mapping[str, int], before: Mapping[str, int]) -> Told:
+    """From what leaves a node in a step of four pieces and of one, by way of training."""
+    all_bytes, hybrid_bytes = sent["sharded over all"], sent["hybrid"]
+    once = before["sharded over all"] / before["hybrid"]
+    return Told(
+        measured=round(all_bytes / hybrid_bytes, 2),
+        model=7,
+        because="`no_sync` keeps gradients on the rank, and weights are gathered for each piece, twice. Sharded over "
+        "all, these all-gathers cross the slow link eight times. With hybrid sharding they stay inside the node: what "
+        f"leaves it is {_mib(hybrid_bytes):g} MiB, however many pieces there are. So is it with DDP, "
+        f"{_mib(sent['DDP']):g} MiB. Memory decides whether weights can stay within a node; where they can, the slow "
+        "link sees gradients once a step.",
+        misreadings={
+            round(
+                once, 2
+            ): "That was a step of one piece. Gradients wait for the last piece; weights cannot.",
+            4: "Four pieces, and each gathers twice; on the other side, only the reduce crosses, and once.",
+            round(4 * once, 1): "All of it four times? The gradients leave once, with the last piece.",
+            1: "With `no_sync` gradients are quiet. Weights have to be there for each piece.",
+        },
+        apart="Bytes do not depend on how busy a machine is: look at what is called in a step of pieces.",
+    )
+
+
+NODES: tuple[Asked, ...] = (
+    Asked(
+        name="12.first",
+        question="zebra began first and holds the store, ant came later: which machine becomes node 0?",
+        choices=_FIRST,
+        tell=_first,
+    ),
+    Asked(
+        name="12.gpu",
+        question="Nodes of 8, 4 and 4 GPUs, RANK % 8: how many ranks ask for a GPU that is not there?",
+        unit="ranks",
+        high=16,
+        tell=_gpu,
+    ),
+    Asked(
+        name="12.turn",
+        question="Ranks dealt out in turn: how many times as much leaves a node in the flat all-reduce?",
+        unit="times",
+        high=100,
+        tell=_turn,
+    ),
+    Asked(
+        name="12.leave",
+        question="2 MiB on two nodes of two, hierarchical: how many MiB leave a node?",
+        unit="MiB",
+        high=100,
+        tell=_leave,
+    ),
+    Asked(
+        name="12.many",
+        question="128 nodes of 8, hierarchical: by how many per cent less leaves a node than with the flat ring?",
+        unit="%",
+        high=100,
+        tell=_many,
+    ),
+    Asked(
+        name="12.cards",
+        question="A port for each rank, the busiest decides: how many times as long does the flat all-reduce take?",
+        unit="times",
+        high=100,
+        tell=_cards,
+    ),
+    Asked(
+        name="12.steps",
+        question="A step of training: with which of these does the least leave a node?",
+        choices=_WAYS,
+        tell=_steps,
+    ),
+    Asked(
+        name="12.pieces",
+        question="Four pieces, no_sync, sharded over all: how many times hybrid sharding's bytes leave a node?",
+        unit="times",
+        high=1000,
+        tell=_pieces,
+    ),
+)

@@ -1,0 +1,254 @@
+"""Part d of lesson 12: scripts, variables, and a look at a new cluster before it is used."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+
+from course_lib.examples.preflight.judge_speed import Pair, slow_links
+from course_lib.examples.preflight.report import COULD_NOT, Report
+from course_lib.learn.asked import Asked, Told
+from course_lib.take_along import DryRun, Variable
+
+__all__ = ["TAKE_ALONG"]
+
+_STARTED = ("1 torchrun, 16 ranks", "2 torchruns, 2 ranks", "2 torchruns, 16 ranks", "16 torchruns, 16 ranks")
+_KILLERS = (
+    "torchrun: it gives ranks 30 seconds, and they take longer",
+    "srun: a SIGTERM to it ends its step",
+    "Slurm: the time was up before the signal came",
+    "the ranks: they do not listen to SIGTERM",
+)
+_UNSAID = ("1", "2", "torchrun ends: --nnodes is missing")
+_SICK = (
+    "the link between two ranks",
+    "rank 0",
+    "rank 1",
+    "rank 2",
+    "rank 3",
+    "nothing: all links are like that",
+)
+_SOCKET = ("NCCL_ALGO", "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "OMP_NUM_THREADS")
+
+
+def _started(run: DryRun) -> Told:
+    """From the dry run of the script as it stands."""
+    one, tasks, _, each = _STARTED
+    count = len(run.agents)
+    return Told(
+        measured=f"{count} torchrun{'s' * (count != 1)}, {run.num_ranks} ranks",
+        label="in the dry run",
+        because=f"srun starts as many tasks as nodes times tasks a node: {count}. Each is a torchrun, and each of them "
+        f"starts {run.agents[0].num_ranks} ranks, one for each GPU of its node. The script itself runs once, on the "
+        "first node; without srun there would be no torchrun on any other.",
+        misreadings={
+            one: "That would be so if the script called torchrun without srun: the script runs on the first node "
+            "alone, and the other node would stand by, paid for.",
+            tasks: "Those are the tasks. torchrun turns each of them into several ranks.",
+            each: "So it would be with eight tasks on a node, and each torchrun with a single rank. Count the tasks.",
+        },
+    )  # fmt: skip
+
+
+def _tasks(run: DryRun) -> Told:
+    """From the dry run with eight tasks a node."""
+    host = run.agents[0].host
+    agents = [agent for agent in run.agents if agent.host == host]
+    ranks = sum(agent.num_ranks for agent in agents)
+    each = agents[0].num_ranks
+    return Told(
+        measured=ranks,
+        label="in the dry run",
+        because=f"{len(agents)} torchruns on a node, of {each} ranks each. And each says `--nnodes "
+        f"{agents[0].read.nnodes}`: so the first {agents[0].read.nnodes} agents that arrive make up a job, perhaps "
+        "both on the same node, where their ranks fight for the same GPUs. The others stand by until they give up, "
+        "after some minutes. No line of the log says that there are too many. Either torchrun starts ranks, or Slurm.",
+        misreadings={
+            each: "That is what he wanted. But he has told two programs to start eight, and one starts the other.",
+            len(run.agents): "Those are the torchruns on all nodes.",
+            2 * each: "You have added. Each of the eight tasks starts eight.",
+            len(agents) * len(run.agents): "Those are the ranks of both nodes.",
+        },
+    )
+
+
+def _killed(steps: Sequence[str]) -> Told:
+    """From the dry run of his script near its limit."""
+    slow, srun, late, deaf = _KILLERS
+    return Told(
+        measured=srun if any(line.startswith("srun got SIGTERM") for line in steps) else late,
+        label="in the dry run",
+        because="`$step` is the process number of srun. srun hands some signals on; SIGTERM it takes for itself: "
+        "\"forcing job termination\". Slurm then kills what the step runs, and no rank has heard of it before. "
+        "And a process number is no address of ranks on other machines: those are started by Slurm's daemons there. "
+        "This was the course's own script, until it ran on a real Slurm.",
+        misreadings={
+            slow: "Those 30 seconds begin when torchrun gets the signal. It would say so in the log, and has not.",
+            late: "The signal came five minutes early, and the job has ended in the same second.",
+            deaf: "They do; on one machine Ctrl-C and SIGTERM work, he says. Nobody has sent them one here.",
+        },
+    )  # fmt: skip
+
+
+def _unsaid(here: Namespace, there: Namespace) -> Told:
+    """From torchrun's parser without and with Trainer's variables."""
+    one, _, refuses = _UNSAID
+    return Told(
+        measured=there.nnodes,
+        label="by torchrun's parser",
+        because=f"Each option of torchrun may also stand in the environment, as PET_ and its name. Trainer puts "
+        f"PET_NNODES={there.nnodes} and the others there, so the command in the file stays the same for any number of "
+        f"nodes. Without them the same words mean --nnodes {here.nnodes}, with {here.nproc_per_node} rank. An "
+        "option on the command line would win.",
+        misreadings={
+            one: "So it would be if you typed these words yourself. In the pod they stand in an environment.",
+            refuses: "--nnodes has a default: one node.",
+        },
+    )
+
+
+def _unchecked(report: Report) -> Told:
+    """From the look at this machine."""
+    count = sum(one.verdict == COULD_NOT for one in report.findings)
+    return Told(
+        measured=count,
+        because=f"Of {len(report.findings)} lines. What is asked of GPUs needs some, clocks need a second machine, "
+        "and without a data sheet nobody can say whether a rate is good. On a cluster with `--machine` and "
+        "`--between-gbit` most of these lines get a verdict. A check that leaves out in silence what it cannot see "
+        "would be all green here.",
+        misreadings={
+            0: "It could look at everything only where everything is there. Count what this machine lacks."
+        }
+        if count
+        else {},
+    )
+
+
+def _sheet(between_gbit: float) -> Told:
+    """From what the card is sold as."""
+    rate = between_gbit / 8
+    return Told(
+        measured=round(rate, 1),
+        label="computed",
+        because=f"A byte has 8 bits: {rate:.0f} GB/s, in each direction. Bus bandwidth (02) has the factor 2(n-1)/n in "
+        "it, so that it can be held against a link, whatever the number of ranks. Good clusters reach 80 to 95 % of "
+        "it with messages of some hundred MB; below 60 % `preflight` says `look`. And one card for each of 8 GPUs is "
+        "eight times this for the node: ask what was sold, a card for each GPU or one for the machine.",
+        misreadings={
+            between_gbit: "Networks are sold in bits, memory and messages are counted in bytes.",
+            rate / 2: "An all-reduce does send twice the message, and bus bandwidth counts all that is sent.",
+            2 * rate: "A card sends and receives at this rate at once. Bus bandwidth counts one direction.",
+        },
+    )
+
+
+def _cable(links: Mapping[tuple[int, int], tuple[float, float]]) -> Told:
+    """From latency and bandwidth of every pair."""
+    slow = slow_links(links)
+    ranks = sorted({rank for pair in links for rank in pair})
+    sick = [rank for rank in ranks if slow and all(pair in slow for pair in links if rank in pair)]
+    nothing, pair_of_ranks = _SICK[-1], _SICK[0]
+    measured = f"rank {sick[0]}" if len(sick) == 1 else pair_of_ranks if slow else nothing
+    return Told(
+        measured=measured,
+        because=_why_sick(links, slow, sick) if slow else "No pair stands out.",
+        misreadings=_innocent(measured) if slow else {},
+    )
+
+
+def _why_sick(links: Mapping[Pair, tuple[float, float]], slow: Sequence[Pair], sick: Sequence[int]) -> str:
+    """What the slow pairs say, with what other programs of this machine may have added to them."""
+    if len(sick) != 1:
+        seen = ", ".join(f"{a}-{b}" for a, b in sorted(slow))
+        return f"Slow are the pairs {seen}, and there is no one rank all of whose links are slow."
+    own = sorted(pair for pair in slow if sick[0] in pair)
+    fast = [rate for pair, (_, rate) in links.items() if pair not in slow]
+    others = ", ".join(f"{a}-{b}" for a, b in sorted(set(slow) - set(own)))
+    alone = (
+        f"({others} stands out as well; it may have waited for a core of this machine.)"
+        if others
+        else "No pair without it is slow."
+    )
+    return (
+        f"Slow are the pairs {', '.join(f'{a}-{b}' for a, b in own)}: at most "
+        f"{max(links[pair][1] for pair in own) / 1e6:.0f} MB/s, where others reach {max(fast, default=0.0) / 1e6:.0f}. "
+        f"Rank {sick[0]} is in all of them. {alone} Two cables or switches would have to be bad in just this way; one "
+        "card, or one cable, is enough. In an all-reduce it slows everybody, and no rank's own log shows it."
+    )
+
+
+def _innocent(measured: str) -> dict[str, str]:
+    """A sentence for every choice but the right one."""
+    told = {rank: f"Look for a pair with {rank} in it that is fast." for rank in _SICK[1:-1]}
+    told[_SICK[0]] = "One link would make one pair slow. Count the slow ones."
+    told[_SICK[-1]] = "Half of the pairs are many times faster than the other half."
+    return {choice: text for choice, text in told.items() if choice != measured}
+
+
+def _socket(table: Sequence[Variable]) -> Told:
+    """From the variables for a network that is slow."""
+    names = [one.name for one in table if not one.is_for_production]
+    algo, disabled, direct, threads = _SOCKET
+    return Told(
+        measured=disabled if disabled in names else algo,
+        label="by the table",
+        because="`NET/Socket` means that NCCL talks by TCP; with InfiniBand or RoCE it says `NET/IB`. Often somebody "
+        "has set NCCL_IB_DISABLE=1 to find out whether RDMA was at fault, and left it. If it is not set, the cards may "
+        "not be seen: a container without the devices, or NCCL_IB_HCA with a wrong name. INFO tells that, too.",
+        misreadings={
+            algo: "It costs some per cent, perhaps a factor of two, and the transport stays what it is.",
+            direct: "That one is for GPUs within a node; the network does not ask it.",
+            threads: "Threads of the CPU. The network does not ask it.",
+        },
+    )  # fmt: skip
+
+
+TAKE_ALONG: tuple[Asked, ...] = (
+    Asked(
+        name="12.started",
+        question="Two nodes of eight GPUs, a task a node: what starts in all?",
+        choices=_STARTED,
+        tell=_started,
+    ),
+    Asked(
+        name="12.tasks",
+        question="Eight tasks a node, and the rest as it was: ranks on each node?",
+        unit="ranks",
+        tell=_tasks,
+        low=1,
+        high=1000,
+    ),
+    Asked(
+        name="12.killed",
+        question="What ended the ranks before they could save?",
+        choices=_KILLERS,
+        tell=_killed,
+    ),
+    Asked(
+        name="12.unsaid",
+        question="torchrun -m train_ddp in a pod: how many nodes?",
+        choices=_UNSAID,
+        tell=_unsaid,
+    ),
+    Asked(
+        name="12.unchecked",
+        question="Four ranks on this machine: how many lines could not be checked?",
+        unit="lines",
+        tell=_unchecked,
+        high=100,
+    ),
+    Asked(
+        name="12.sheet",
+        question="A card of 400 Gbit/s for each rank: the highest bus bandwidth?",
+        unit="GB/s",
+        tell=_sheet,
+        high=10_000,
+    ),
+    Asked(name="12.cable", question="What is sick?", choices=_SICK, tell=_cable),
+    Asked(
+        name="12.socket",
+        question="NET/Socket between nodes with InfiniBand: which variable first?",
+        choices=_SOCKET,
+        tell=_socket,
+    ),
+)

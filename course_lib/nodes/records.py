@@ -1,0 +1,86 @@
+"""Who began where: a small file that each rank writes when it begins, and what is read from all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["Began", "Round", "note", "read", "rounds"]
+
+
+@dataclass(frozen=True)
+class Began:
+    """One process of a rank. The same rank has another one after each restart."""
+
+    time: float  # by time.time()
+    rank: int
+    world_size: int
+    local_rank: int
+    group_rank: int  # the number that torchrun gave the node at this rendezvous
+    node: int  # the node's own number
+    restart_count: int  # of its agent
+    pid: int
+    meeting: str  # the same for all ranks that met at one rendezvous
+
+
+@dataclass(frozen=True)
+class Round:
+    """The ranks that met at one rendezvous, in their order."""
+
+    ranks: tuple[Began, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.ranks) == self.ranks[0].world_size
+
+    @property
+    def time(self) -> float:
+        return max(one.time for one in self.ranks)
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(sorted({one.node for one in self.ranks}))
+
+    @property
+    def restart_counts(self) -> tuple[int, ...]:
+        """By node: how often its agent has begun its ranks anew after a failure."""
+        counts = {one.node: one.restart_count for one in self.ranks}
+        return tuple(counts[node] for node in self.nodes)
+
+
+def note(folder: Path, env: Mapping[str, str]) -> Began:
+    """On a rank: write down who begins, as torchrun says it."""
+    began = Began(
+        time=time.time(),
+        rank=int(env["RANK"]),
+        world_size=int(env["WORLD_SIZE"]),
+        local_rank=int(env["LOCAL_RANK"]),
+        group_rank=int(env["GROUP_RANK"]),
+        node=int(env["COURSE_NODE"]),
+        restart_count=int(env.get("TORCHELASTIC_RESTART_COUNT", "0")),
+        pid=os.getpid(),
+        meeting=f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}/{env['WORLD_SIZE']}",
+    )
+    place = folder / "began"
+    draft = place / f".{began.pid}"
+    draft.write_text(json.dumps(asdict(began)))
+    draft.rename(place / f"{began.time:.6f}-{began.node}-{began.local_rank}.json")
+    return began
+
+
+def read(folder: Path) -> list[Began]:
+    """All that have begun so far, in order of time."""
+    return [Began(**json.loads(path.read_text())) for path in sorted((folder / "began").glob("[!.]*.json"))]
+
+
+def rounds(began: Sequence[Began]) -> list[Round]:
+    """The meetings, in order. Of two processes of one rank at one meeting the later counts."""
+    by_meeting: dict[str, dict[int, Began]] = {}
+    for one in began:
+        by_meeting.setdefault(one.meeting, {})[one.rank] = one
+    made = [Round(tuple(ranks[rank] for rank in sorted(ranks))) for ranks in by_meeting.values()]
+    return sorted(made, key=lambda one: min(rank.time for rank in one.ranks))

@@ -1,0 +1,616 @@
+# %% [markdown]
+# # 12a · Beyond one machine: two nodes
+#
+# A job outgrows its machine. You find out who meets whom before a rank starts, number the ranks of any machines, write
+# an all-reduce that spares the slow link between them, and start the real thing: two agents, four ranks, one link.
+#
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 1 of 4 · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) · [4: take
+# it along](12d_take_it_along.ipynb)
+#
+# At the end you can
+#
+# - say what an agent, a store and a rendezvous do, and which machine becomes node 0;
+# - tell node and local rank from a global rank, for nodes of any sizes, and back;
+# - count what crosses the link between nodes, for an all-reduce and for a step of training;
+# - say where a hierarchical all-reduce pays, and where it does not.
+#
+# You need torchrun and the local rank from [lesson 00](00_start_here.ipynb), the ring from [02](02a_collectives.ipynb),
+# and hybrid sharding from [05](05d_links_and_precision.ipynb).
+
+# %%
+from course_lib import Link, Links, ask, check, cost, hint, reveal, shared_cluster
+from course_lib.meter import Communication, bytes_text, metered
+from course_lib.nodes import Nodes, link_bytes
+from course_lib.parallel.collectives import hierarchical_all_reduce
+from course_lib.parallel.sharded import FullySharded
+
+import contextlib
+import os
+import threading
+import time
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import DynamicRendezvousHandler
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ## Who meets
+#
+# ![Two machines, zebra and ant. On each of them an agent; below each agent two ranks whose numbers are question marks.
+# Both agents point to a store, which stands on zebra](../assets/12_meet.png)
+#
+# Two machines, called `zebra` and `ant`, with two GPUs each. On *both* of them somebody types the same line:
+#
+# `torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint zebra:29500 train.py`
+#
+# What starts is an agent on each machine (lesson 04). No rank exists yet. The agents look for each other at the
+# *endpoint*: there, on `zebra`, one of them opens a **store**, a table of keys and values that others read and write
+# over the network. When as many agents as `--nnodes` says have written themselves in, the rendezvous is complete. Each
+# agent then knows its number, starts its ranks, and puts into their environment who they are.
+#
+# <!-- word: group rank | also: `GROUP_RANK`, node rank -->
+# The **group rank** of a rank is the number of its agent, and so of its node, from 0. (Nothing to do with process
+# groups: to torchrun, the ranks of an agent are a *worker group*.)
+#
+# Here is PyTorch's own rendezvous, with two agents as threads of this notebook, and a store in its memory. Agent
+# `zebra` begins at once, and `ant` half a second later.
+
+
+# %%
+def agent(name, store, wait_s, met):
+    """What an agent does before it starts a rank: join the rendezvous of its job, and wait until it is complete."""
+    time.sleep(wait_s)
+    start_s, backend = time.perf_counter(), C10dRendezvousBackend(store, run_id="our job")
+    handler = DynamicRendezvousHandler.from_backend(
+        "our job", store, backend, min_nodes=2, max_nodes=2, local_addr=name
+    )
+    info = handler.next_rendezvous()
+    waited_s = time.perf_counter() - start_s
+    met[name] = handler, info.rank, info.bootstrap_store_info.master_addr, waited_s
+
+
+# %%
+def rendezvous(names):
+    """Agents of these names, each half a second after the one before: what each of them knows when they have met."""
+    met, store = {}, dist.HashStore()
+    settings = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # start no server for ranks here
+    with mock.patch.dict(os.environ, settings):
+        threads = [
+            threading.Thread(target=agent, args=(name, store, i / 2, met)) for i, name in enumerate(names)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for handler, *_ in met.values():
+        handler.shutdown()
+    return {name: known for name, (_, *known) in met.items()}
+
+
+# %% [markdown]
+# **Which machine becomes node 0, with the ranks 0 and 1?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.first")
+ask("12.first").commit("zebra")  # "it came first, and it has the store"
+### END SOLUTION
+
+# %%
+met = rendezvous(["zebra", "ant"])
+for name, (number, master, _) in sorted(met.items()):
+    print(f"agent {name:<6} node {number}; its ranks will be told MASTER_ADDR={master}")
+reveal("12.first", {name: number for name, (number, *_) in met.items()})
+
+# %% tags=["nbval-ignore-output"]
+for name, (*_, waited_s) in met.items():
+    print(f"agent {name:<6} waited {waited_s:.1f} s")
+
+# %% [markdown]
+# Two more things can be read here. Who is early waits: no rank starts, and nothing is computed, until all agents are
+# there. And the ranks get an address of their own, `MASTER_ADDR`, which is node 0's: there the ranks meet once more, in
+# `init_process_group`.
+#
+# | variable | what it says |
+# |---|---|
+# | `RANK`, `WORLD_SIZE` | the number in the whole job, and how many ranks there are |
+# | `LOCAL_RANK`, `LOCAL_WORLD_SIZE` | the number on this node, and how many ranks this node has |
+# | `GROUP_RANK`, `GROUP_WORLD_SIZE` | the number of the node, and how many nodes there are |
+# | `MASTER_ADDR`, `MASTER_PORT` | where the ranks meet |
+#
+# ## Which GPU?
+#
+# Ranks are numbered node by node. Nodes need not be equal: three machines with 8, 4 and 4 GPUs and a rank for each are
+# one job of 16 ranks.
+#
+# A script chooses its GPU by `torch.cuda.set_device(RANK)`. On one machine that was right for years. On the second one,
+# rank 8 asks for GPU 8, and CUDA says "invalid device ordinal". A colleague mends it: `set_device(RANK % 8)`.
+#
+# **16 ranks on nodes with 8, 4 and 4 GPUs: how many of them still ask for a GPU that their node does not have?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.gpu")
+ask("12.gpu").commit(8)  # "both small nodes"
+### END SOLUTION
+
+# %% [markdown]
+# ### Build: the place of a rank
+#
+# The number of the GPU should be the local rank, which torchrun puts into `LOCAL_RANK`. But many a program has to work
+# it out for *other* ranks as well: to form groups, to read a log, to know which ranks were lost with a machine. Write
+# it for nodes of any sizes, both ways.
+
+
+# %%
+class MyNodes:
+    """Nodes of a job; ``sizes``: how many ranks each of them has, in order, such as [8, 8, 4]."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    def place_of(self, rank):
+        """Where a global rank is: (node, local rank), both counted from 0."""
+        ### BEGIN SOLUTION
+        node = 0
+        while rank >= self.sizes[node]:
+            rank -= self.sizes[node]
+            node += 1
+        return node, rank
+        ### END SOLUTION
+
+    def rank_of(self, node, local_rank):
+        """The global rank at a place."""
+        ### BEGIN SOLUTION
+        return sum(self.sizes[:node]) + local_rank
+        ### END SOLUTION
+
+
+# %%
+place_verdict = check("12.place", MyNodes)
+
+# %%
+# hint("12.place")
+
+# %% [markdown]
+# Who asks for what, by the colleague's line. (Until your class has passed, places come from a list.)
+
+# %%
+sizes = [8, 4, 4]
+places = [(node, local) for node, size in enumerate(sizes) for local in range(size)]
+if place_verdict.passed:
+    places = [MyNodes(sizes).place_of(rank) for rank in range(sum(sizes))]
+asked = {rank: rank % 8 for rank in range(sum(sizes))}
+for node, size in enumerate(sizes):
+    here = {rank: gpu for rank, gpu in asked.items() if places[rank][0] == node}
+    print(
+        f"node {node} has the GPUs 0 to {size - 1}; its ranks {min(here)} to {max(here)} ask for {list(here.values())}"
+    )
+reveal("12.gpu", places, sizes)
+
+# %% [markdown]
+# Numbers are not always dealt node by node. Slurm can deal its tasks out in turn (`--distribution=cyclic`), and then
+# node 0 of two has the ranks 0, 2, 4, 6. `RANK % 4` gives them the GPUs 0, 2, 0, 2: two GPUs for two ranks each, and
+# two for nobody. NCCL refuses that ("Duplicate GPU detected"); where messages go by gloo, no error comes. `LOCAL_RANK`
+# is right in any order, since it is the launcher who knows. (Slurm has a name of its own for it, `SLURM_LOCALID`.)
+#
+# ## What crosses
+#
+# ![Twice two nodes of two ranks. On the left node 0 has the ranks 0 and 1, and arrows go from each rank to the next; on
+# the right node 0 has the ranks 0 and 2, and in the place of arrows stands a question mark](../assets/12_ring.png)
+#
+# Between nodes the link is slow, and all ranks of a node share it. So what counts from now on are the bytes that *leave
+# a node*. Lesson 02's all-reduce is a ring through all ranks; call it flat, since it knows nothing of nodes.
+#
+# The next three cells are the instrument for the rest of this page. What it measures is a *job*, such as `flat`: a
+# function that gets the rank and two groups, `inside` (the ranks of its node) and `between` (one rank of each node),
+# and gives back what is to be run. `flat` needs neither group; others will.
+
+# %%
+MIB = 2**20
+NODES = (0, 1), (2, 3)
+
+
+def flat(me, inside, between):
+    """An all-reduce of 2 MiB, to be run."""
+    tensor = torch.ones(2 * MIB // 4, device=me.device)
+    return lambda: dist.all_reduce(tensor)
+
+
+def groups_of(me, nodes=NODES):
+    """The group of this rank's node, and that of the ranks with its local rank; every rank makes all of them."""
+    inside = [dist.new_group(list(node)) for node in nodes]
+    between = [dist.new_group(list(twins)) for twins in zip(*nodes, strict=True)]
+    node, local_rank = divmod(me.rank, len(nodes[0]))
+    return inside[node], between[local_rank]
+
+
+# %%
+def watched(me, job):
+    """A job runs once to warm up, and once watched: its seconds, and its bytes by the kernel's count, if it has one."""
+    groups = groups_of(me)
+    run = job(me, *groups)
+    run()
+    dist.barrier()
+    before = link_bytes()  # (sent, received) by all ranks of this node
+    dist.barrier()
+    start_s = time.perf_counter()
+    run()
+    run_s = time.perf_counter() - start_s
+    dist.barrier()
+    counted = before and link_bytes()[0] - before[0]
+    for group in groups:
+        dist.destroy_process_group(group)  # each keeps threads, on every rank
+    return run_s, counted
+
+
+# %%
+def leaving_by_rank(job, nodes=NODES):
+    """What each rank of node 0 sends to other nodes between the last two barriers, by the meter."""
+    every, calls = metered(four, watched, job).communication, ()
+    for rank in range(4):
+        mine = every.of(rank).calls
+        first, last = [place for place, call in enumerate(mine) if call.operation == "barrier"][-2:]
+        calls += mine[first:last]
+    matrix = Communication(4, calls).matrix()  # matrix[i][j]: bytes from rank i to rank j
+    return [sum(matrix[i][j] for j in nodes[1]) for i in nodes[0]]
+
+
+def leaving_bytes(job, nodes=NODES):
+    return sum(leaving_by_rank(job, nodes))
+
+
+# %%
+flat_by_rank = leaving_by_rank(flat)
+flat_bytes = sum(flat_by_rank)
+print(f"2 MiB, all-reduced flat over two nodes of two: {bytes_text(flat_bytes)} leave each node")
+
+# %% [markdown]
+# Now the same job under a launcher that deals ranks out in turn: node 0 has the ranks 0 and 2, node 1 the others. The
+# ring goes from 0 to 1 to 2 to 3, as before. **How many times as much leaves a node?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.turn")
+ask("12.turn").commit(1)  # "the same ring, the same bytes"
+### END SOLUTION
+
+# %%
+reveal("12.turn", leaving_bytes(flat, nodes=((0, 2), (1, 3))), flat_bytes)
+
+# %% [markdown]
+# NCCL looks for the machines itself, and lays its rings so that each of them enters a node once. gloo and MPI's simple
+# rings do not, and no library can mend the groups that *you* make of rank numbers.
+#
+# ## In two storeys
+#
+# ![Two nodes of two ranks, each with a tensor in two halves. Three steps: inside each node, between the nodes, inside
+# again; what each rank holds after the first two is a question mark](../assets/12_storeys.png)
+#
+# <!-- word: hierarchical all-reduce | also: two-level all-reduce, 2D all-reduce -->
+# A **hierarchical all-reduce** adds up inside every node first, so that each rank of a node has one part of the node's
+# sum; then each part is added up between the nodes, by the ranks of one local rank; and then the ranks of a node hand
+# each other their parts.
+#
+# **2 MiB, two nodes of two: how many MiB leave each node in this one?** (What left it in the flat one stands above.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.leave")
+ask("12.leave").commit(1)  # "each rank has a half"
+### END SOLUTION
+
+# %% [markdown]
+# ### Build: the hierarchical all-reduce
+#
+# Three collectives, and the two groups of this rank. The nodes have equally many ranks. The length may be any: parts of
+# one length are what `dist.reduce_scatter(own, parts, group=...)` and `dist.all_gather(parts, own, group=...)` want, so
+# fill up, and cut off at the end.
+
+
+# %%
+def all_reduce_on_nodes(me, tensor, inside, between):
+    """The sum of all ranks' tensors, on every rank: a new tensor of the same shape and dtype.
+
+    tensor: any shape, any number of elements; it stays as it is. inside: the group of this rank's
+    node. between: the group of the ranks with this rank's local rank, one on each node. With n ranks
+    on a node, a rank sends other nodes no more than an all-reduce of an n-th of the tensor does.
+    """
+    ### BEGIN SOLUTION
+    n = dist.get_world_size(inside)
+    row = F.pad(tensor.flatten(), (0, -tensor.numel() % n))
+    own = row.new_empty(len(row) // n)
+    dist.reduce_scatter(own, list(row.chunk(n)), group=inside)
+    dist.all_reduce(own, group=between)
+    dist.all_gather(list(row.chunk(n)), own, group=inside)
+    return row[: tensor.numel()].view(tensor.shape)
+    ### END SOLUTION
+
+
+# %%
+hierarchical_verdict = check("12.hierarchical", all_reduce_on_nodes)
+
+# %%
+# hint("12.hierarchical")
+
+# %% [markdown]
+# Count it. (Until yours has passed, the course's own stands in; it sends the same between nodes.)
+
+
+# %%
+def course_own(me, tensor, inside, between):
+    return hierarchical_all_reduce(me, tensor, dist.get_world_size(inside))
+
+
+in_storeys = all_reduce_on_nodes if hierarchical_verdict.passed else course_own
+
+
+def hierarchical(me, inside, between):
+    tensor = torch.ones(2 * MIB // 4, device=me.device)
+    return lambda: in_storeys(me, tensor, inside, between)
+
+
+storeys_by_rank = leaving_by_rank(hierarchical)
+storeys_bytes = sum(storeys_by_rank)
+print(f"hierarchical: {bytes_text(storeys_bytes)} leave each node; flat: {bytes_text(flat_bytes)}")
+reveal("12.leave", storeys_bytes, flat_bytes, 2 * MIB)
+
+# %% [markdown]
+# ### On many nodes
+#
+# That was the smallest case. The cost model knows any other: 1 GiB on 128 nodes of 8 ranks, each node with one link to
+# the others. **By how many per cent less leaves a node with the hierarchical all-reduce than with the flat ring?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.many")
+ask("12.many").commit(87)  # "a rank sends an eighth of it"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+FAST, SLOW = Link(5e-6, 200e9), Link(10e-6, 25e9)  # inside a node, and between
+print(f"{'nodes':>5} {'ranks on each':>14}   GiB that leave a node: {'flat':>6} {'hierarchical':>13}")
+for num_nodes, per_node in ((2, 2), (2, 8), (16, 8), (128, 8)):
+    network = cost.Network.nodes(num_nodes, per_node, intra=FAST, inter=SLOW)
+    ways = [cost.all_reduce_point(way, 2**30, network) for way in ("ring", "hierarchical")]
+    left = [way.node_bytes / 2**30 for way in ways]
+    print(f"{num_nodes:>5} {per_node:>14}   {'':<22} {left[0]:>6.3f} {left[1]:>13.3f}")
+reveal("12.many", *ways)
+
+# %% [markdown]
+# ### A card for each rank
+#
+# So far all ranks of a node share one link. In a cluster for training, each GPU has a network card of its own. Give
+# each rank of a node a port, as fast as that link was. gloo's flat ring enters a node at one rank, and leaves it at
+# another.
+#
+# **With a port for each rank: how many times as long as the hierarchical all-reduce does the flat one take, as far as
+# the busiest port decides?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.cards")
+ask("12.cards").commit(1.5)  # "as the bytes"
+### END SOLUTION
+
+# %%
+for name, by_rank in {"flat": flat_by_rank, "hierarchical": storeys_by_rank}.items():
+    print(
+        f"{name:<12} "
+        + ", ".join(f"rank {rank} sends {bytes_text(size)}" for rank, size in enumerate(by_rank))
+    )
+reveal("12.cards", flat_by_rank, storeys_by_rank)
+
+# %% [markdown]
+# And by the clock. Shaped links (lesson 02) know ports as well: 10 MB/s each way for a port, one or two of them on a
+# node, and as fast as it goes inside. Last, the same without any slow link.
+
+
+# %%
+def slowest_s(job):
+    """Seconds of a job on the slowest of four ranks."""
+    return max(run_s for run_s, _ in four.run(watched, job))
+
+
+# %% tags=["nbval-ignore-output"]
+for ports in (1, 2):
+    with four.shaped(links=Links.nodes(2, inside=Link(), across=Link(0.0, 10e6), ports_per_node=ports)):
+        flat_s, storeys_s = slowest_s(flat), slowest_s(hierarchical)
+    print(f"ports on a node: {ports}   flat {flat_s * 1e3:4.0f} ms, hierarchical {storeys_s * 1e3:4.0f} ms")
+flat_s, storeys_s = (min(slowest_s(job) for _ in range(3)) for job in (flat, hierarchical))
+print(
+    f"no slow link at all  flat {flat_s * 1e3:4.0f} ms, hierarchical {storeys_s * 1e3:4.0f} ms, the best of three"
+)
+
+# %% [markdown]
+# Three collectives keep the processor busy besides, so a measured ratio is rather below that of the bytes. And the last
+# line is the other side: without a slow link there is nothing to spare. The hierarchical one then makes three calls for
+# one, sends more inside the node, and is as a rule the slower. Where links inside and between are alike, take a flat
+# one.
+#
+# ## A step of training
+#
+# Three ways to train four layers of 1 MiB in all on two nodes: DDP (04); every layer sharded over all four ranks (05);
+# hybrid sharding, with shards inside a node and replicas between. **With which of the three does the least leave a node
+# in a step?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.steps")
+ask("12.steps").commit("DDP")  # "it sends the gradients once, and that is all"
+### END SOLUTION
+
+# %%
+WIDTH = 256
+
+
+def layers(me):
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))).to(me.device)
+
+
+def ddp(me, inside, between):
+    return nn.parallel.DistributedDataParallel(layers(me))
+
+
+def sharded(me, inside, between):
+    return FullySharded(me, layers(me))
+
+
+def hybrid(me, inside, between):
+    return FullySharded(me, layers(me), group=inside, replicas=between)
+
+
+# %%
+def training(wrap, pieces=1):
+    """A step on a batch in so many pieces, as a job; gradients are sent with the last piece alone."""
+
+    def job(me, inside, between):
+        model = wrap(me, inside, between)
+        batch = torch.ones(4, WIDTH, device=me.device)
+
+        def run():
+            for number, piece in enumerate(batch.chunk(pieces), start=1):
+                with contextlib.nullcontext() if number == pieces else model.no_sync():
+                    model(piece).sum().backward()
+
+        return run
+
+    return job
+
+
+WRAPS = {"DDP": ddp, "sharded over all": sharded, "hybrid": hybrid}
+step_bytes = {name: leaving_bytes(training(wrap)) for name, wrap in WRAPS.items()}
+for name, size_bytes in step_bytes.items():
+    print(f"{name:<18} {bytes_text(size_bytes)} leave each node in a step")
+reveal("12.steps", step_bytes, 4 * 4 * WIDTH * WIDTH)
+
+# %% [markdown]
+# Where the link is slow, one sends less often. The batch in four pieces, `no_sync` for all but the last, one step of
+# the optimizer. **How many times as much as with hybrid sharding leaves a node with sharding over all?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.pieces")
+ask("12.pieces").commit(2.5)  # "gradients of all pieces leave once, so as before"
+### END SOLUTION
+
+# %%
+piece_bytes = {name: leaving_bytes(training(wrap, pieces=4)) for name, wrap in WRAPS.items()}
+for name, size_bytes in piece_bytes.items():
+    print(f"{name:<18} {bytes_text(size_bytes)} leave each node, with four pieces")
+reveal("12.pieces", piece_bytes, step_bytes)
+
+# %% [markdown]
+# ## Two nodes for real
+#
+# All of that was counted on ranks of one machine. Now two agents of torchrun, each with two ranks, and a link between.
+# On Linux a process can have a *network namespace*: interfaces and addresses of its own, as if it were another machine.
+# Two of them, joined by a virtual cable that the kernel slows to 10 MB/s, are two nodes as far as the network goes.
+# Where a system does not allow that, the agents get two addresses of this machine, and the messages are slowed by the
+# course. Which of it is it here?
+
+
+# %%
+JOBS = {"all-reduce, flat": flat, "all-reduce, hierarchical": hierarchical}
+JOBS |= {f"step, {name}": training(wrap) for name, wrap in WRAPS.items()}
+JOBS |= {f"four pieces, {name}": training(wrap, pieces=4) for name, wrap in WRAPS.items()}
+NAMES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE")
+
+
+def on_real_nodes(me):
+    """One program for all that is measured: who I am, and every job in turn."""
+    found = {name: watched(me, job) for name, job in JOBS.items()}
+    return {name: os.environ[name] for name in NAMES}, found
+
+
+# %% tags=["nbval-ignore-output"]
+with Nodes(2, ranks_per_node=2, link=Link(0.0, 10e6)) as nodes:
+    print(nodes)
+    job = nodes.torchrun(on_real_nodes)
+    print("typed on node 1:", job.command(node=1).replace(" --", "\n    --"))
+    environments, found = zip(*job.wait(timeout_s=200).results, strict=True)
+
+# %%
+print("".join(f"{name:>18}" for name in NAMES))
+for environment in environments:
+    print("".join(f"{environment[name]:>18}" for name in NAMES))
+
+# %% [markdown]
+# Are those the places of your class? (Behind `--rdzv-conf` stand shorter waits than torchrun's own.) And here are the
+# bytes that left node 0, by the course's meter and by the kernel, which counts at the cable (where there is one) and
+# sees every header; and the seconds, of the slowest rank.
+
+# %% tags=["nbval-ignore-output"]
+by_meter = [flat_bytes, storeys_bytes, *step_bytes.values(), *piece_bytes.values()]
+print(f"{'node 0 sent':<32}{'meter':>10}{'kernel':>14}{'at 10 MB/s':>14}{'measured':>12}")
+for name, size_bytes in zip(JOBS, by_meter, strict=True):
+    run_s, counted = max(rank[name][0] for rank in found), found[0][name][1]
+    kernel = "not counted" if counted is None else bytes_text(counted)
+    times = f"{size_bytes / 10e3:>11.0f} ms{run_s * 1e3:>9.0f} ms"
+    print(f"{name:<32}{bytes_text(size_bytes):>10}{kernel:>14}{times}")
+
+# %% [markdown]
+# Bytes over bandwidth is the least that a job can take on a link of 10 MB/s, and beside a slow link a good guess. Where
+# a row takes much longer, its messages wait for each other, or the machine was busy. Read the last row of the steps and
+# the last row of the pieces: with hybrid sharding everything but one all-reduce stays on the fast side.
+#
+# ## In production
+#
+# <!-- word: InfiniBand | also: IB -->
+# **InfiniBand** is a network whose cards write straight into the memory of another machine (*RDMA*), without its
+# processor; RoCE does the same over Ethernet. A card carries 200 to 800 Gbit/s.
+#
+# <!-- word: GPUDirect RDMA | also: GDR -->
+# With **GPUDirect RDMA** a network card reads and writes the memory of a GPU itself, and nothing passes through the
+# host's memory.
+#
+# <!-- word: rail | also: rail-optimized network, multi-rail -->
+# A **rail** is a network of its own for one local rank: the cards of all GPUs number 3, say, hang on the same switches.
+# An all-reduce between ranks of one local rank then never leaves its rail.
+#
+# That is your exercise as a building plan: eight GPUs, eight cards, eight rails, and `between` is a rail. NCCL finds
+# cards and GPUs by itself, runs several rings or trees at once so that every card is busy, and knows the machines'
+# borders. gloo uses one interface, unless it is given several. What you tell them: `NCCL_SOCKET_IFNAME` and
+# `GLOO_SOCKET_IFNAME` name the interface (a machine has several, and the wrong one is a common reason for a job that
+# hangs at its start), `NCCL_IB_HCA` the cards; `NCCL_DEBUG=INFO` prints what was found.
+#
+# Who is node 0 is up to the rendezvous with `--rdzv-backend c10d`, as you saw; it ignores `--node-rank`, with a
+# warning. With the older *static* one you say it yourself: `--rdzv-backend static --node-rank 1 --master-addr zebra
+# --master-port 29500`. It has no room for nodes that come and go, which [part 2](12b_when_ranks_die.ipynb) needs. Where
+# a firewall stands between nodes, the endpoint's port is not enough: ranks meet at `MASTER_PORT`, and gloo and NCCL
+# open ports of their own.
+#
+# | you did | torchrun | Slurm |
+# |---|---|---|
+# | start an agent on each node | `torchrun` on each | `srun --ntasks-per-node 1 torchrun ...` |
+# | number of nodes | `--nnodes` | `--nodes`, `SLURM_NNODES` |
+# | endpoint | `--rdzv-endpoint zebra:29500` | the first line of `scontrol show hostnames` |
+# | `MyNodes.place_of` | `GROUP_RANK`, `LOCAL_RANK` | `SLURM_NODEID`, and `SLURM_LOCALID` of a task |
+# | `all_reduce_on_nodes` | up to NCCL: rings by every card, trees of nodes | the same |
+# | hybrid sharding | `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))` | the same |
+#
+# [Part 4](12d_take_it_along.ipynb) has the whole scripts.
+#
+# ## What you can do now
+#
+# You know what happens before the first rank starts, and where each rank is. You have counted what leaves a node, and
+# have seen that a hierarchical all-reduce saves bytes on few nodes, time where ranks have cards of their own, and
+# waiting on many nodes; and which way to train leaves a slow link alone. All of it ran on two nodes.
+#
+# **The limit.** The two nodes stayed alive. With thousands of GPUs one of them dies every few hours. [Part
+# 2](12b_when_ranks_die.ipynb) kills a rank, and then a node.
+#
+# **Further reading.** PyTorch, [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html) and
+# [rendezvous](https://docs.pytorch.org/docs/stable/elastic/rendezvous.html). Mikami et al., [Massively Distributed SGD:
+# ImageNet/ResNet-50 Training in a Flash](https://arxiv.org/abs/1811.05233) (2018): the three steps on a torus. Zhao et
+# al., [PyTorch FSDP](https://arxiv.org/abs/2304.11277) (2023), section 3: hybrid sharding.

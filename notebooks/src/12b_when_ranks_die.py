@@ -1,0 +1,627 @@
+# %% [markdown]
+# # 12b · Beyond one machine: when ranks die
+#
+# A job on two nodes loses a rank, then a node, and gets the node back. You see what that costs, why some programs train
+# on the same samples twice afterwards, and what to read when nothing crashes and nothing moves.
+#
+# **70 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 2 of 4 · [1: two nodes](12a_two_nodes.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) ·
+# [4: take it along](12d_take_it_along.ipynb)
+#
+# At the end you can
+#
+# - write a checkpoint of a *whole job*, from which it goes on with any number of ranks;
+# - say which processes die with a rank, and what is done twice;
+# - find a slow rank, and a rank that is missing in a collective, from evidence;
+# - say from the settings of agents who will never meet.
+#
+# You need agents and the rendezvous ([04c](04c_drift_and_production.ipynb), [12a](12a_two_nodes.ipynb)), and the flight
+# recorder ([02c](02c_hangs.ipynb)).
+
+# %%
+from course_lib import ask, check, hint, pace, reveal, shared_cluster
+from course_lib.cluster import black_box
+from course_lib.learn import elastic, meetings
+from course_lib.meter import Timeline
+from course_lib.nodes import Nodes
+from course_lib.parallel.data import load_on_all, save_by_one
+from course_lib.plot import gantt
+
+import pickle
+import tempfile
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+# %% tags=["nbval-ignore-output"]
+two, four = shared_cluster(2, backend="gloo"), shared_cluster(4, backend="gloo")
+
+# %% [markdown]
+# ## The state of a job
+#
+# Weights are not enough to go on from. The state of a job is all that the next step depends on: the weights, what the
+# optimizer keeps, the generator of random numbers, the step, the epoch, and the *place* in the epoch. Here is a job so
+# small that you see all of it: a linear model, momentum by hand, 96 samples, 12 of them in a global batch.
+
+# %%
+NUM, BATCH, EVERY = 96, 12, 5  # samples in an epoch, in a global batch; steps between checkpoints
+chance = torch.Generator().manual_seed(0)
+X = torch.randn(NUM, 8, generator=chance)
+Y = X @ torch.arange(8.0)
+
+
+def order_of(epoch):
+    return torch.randperm(NUM, generator=torch.Generator().manual_seed(epoch)).tolist()
+
+
+def told_by_0(me, fact):
+    """What rank 0 sees; the others may not see its disk, or not at the same moment."""
+    word = torch.tensor([int(fact)], device=me.device)
+    dist.broadcast(word, src=0)
+    return bool(word)
+
+
+# %%
+def load_or_begin(me, folder):
+    if told_by_0(me, (folder / "last.pt").exists()):
+        return load_on_all(me, folder / "last.pt")
+    state = {"weights": torch.zeros(8), "velocity": torch.zeros(8), "step": 0, "epoch": 0, "place": 0}
+    return state | {"random": torch.Generator().manual_seed(7).get_state()}
+
+
+def step_on(me, state, mine):
+    """One step of the optimizer; ``mine``: the samples of this rank."""
+    random = torch.Generator()
+    random.set_state(state["random"])
+    noise = torch.randn(NUM, 8, generator=random)  # for all samples: it does not matter who has which
+    inputs = X[mine] + 0.1 * noise[mine]
+    gradient = (inputs.T @ (inputs @ state["weights"] - Y[mine]) / BATCH).to(me.device)
+    dist.all_reduce(gradient)
+    state["velocity"].mul_(0.9).add_(gradient.cpu())
+    state["weights"].sub_(state["velocity"], alpha=0.01)
+    state |= {"step": state["step"] + 1, "random": random.get_state()}
+
+
+# %% [markdown]
+# Around it stands the loop. `share` gives a rank its samples of the next step, and the place after it. One rank writes
+# the checkpoint, beside the last good one, and renames it (`save_by_one`, lesson 04). A `Diary` adds a line for each
+# step of each rank: who saw which samples. That is our evidence; a rank that dies leaves its diary behind.
+
+
+# %%
+def train(me, folder, share, num_steps=10**9, keep_place=True, pace_s=0.0):
+    folder = Path(folder)
+    diary, state = elastic.Diary(me, folder), load_or_begin(me, folder)
+    state["place"] *= keep_place
+    while state["step"] < num_steps:
+        mine, state["place"] = share(me, order_of(state["epoch"]), state["place"])
+        if not mine:  # the epoch is over
+            state |= {"epoch": state["epoch"] + 1, "place": 0}
+            if told_by_0(me, (folder / "enough").exists()):
+                break
+            continue
+        pace(me, pace_s)  # computing that takes a while
+        step_on(me, state, mine)
+        diary.note(state, mine)
+        if state["step"] % EVERY == 0:
+            save_by_one(me, folder / "last.pt", state)
+    return state
+
+
+# %% [markdown]
+# ## Where were we?
+#
+# Four ranks work for six steps and are stopped; two ranks find the checkpoint of step 5 and finish the epoch. First
+# with a program that keeps no place: it begins the epoch again. Then with one that does. It deals samples out as
+# PyTorch's `DistributedSampler` does, every fourth one to a rank, and its place is the number of samples that a rank
+# has had.
+
+
+# %%
+def by_rank(me, order, place):
+    own = order[me.rank :: me.world_size]
+    mine = own[place : place + BATCH // me.world_size]
+    return mine, place + len(mine)
+
+
+def stopped_and_resumed(share, before, after, keep_place=True):
+    """Samples of the epoch that the weights have not seen, and that they have seen more than once."""
+    with tempfile.TemporaryDirectory() as folder:
+        before.run(train, folder, share, 6)
+        (Path(folder) / "enough").touch()  # at the end of this epoch
+        after.run(train, folder, share, keep_place=keep_place)
+        return elastic.dealt(elastic.kept(elastic.read_diaries(folder)), NUM)[0]
+
+
+lost, twice = stopped_and_resumed(by_rank, four, two, keep_place=False)
+print(f"the epoch begun again: {lost} samples lost, {twice} seen twice")
+
+# %% [markdown]
+# Nothing warns of that. (Steps after the checkpoint that the resumed run does
+# again do not count here: what they gave to the weights was thrown away with them.) Now with the place in the
+# checkpoint. At step 5 each of four ranks has had 15 samples. **How many samples will have been seen twice, at the end
+# of the epoch on two ranks?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.dealt")
+ask("12.dealt").commit(0)  # "the place is kept"
+### END SOLUTION
+
+# %%
+lost, twice = stopped_and_resumed(by_rank, four, two)
+print(f"two ranks resume: {lost} samples lost, {twice} seen twice")
+print("four ranks resume: {} lost, {} seen twice".format(*stopped_and_resumed(by_rank, four, four)))
+reveal("12.dealt", twice, 5 * BATCH, 4, 2)
+
+# %% [markdown]
+# On the same number of ranks it works, so a test that resumes on as many passes. What place would mean the same to any
+# number of ranks?
+
+
+# %%
+def together(me, order, place):
+    """This rank's samples of the next global batch, and the place after it. No samples: the epoch is over."""
+    ### BEGIN SOLUTION
+    ### STUB own = order[me.rank :: me.world_size]  # as before: mend it
+    ### STUB mine = own[place : place + BATCH // me.world_size]
+    ### STUB return mine, place + len(mine)
+    batch = order[place : place + BATCH]  # the place counts what all ranks have had together
+    return batch[me.rank :: me.world_size], place + len(batch)
+    ### END SOLUTION
+
+
+# %%
+for before, after in ((four, two), (two, four), (four, four)):
+    ways = f"{before.world_size} ranks, then {after.world_size}"
+    print(ways, "-> {} lost, {} seen twice".format(*stopped_and_resumed(together, before, after)))
+
+# %% [markdown]
+# Where all six numbers are 0, you have mended it. From here on the course's `next_share` does the same.
+#
+# ## Two nodes, and what happens to them
+#
+# <!-- word: elastic -->
+# A job is **elastic** if it can go on with another number of ranks than it began with. Now for real: two agents, two
+# ranks each, by torchrun, which may start the ranks again (`--max-restarts`) and go on with one node (`--nnodes 1:2`).
+# One job lives through all that follows: rank 3 is killed; then node 1, agent and ranks; then node 1 is started again
+# and joins. At the end the four ranks do one thing more, which is for later.
+#
+# **Rank 3 is killed by SIGKILL. When the job goes on, how many of its four processes are new ones?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.restarted")
+ask("12.restarted").commit(1)  # "it starts that rank again"
+### END SOLUTION
+
+
+# %%
+def share(me, order, place):
+    mine = elastic.next_share(me, order, place, BATCH)
+    return mine, place + (BATCH if mine else 0)
+
+
+def stall(me, folder, stuck):
+    """A gradient is summed within each node, and then between nodes, four times."""
+    within = [dist.new_group(r, group_desc=f"within {r}") for r in ([0, 1], [2, 3])][me.rank // 2]
+    between = [dist.new_group(r, group_desc=f"between {r}") for r in ([0, 2], [1, 3])][me.rank % 2]
+    gradient = torch.ones(1024)
+    with black_box(me, folder, quiet_s=1.0, frames=False):
+        for step in range(4):
+            if (me.rank, step) == stuck:  # held up, until all recorders have been written
+                elastic.wait_for_files(folder, "rank_*", me.world_size)
+            dist.all_reduce(gradient, group=within)
+            dist.all_reduce(gradient, group=between)
+
+
+PACE_S = 0.15  # of a step's computing
+
+
+def the_job(me, folder, stuck):
+    state = train(me, folder, share, pace_s=PACE_S)
+    stall(me, folder, stuck)
+    return state
+
+
+# %% tags=["nbval-ignore-output"]
+torch.manual_seed(5)
+stuck = tuple(int(torch.randint(high, ())) for high in (4, 4))  # somewhere
+kept_folder = tempfile.TemporaryDirectory()
+folder = Path(kept_folder.name)
+with Nodes(2, ranks_per_node=2) as nodes:
+    print(nodes)
+    job = nodes.torchrun(the_job, folder, stuck, max_restarts=5, min_nodes=1)
+    until = partial(elastic.wait_for, folder, job=job)
+    begun = [until(world_size=4, steps=8)]
+    job.kill(rank=3)
+    begun += [until(world_size=4, steps=4, after=begun[-1])]
+    job.kill(node=1)
+    begun += [until(world_size=2, steps=2, after=begun[-1])]
+    job.start_node(1)
+    begun += [until(world_size=4, steps=2, after=begun[-1])]
+    (folder / "enough").touch()
+    job.wait(timeout_s=90)
+    events, results = job.events, job.results
+
+
+# %% tags=["nbval-ignore-output"]
+def shown(events, first, last):
+    for event in events:
+        if first <= event.time_s < last and event.what != "failed":
+            print(event)
+
+
+notes = elastic.read_diaries(folder)
+starts = [start for start in elastic.starts_of(notes) if start.number in begun]
+lost_rank, lost_node, came_back = pairwise(starts)
+killed = [event.time_s for event in events if event.what == "killed"]
+again = next(event.time_s for event in events if event.text.endswith("started again"))
+shown(events, 0, killed[1])
+for start in lost_rank:
+    print(f"start {start.number}: processes {start.processes}")
+reveal("12.restarted", *(start.processes for start in lost_rank))
+
+# %% [markdown]
+# And what became of the others, on both nodes? Of each that ended by an error of its own:
+
+# %% tags=["nbval-ignore-output"]
+print(*(e.text for e in events if e.what == "failed" and e.time_s < killed[1]), sep="\n")
+
+# %% [markdown]
+# On gloo survivors know at once: a connection was closed, and that is an error. Whoever is not on the list was ended
+# before it could say so: an agent looks after its processes ten times a second, and when one has died it ends the
+# others of its node. Those of other nodes then fail, or are ended as their agents learn of a new rendezvous. On NCCL a
+# survivor may not notice by itself: a collective whose partner has gone waits on the GPU. Mostly an agent ends it; else
+# PyTorch's watchdog does, when its patience is over, ten minutes unless you say otherwise
+# (`TORCH_NCCL_ASYNC_ERROR_HANDLING`, on by default).
+#
+# ## What is done twice
+#
+# The ranks began again at the last checkpoint; there is one after every fifth step.
+
+# %% tags=["nbval-ignore-output"]
+for name, (before, _) in (("rank 3 was killed", lost_rank), ("node 1 was killed", lost_node)):
+    print(f"the last step of all ranks before {name}: {before.last}")
+
+# %% [markdown]
+# **How many steps were done a second time, after rank 3 was killed?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.redone")
+ask("12.redone").commit(5)  # "as many as lie between checkpoints"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+before, after = lost_rank
+reveal("12.redone", before.last, after.first)
+
+# %% [markdown]
+# ![A line of steps with checkpoints; a rank dies between two of them, and the line begins again at the earlier
+# one](../assets/12_redone.png)
+#
+# Checkpoints more often lose less and cost more; where the best interval lies is a question of [part
+# 3](12c_thousands.ipynb). But the kill itself cost more than these steps, as you will see.
+#
+# ## A node less
+#
+# Then node 1 died, and its agent with it. Nobody is left there to say so.
+
+# %% tags=["nbval-ignore-output"]
+shown(events, killed[1], again)
+before, after = lost_node
+print(f"start {before.number}: {before.world_size} ranks; start {after.number}: {after.world_size} ranks")
+
+# %% [markdown]
+# The agent of node 0 notices in two ways. Its own ranks fail at once, as before. But it does not yet know that node 1
+# is gone for good.
+#
+# <!-- word: keep-alive | also: heartbeat -->
+# A **keep-alive** is a sign of life that an agent sends to the rendezvous at intervals: who has sent none for a while
+# is struck off the list. Here that is 3 s, and then comes 1 s of *last call*, in which others may still join; PyTorch's
+# defaults are three times 5 s, and up to 30 s. `--nnodes 1:2` says that one node is enough. With `--nnodes 2` the agent
+# would wait for a second one, ten minutes long, and give up.
+#
+# (Had node 0 died, the job would have died with it: its agent holds the store of the rendezvous. That is why a job that
+# must live puts it on a machine of its own. Here that would be `nodes.torchrun(..., rendezvous="apart")`.)
+#
+# Two ranks share out what four did. What becomes of the batch? Either each rank keeps its own three samples: then the
+# global batch is half as large, and so should the learning rate be, by the rule of
+# [04b](04b_batches_and_scaling.ipynb). Or the global batch stays, as here, and each rank has six. A step takes longer
+# on real devices, and nothing else need change. **How do the weights at the end compare with those of a job that
+# nobody disturbed, on four ranks?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.same")
+ask("12.same").commit("it is another model")  # "other ranks, other batches"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+state = results[0]
+with tempfile.TemporaryDirectory() as quiet:
+    undisturbed = four.run(train, quiet, share, state["step"])[0]
+for name, one in (("killed and restarted", state), ("undisturbed", undisturbed)):
+    print(f"{name:<21} step {one['step']}:", *(f"{weight:.6f}" for weight in one["weights"][:4].tolist()))
+reveal("12.same", (state["weights"] - undisturbed["weights"]).abs().max().item())
+
+# %% [markdown]
+# ## A node more
+#
+# Node 1 is started again and comes to the rendezvous, while two ranks work on node 0. **How many processes does the job
+# start because of that?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.joins")
+ask("12.joins").commit(2)  # "those of the new node"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+shown(events, again, float("inf"))
+for start in came_back:
+    print(f"start {start.number}: steps {start.first} to {start.last}, processes {start.processes}")
+reveal("12.joins", *(start.processes for start in came_back))
+
+# %% [markdown]
+# <!-- word: membership change -->
+# A **membership change** is a node that joins a job or leaves it: all ranks are ended and begin anew, with another
+# world size. An agent that sees a rank of its own fail uses up one of its `--max-restarts`. One that only finds
+# somebody waiting to meet does not, so a join uses up none. Of a failure on *another* node an agent may hear either way
+# first: the restart counts above can differ from run to run. But what costs no restart still costs time. What each of
+# the three has cost, from the last step before to the first one after:
+
+# %% tags=["nbval-ignore-output"]
+for name, (before, after) in (("rank", lost_rank), ("node", lost_node), ("join", came_back)):
+    gap_s, redone = after.first_s - before.last_s, before.last - after.first + 1
+    print(f"{name}: {gap_s:4.1f} s without a step, {redone} steps of {PACE_S} s done twice")
+
+# %% [markdown]
+# Most of it is beginning: processes that import torch, meet, and load. On thousands of GPUs add the time to read a
+# large checkpoint, and to compile. And was it all worth it?
+
+# %%
+deals = elastic.dealt(elastic.kept(notes), NUM)
+print("epochs in which a sample was lost or seen twice:", [n for n, deal in deals.items() if deal != (0, 0)])
+
+# %% [markdown]
+# An empty list: nothing was lost, and nothing seen twice, on four, two and four ranks. That is read from the diaries of
+# all ranks, the dead ones' too.
+#
+# ![Four boxes that a checkpoint of a job holds: weights, optimizer, random numbers, place; beside each what goes wrong
+# without it](../assets/12_state.png)
+#
+# ## Slow, not dead
+#
+# A rank that dies is found by an agent. One that is slow is found by nobody, unless somebody looks. Four ranks do the
+# same work and then an all-reduce; one device is slower. Here is how long each rank spent *in the all-reduce*, on
+# average. **Which device would you have looked at?**
+
+
+# %%
+def work(me, slow, steps=6):
+    timeline = Timeline(rank=me.rank)
+    for _ in range(steps):
+        with timeline.span("step"):
+            pace(me, 0.045 if me.rank == slow else 0.03)
+        with timeline.span("all-reduce", kind="collective"):
+            dist.all_reduce(torch.ones(8, device=me.device))
+    return timeline
+
+
+def mean_ms(timeline, name):
+    times_s = [span.time_s for span in timeline.spans if span.name == name]
+    return 1e3 * sum(times_s) / len(times_s)
+
+
+# %% tags=["nbval-ignore-output"]
+slow = int(torch.randint(4, (), generator=torch.Generator().manual_seed(12)))
+timelines = list(four.run(work, slow))
+for rank, timeline in enumerate(timelines):
+    print(f"rank {rank}: {mean_ms(timeline, 'all-reduce'):5.1f} ms in the all-reduce")
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.slow")
+ask("12.slow").commit("rank 0")  # "it waits longest"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+waits, steps = ([mean_ms(timeline, name) for timeline in timelines] for name in ("all-reduce", "step"))
+gantt(Timeline.join(timelines), title="Six steps: computing above, the all-reduce below")
+reveal("12.slow", waits, steps)
+
+# %% [markdown]
+# One slow device of four costs all four half as much again. Where nobody is slow *always*, but each is at times, the
+# step still takes as long as the slowest of that step: the more ranks, the more often somebody is. That is why large
+# jobs write down, for every step, who came last, and look for a name that comes too often.
+#
+# ## Not dead, not slow: missing
+#
+# At the end of the job on two nodes each rank summed a gradient twice in a step: within its node, then with the rank of
+# the same place on the other node (half of the hierarchical all-reduce of [part 1](12a_two_nodes.ipynb)). One rank was
+# held up, as by a file that does not come, for longer than `black_box` is patient: when a rank has been quiet for a
+# second, it writes the flight recorder's dump. (On NCCL PyTorch does it, when the watchdog's time is over:
+# `TORCH_NCCL_DUMP_ON_TIMEOUT`, with `TORCH_FR_BUFFER_SIZE` entries.) Of each rank's dump, the last two entries:
+
+# %% tags=["nbval-ignore-output"]
+dumps = [pickle.loads((folder / f"rank_{rank}").read_bytes()) for rank in range(4)]
+for rank, dump in enumerate(dumps):
+    for entry in dump["entries"][-2:]:
+        group, number = entry["process_group"][1], entry["collective_seq_id"]
+        print(f"rank {rank}: all-reduce {number} {group:<14} {'over' if entry['retired'] else 'waits'}")
+
+# %% [markdown]
+# **Which rank is missing?** Several wait, and not all in the same group.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.missing")
+ask("12.missing").commit("rank 0")
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+reveal("12.missing", dumps)
+
+# %% [markdown]
+# By hand that is easy for four ranks. The rule for many: of each group take the newest collective that anybody has
+# entered, and list who has not. Whoever is on such a list and waits nowhere itself is missing; the others are on a list
+# because they wait somewhere else. `torchfrtrace` ([02c](02c_hangs.ipynb)) compares dumps in this way.
+#
+# ## Clinic: a rendezvous that never completes
+#
+# *Symptom.* Two nodes, an agent on each. Both wait; after ten minutes both give up. The network is fine, and it worked
+# yesterday. Here are PyTorch's own rendezvous handlers with the same settings, without ranks, and with a patience of
+# three seconds. What each agent says, and what stands in the store while they wait:
+
+# %% tags=["nbval-ignore-output"]
+never = meetings.meet(meetings.UNMET)
+print(never)
+
+# %% [markdown]
+# **Why does this rendezvous not complete?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.never")
+ask("12.never").commit("one agent has another rdzv_id")  # "they do not see each other"
+### END SOLUTION
+
+# %%
+reveal("12.never", never)
+
+# %% [markdown]
+# And why did it work yesterday? The same agents; yesterday the other one came first:
+
+# %% tags=["nbval-ignore-output"]
+print(meetings.meet(meetings.UNMET[::-1]))
+
+# %% [markdown]
+# An agent that finds *its own* greatest number reached calls the round complete, for all on the list. Who comes last
+# decides; a job that starts every other time has settings that differ. Others that you will meet:
+#
+# | what differs | what happens |
+# | --- | --- |
+# | `--rdzv-id` | each waits on a list of its own, in the same store |
+# | `--rdzv-endpoint`, the port | one agent finds no store, and gives up with a `RendezvousConnectionError` |
+# | the endpoint's host is `localhost` or another loopback address | each node opens a store of its own |
+# | an endpoint at a node that is not there | nobody opens a store |
+# | `--nnodes` larger than the nodes that come | all wait |
+# | `--node-rank` twice the same (with `--master-addr`, *static*) | one number never comes, and all wait for it |
+#
+# A relative of the third: on many Linux machines the own name leads to 127.0.1.1, by `/etc/hosts`. Then the agents
+# meet, and gloo's ranks, which look up their own name, do not find each other; `GLOO_SOCKET_IFNAME` names the
+# interface to take instead.
+#
+# ### Build: who will never meet
+#
+# ![Three nodes with their settings; two go to the store on node 0, and one goes to a store on its own
+# node](../assets/12_meeting.png)
+#
+# You get the settings of all agents, before any is started, and say what will become of each. (Agents that differ in
+# `nnodes` alone you count as apart, since chance decides.)
+
+
+# %%
+def why_not_complete(agents):
+    """What becomes of each agent of a c10d rendezvous: a dict from its "node" to a word.
+
+    agents: a list of dicts of strings, in the order in which they come. Of each, "node" and "address"
+    are its own alone; "endpoint" is "host:port", or "host", which means port 29400. The host is an
+    address; "localhost" and "127.0.0.1" mean the agent's own node. "rdzv_id" is any text; "nnodes" is
+    "2" for exactly two, or "1:4" for one to four ("2:2" is the same as "2").
+
+    "no store"   at the agent's host and port no store is open. A store is opened by an agent whose own
+                 node is the host of its endpoint, at the port of its endpoint, and serves every rdzv_id.
+    Agents meet that go to the same open store with the same rdzv_id and the same nnodes.
+    "too few"    fewer than the least number meet: all of them wait in vain.
+    "complete"   enough meet, and this one is among the first, up to the greatest number.
+    "too many"   enough meet, and the greatest number came before it.
+    """
+
+    ### BEGIN SOLUTION
+    places, words, met = {}, {}, {}
+    for agent in agents:
+        host, _, port = agent["endpoint"].partition(":")
+        own = host in ("localhost", "127.0.0.1")
+        places[agent["node"]] = agent["address"] if own else host, port or "29400"
+    stores = {places[agent["node"]] for agent in agents if places[agent["node"]][0] == agent["address"]}
+    for agent in agents:
+        node, (least, _, most) = agent["node"], agent["nnodes"].partition(":")
+        words[node] = "no store"
+        if places[node] in stores:
+            met.setdefault((places[node], agent["rdzv_id"], int(least), int(most or least)), []).append(node)
+    for (_, _, least, most), nodes in met.items():
+        for number, node in enumerate(nodes):
+            words[node] = "too few" if len(nodes) < least else "complete" if number < most else "too many"
+    return words
+    ### END SOLUTION
+
+
+# %%
+rendezvous_verdict = check("12.rendezvous", why_not_complete)
+
+# %%
+# hint("12.rendezvous")
+
+# %% [markdown]
+# Your function (or the course's, until yours has passed) beside PyTorch's handlers, on three jobs that share a store:
+
+# %% tags=["nbval-ignore-output"]
+rows = [("a", "2"), ("a", "2"), ("a", "2"), ("b", "1:3"), ("b", "1:3"), ("c", "3"), ("c", "3")]
+agents = [
+    {
+        "node": f"n{number}",
+        "address": f"10.0.0.{number}",
+        "endpoint": "10.0.0.0",
+        "rdzv_id": job,
+        "nnodes": nnodes,
+    }
+    for number, (job, nnodes) in enumerate(rows)
+]
+words = (why_not_complete if rendezvous_verdict.passed else meetings.fates)(agents)
+said = meetings.meet(agents, join_timeout_s=4).said
+for agent in agents:
+    node = agent["node"]
+    print(
+        f"{node}  job {agent['rdzv_id']}, nnodes {agent['nnodes']:<4} {words[node]:<9}  PyTorch: {said[node]}"
+    )
+
+# %% [markdown]
+# ## In production
+#
+# | what dies | who notices, and when | what it costs |
+# | --- | --- | --- |
+# | a rank | its agent, at once; on gloo survivors too | steps since the checkpoint, all begin, one restart |
+# | a node | its partners as above; the rendezvous, when keep-alives stay out | the same, and that wait |
+# | the node with the store | everybody | the job; the scheduler must start it again |
+# | nothing, a node joins | agents that find it waiting | steps since the checkpoint, a start of all ranks |
+# | nothing, a device is slow | whoever compares ranks | a share of every step |
+#
+# - `course_lib/examples/train_ddp` ([04c](04c_drift_and_production.ipynb)) is a program to take home that keeps a whole
+#   job's state as you have seen here: rank 0 writes and renames, the place is a step of the *global* batch, and how an
+#   image is cut depends on seed, epoch and image alone. It resumes on any number of ranks that divides the batch.
+#   `train_fsdp` and `train_mesh` do so with checkpoints in pieces.
+# - torchrun sends SIGTERM to ranks before it ends them. A program that hears it and saves need lose nothing when a
+#   node joins or a scheduler wants the machines; against SIGKILL nothing helps but the last checkpoint.
+# - Random numbers by rank (dropout) cannot be the same on another number of ranks. What can be promised is which
+#   samples are seen, in which global batch.
+#
+# ## What you can do now
+#
+# You can write a checkpoint from which a job goes on with more or fewer ranks, and prove by diaries that nothing was
+# lost. You know what torchrun does when a rank dies, a node dies, or one comes; you find the slow rank and the missing
+# one; and you can say who will never meet.
+#
+# **The limit.** Here something died when you said so. On thousands of GPUs something dies every few hours, and each
+# time all of them begin again. How often should they save, and what is left? [Part 3](12c_thousands.ipynb).
+#
+# **Further reading.** PyTorch on [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), with its failure
+# modes and membership changes, and on the
+# [rendezvous](https://docs.pytorch.org/docs/stable/elastic/rendezvous.html). PyTorch's tutorial on the
+# [flight recorder](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html).

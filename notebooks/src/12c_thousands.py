@@ -1,0 +1,537 @@
+# %% [markdown]
+# # 12c · Beyond one machine: thousands of GPUs
+#
+# You find out how often a job on thousands of GPUs fails, how often to write a checkpoint, what is left of its time,
+# and what to buy to get some back. Then you see an all-reduce stop scaling. All of it is arithmetic and simulation,
+# with its assumptions in view; the first numbers are published ones.
+#
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
+#
+# Part 3 of 4 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) ·
+# [4: take it along](12d_take_it_along.ipynb)
+#
+# At the end you can
+#
+# - turn a rate of failures into hours between them, for any number of GPUs;
+# - choose the interval between checkpoints, and say what a wrong one costs;
+# - say which of four purchases gains most goodput;
+# - tell why nobody does one flat all-reduce across everything, and what is done in its place.
+#
+# From parts 1 and 2 you need this much: training is synchronous, so a rank that dies stops all; the job starts again
+# from its last checkpoint. A *node* is one machine, here with eight GPUs.
+
+# %%
+from course_lib import ask, check, cost, hint, reveal
+from course_lib.cost import FailingJob, expected_goodput, simulate_goodput
+from course_lib.learn import sick_job
+from course_lib.plot import lines
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+# %% [markdown]
+# ## How often?
+#
+# The makers of Llama 3 405B kept count of what stopped its training, during 54 days on 16,384 H100. **How many hours
+# passed from one unexpected interruption to the next, on average?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.hours")
+ask("12.hours").commit(24)  # "once a day, with good hardware"
+### END SOLUTION
+
+# %%
+llama = cost.failure_rate("Llama 3 405B")
+print(llama.source)
+reveal("12.hours", llama)
+
+# %% [markdown]
+# <!-- word: mean time between failures | also: MTBF -->
+# The **mean time between failures** (MTBF) of a job is how long it runs from one failure to the next, on average; it
+# halves when the number of GPUs doubles.
+#
+# Share those failures out evenly, each GPU with its part of host, network and software. **How many years does one GPU
+# run until it stops the job?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.years")
+ask("12.years").commit(0.5)  # "they must be breaking all the time"
+### END SOLUTION
+
+# %%
+reveal("12.years", llama)
+
+# %% [markdown]
+# Now go the other way: say aloud what follows for 8, 1,024, 16,384 and 100,000 GPUs, then run. The second rate is of a
+# research cluster with A100. The last column is the chance that a job at Llama's rate gets through a day.
+
+# %%
+rsc = cost.failure_rate("RSC-1")
+print(f"{'GPUs':>7}  {llama.name:>14}  {rsc.name:>12}  a day without failure")
+for gpus in (8, 1024, 16_384, 100_000):
+    hours = [rate.mean_time_between_s(gpus) / 3600 for rate in (llama, rsc)]
+    through = cost.chance_of_no_failure(llama.per_gpu_day, gpus, 86_400)
+    print(f"{gpus:>7,}  {hours[0]:>12,.1f} h  {hours[1]:>10,.1f} h  {through:>21.2%}")
+
+# %% [markdown]
+# So with eight GPUs what stops you is mostly a bug of your own; with ten thousand you plan for several failures a day.
+#
+# What this assumes, here and in most of the part: each GPU has the same rate at all times, failures come independently,
+# and any one of them stops the job. Real failures come in bunches, new machines fail more than old ones, and jobs
+# differ: the report on RSC-1 has jobs on 1,024 GPUs that fail every 7.9 hours. Take the table for the order of size.
+#
+# ## What a failure costs
+#
+# ![A job works, writes a checkpoint, works again; a rank fails in the middle of some work; after a while it is noticed,
+# the job starts again and repeats that work from the last checkpoint](../assets/12_failure.png)
+#
+# Three things are lost. First, the work since the last checkpoint: a failure may come at any moment, so it is half an
+# interval on average. Second, the time until it is noticed, and until all ranks run again. Third, and without any
+# failure, the seconds in which training waits for a checkpoint to be written.
+#
+# <!-- word: goodput | also: effective training time -->
+# **Goodput** is the share of a job's time that becomes training which is kept; the rest goes to writing checkpoints, to
+# work done again, to restarts and to waiting.
+#
+# Take a job of Llama's size. A checkpoint takes a minute to write; from a failure until training goes on it takes five
+# (both assumptions). **After how many minutes of work would you write a checkpoint?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.best")
+ask("12.best").commit(120)  # "it runs for three hours, so a bit before that"
+### END SOLUTION
+
+# %% [markdown]
+# Simulate it: 200 jobs for 30 days each, for every interval in the list. Failures are drawn at random; each job is
+# followed from failure to failure.
+
+# %% tags=["computed-time"]
+MONTH_S = 30 * 86_400
+job = FailingJob(mean_time_between_s=llama.mean_time_between_s(), write_s=60, restart_s=300)
+found = {
+    minutes: simulate_goodput(job, 60 * minutes, duration_s=MONTH_S, num_runs=200, seed=1)
+    for minutes in (1, 2, 4, 8, 12, 16, 18, 20, 24, 32, 64, 128, 256)
+}
+reveal("12.best", found, job)
+
+# %%
+lines(
+    {
+        "writing": {minutes: 100 * run.mean.writing for minutes, run in found.items()},
+        "work done again": {minutes: 100 * run.mean.redone for minutes, run in found.items()},
+        "both": {minutes: 100 * (run.mean.writing + run.mean.redone) for minutes, run in found.items()},
+    },
+    x_label="minutes of work between two checkpoints",
+    y_label="% of the time",
+    title="16,384 GPUs: too often and too seldom",
+    log_x=True,
+)
+
+# %% [markdown]
+# ## Where the valley is
+#
+# Call the interval $t$, the writing $C$, the mean time between failures $M$. To the first order:
+#
+# - writing takes $C$ after each $t$ of work: the share $C/t$;
+# - a failure comes every $M$ and throws $t/2$ away: the share $t/2M$;
+# - the first falls with $t$, the second rises; their sum is least where its slope $-C/t^2 + 1/2M$ is zero, and there
+#   both are equal: $C/t = t/2M$;
+# - so $t = \sqrt{2CM}$. That is *Young's* interval, of 1974.
+#
+# A restart stands nowhere in it: it costs the same after each failure, however often you write.
+#
+# Nobody hits the best interval to the minute. **An interval twice as long as the best: by how many per cent does the
+# loss grow, writing and work done again together?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.twice")
+ask("12.twice").commit(100)  # "twice as much is thrown away"
+### END SOLUTION
+
+# %%
+around = {
+    times: simulate_goodput(job, times * job.best_interval_s, duration_s=MONTH_S, num_runs=200, seed=2)
+    for times in (0.1, 0.25, 0.5, 1, 2, 4, 10)
+}
+reveal("12.twice", around, job)
+
+# %% [markdown]
+# Young leaves out what happens when a failure strikes during a write, or twice within an interval. Daly added further
+# terms (2006). Where failures have no memory (the next is as likely now as it was an hour ago), the expected goodput is
+# known exactly, and its top can be searched. One minute to write, no time for a restart, and machines that get worse
+# and worse; the last column is of 200 simulated jobs, with the standard error of their mean:
+
+# %%
+print("M           interval in seconds      goodput, by the formula    simulated")
+print("           Young   Daly  exact       Young    Daly   exact    with the exact one")
+for mean_minutes in (600, 60, 10, 2, 0.5):
+    failing = FailingJob(mean_time_between_s=60 * mean_minutes, write_s=60)
+    each_s = [way(60, 60 * mean_minutes) for way in (cost.young_interval_s, cost.daly_interval_s)]
+    each_s.append(failing.best_interval_s)
+    left = [expected_goodput(failing, interval_s).useful for interval_s in each_s]
+    run = simulate_goodput(failing, each_s[-1], duration_s=3000 * 60 * mean_minutes, num_runs=200)
+    row = "".join(f"{interval_s:>7.0f}" for interval_s in each_s)
+    row += "    " + "".join(f"{share:>8.2%}" for share in left)
+    print(f"{mean_minutes:>5} min{row}    {run.mean.useful:.2%} ± {run.standard_error:.2%}")
+
+# %% [markdown]
+# While a checkpoint is short beside M, use Young and be happy. Where it takes as long as the machine holds out, Young
+# throws away a good part of the little that is left.
+#
+# ## Build: the best interval
+#
+# A job on so many GPUs has an interval at which its goodput is highest. Write the function that finds it, by a search
+# or a formula, as you like. M below is the mean time between failures of the whole job, in seconds.
+
+
+# %%
+def best_interval(gpus, failures_per_gpu_day, checkpoint_s, restart_s):
+    """The interval of the highest expected goodput, and that goodput: (seconds, share from 0 to 1).
+
+    gpus                   how many the job runs on, 1 or more
+    failures_per_gpu_day   of one GPU in a day; it may be 0
+    checkpoint_s           training waits so long for each checkpoint, above 0
+    restart_s              from a failure until training goes on, 0 or more
+
+    With `t` seconds of work between two checkpoints, the writing not counted, the goodput is
+
+        t / M * exp(-restart_s / M) / (exp((t + checkpoint_s) / M) - 1)
+
+    exact for failures without memory. The interval must be right to 1 %, the goodput to 0.1 % of
+    itself, also for a checkpoint much longer than M. Where nothing ever fails: (math.inf, 1.0).
+    """
+    ### BEGIN SOLUTION
+    if failures_per_gpu_day == 0:
+        return math.inf, 1.0
+    mean_s = 86_400 / (gpus * failures_per_gpu_day)
+    low, high = 0.0, mean_s  # one hill; its top lies between
+    for _ in range(100):
+        third = (high - low) / 3
+        left, right = (t / math.expm1((t + checkpoint_s) / mean_s) for t in (low + third, high - third))
+        if left < right:
+            low += third
+        else:
+            high -= third
+    kept = high / mean_s / math.expm1((high + checkpoint_s) / mean_s)
+    return high, kept * math.exp(-restart_s / mean_s)
+    ### END SOLUTION
+
+
+# %%
+interval_verdict = check("12.interval", best_interval)
+
+# %%
+# hint("12.interval")
+
+# %% [markdown]
+# ## What is left
+#
+# The same settings, a minute to write and five to restart, on a job of 100,000 GPUs at Llama's rate, with the best
+# interval there is. **How many per cent of its time are left for training?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.left")
+ask("12.left").commit(90)  # "Llama had more than that"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+largest = replace(job, mean_time_between_s=llama.mean_time_between_s(100_000))
+interval_s = largest.best_interval_s
+run = simulate_goodput(largest, interval_s, duration_s=MONTH_S / 3, num_runs=200, seed=3)
+reveal("12.left", run, largest, interval_s)
+
+# %% [markdown]
+# Your function for every size:
+
+# %%
+if interval_verdict.passed:
+    print("   GPUs  interval  goodput  failures a day")
+    for gpus in (8, 64, 1024, 4096, 16_384, 50_000, 100_000):
+        interval_s, share = best_interval(gpus, llama.per_gpu_day, 60, 300)
+        failures = cost.failures_per_day(llama.per_gpu_day, gpus)
+        print(f"{gpus:>7,}  {interval_s / 60:>4.0f} min  {share:>7.1%}  {failures:>14.3f}")
+
+# %% [markdown]
+# ## What to buy
+#
+# ![Above, training stands still while a checkpoint is written. Below, it stands still only while the bytes are copied
+# to host memory, and they are written to storage beside the next work](../assets/12_hidden.png)
+#
+# Where does the time of a write come from? A checkpoint of 405 billion parameters has 12 bytes for each, a float32 copy
+# and two moments, on however many GPUs. What differs is who writes it. Some speeds of writing, all of them assumptions:
+
+# %% tags=["computed-time"]
+checkpoint_bytes = 405e9 * 12
+writers = {
+    "one rank writes all, 5 GB/s": 5e9,
+    "each rank its shard, 100 GB/s in all": 100e9,
+    "each rank its shard, 1 TB/s in all": 1e12,
+}
+print(f"{checkpoint_bytes / 1e12:.1f} TB")
+for who, bytes_per_s in writers.items():
+    writing = replace(job, write_s=checkpoint_bytes / bytes_per_s)
+    share = expected_goodput(writing, writing.best_interval_s).useful
+    print(f"{who:<38} {writing.write_s:>6,.0f} s  goodput {share:.1%}")
+
+# %% [markdown]
+# <!-- word: asynchronous checkpoint | also: async checkpoint, asynchronous saving -->
+# With an **asynchronous checkpoint** training waits only while its state is copied to host memory, and the copy is
+# written to storage beside the next steps; until that is over, the checkpoint before it counts.
+#
+# Now a well-kept job on 16,384 GPUs. A write takes 30 seconds. Say that each failure leaves a rank that hangs, which is
+# noticed after PyTorch's default time-out for NCCL, ten minutes; the start takes four minutes more. Another node is
+# always at hand. You may have one of four things, and each gets the interval that is best with it. **Which gains most
+# goodput?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.buy")
+ask("12.buy").commit("nine tenths of a write go on beside training")
+### END SOLUTION
+
+# %% tags=["computed-time"]
+kept = FailingJob(mean_time_between_s=job.mean_time_between_s, write_s=30, restart_s=600 + 240)
+buys = {
+    "as it is": kept,
+    "a failure is noticed after 10 seconds": replace(kept, restart_s=10 + 240),
+    "nine tenths of a write go on beside training": replace(kept, exposed_share=0.1),
+    "storage four times as fast": replace(kept, write_s=30 / 4),
+    "a start in one minute in place of four": replace(kept, restart_s=600 + 60),
+}
+runs = {
+    name: simulate_goodput(one, one.best_interval_s, duration_s=MONTH_S, num_runs=200, seed=5)
+    for name, one in buys.items()
+}
+reveal("12.buy", runs)
+
+# %% tags=["computed-time"]
+buys["the first two together"] = replace(kept, restart_s=10 + 240, exposed_share=0.1)
+for name, one in buys.items():
+    run = simulate_goodput(one, one.best_interval_s, duration_s=MONTH_S, num_runs=200, seed=5)
+    formula = expected_goodput(one, one.best_interval_s).useful
+    every = one.best_interval_s / 60
+    print(f"{run.mean.useful:.1%} (formula {formula:.1%}), every {every:4.1f} min: {name}")
+
+# %% [markdown]
+# <!-- word: spare node | also: hot spare, standby node -->
+# A **spare node** stands ready beside a job and takes the place of a node that failed, so that the job goes on before
+# the broken one is repaired.
+#
+# Until now one always was at hand. Say that a node that fails is away for a whole day, and the job needs 2,048 of them:
+# with too few spares it stands still until one is back. **How many spare nodes, so that it waits for less than 1 % of
+# the time?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.spares")
+ask("12.spares").commit(8)  # "eight fail in a day"
+### END SOLUTION
+
+# %%
+waiting = [replace(kept, repair_s=86_400, num_spares=spares).waiting_share for spares in range(20)]
+reveal("12.spares", waiting, 2048)
+
+# %% [markdown]
+# The formula is Erlang's, made for telephones: how often are all lines busy? And if failures come in bunches? The
+# simulation takes any times between them. Weibull's distribution with a shape of 1 has no memory; Schroeder and Gibson
+# found shapes of 0.7 to 0.8 on real machines (2006): after a failure the next is likelier soon. The same mean time:
+
+# %%
+SPARES = (5, 10, 14)
+print("             goodput with     share of the time that it waits")
+print("            always a spare" + "".join(f"{spares:>5} spares" for spares in SPARES))
+shares = "".join(f"{waiting[spares]:>12.1%}" for spares in SPARES)
+print(f"formula   {expected_goodput(kept, kept.best_interval_s).useful:>16.1%}{shares}")
+for shape in (1.0, 0.7):
+    jobs = [kept, *(replace(kept, repair_s=86_400, num_spares=spares) for spares in SPARES)]
+    how = {"duration_s": 4 * MONTH_S, "num_runs": 100, "seed": 6, "weibull_shape": shape}
+    means = [simulate_goodput(one, kept.best_interval_s, **how).mean for one in jobs]
+    shares = "".join(f"{mean.waiting:>12.1%}" for mean in means[1:])
+    print(f"shape {shape} {means[0].useful:>16.1%}{shares}")
+
+# %% [markdown]
+# So bunches matter little for the goodput, as long as the mean is right: a failure close behind another finds little
+# to throw away. For the spares they matter: more often many nodes are away at once, and 14 are too few.
+#
+# ## Clinic: a job that is always busy
+#
+# *Symptom.* A colleague runs a job on 4,096 GPUs. No step is slow, each failure is survived, spare nodes are at hand.
+# And yet far fewer steps are done than fit into a week. The log (simulated, at Llama's rate):
+
+# %%
+sick = sick_job.Setup()
+log = sick_job.log_of(sick, days=7)
+print(log)
+
+# %% [markdown]
+# Add up what each thing cost, in hours of the 168. **What costs this job most?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.dear")
+ask("12.dear").commit("failures are noticed too late")
+### END SOLUTION
+
+# %% tags=["computed-time"]
+reveal("12.dear", log)
+
+# %% [markdown]
+# ### Mend it
+#
+# Change one setting, in seconds, and its job is run again for simulated months, under the same failures. The least that
+# can be had: `write_s` 25, `notice_s` 30, `start_s` 120; `interval_s` is yours. The score is your gain, in per cent of
+# what the best single change gains.
+
+# %%
+print(sick)
+
+# %%
+### BEGIN SOLUTION
+### STUB mended = sick_job.changed(sick, notice_s=30)  # your turn: which setting, and how many seconds?
+mean_s = sick.job.mean_time_between_s
+mended = sick_job.changed(sick, interval_s=math.sqrt(2 * sick.write_s * mean_s))
+### END SOLUTION
+before, after, score = sick_job.gained(sick, mended)
+print(f"goodput {before:.1%}, with your change {after:.1%}: {score:.0%} of what one change can gain")
+
+# %% [markdown]
+# "It fails all the time, so I save all the time" is the wrong lesson from a few dramatic mornings. Before you change a
+# thing, print three shares: writing, work done again, down.
+#
+# ## One all-reduce for everybody
+#
+# Failures are one thing that grows with the number of ranks; the all-reduce is the other. In a flat ring of n ranks a
+# gradient goes around in 2(n - 1) messages, one after the other. The *hierarchical* all-reduce of part 1 has three
+# steps: a reduce-scatter within each node, an all-reduce between nodes of the ranks with the same place in them, an
+# all-gather within each node.
+#
+# Take nodes of eight H100: 450 GB/s and 5 µs within; between nodes 50 GB/s and 8 µs a port, eight ports a node, all at
+# work in a flat ring too (as if several rings shared the bytes). The speeds are of data sheets, the latencies are round
+# numbers. Each message takes its latency, then its bytes; the next round waits for the slowest. NCCL is cleverer: its
+# ranks run ahead of each other.
+#
+# **1 GB of gradients, in a flat ring: from how many ranks on is more than half of the time latency?** (8, 16, 32 and so
+# on up to 16,384.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("12.ring")
+ask("12.ring").commit(8192)  # "a gigabyte is large, and a latency is microseconds"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+WAYS = ("ring", "hierarchical", "hierarchical, doubling")
+points = cost.all_reduce_at_scale(10**9, cost.machine_spec("8x H100"), ways=WAYS)
+by_way = {way: [point for point in points if point.way == way] for way in WAYS}
+reveal("12.ring", by_way["ring"])
+
+# %%
+lines(
+    {way: {point.num_ranks: 1e3 * point.time_s for point in by_way[way]} for way in WAYS},
+    x_label="ranks",
+    y_label="ms",
+    title="An all-reduce of 1 GB",
+    log_x=True,
+    log_y=True,
+)
+
+# %% [markdown]
+# Look at what stays and what grows. What a rank sends tends to twice the buffer, however many ranks there are: a floor
+# that is bandwidth. The latency of a ring grows with the ranks. The hierarchical way has an eighth of them in its ring
+# between nodes; with halving and doubling there (lesson 02) the number of messages grows with the logarithm of the
+# nodes. NCCL has a tree between nodes for the same reason.
+#
+# Up to 128 ranks the flat ring is the quickest: all send the same bytes, but of three steps one after the other each
+# leaves a kind of link idle. And 1 MB in a ring is nearly all latency on 8 ranks already: of small tensors make few
+# messages.
+#
+# ## Waiting for the slowest
+#
+# ![Eight ranks compute for about the same time; one takes longer, and the other seven wait for it before the all-reduce
+# begins](../assets/12_slowest.png)
+#
+# Suppose links without any latency. A step still ends when its slowest rank is done. Say that each rank is late by a
+# random time at each step, 10 ms on average: the operating system, a warm GPU, a long batch. (An assumption again:
+# exponential, and independent.) **On 16,384 ranks, how many ms is a step late on average?**
+
+# %% tags=["computed-time"]
+### BEGIN SOLUTION
+### STUB ask("12.jitter")
+ask("12.jitter").commit(10)  # "on average 10 ms"
+### END SOLUTION
+
+# %% tags=["computed-time"]
+draw = np.random.default_rng(0)
+waits_ms = {
+    ranks: draw.exponential(10, (200, ranks)).max(axis=1).mean().item()  # 200 steps
+    for ranks in (8, 32, 128, 512, 2048, 16_384)
+}
+reveal("12.jitter", waits_ms, 10)
+
+# %% [markdown]
+# So the more ranks must agree at each step, the more the best of them wait. That is why nobody lets all ranks agree
+# about everything. What is done in its place:
+#
+# - *Shard within, replicate between* (hybrid sharding, lesson 05): the messages of each layer stay in the node; between
+#   nodes go gradients, an eighth of them by each rank, once a step.
+# - *Other axes* (lessons 06 to 10): with 8 x 16 ranks for each replica, a rank's gradients are 1/128 of the model, and
+#   its ring has 128 ranks and not 16,384.
+# - *Agree less often.* Local SGD (lesson 04) takes several steps between two averages.
+#
+# <!-- word: DiLoCo -->
+# **DiLoCo** is local SGD for groups of machines far apart: each group takes hundreds of AdamW steps of its own, then
+# all average how far they moved, and a second optimizer with momentum takes that average as its gradient.
+#
+# The gradients of 8 billion parameters in two bytes each, among 16,384 ranks, by the cost model. (The last line is
+# another training, which needs its own proof that it learns as well.)
+
+# %% tags=["computed-time"]
+machine = cost.machine_spec("8x H100")
+everybody = machine.network(16_384)
+# a replica is 16 nodes, and the 128 ranks of one ring stand in a node each
+apart = cost.Network.nodes(128, 1, intra=machine.intra, inter=machine.inter)
+ways = {
+    "a flat ring, every step": ("ring", 16e9, everybody, 1),
+    "hierarchical, every step": ("hierarchical", 16e9, everybody, 1),
+    "128 replicas of 8 x 16 ranks, rings of 128, every step": ("ring", 16e9 / 128, apart, 1),
+    "hierarchical, every 500 steps": ("hierarchical", 16e9, everybody, 500),
+}
+for name, (way, size_bytes, network, steps) in ways.items():
+    point = cost.all_reduce_point(way, size_bytes, network)
+    print(f"{1e3 * point.time_s / steps:>7.2f} ms a step: {name}")
+
+# %% [markdown]
+# ## In production
+#
+# - *Published.* The Llama 3 report tells of more than 90 % effective training time in spite of its interruptions,
+#   nearly all of which automation dealt with. The job "as it is" above would not have reached that.
+# - *Asynchronous.* `torch.distributed.checkpoint.async_save(state_dict, checkpoint_id=...)` copies to host memory,
+#   returns a future and writes in a thread, or in a process with `async_checkpointer_type`. PyTorch calls it
+#   experimental, and it asks for a process group that can work on CPUs too: `init_process_group("cpu:gloo,cuda:nccl")`.
+#   Wait for the future before you begin the next one, and count the host memory: a copy of all shards of a node.
+# - *Noticed sooner.* `init_process_group(timeout=...)` sets the time-out. Too short kills healthy jobs: the first step
+#   compiles, a checkpoint waits for storage. A rank whose process is gone is noticed by torchrun's agent within
+#   seconds; a rank that hangs is not.
+# - *Restart less.* [torchft](https://github.com/meta-pytorch/torchft) keeps the other replicas training while one
+#   is away; it heals from a living replica and not from a file, and has a DiLoCo too.
+# - *Smaller.* Each rank writes its own shard (lesson 05). Weights alone are enough to publish, and not to resume.
+#
+# ## What you can do now
+#
+# You can turn a rate of failures into hours, choose an interval between checkpoints and defend it, say what is left of
+# a job's time and what would gain some back, and tell which part of an all-reduce grows with the machine.
+#
+# **The limit.** All of this was arithmetic. [Part 4](12d_take_it_along.ipynb) packs what you take along to a cluster of
+# your own.
+#
+# **Further reading.** [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.4. Kokolis et
+# al., [Revisiting Reliability in Large-Scale Machine Learning Research Clusters](https://arxiv.org/abs/2410.21680)
+# (2024). Young (1974), two pages, and Daly, *A higher order estimate of the optimum checkpoint interval for restart
+# dumps* (2006). Douillard et al., [DiLoCo](https://arxiv.org/abs/2311.08105) (2023).
