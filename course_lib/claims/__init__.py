@@ -14,9 +14,24 @@ import pkgutil
 import textwrap
 
 from course_lib.claims.catalogue import ARTICLES, CLAIMS, Claim
-from course_lib.claims.evidence import VERDICTS, Evidence, Trial, found_trials
+from course_lib.claims.evidence import VERDICTS, Evidence, Ranks, Trial, blocked, found_trials
+from course_lib.claims.own import is_own_name, own_claim, own_trials
 
-__all__ = ["ARTICLES", "CLAIMS", "VERDICTS", "Claim", "Evidence", "Trial", "trial", "trials", "verdicts"]
+__all__ = [
+    "ARTICLES",
+    "CLAIMS",
+    "VERDICTS",
+    "Claim",
+    "Evidence",
+    "Ranks",
+    "Trial",
+    "blocked",
+    "own_claim",
+    "own_trials",
+    "trial",
+    "trials",
+    "verdicts",
+]
 
 
 def trials() -> dict[str, Trial]:
@@ -28,14 +43,17 @@ def trials() -> dict[str, Trial]:
 
 
 def trial(name: str) -> Trial:
-    """The trial of a claim, ``"C5"``. Raises ``ValueError`` with the nearest one where there is none."""
-    every = trials()
-    if name in every:
+    """The trial of a claim, ``"C5"``, or of one of the reader's own, ``"Y1"``.
+
+    Raises ``ValueError`` with the nearest one where there is no such claim.
+    """
+    every = {**trials(), **own_trials()}
+    if isinstance(name, str) and name in every:
         return every[name]
+    if is_own_name(name):
+        raise ValueError(f"There is no claim {name!r} yet. Run the cell with own_claim({name!r}, ...) first.")
     near = difflib.get_close_matches(str(name), every, n=1, cutoff=0.0)[0]
-    known = any(claim.name == name for claim in CLAIMS)
-    what = f"The claim {name!r} has no trial yet." if known else f"There is no claim {name!r}."
-    raise ValueError(f"{what} The nearest with a trial is {near!r}; there are {', '.join(every)}.")
+    raise ValueError(f"There is no claim {name!r}. The nearest is {near!r}; there are {', '.join(every)}.")
 
 
 def verdicts(*names: str) -> str:

@@ -50,4 +50,6 @@ def a_small_batch_per_device_harms(ranks: Ranks) -> Evidence:
         {name: "0 (rounding)" if value < 1e-10 else f"{value:.1e}" for name, value in away.items()},
         because="without BatchNorm the shares make the same gradient as the whole; with it each rank's statistics come "
         "from two samples, and synchronised statistics mend that",
+        turns_if="no layer looked at its batch (then it is false), or synchronised statistics did not mend it "
+        "(then it holds)",
     )

@@ -2,25 +2,90 @@
 
 A trial that waits in place of computing is slowed by nothing but a machine that has no core for a rank when its wait
 is over. Linux says how long that was (``cluster/patience.py``); where the system says nothing, the clock is believed.
+
+Three ways to decide all the same: by bounds that hold on any machine (``Span``), by what one round has shown
+(``borne_out``), or in a quiet round alone (``in_quiet``).
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import TypeVar
 
 from course_lib.claims.evidence import Evidence, Ranks, blocked
 from course_lib.cluster import Cluster, Rank
 from course_lib.cluster.patience import Reading, read_threads
+from course_lib.meter import time_text
 
-__all__ = ["ROUNDS", "Line", "borne_out", "in_quiet", "too_busy"]
+__all__ = ["ROUNDS", "Line", "Span", "Timed", "borne_out", "in_quiet", "too_busy", "unclear"]
 
 ROUNDS = 3
 _MUCH = 0.03  # of the time, of the rank that waited longest
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A step of one rank: seconds on its clock, and those of them, at most, in which its threads stood in line."""
+
+    seen_s: float
+    in_line_s: float
+
+    @classmethod
+    def of(cls, me: Rank, ready: Callable[[], None], step: Callable[[], None]) -> Timed:
+        """Let this rank take a step as soon as all are ready; what is in line meanwhile counts from before that."""
+        pids = [os.getpid()]
+        before = read_threads(pids)
+        ready()
+        began_s = time.perf_counter()
+        step()
+        seen_s = time.perf_counter() - began_s
+        return cls(seen_s, sum(_in_line_s(before, read_threads(pids)).values()))
+
+
+@dataclass(frozen=True)
+class Span:
+    """How long a step takes where every rank has a core: at least and at most so many seconds.
+
+    A rank in line makes a step longer by that time at most, and never shorter. So each step that was seen gives both
+    bounds, and equal steps together give the closest of them.
+    """
+
+    least_s: float
+    most_s: float
+
+    @classmethod
+    def of(cls, by_rank: Iterable[Sequence[Timed]]) -> Span:
+        """From the same equal steps on each rank; a step is over when its slowest rank is."""
+        steps = list(zip(*by_rank, strict=True))
+        most_s = min(max(timed.seen_s for timed in step) for step in steps)
+        least_s = max(
+            max(timed.seen_s for timed in step) - sum(timed.in_line_s for timed in step) for step in steps
+        )
+        return cls(min(least_s, most_s), most_s)
+
+    def below(self, limit: Span | float) -> bool | None:
+        """Whether it takes less than that. None: the bounds leave it open."""
+        other = limit if isinstance(limit, Span) else Span(limit, limit)
+        return True if self.most_s < other.least_s else False if self.least_s >= other.most_s else None
+
+    def times(self, factor: float) -> Span:
+        return Span(factor * self.least_s, factor * self.most_s)
+
+    def __str__(self) -> str:
+        return f"{time_text(self.least_s)} to {time_text(self.most_s)}"
+
+
+def unclear(*spans: Span) -> Evidence:
+    """The evidence of a trial whose spans leave the verdict open."""
+    return blocked(
+        "the machine is too busy, and ranks stood in line for a core: without that, steps would have taken from "
+        f"{', and from '.join(map(str, spans))}, which decides nothing; try again when it is quiet"
+    )
 
 
 class Line:
@@ -100,6 +165,6 @@ def too_busy(share: float) -> Evidence | None:
     if share <= _MUCH:
         return None
     return blocked(
-        "this could not be judged here: the machine is too busy, and a rank stood in line for a core for "
-        f"{share:.0%} of the time; try again when it is quiet"
+        f"the machine is too busy, and a rank stood in line for a core for {share:.0%} of the time; try again when it "
+        "is quiet"
     )

@@ -89,7 +89,7 @@ CLAIMS = (
     Claim(
         "B4",
         "cpu",
-        "A matrix product can be cut into smaller products on separate devices with the same result.",
+        "A large operation such as a matrix product can be divided into smaller ones, each on a device of its own.",
     ),
     Claim(
         "B5",
@@ -97,7 +97,9 @@ CLAIMS = (
         "Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as "
         "the first stage is free; utilisation improves drastically.",
     ),
-    Claim("B6", "cpu", "Pipeline parallelism is a combination of data and model parallelism."),
+    Claim(
+        "B6", "cpu", "Pipeline parallelism is often considered a combination of data and model parallelism."
+    ),
     Claim("C1", "cpu", "nn.DataParallel splits the batch and not the model."),
     Claim(
         "C2",

@@ -6,9 +6,12 @@ A trial is a function. It runs what the claim speaks of, looks at the numbers, a
     def seeds_alone_do_not_share_out(ranks: Ranks) -> Evidence:
         batches = ranks(2).run(first_batches)
         same = batches[0] == batches[1]
-        return Evidence("holds" if same else "false", {"batches that are the same": ...}, because="...")
+        return Evidence(
+            "holds" if same else "false", {"batches that are the same": ...}, because="...", turns_if="..."
+        )
 
-``ranks(n)`` gives a cluster of n ranks. What cannot be tried on this machine comes back as *blocked*.
+``ranks(n)`` gives a cluster of n ranks. What cannot be tried on this machine comes back as *cannot tell here*, with
+the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from course_lib.devices import machine
 __all__ = ["VERDICTS", "Evidence", "Ranks", "Trial", "blocked", "tries"]
 
 VERDICTS = ("holds", "holds with conditions", "misleading", "false")
-_BLOCKED = "blocked"
+_BLOCKED = "cannot tell here"
 _NEEDS = {"cpu": 0, "gpu1": 1, "gpus": 2}  # GPUs
 
 Ranks = Callable[[int], Cluster]
@@ -34,21 +37,29 @@ Ranks = Callable[[int], Cluster]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a trial found: the verdict, the numbers that led to it, and a sentence why.
+    """What a trial found: the verdict, the numbers that led to it, a sentence why, and what would change it.
 
-    ``facts`` are the same in every run; ``timings`` are this machine's and this moment's.
+    ``facts`` are the same in every run; ``timings`` are this machine's and this moment's. ``turns_if`` goes on from
+    "It would turn if": another situation, or another reading of the claim, in which the verdict is another one. Every
+    verdict has it.
     """
 
     verdict: str
     facts: Mapping[str, Any]
     because: str
     timings: Mapping[str, Any] = field(default_factory=dict)
+    turns_if: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         if self.verdict not in (*VERDICTS, _BLOCKED):
             near = difflib.get_close_matches(str(self.verdict), VERDICTS, n=1, cutoff=0.0)[0]
             raise ValueError(
                 f"verdict={self.verdict!r} is none of {', '.join(VERDICTS)}; the nearest is {near!r}"
+            )
+        if not self.is_blocked and not self.turns_if:
+            raise ValueError(
+                f"the verdict {self.verdict!r} has turns_if={self.turns_if!r}: say under which condition it would be "
+                "another one, as in turns_if='the link were slower'"
             )
 
     @property
@@ -60,7 +71,8 @@ class Evidence:
         numbers = {**self.facts, **self.timings}
         width = max(map(len, numbers), default=0)
         rows = [f"  {name:<{width}}  {value}" for name, value in numbers.items()]
-        return "\n".join([textwrap.fill(f"{self.verdict}: {self.because}", 100), *rows])
+        turns = [textwrap.fill(f"It would turn if {self.turns_if}.", 100)] if self.turns_if else []
+        return "\n".join([textwrap.fill(f"{self.verdict}: {self.because}", 100), *rows, *turns])
 
 
 def blocked(because: str) -> Evidence:

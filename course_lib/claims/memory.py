@@ -43,7 +43,10 @@ def data_parallelism_pools_memory(ranks: Ranks) -> Evidence:
     """The same batch on 1, 2 and 4 ranks: what does one rank keep? And what, where states are sharded?"""
     found = {n: ranks(n).run(_kept, sharded=False)[0] for n in (1, 2, 4)}
     states = {states for states, _ in found.values()}
-    facts = {f"{n} ranks: states, activations": " ".join(map(bytes_text, kept)) for n, kept in found.items()}
+    facts = {
+        f"{n} rank{'s' * (n > 1)}: states, activations": " ".join(map(bytes_text, kept))
+        for n, kept in found.items()
+    }
     sharded = max(kept for kept, _ in ranks(4).run(_kept, sharded=True)) / found[1][0]
     pools = "; what pools memory is sharding, where each rank keeps its part" if sharded < 0.5 else ""
     shrinks = found[4][1] < 0.5 * found[1][1]
@@ -56,6 +59,7 @@ def data_parallelism_pools_memory(ranks: Ranks) -> Evidence:
         },
         because="every rank keeps all weights, gradients and optimizer state; what shrinks is the activations, "
         f"because each rank has fewer samples{pools}",
+        turns_if="states were sharded over the ranks (ZeRO-3, FSDP), as in the last row: then memory is pooled",
     )
 
 
@@ -99,6 +103,8 @@ def model_parallelism_is_necessary_when_the_model_does_not_fit(ranks: Ranks) -> 
         },
         because="sharded data parallelism (ZeRO) keeps a part of each layer on every rank, and puts one together at a "
         "time; recomputation (activation checkpointing) and offload need less memory too",
+        turns_if="one layer, with what it needs while it computes, did not fit on one device: sharding puts "
+        "whole layers together",
     )
 
 
@@ -159,4 +165,6 @@ def mixed_precision_saves_memory_and_time(ranks: Ranks) -> Evidence:
         timings={"a step on this machine, times float32's": f"{step_s[True] / step_s[False]:.2f}"},
         because="activations shrink; the weights that are trained stay in float32, and under autocast their gradients "
         "travel in float32 too. Speed is the hardware's: it needs units for the narrow type",
+        turns_if="weights and gradients were kept and sent in bfloat16 too (then it holds), or activations did "
+        "not shrink (then it is false)",
     )

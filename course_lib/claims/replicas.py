@@ -60,6 +60,7 @@ def data_parallelism_replicates_the_model_and_splits_the_data(ranks: Ranks) -> E
             "samples that two ranks share": len(samples) - len(set(samples)),
         },
         because="every rank has the whole model, and every sample one rank",
+        turns_if="weights were sharded as well (ZeRO-3, FSDP): then no rank keeps the whole model",
     )
 
 
@@ -108,6 +109,7 @@ def updated_weights_are_broadcast_in_each_iteration(ranks: Ranks) -> Evidence:
         because="in DDP every replica applies the same update to the same weights, and nothing need be sent after "
         "that. Where each rank updates a share (ZeRO), updated weights do travel; and nn.DataParallel copies them to "
         "its replicas at every forward pass",
+        turns_if="it spoke of DDP alone (then it is false), or of nn.DataParallel or ZeRO-1 alone (then it holds)",
     )
 
 
@@ -132,6 +134,7 @@ def one_process_a_device_with_ddp_is_nn_dataparallel(ranks: Ranks) -> Evidence:
             "a DDP model is an nn.DataParallel": is_one,
         },
         because="they are two classes: one trains with a process a device, the other with threads of one process",
+        turns_if="DistributedDataParallel were derived from nn.DataParallel, or drove several devices from one process",
     )
 
 
@@ -151,6 +154,7 @@ def a_process_group_and_a_sampler_make_a_loop_data_parallel(ranks: Ranks) -> Evi
             "weights apart, with DDP": f"{apart[True]:.0e}",
         },
         because="nothing sends the gradients, and nothing complains: there are two models",
+        turns_if="the loop averaged the gradients itself, or wrapped the model in DDP, as in the last row",
     )
 
 
@@ -191,6 +195,7 @@ def data_parallelism_gives_the_gradients_of_accumulation(ranks: Ranks) -> Eviden
         facts,
         because="both add the same parts. Whether that is the gradient of the whole batch is another question: a layer "
         "that looks at its batch, as BatchNorm does, sees the parts, in both",
+        turns_if="the model drew random numbers, as dropout does: ranks and parts would draw others",
     )
 
 
@@ -240,5 +245,6 @@ def rare_synchronisation_trades_speed_for_accuracy(ranks: Ranks) -> Evidence:
             "weights averaged every 4 steps, from every step": _size(drifted),
         },
         because="adding gradients up before sending them changes nothing but the messages; steps on weights that have "
-        "drifted apart are other steps, those of local SGD",
+        "drifted apart are other steps, those of local SGD, and may end at another accuracy",
+        turns_if="it spoke of local SGD alone (then it holds), or of adding gradients up alone (then it is false)",
     )

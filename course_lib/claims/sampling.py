@@ -58,6 +58,7 @@ def a_new_shuffle_needs_set_epoch(ranks: Ranks) -> Evidence:
         "holds" if (orders[False], orders[True]) == (1, 3) else "false",
         {"orders in 3 epochs, without set_epoch": orders[False], "with set_epoch": orders[True]},
         because="the sampler shuffles by seed + epoch, and only set_epoch tells it the epoch",
+        turns_if="a sampler were made anew for each epoch, with another seed",
     )
 
 
@@ -70,6 +71,7 @@ def a_shared_seed_without_sampler_gives_identical_batches(ranks: Ranks) -> Evide
         "holds" if same == _NUM_ITEMS // _BATCH_SIZE else "false",
         {"identical batches": f"{same} of {_NUM_ITEMS // _BATCH_SIZE}"},
         because="both ranks draw the same order, so the second does the first one's work again",
+        turns_if="the ranks drew with different seeds: their batches then differ, and overlap",
     )
 
 
@@ -91,6 +93,7 @@ def different_seeds_make_batches_distinct(ranks: Ranks) -> Evidence:
         },
         because="no two batches are the same, and that is not what one wants to know: they overlap, since each rank "
         "draws from all samples. And a sampler's partition exists only when all ranks shuffle alike",
+        turns_if="every rank drew from samples of its own, which a sampler with one seed for all ranks sees to",
     )
 
 
@@ -107,4 +110,5 @@ def the_sampler_gives_disjoint_subsets(ranks: Ranks) -> Evidence:
         {f"samples handed out twice, of {number} on 4 ranks": count for number, count in repeated.items()},
         because="it does where the length divides. Where it does not, the sampler repeats samples so that all ranks "
         "get equally many; drop_last=True leaves some out instead",
+        turns_if="every length divided by the number of ranks, or drop_last=True were the default (then it holds)",
     )

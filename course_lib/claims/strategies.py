@@ -96,4 +96,5 @@ def data_model_and_tensor_parallelism_are_the_three_main_strategies(ranks: Ranks
         "as well"
         if is_a_fourth
         else "each way has what one of the three has",
+        turns_if="sharded data parallelism counted as data parallelism, as some count it",
     )

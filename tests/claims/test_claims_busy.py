@@ -43,20 +43,47 @@ def test_on_a_crowded_machine_it_decides_nothing(cluster2, monkeypatch):
 
 @pytest.mark.parametrize(
     ("shares", "verdict", "rounds_run"),
-    [((0.0,), "holds", 1), ((0.3, 0.0), "holds", 2), ((0.3, 0.2, 0.4), "blocked", 3)],
+    [((0.0,), "holds", 1), ((0.3, 0.0), "holds", 2), ((0.3, 0.2, 0.4), "cannot tell here", 3)],
 )
 def test_a_clock_decides_in_the_first_quiet_round(shares, verdict, rounds_run, cluster2, monkeypatch):
     in_line(monkeypatch, *shares)
     runs = []
 
-    def step_time_s(cluster, link, *, compute_s, weak=False):
-        runs.append(link)
-        return compute_s / 2 if link is speed._FAST else 10.0
+    @busy.in_quiet
+    def trial(ranks):
+        runs.append(ranks(2))
+        return claims.Evidence("holds", {"seen": 1}, "so it was found", turns_if="it were otherwise")
 
-    monkeypatch.setattr(speed, "_step_time_s", step_time_s)
-    evidence = claims.trial("A11").run(lambda size: cluster2)
-    assert (evidence.verdict, len(runs) // 2) == (verdict, rounds_run)
+    evidence = trial(lambda size: cluster2)
+    assert (evidence.verdict, len(runs)) == (verdict, rounds_run)
     assert not evidence.is_blocked or "in line for a core for 20% of the time" in evidence.because
+
+
+def test_every_step_gives_both_bounds_and_the_closest_count():
+    quiet, crowded, late = busy.Timed(0.05, 0.0), busy.Timed(0.08, 0.02), busy.Timed(0.06, 0.03)
+    span = busy.Span.of([[quiet, crowded], [late, quiet]])
+    assert (span.least_s, span.most_s) == (
+        pytest.approx(0.06),
+        pytest.approx(0.06),
+    )  # 0.06 at most, 0.08 - 0.02
+    span = busy.Span.of([[quiet], [late]])
+    assert (span.least_s, span.most_s) == (pytest.approx(0.03), 0.06)
+    assert span.below(0.07) is True
+    assert span.below(0.03) is False
+    assert span.below(0.05) is None
+    assert span.below(busy.Span(0.05, 0.08)) is None
+    assert span.times(2) == busy.Span(2 * span.least_s, 0.12)
+
+
+def test_a_step_is_timed_from_when_all_are_ready_and_its_line_from_before(monkeypatch):
+    lines = iter([{(1, 1): (0.0, 1.0)}, {(1, 1): (0.0, 1.25), (1, 2): (0.0, 0.5)}])
+    moments_s = iter([10.0, 13.0])
+    done = []
+    monkeypatch.setattr(busy, "read_threads", lambda pids: next(lines))
+    monkeypatch.setattr(busy.time, "perf_counter", lambda: next(moments_s))
+    timed = busy.Timed.of(None, lambda: done.append("ready"), lambda: done.append("step"))
+    assert done == ["ready", "step"]
+    assert (timed.seen_s, timed.in_line_s) == (3.0, 0.75)
 
 
 def test_one_round_that_shows_it_is_enough(cluster2, monkeypatch):
@@ -74,7 +101,7 @@ def test_of_rounds_that_do_not_show_it_the_quietest_decides(cluster2, monkeypatc
     assert (evidence.verdict, evidence.timings["hidden, small buckets"]) == ("false", "30%")
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(0.0, "false"), (0.3, "blocked")])
+@pytest.mark.parametrize(("share", "verdict"), [(0.0, "false"), (0.3, "cannot tell here")])
 def test_a_pipeline_whose_idle_time_does_not_fall(share, verdict, cluster4, monkeypatch):
     in_line(monkeypatch, share)
     monkeypatch.setattr(pipelines, "_idle_shares", lambda cluster, slower: {1: 0.75, 4: 0.7, 16: 0.7})
