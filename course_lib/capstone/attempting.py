@@ -1,0 +1,170 @@
+"""An attempt at a job: run it on the ranks, weigh, time, compare, and give points."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from course_lib.capstone import last
+from course_lib.capstone.faults import faults_of
+from course_lib.capstone.job import CapstoneJob
+from course_lib.capstone.planning import best_plan
+from course_lib.capstone.points import no_points, points_of
+from course_lib.capstone.record import recorded, recorded_run
+from course_lib.capstone.result import Known, RankMemory, Result, Sent
+from course_lib.capstone.steps import RankRecord, take_steps
+from course_lib.capstone.task import Assemble
+from course_lib.capstone.values import compared, misfits, on_one_device
+from course_lib.capstone.weighing import OverMemory
+from course_lib.cluster import Cluster, Links
+from course_lib.cluster.errors import RankError
+from course_lib.learn.failure import has_words_of_a_stub
+from course_lib.meter.timeline import Timeline
+from course_lib.meter.units import bytes_text
+
+__all__ = ["attempt"]
+
+_TIMED, _WEIGHED = 2, 1  # steps, after a first one that is weighed
+
+
+def attempt(
+    job: CapstoneJob,
+    assemble: Assemble,
+    cluster: Cluster,
+    *,
+    words: str = "",
+    real: Known | None = None,
+    num_timed: int = _TIMED,
+    show: bool = True,
+) -> Result:
+    """Run ``assemble(me, task)`` and its steps on every rank of ``cluster``, and judge what came of it.
+
+    ``words``: how the run is called, by default by its mesh. ``real``: the best real run to be held against, by default
+    the one that is recorded for this job, if any. ``show``: print what the ranks print.
+
+    A run that fails, or holds too much, gives a result that says why; its ranks are replaced. ``ValueError`` for a
+    cluster of another number of ranks than the job's.
+    """
+    if cluster.world_size != job.ranks:
+        raise ValueError(
+            f"the job is for {job.ranks} ranks, and this cluster has {cluster.world_size}; give it "
+            f"shared_cluster({job.ranks})"
+        )
+    if not callable(assemble):
+        raise ValueError(
+            f"assemble is a {type(assemble).__name__}; give a function assemble(me, task), or assemble_on(mesh)"
+        )
+    order = [True] * _WEIGHED + [False] * num_timed
+    random.SystemRandom().shuffle(order)
+    planned, planned_run, real = _planned(job), recorded_run(job, best_plan(job).mesh), real or recorded(job)
+    try:
+        with cluster.shaped(links=links_of(job)):
+            ranks = list(cluster.call(take_steps, (job, assemble, [True, *order]), show=show))
+    except RankError as error:
+        return _ended(job, words or getattr(assemble, "__name__", "a run"), error, planned, planned_run, real)
+    result = _judged(job, words or ranks[0].words, ranks, planned, planned_run, real)
+    last.keep(assemble, result)
+    return result
+
+
+def links_of(job: CapstoneJob) -> Links:
+    """The job's links, to shape those of a cluster; each rank has a port of its own to the other node."""
+    nodes = job.job.nodes
+    per_node = nodes.ranks_per_node
+    return Links.nodes(per_node, inside=nodes.within, across=nodes.between, ports_per_node=per_node)
+
+
+def _planned(job: CapstoneJob) -> Known:
+    best = best_plan(job)
+    return Known(str(best.mesh), best.played_s, best.between_bytes, "played by the planner")
+
+
+def _judged(
+    job: CapstoneJob,
+    words: str,
+    ranks: Sequence[RankRecord],
+    planned: Known,
+    planned_run: Known | None,
+    real: Known | None,
+) -> Result:
+    steps = ranks[0].steps
+    expected, state = on_one_device(job, len(steps)), ranks[0].state or {}
+    odd = misfits(expected, state)
+    values = None if odd else compared(expected, state, [step.loss for step in steps])
+    faults = faults_of(job, ranks, odd, values is not None and values.are_equal)
+    memory = tuple(_memory(number, one) for number, one in enumerate(ranks))
+    timed = [number for number, step in enumerate(steps) if step.peak is None]
+    slowest_s = {number: max(one.steps[number].time_s for one in ranks) for number in timed}
+    shortest = min(slowest_s, key=lambda number: slowest_s[number])
+    sent = _sent(job, ranks, shortest)
+    if faults or values is None:
+        names = ", ".join(dict.fromkeys(fault.name for fault in faults))
+        points = no_points(f"nothing counts: {names}")
+    else:
+        most = max(one.peak_bytes for one in memory)
+        points = points_of(job, values, most, sent, slowest_s[shortest], planned, real)
+    return Result(
+        job=job,
+        words=words,
+        planned=planned,
+        planned_run=planned_run,
+        real=real,
+        points=points,
+        faults=faults,
+        values=values,
+        memory=memory,
+        sent=sent,
+        steps_s=tuple(slowest_s.values()),
+        timeline=Timeline.join(one.steps[shortest].spans for one in ranks),
+        mesh=ranks[0].mesh if ranks[0].mesh and ranks[0].mesh.num_ranks == job.ranks else None,
+        computed=sum(one.steps[shortest].work.computed for one in ranks)
+        / (2 * job.job.batch_size * job.job.config.num_layers),
+    )
+
+
+def _memory(number: int, one: RankRecord) -> RankMemory:
+    peaks = [step.peak for step in one.steps if step.peak is not None]
+    fullest = max(peaks, key=lambda peak: sum(peak.values()))
+    return RankMemory(number, sum(fullest.values()), dict(fullest))
+
+
+def _sent(job: CapstoneJob, ranks: Sequence[RankRecord], number: int) -> Sent:
+    """Of one step, all ranks."""
+    n, per_node = job.ranks, job.ranks // job.nodes
+    matrix, by_axis = [[0] * n for _ in range(n)], Counter[str]()
+    for rank, one in enumerate(ranks):
+        for axis, receiver, size_bytes in one.steps[number].sent:
+            by_axis[axis] += size_bytes
+            matrix[rank][receiver] += size_bytes
+    pairs = [(a // per_node == b // per_node, matrix[a][b]) for a in range(n) for b in range(n)]
+    within, between = (sum(size for same, size in pairs if same == wanted) for wanted in (True, False))
+    return Sent(dict(by_axis), within, between, tuple(map(tuple, matrix)))
+
+
+def _ended(
+    job: CapstoneJob,
+    words: str,
+    error: RankError,
+    planned: Known,
+    planned_run: Known | None,
+    real: Known | None,
+) -> Result:
+    """Of a run that did not come to its end."""
+    over = [one for failure in error.failures.values() if isinstance(one := failure.exception, OverMemory)]
+    memory, story = tuple(RankMemory(one.rank, sum(one.parts.values()), one.parts) for one in over), ""
+    if over:
+        parts = ", ".join(f"{label} {bytes_text(size)}" for label, size in over[0].parts.items())
+        ended = f"{over[0]}: {parts}. The run was ended there."
+    elif (
+        (failed := error.failure)
+        and failed.type_name == "NotImplementedError"
+        and has_words_of_a_stub(failed.message)
+    ):
+        ended = f"not attempted: {failed.where.function if failed.where else 'assemble'} is not written yet."
+    else:
+        ended, story = str(error).partition("\n")[0], str(error)
+    points = no_points("the run did not come to its end")
+    return Result(
+        job, words, planned, real, points, ended, memory=memory, planned_run=planned_run, story=story
+    )

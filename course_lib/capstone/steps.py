@@ -1,0 +1,175 @@
+"""The steps of an attempt on a rank: some weighed, some timed, in an order that the run is not told.
+
+Weighing costs time, so a step is either weighed or timed; the first one is always weighed. What a rank holds is
+looked at after every step.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from course_lib.capstone.beside import heard
+from course_lib.capstone.census import Holdings, begin, holdings, numbers_held
+from course_lib.capstone.job import CapstoneJob
+from course_lib.capstone.task import Assemble, Run, Task, batch_of
+from course_lib.capstone.weighing import OverMemory, Weighing
+from course_lib.capstone.work import StepWork, Tally
+from course_lib.cluster import Rank
+from course_lib.cluster.patches import patched
+from course_lib.mesh import Mesh
+from course_lib.meter.call import Call
+from course_lib.meter.recorder import Recorder
+from course_lib.meter.spans import Span
+
+__all__ = ["RankRecord", "StepRecord", "take_steps"]
+
+_SAMPLES = 32  # of each parameter
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of one rank. ``peak`` of a weighed one, by the ledger's labels; times are of no use there."""
+
+    loss: float
+    time_s: float
+    work: StepWork
+    sent: tuple[tuple[str, int, int], ...]  # axis, receiver, bytes
+    spans: tuple[Span, ...]
+    holds: Holdings
+    peak: Mapping[str, int] | None
+
+
+@dataclass
+class RankRecord:
+    """What one rank tells."""
+
+    words: str = ""
+    mesh: Mesh | None = None
+    steps: list[StepRecord] = field(default_factory=list)
+    state: dict[str, Tensor] | None = None  # of rank 0
+    is_held: Tensor | None = None  # of some numbers of that state, whether this rank has them
+    notes: tuple[str, ...] = ()  # what it did beside the meter
+    patches: tuple[str, ...] = ()  # functions of PyTorch and Python with others in their place
+
+
+def take_steps(me: Rank, capstone: CapstoneJob, assemble: Assemble, is_weighed: Sequence[bool]) -> RankRecord:
+    """Assemble the run, take its steps, and ask for the weights. ``OverMemory`` as soon as the rank holds too much."""
+    begin()
+    tally, record = Tally(me.rank), RankRecord()
+    task = Task(me, capstone, tally, *batch_of(capstone))
+    with heard() as notes:
+        before = patched()
+        run = assemble(me, task)
+        gc.collect()  # a model that was cut leaves circles
+        for weighed in is_weighed:
+            record.steps.append(_step(me, task, run, (assemble, run), weighed))
+        record.patches = tuple(sorted(name for name, now in patched().items() if before.get(name) is not now))
+        held = numbers_held()
+        state = run.whole_state()
+    record.notes = tuple(notes)
+    record.state = _checked_state(state) if me.rank == 0 else None
+    record.is_held = torch.isin(_sampled(record.state), held)
+    mesh = getattr(run, "mesh", None)
+    record.mesh = mesh if isinstance(mesh, Mesh) else None
+    record.words = str(getattr(run, "words", "") or record.mesh or getattr(assemble, "__name__", "a run"))
+    if callable(close := getattr(run, "close", None)):
+        close()
+    return record
+
+
+def _step(me: Rank, task: Task, run: Run, roots: Iterable[Any], weighed: bool) -> StepRecord:
+    """One step, begun together with the other ranks."""
+    work = task.tally.begin()
+    dist.barrier()
+    if weighed:
+        loss, peak = _weighed(me, task, run)
+        taken = _Taken(loss)
+    else:
+        taken, peak = _timed(me, task, run), None
+        gc.collect()  # the meter keeps what has travelled, and goes in a circle
+    holds = holdings(roots)
+    if holds.tensor_bytes > task.memory_bytes:
+        raise OverMemory(me.rank, task.memory_bytes, {"tensors between two steps": holds.tensor_bytes})
+    return StepRecord(taken.loss, taken.time_s, work, taken.sent, taken.spans, holds, peak)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A step, as far as the clock and the meter saw it."""
+
+    loss: float
+    time_s: float = 0.0
+    sent: tuple[tuple[str, int, int], ...] = ()
+    spans: tuple[Span, ...] = ()
+
+
+def _weighed(me: Rank, task: Task, run: Run) -> tuple[float, dict[str, int]]:
+    """The loss, and the most that was held. No meter: it keeps what has travelled."""
+    scales = Weighing(me.rank, task.memory_bytes, (task.tokens, task.targets))
+    try:
+        with scales:
+            loss = float(run.step())
+    except BaseException:
+        if scales.over is not None:
+            raise OverMemory(*scales.over.args) from None
+        raise
+    if scales.over is not None:  # somebody has caught it
+        raise OverMemory(*scales.over.args)
+    return loss, scales.peak()
+
+
+def _timed(me: Rank, task: Task, run: Run) -> _Taken:
+    with Recorder(me.rank) as recorder:
+        began_s = time.perf_counter()
+        loss = run.step()
+        time_s = time.perf_counter() - began_s
+    mesh = getattr(run, "mesh", None)
+    mesh = mesh if isinstance(mesh, Mesh) and mesh.num_ranks == me.world_size else None
+    named = [(call, _axis_of(call, mesh, me)) for call in recorder.calls]
+    spans = [span for span in task.tally.timeline.spans if span.start_s >= began_s]
+    spans += [span for call, axis in named if (span := call.span(axis))]
+    sent = tuple((axis, to, size) for call, axis in named for to, size in call.sent_bytes.items())
+    return _Taken(float(loss), time_s, sent, tuple(spans))
+
+
+def _axis_of(call: Call, mesh: Mesh | None, me: Rank) -> str:
+    """The axis of the run's mesh along which a call goes; without a mesh, how many ranks it joins."""
+    if mesh is not None:
+        if call.is_message and mesh.size("pp") > 1:
+            return "pp"
+        for axis in mesh.axes:
+            if mesh.size(axis) > 1 and call.group == mesh.group(me.rank, axis):
+                return axis
+    if call.is_message:
+        return "messages"
+    return "all ranks" if len(call.group) == me.world_size else f"groups of {len(call.group)}"
+
+
+def _checked_state(state: Any) -> dict[str, Tensor]:
+    """Rank 0's answer, as a dict of tensors; ``ValueError`` for anything else."""
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ValueError(
+            f"whole_state() gave a {type(state).__name__} on rank 0; it gives a dict there, of the plain model's names "
+            "and whole tensors, such as model.state_dict()"
+        )
+    return {str(name): tensor.detach().clone() for name, tensor in state.items()}
+
+
+def _sampled(state: Mapping[str, Tensor] | None) -> Tensor:
+    """Some numbers of the whole state, as int32 bits, told to all by rank 0."""
+    generator, told = torch.Generator().manual_seed(0), [torch.empty(0, dtype=torch.int32)]
+    for tensor in (state or {}).values():
+        flat = tensor.float().contiguous().view(-1)
+        if flat.numel():
+            told.append(flat[torch.randint(flat.numel(), (_SAMPLES,), generator=generator)].view(torch.int32))
+    both = [torch.cat(told)]
+    dist.broadcast_object_list(both, src=0)
+    return both[0]

@@ -1,0 +1,197 @@
+"""Part a of lesson 14: what a job needs before it is run, and what becomes of a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from course_lib.learn.asked import Asked, Told
+from course_lib.meter import bytes_text
+
+if TYPE_CHECKING:
+    from course_lib.capstone import CapstoneJob, Plan, Result
+
+__all__ = ["CAPSTONE"]
+
+_MS, _KB = 1e3, 1e-3
+
+
+def _room(job: CapstoneJob) -> Told:
+    """From the job alone: states of a rank with replicas, in per cent of its room."""
+    whole = 100 * job.state_bytes / job.memory_bytes
+    return Told(
+        measured=round(whole),
+        label="computed",
+        because=f"A replica is a whole model: {bytes_text(job.state_bytes)} of weights, gradients, first and second "
+        f"moments, on every rank. There are {bytes_text(job.memory_bytes)}, and activations come on top. Data "
+        "parallelism shares out the batch, and no states.",
+        misreadings={
+            round(
+                whole / 4
+            ): "A quarter: if you shared the states among the ranks, replicas share nothing but the "
+            "batch; if you counted weights alone, gradients are as large, and AdamW keeps two more.",
+            round(whole / 2): "Half: two of the four are missing, such as the optimizer's.",
+            round(3 * whole / 4): "One of four is missing: weights, gradients, and two numbers of AdamW's.",
+        },
+    )
+
+
+def _floor(job: CapstoneJob) -> Told:
+    """From the job alone: computing shared evenly, nobody waiting, in ms."""
+    forward_ms = job.job.forward_s * _MS
+    return Told(
+        measured=round(3 * forward_ms / job.ranks),
+        label="computed",
+        because=f"There are {forward_ms:.0f} ms forward, and twice as many backward, for one rank. Shared by "
+        f"{job.ranks}, that is the least. What a real step takes beyond it is waiting: for links, for a bubble, for "
+        "the slowest rank.",
+        misreadings={
+            round(forward_ms / job.ranks): "That is forward alone. Backward computes twice as long.",
+            round(
+                2 * forward_ms / job.ranks
+            ): "Backward is twice a forward, so there are three parts, not two.",
+            round(3 * forward_ms): "One rank alone would take so long.",
+            round(job.budget_s * _MS): "That is the budget: what you may take, and not what nobody can beat.",
+        },
+    )
+
+
+def _between(run: Result | None, planned_bytes: int, weight_bytes: int) -> Told:
+    """From the run with shards (None where it does not fit), what the planner expects, and the bytes of all weights; in
+    kB.
+    """
+    sent = None if run is None else run.sent
+    whole = weight_bytes * _KB
+    return Told(
+        measured=round((planned_bytes if sent is None else sent.between_bytes) * _KB),
+        model=round(planned_bytes * _KB),
+        label="played" if sent is None else "measured",
+        because="Weights are gathered for forward and again for backward. In a ring of four each sends three quarters "
+        "of their bytes over each of its links, and two of the four links join the nodes, one each way: twice 2 × 3/4. "
+        "Gradients are scattered: each of four ranks has two quarters for ranks of the other node, 4 × 2 × 1/4. That "
+        f"makes 5 times the weights, {5 * whole:,.0f} kB.",
+        misreadings={
+            round(
+                1.5 * whole
+            ): "That is an all-reduce, over one link. Here weights travel twice and gradients once.",
+            round(2.5 * whole): "That is one way. As much comes back.",
+            round(3 * whole): "Those are the two gathers. Gradients are scattered as well.",
+            round(
+                3.5 * whole
+            ): "The weights are given back after forward, and gathered once more for backward.",
+            round(9 * whole): "That is all that is sent. A part of it stays within the nodes.",
+        },
+        apart="Rows that do not divide by four are padded, and a few small messages come on top.",
+    )
+
+
+_AXES = {
+    "dp_shard=4": "It gathers all weights twice and scatters the gradients. That is most, and what is asked for early "
+    "may hide behind computing.",
+    "tp=4": "Four ranks do not fit into a node of two, so every layer's sums pass between nodes, and nothing hides "
+    "them.",
+    "pp=4": "It sends least: activations at three cuts, one of them between nodes. Its bubble is what it costs.",
+}
+
+
+def _bet(times_s: Mapping[str, float | None], table: Sequence[Plan]) -> Told:
+    """From measured steps by mesh, None where there is none, and the planner's table of one axis."""
+    fits = {str(plan.mesh): plan.played_s for plan in table if plan.fits}
+    model = min(fits, key=lambda name: fits[name])
+    took_s = {name: time_s for name, time_s in times_s.items() if time_s is not None and name in _AXES}
+    compared = len(took_s) > 1  # one run alone is not the quickest of anything
+    measured = min(took_s, key=lambda name: took_s[name]) if compared else model
+    steps = ", ".join(f"{name} {time_s * _MS:.0f} ms" for name, time_s in took_s.items())
+    ran = f" Measured: {steps}." if steps else ""
+    alone = (
+        "" if compared else " That it is the quickest is the planner's word: for that, two axes have to run."
+    )
+    return Told(
+        measured=measured,
+        model=model,
+        label="measured" if compared else "played",
+        because=f"{_AXES[measured]}{ran}{alone}",
+        misreadings={
+            name: said if name in fits else "It does not fit: memory first, then time."
+            for name, said in _AXES.items()
+            if name not in (measured, model)
+        },
+        apart="The two are near each other, or the machine was busy: look at both times.",
+    )
+
+
+_WHEN = (
+    "while the model is built",
+    "in a forward pass",
+    "in a backward pass",
+    "in the optimizer's update",
+    "never: it fits",
+)
+
+
+def _when(first: Result) -> Told:
+    """From the first attempt: what the fullest rank held when it was ended says how far it had come."""
+    fullest = max(first.memory, key=lambda rank: rank.peak_bytes, default=None)
+    parts = {} if fullest is None else fullest.parts
+    place = 4
+    if (
+        first.ended
+    ):  # memory is weighed in steps, so a model that was built has come to a forward pass at least
+        place = 3 if "optimizer state" in parts else 2 if "gradient" in parts else 1
+    held = ", ".join(f"{name} {bytes_text(size)}" for name, size in parts.items()) or "nothing that was seen"
+    return Told(
+        measured=_WHEN[place],
+        because=f"The rank held {held}. Weights are there from the beginning, and so are DDP's buckets (called other), "
+        "room for all gradients before there is one. Activations come in forward, gradients in backward, and AdamW "
+        "makes its two numbers for each weight in its first update: many a job runs for most of a step first.",
+        misreadings={
+            answer: sentence
+            for answer, sentence in {
+                _WHEN[0]: "Weights are a quarter of the states, and alone they have room. It can begin.",
+                _WHEN[1]: "Weights and activations alone are less than the room here.",
+                _WHEN[
+                    2
+                ]: "Weights, gradients and what is left of the activations are less than the room here.",
+                _WHEN[3]: "It does not come so far: something before is too much already.",
+                _WHEN[4]: "Look at the first number that you worked out.",
+            }.items()
+            if answer != _WHEN[place]
+        },
+    )
+
+
+CAPSTONE: tuple[Asked, ...] = (
+    Asked(
+        name="14.room",
+        question="dp_replicate=4: how much of its room would the states of a rank take?",
+        unit="%",
+        high=1e4,
+        tell=_room,
+    ),
+    Asked(
+        name="14.floor",
+        question="The step that no cut can beat?",
+        unit="ms",
+        high=1e5,
+        tell=_floor,
+    ),
+    Asked(
+        name="14.between",
+        question="dp_shard=4: how much goes from node to node in a step, both ways together?",
+        unit="kB",
+        high=1e7,
+        tell=_between,
+    ),
+    Asked(
+        name="14.when",
+        question="When will the run with dp_replicate=4 be ended?",
+        choices=_WHEN,
+        tell=_when,
+    ),
+    Asked(
+        name="14.bet",
+        question="One axis: which mesh fits, and has the shortest step?",
+        choices=tuple(_AXES),
+        tell=_bet,
+    ),
+)

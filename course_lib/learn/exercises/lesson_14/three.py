@@ -1,0 +1,28 @@
+"""14.three: level 3, eight ranks."""
+
+from __future__ import annotations
+
+from course_lib.learn.exercise import Exercise
+from course_lib.learn.exercises.lesson_14.attempted import ByAttempt
+from course_lib.learn.exercises.lesson_14.mistakes import mistakes_of
+from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
+
+__all__ = ["THREE"]
+
+THREE = Exercise(
+    name="14.three",
+    title="Level 3: eight ranks",
+    judge=ByAttempt(3),
+    mistakes=mistakes_of("dp_replicate=8"),
+    hints=(
+        "The planner's best is not the best here: what does it take for even that is not? Go down its list to the "
+        "first mesh for which that is true.",
+        "Whole blocks are shared among the stages, so their number should be divided by pp. The mesh says how many "
+        "stages it has, `mesh.size('pp')`, and the job how many blocks, `job.config.num_layers`.",
+        "`blocks % plan.mesh.size('pp') == 0` for each plan of `wide`; take the first. Then the training is that of "
+        "level 2.",
+    ),
+    forbidden=("course_lib.capstone.on_mesh.assemble_on", "course_lib.capstone.references.reference"),
+    forbidden_example=by_the_course,
+    passed="Eight ranks, the weights of one device, within the memory and the budget.",
+)

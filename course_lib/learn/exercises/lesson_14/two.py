@@ -1,0 +1,29 @@
+"""14.two: level 2, two axes."""
+
+from __future__ import annotations
+
+from course_lib.learn.exercise import Exercise
+from course_lib.learn.exercises.lesson_14.attempted import ByAttempt
+from course_lib.learn.exercises.lesson_14.mistakes import mistakes_of
+from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
+
+__all__ = ["TWO"]
+
+TWO = Exercise(
+    name="14.two",
+    title="Level 2: two axes, in an order",
+    judge=ByAttempt(2),
+    mistakes=mistakes_of("dp_replicate=4"),
+    hints=(
+        "The link between nodes is slow. Which axis sends so little that it may use it, and which one belongs within a "
+        "node? And which of the two cuts states?",
+        "The first axis of a mesh goes from node to node, the last one is within a node. The table has every mesh that "
+        "should fit, in every order. With stages, a few more micro-batches make the bubble smaller, and each of them "
+        "costs two messages.",
+        "`mesh = table[0].mesh`, or `Mesh.of(...)` with the axes in that order; then as in part 1, "
+        "`OnMesh(me, mesh, task.model())`, the job's optimizer for its parameters, and its `data.deal` for the batch.",
+    ),
+    forbidden=("course_lib.capstone.on_mesh.assemble_on", "course_lib.capstone.references.reference"),
+    forbidden_example=by_the_course,
+    passed="The weights of one device, within the memory, within the budget, over a slow link.",
+)

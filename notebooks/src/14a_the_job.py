@@ -1,0 +1,300 @@
+# %% [markdown]
+# # 14a · Capstone: the job
+#
+# A model that no rank has room for, two nodes with a slow link between them, and a step that must end in time. You
+# work out three numbers by hand, bet on a cut, put the training together yourself, and get points for it.
+#
+# **60 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 1 of 2 · [2: defend it](14b_defend_it.ipynb)
+#
+# At the end you can
+#
+# - read a job, and say before anything runs what it needs and what it cannot beat;
+# - put a training on a mesh together from its parts, in some twenty lines;
+# - read from a run that was ended which part of memory was too much, and mend it.
+#
+# You need what a rank holds ([05a](05a_sharded_data_parallel.ipynb)), axes and places
+# ([09a](09a_meshes.ipynb)), the order of assembling ([09d](09d_three_cuts.ipynb)), and how a plan's time is made up
+# ([11b](11b_how_long.ipynb)).
+
+# %%
+from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib.capstone import (
+    assemble_on,
+    attempt,
+    job_for,
+    plans,
+    recorded_run,
+    report,
+    whole_state_of,
+)
+from course_lib.mesh import Mesh
+from course_lib.meter import bytes_text
+from course_lib.parallel.mesh import OnMesh
+from course_lib.plot import gantt
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ## What you are given
+#
+# ![Three things: a pile of weights, gradients, optimizer states and activations that is higher than a rank's room; two
+# nodes of two ranks, thick lines inside and thin ones between them; and steps beside a line that says at the
+# latest](../assets/14_job.png)
+#
+# A level, from 1 to 3, and a seed make a job. Another seed makes another one: other sizes, links and limits, and so
+# perhaps another best cut. In a class everybody takes a seed of their own. This page works with seed 7; run it
+# with that one first.
+
+# %% tags=["computed-time"]
+job = job_for(level=1, seed=7)
+print(job)
+
+# %% [markdown]
+# <!-- word: peak memory -->
+# **Peak memory** is the most that a device holds at any moment of a step, and so the number that has to fit.
+#
+# Ranks, messages and memory are real. Links are shaped, and computing is paced: whoever has more rows or more layers
+# waits longer. The limit on memory is enforced: a rank that holds more for a moment ends the run, whatever that is.
+#
+# ![Four boxes in a row, values, memory, bytes and time, each with what it is compared with, and an arrow to a sheet of
+# paper with the words your report](../assets/14_scored.png)
+#
+# An **attempt** takes some steps on all ranks. Then the whole model is held against one device that did the same in
+# float64. What does not end with the same weights has no points, however quick it was.
+#
+# ## Three numbers by hand
+#
+# First, memory. The obvious cut is data parallelism, `dp_replicate=4`: everybody knows it, and it is written in a
+# minute. **How many per cent of its room would the states of a rank take (weights, gradients and AdamW's two)?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("14.room")
+ask("14.room").commit(round(100 * job.state_bytes / 4 / job.memory_bytes))  # "four ranks, a quarter each"
+### END SOLUTION
+
+# %% [markdown]
+# Second, time. Whatever you choose, four ranks have to compute what the job says. **Which step can no cut that shares
+# the work among four ranks beat, in ms?**
+
+# %% tags=["computed-time"]
+### BEGIN SOLUTION
+### STUB ask("14.floor")
+ask("14.floor").commit(round(1e3 * job.job.forward_s / 4))  # forgets the way back
+### END SOLUTION
+
+# %%
+reveal("14.room", job)
+
+# %% tags=["computed-time"]
+reveal("14.floor", job)
+
+# %% [markdown]
+# Third, bytes. Say you share the states out, `dp_shard=4`, as ZeRO-3 does. An all-gather is a ring in the order of
+# the ranks; in a reduce-scatter each rank sends every other one its part directly, as gloo does it. Ranks 0 and 1 are
+# on one node. All weights together have this many bytes:
+
+# %%
+weight_bytes = job.state_bytes // 4  # float32: as much again for gradients, twice as much for AdamW
+print(f"{weight_bytes:,} bytes")
+
+# %% [markdown]
+# **How many kB (1000 bytes) go from node to node in a step, both ways together?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("14.between")
+ask("14.between").commit(round(2 * 0.75 * weight_bytes / 1e3))  # as an all-reduce, over one link
+### END SOLUTION
+
+# %% [markdown]
+# (The answer comes at the end of the page: other questions first, so that none gives another one away.)
+#
+# ## The first idea
+#
+# Data parallelism, then, put together by the course: `assemble_on(mesh)`. By your first number it can hardly fit.
+# **When will the run be ended?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("14.when")
+ask("14.when").commit("while the model is built")  # "it does not fit, so it cannot even begin"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+first = attempt(job, assemble_on(Mesh.of(dp_replicate=4)), four)
+print(f"{first.words}: {first.total} points. {first.ended}")
+
+# %% tags=["nbval-ignore-output"]
+reveal("14.when", first)
+
+# %% [markdown]
+# <!-- word: out of memory | also: OOM -->
+# A run is **out of memory** when one device is asked, at any moment of a step, for more than it has, however much the
+# others have left. Read such a line as you would read it on a GPU: which part is too much, and which axis cuts that
+# part? (*other* is what has no owner yet: results that the next operation reads, and buffers of collectives.) States
+# are one thing, activations another: an axis may cut one and not the other.
+#
+# ## The bet
+#
+# One axis is enough at this level. **Which of the three that are left makes the shortest step?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("14.bet")
+ask("14.bet").commit("tp=4")  # "it cuts everything evenly, and has no bubble"
+### END SOLUTION
+
+# %% [markdown]
+# The planner's table for one axis: does it fit, and what does a step take, *played* message by message?
+
+# %% tags=["computed-time"]
+one_axis = [plan for plan in plans(job) if len(plan.mesh.axes) == 1]
+for plan in one_axis:
+    fits = "fits" if plan.fits else "does not fit"
+    peak, sent = bytes_text(plan.peak_bytes), bytes_text(plan.between_bytes)
+    print(
+        f"{plan.mesh!s:<16} {plan.played_s * 1e3:4.0f} ms, {peak} at its peak, {sent} between nodes, {fits}"
+    )
+
+# %% [markdown]
+# Take one that fits, by your bet or by the table. (You may come back to this cell as often as you like.)
+
+# %%
+### BEGIN SOLUTION
+### STUB MESH = Mesh.of(dp_replicate=4)  # your turn: one that fits
+MESH = one_axis[0].mesh
+### END SOLUTION
+
+# %% [markdown]
+# ## Put it together
+#
+# Now without `assemble_on`. What `attempt` wants is something that each rank calls once with `(me, task)`, and that
+# gives an object with two methods. A class does, and so does a function that returns one:
+#
+# - `step()`: one training step, and the mean loss of the whole batch, the same on every rank;
+# - `whole_state()`: all weights of the model by the plain model's names, on rank 0. Every rank calls it.
+#
+# The task has what the rank needs: `task.model()` builds the whole model, with the same weights on every rank;
+# `task.tokens` and `task.targets`, (B, T), are the whole batch; `task.optimizer(parameters)` is the job's AdamW. If
+# your object has a `mesh`, bytes are counted by its axes; if it has a `close()`, that is called at the end.
+#
+# The course's parts, from 09d: `OnMesh(me, mesh, model)` puts a model on a mesh. Its `data.deal(tokens, targets)` gives
+# three things: this rank's rows of both, and what their mean loss counts for (1.0 where all ranks have as many rows).
+# Its `step(...)` takes these three, runs forward and backward, and returns the mean loss of the whole batch; it neither
+# clears gradients nor updates weights. For these there are `zero_grad()` and `parameters()`. `whole_state_of(on_mesh)`
+# brings the pieces of all ranks together. You may use these, or your own from earlier lessons.
+#
+# ### Build: a training, assembled
+
+
+# %%
+class Training:
+    """This rank's part of the training, on MESH.
+
+    After each step() the model is as one device with the whole batch would have it.
+    """
+
+    def __init__(self, me, task):
+        """me: the Rank. task: the model, the batch and the optimizer, see above."""
+        ### BEGIN SOLUTION
+        self.mesh = MESH
+        self.model = OnMesh(me, MESH, task.model())
+        self.optimizer = task.optimizer(self.model.parameters())  # of what is left on this rank
+        self.mine = self.model.data.deal(task.tokens, task.targets)
+        ### END SOLUTION
+
+    def step(self):
+        """One training step; returns the mean loss of the whole batch."""
+        ### BEGIN SOLUTION
+        self.optimizer.zero_grad()
+        loss = self.model.step(*self.mine)
+        self.optimizer.step()
+        return loss
+        ### END SOLUTION
+
+    def whole_state(self):
+        """On rank 0 a dict of whole tensors, by the plain model's names."""
+        ### BEGIN SOLUTION
+        return whole_state_of(self.model)
+        ### END SOLUTION
+
+
+# %% tags=["nbval-ignore-output"]
+mine = attempt(job, Training, four)
+print(mine)
+
+# %%
+verdict = check("14.one", Training)
+
+# %%
+# hint("14.one")
+
+# %% [markdown]
+# The check judges it with seed 7: by the run that you have just seen, or by one of its own. (With a seed of your own,
+# the points above are what counts.) What does a rank do in your shortest step?
+
+# %% tags=["nbval-ignore-output"]
+gantt(mine.timeline) if mine.timeline else "no step yet"
+
+# %% [markdown]
+# ## What the bet was worth
+#
+# Beside your run stand real ones of the other meshes, where they were recorded for this job and came to their end; else
+# *no run* stands there. To compare for yourself, take another axis as MESH, and run the attempt again. (What the table
+# says of memory is an estimate, too: only a run can tell what lives at the same moment.)
+
+# %% tags=["nbval-ignore-output"]
+runs = {str(plan.mesh): recorded_run(job, plan.mesh) for plan in one_axis}
+times_s = {name: run and run.step_s for name, run in runs.items()}
+if mine.total:  # with right weights, also where it was late
+    times_s[mine.words] = mine.step_s
+for name, time_s in times_s.items():
+    print(f"{name:<16} {f'{time_s * 1e3:.0f} ms' if time_s else 'no run'}")
+reveal("14.bet", times_s, one_axis)
+
+# %% tags=["nbval-ignore-output"]
+shards = next(plan for plan in one_axis if str(plan.mesh) == "dp_shard=4")
+reveal("14.between", mine if mine.words == "dp_shard=4" else None, shards.between_bytes, weight_bytes)
+
+# %% [markdown]
+# <!-- word: baseline -->
+# A **baseline** is what a result is held against, measured in the same way: without one, a number is neither good nor
+# bad. Points are for what you can defend. Beside your step stand two others: what the planner thinks best, on any mesh
+# of these ranks, and the best of all meshes when each was run for real. A planner that was right about the order is
+# worth more than one that was right about the milliseconds.
+#
+# ## Keep it
+#
+# A report is one page of HTML, with a picture, to open in any browser. Each goes into a new folder, so that none is
+# written over. Give it a name if a class has a board, and say in two or three sentences why you chose what you chose.
+
+# %%
+### BEGIN SOLUTION
+### STUB defence = ""  # your turn: why this mesh, by which numbers?
+defence = (
+    "Replicas do not fit: each would hold all states. Of the axes that cut states, this one sends "
+    "least between nodes and is quickest, by the planner's table; my own run stands beside it."
+)
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+report(mine, "my_reports", name="", defence=defence) if mine.timeline else "no step yet"
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can take a job apart before it runs: what states need, which time nobody can beat, which bytes take the slow link.
+# You have put a training together from its parts, seen it ended by a limit, read by which part, and mended it by one
+# line. And you have a page that says so.
+#
+# **The limit.** One axis was enough, and the course's parts did as they are. [Part 2](14b_defend_it.ipynb) has jobs
+# where they do not: two axes whose order matters, eight ranks, and a model that is not cut well by default. And it asks
+# what is a good idea, and what is a cheat.
+#
+# **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 3: where the memory
+# goes. Narayanan et al., [Efficient Large-Scale Language Model Training on GPU
+# Clusters](https://arxiv.org/abs/2104.04473) (2021), section 3: the same decision at a thousand times the size.

@@ -1,0 +1,397 @@
+# %% [markdown]
+# # 14b · Capstone: defend it
+#
+# Two harder jobs: two axes whose order matters, and eight ranks with a model that is not cut well by default. You
+# choose, build, run and defend; you tell a good idea from a cheat; and then the course is over.
+#
+# **70 minutes · difficulty 5 of 5 · needs: cpu**
+#
+# Part 2 of 2 · [1: the job](14a_the_job.ipynb)
+#
+# At the end you can
+#
+# - say which axis belongs within a node for a job at hand, and show it by two runs;
+# - see where a planner is blind, and choose better than it does;
+# - tell what a result is worth: by which rule it was measured, and how somebody could have cheated;
+# - defend a choice by four numbers.
+#
+# You need part 1, orders of axes ([09a](09a_meshes.ipynb)), micro-batches and schedules
+# ([07](07a_pipeline_parallel.ipynb)), and what makes a stage slow ([06b](06b_where_to_cut.ipynb)).
+
+# %%
+from course_lib import ask, check, hint, quiz, reveal, shared_cluster
+from course_lib.capstone import (
+    FAULTS,
+    assemble_on,
+    attempt,
+    board,
+    job_for,
+    plans,
+    report,
+    whole_state_of,
+)
+from course_lib.mesh import Mesh
+from course_lib.meter import bytes_text
+from course_lib.parallel.mesh import OnMesh
+from course_lib.plot import gantt
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ## Level 2: which axis stays at home?
+
+# %% tags=["computed-time"]
+second = job_for(level=2, seed=7)
+print(second)
+
+# %% [markdown]
+# One axis is not enough here, or not the best. A mesh of two axes lies on the nodes in one of two orders: the last axis
+# is within a node, the first one goes from node to node.
+#
+# ![Two nodes of two ranks, twice: with the axes a=2 b=2, b joins the ranks of a node and a the nodes; with b=2 a=2 it
+# is the other way round](../assets/14_order.png)
+#
+# **In the mesh that runs quickest, which axis lies within a node?** Work out what each axis sends in a step, as in part
+# 1: gradients or weights for the data axes, activations of a cut for `pp`, four sums in each layer for `tp`.
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("14.home")
+ask("14.home").commit("tp")  # "tensor parallelism within a node", as always
+### END SOLUTION
+
+# %% [markdown]
+# The planner's table: the first six that fit, and what each sends between nodes.
+
+# %% tags=["computed-time"]
+table = [plan for plan in plans(second) if plan.fits]
+for plan in table[:6]:
+    sent = bytes_text(plan.between_bytes)
+    room = plan.peak_bytes / second.memory_bytes
+    print(
+        f"{plan.mesh!s:<24} {plan.played_s * 1e3:4.0f} ms, {sent:>8} between nodes, {room:4.0%} of the room"
+    )
+
+# %% [markdown]
+# ### Build: one training for both levels
+#
+# The same two methods as in part 1, `step()` and `whole_state()`, now as a class that takes the mesh: copy what you
+# have there. You have more to choose: `OnMesh` takes a `schedule` where there are stages (by default 1F1B with twice as
+# many micro-batches as stages; with `from course_lib.schedules import one_f_one_b`, `schedule=one_f_one_b(2, 8)` is two
+# stages and eight micro-batches), `sequence_parallel=True` where there is `tp`, and `cuts`, the pieces of each stage.
+# Or take your own parts of earlier lessons.
+
+
+# %%
+class Run:
+    """A training on a mesh, for both levels; options are those of OnMesh."""
+
+    def __init__(self, me, task, mesh, **options):
+        """me and task as in part 1; mesh: a Mesh of all ranks."""
+        ### BEGIN SOLUTION
+        self.mesh, self.model = mesh, OnMesh(me, mesh, task.model(), **options)
+        self.optimizer = task.optimizer(self.model.parameters())
+        self.mine = self.model.data.deal(task.tokens, task.targets)
+        ### END SOLUTION
+
+    def step(self):
+        """One training step; returns the mean loss of the whole batch."""
+        ### BEGIN SOLUTION
+        self.optimizer.zero_grad()
+        loss = self.model.step(*self.mine)
+        self.optimizer.step()
+        return loss
+        ### END SOLUTION
+
+    def whole_state(self):
+        """On rank 0 a dict of whole tensors, by the plain model's names."""
+        ### BEGIN SOLUTION
+        return whole_state_of(self.model)
+        ### END SOLUTION
+
+
+# %% [markdown]
+# ### Build: level 2
+
+
+# %%
+def assemble_second(me, task):
+    """This rank's part of the training of level 2: within the memory, and within the budget.
+
+    Returns a Run, or another object with its methods.
+    """
+    ### BEGIN SOLUTION
+    return Run(me, task, table[0].mesh)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-ignore-output"]
+at_second = attempt(second, assemble_second, four)
+print(at_second)
+
+# %%
+verdict_second = check("14.two", assemble_second)
+
+# %%
+# hint("14.two")
+
+# %% [markdown]
+# Where do ranks wait in your shortest step?
+
+# %% tags=["nbval-ignore-output"]
+gantt(at_second.timeline) if at_second.timeline else "no step yet"
+
+# %% [markdown]
+# And the same axes in the other order, by the course's parts: what does the order alone cost?
+
+# %% tags=["nbval-ignore-output"]
+best = table[0].mesh
+turned = Mesh(best.axes[::-1], best.shape[::-1])
+is_mine = at_second.values is not None and at_second.words == str(best)
+home = at_second if is_mine else attempt(second, assemble_on(best), four)
+away = attempt(second, assemble_on(turned), four, num_timed=1)
+for run in (home, away):
+    time = run.ended or f"{run.step_s * 1e3:.0f} ms, {bytes_text(run.sent.between_bytes)} between nodes"
+    print(f"{run.words:<24} {time}")
+reveal("14.home", home, away)
+
+# %% [markdown]
+# An axis is at home where its bytes find the link that they need. Habits about names are right for the jobs that they
+# come from.
+#
+# ## Level 3: where a planner is blind
+
+# %% tags=["computed-time"]
+third = job_for(level=3, seed=7)
+print(third)
+
+# %% [markdown]
+# Eight ranks, and up to three axes in any order. What the planner has to say:
+
+# %% tags=["computed-time"]
+wide = [plan for plan in plans(third) if plan.fits]
+for plan in wide[:6]:
+    sent = bytes_text(plan.between_bytes)
+    print(f"{plan.mesh!s:<28} {plan.played_s * 1e3:4.0f} ms, {sent:>8} between nodes")
+planned = wide[0].mesh
+print(f"the planner's best has {planned.size('pp')} stages, for {third.job.config.num_layers} blocks")
+
+# %% [markdown]
+# ![A model as a row of pieces, twice. What each holds: in, two large blocks, out. How long each takes: two blocks,
+# while in and out are only lines. Below, four boxes with question marks: the stages](../assets/14_stages.png)
+#
+# Only blocks take time here; in and out take memory. A stage has whole blocks, or none. **How many per cent
+# longer than an even share does the fullest stage of the planner's best compute?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("14.uneven")
+ask("14.uneven").commit(0)  # "the stages are equal"
+### END SOLUTION
+
+# %%
+reveal("14.uneven", third, planned)
+
+# %% [markdown]
+# The planner does not know. It shares computing out evenly among all ranks, and promises too much wherever that cannot
+# be. (By default a stage has about as many *parameters* as the others. `OnMesh(..., cuts=[range(0, 2), range(2, 4)])`
+# puts cuts where you want them: piece 0 is the stem, then come the blocks, then the head. No cut makes two blocks
+# enough for four stages.) **How many per cent longer will its best mesh
+# take, then, than the one that is really best?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("14.blind")
+ask("14.blind").commit(0)  # "the best of the table is the best"
+### END SOLUTION
+
+# %% [markdown]
+# ### Build: level 3
+
+
+# %%
+def assemble_third(me, task):
+    """This rank's part of the training of level 3: within the memory, and within the budget.
+
+    Returns a Run, or another object with its methods.
+    """
+    ### BEGIN SOLUTION
+    blocks = third.job.config.num_layers
+    even = (plan.mesh for plan in wide if blocks % plan.mesh.size("pp") == 0)
+    return Run(me, task, next(even))  # the first of the table that keeps what the planner promises
+    ### END SOLUTION
+
+
+# %% tags=["nbval-ignore-output"]
+eight = shared_cluster(8)
+at_third = attempt(third, assemble_third, eight)
+print(at_third)
+
+# %%
+verdict_third = check("14.three", assemble_third)
+
+# %%
+# hint("14.three")
+
+# %% [markdown]
+# And the planner's best, for real, by the course's parts:
+
+# %% tags=["nbval-ignore-output"]
+by_plan = at_third.planned_run or attempt(third, assemble_on(planned), eight, num_timed=1)
+print(
+    f"{planned}: {by_plan.step_s * 1e3:.0f} ms, planned {wide[0].played_s * 1e3:.0f} ms"
+    if by_plan.step_s
+    else by_plan.ended
+)
+reveal("14.blind", third, wide, by_plan, at_third)
+
+# %% [markdown]
+# <!-- word: exhaustive search | also: brute force -->
+# An **exhaustive search** tries every case that there is, and so cannot overlook the best one; it is what a quicker
+# search is held against where there are few cases. `search(job, cluster)`, also from `course_lib.capstone`, runs every
+# mesh that may fit, and says before how long that takes: for an evening, or for a seed of your own.
+#
+# No planner sees everything. This one is right about links and messages, and wrong about stages; another one counts
+# stages and forgets who shares a cable. So ask of yours what it takes for granted, look where the job breaks that, and
+# run the first few of the list.
+#
+# ## Which of these is a cheat?
+#
+# Points make inventive. Five ideas from a class, each of which made some number better:
+#
+# 1. *Ada* keeps the optimizer's states as NumPy arrays, outside of what the ledger sees.
+# 2. *Bob* computes each block's activations again in the backward pass, to keep fewer.
+# 3. *Cyd* lets rank 0 train alone, and gives its weights back.
+# 4. *Dan* keeps gradients in bfloat16: half of the bytes.
+# 5. *Eve* trains every second step on half of the batch.
+#
+# **Which one is no cheat?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("14.legal")
+ask("14.legal").commit("Dan: bfloat16 gradients")  # "everybody does it"
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+reveal("14.legal")
+
+# %% [markdown]
+# The rules, by name, as `attempt` knows them:
+
+# %%
+for name, rule in FAULTS.items():
+    print(f"{name:<16} {rule}")
+
+# %% [markdown]
+# One of them, tried. A run that is right in all, and puts a copy of its weights aside, where no ledger looks:
+
+
+# %%
+def with_a_copy(me, task):
+    run = assemble_on(table[0].mesh)(me, task)
+    plain_step, shelf = run.step, []
+
+    def step():
+        loss = plain_step()
+        shelf[:] = [parameter.detach().numpy().copy() for parameter in run.model.parameters()]
+        return loss
+
+    run.step = step
+    return run
+
+
+# %% tags=["nbval-ignore-output"]
+print(attempt(second, with_a_copy, four, num_timed=1))
+
+# %% [markdown]
+# <!-- word: reproducible | also: reproducibility -->
+# A result is **reproducible** when somebody else gets it again, with what was told of how it was made and measured. The
+# copy did no harm here, and gained nothing. But a number that is measured in one way and made in another is worth
+# nothing to anybody who has to repeat it. Real reports have the same cheats, mostly by accident: a peak read before
+# the optimizer's first step, a time without the data loader, a batch that was smaller, a loss of one rank's rows.
+#
+# ## Defend it
+#
+# A defence is short, and of one job: write two, for level 2 and for level 3. Each holds:
+#
+# - *the job*, and what it could not be below: memory of states, the step that nobody can beat;
+# - *the choice*, and the one that you did not take: by which number?
+# - *four numbers*: values beside one device, peak memory by part, bytes by link, the step, each with how it was
+#   measured;
+# - *what you do not know*: what was paced or shaped, how near the second best is, what changes with another link.
+
+# %%
+### BEGIN SOLUTION
+### STUB defences = ["", ""]  # your turn: of level 2, and of level 3
+paced = "Links are shaped and computing is paced; meshes within a tenth of mine may change places."
+defences = [
+    "Replicas alone do not fit. With stages across the nodes the slow link carries activations of one "
+    f"cut; in the other order it carries gradients, and a run of that was slower.\n\n{paced}",
+    "Replicas do not fit, and the planner's best has stages that cannot be equal. Of the meshes whose "
+    f"stages have as many blocks each, this one sends least over the slow link.\n\n{paced}",
+]
+### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+for result, defence in zip((at_second, at_third), defences, strict=True):
+    if result.timeline:
+        print(report(result, "my_reports", name="", defence=defence))
+
+# %% [markdown]
+# For a class: everybody hands in a folder, and `board` reads all results below one folder. It skips what is broken and
+# says so. `board("class").save("board.html")` makes a page of it.
+
+# %% tags=["nbval-ignore-output"]
+board("my_reports")
+
+# %% [markdown]
+# ## The whole course on a page
+#
+# ![Six boxes, each with a thing cut in two, the cut's name, its lesson, and what travels: the batch, states, layers,
+# matrices, the sequence, experts](../assets/14_cuts.png)
+#
+# A model and its training are made of few things, and each can be cut. You have built every one of these cuts, seen
+# what travels because of it, and met the bugs that live at its edges. They combine on the axes of a mesh, each in the
+# place where its traffic finds the link that it needs.
+#
+# What you can do now that you could not before lesson 00:
+#
+# - say what a rank holds, sends and waits for, in bytes and seconds, before anything runs;
+# - write the collectives, the shards, the schedules and the split layers yourself, and know PyTorch's own by what they
+#   are made of;
+# - prove a parallel training right against one device, and find out who drifted where it is not;
+# - choose a layout for a job, run a few, and know the regret; read why a run is slow, or hangs, or fails;
+# - carry it beyond one machine, and live with machines that break.
+#
+# ## Questions over the whole course
+
+# %% tags=["computed-time"]
+quiz("14")
+
+# %% [markdown]
+# ## What this course could not show
+#
+# - *Real speed.* Links were shaped and computing was paced. Kernels, caches, streams and the many small times of a real
+#   GPU belong to a profiler and a machine.
+# - *Scale.* Eight ranks are not eight thousand. What breaks daily, how a network is wired and shared, how storage keeps
+#   up: lesson 12 played some of it, and a cluster plays it better.
+# - *Low precision at work.* Training in float8 or below is a matter of scaling, of hardware, and of watching a loss for
+#   weeks.
+# - *Whether it learns.* A layout decides how fast a step is. Batch sizes, learning rates and data decide what the steps
+#   are worth.
+# - *Inference.* Serving a large model cuts it along the same axes for other reasons: latency, and caches of keys and
+#   values.
+#
+# ## Where to go on
+#
+# - Read code that you can now read: [torchtitan](https://github.com/pytorch/torchtitan), PyTorch's own trainer;
+#   [picotron](https://github.com/huggingface/picotron), one technique on one screen;
+#   [Megatron-LM](https://github.com/NVIDIA/Megatron-LM), where many of these cuts were made first.
+# - Read a report of a real run from beginning to end: [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783)
+#   (2024), section 3.3; [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.
+# - The field's own long tour: [The Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook),
+#   with thousands of measured layouts.
+# - Then take a job of your own, however small: `./course plan` for a first table, three runs, and a report of one page.
+#   Say what you do not know. That is what this course was for.

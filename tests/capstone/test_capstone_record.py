@@ -1,0 +1,93 @@
+"""Searches: every mesh that may fit, what a record says of this very job and of no other, and the bench's lines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from test_capstone_attempts import FOUR
+
+from course_lib.bench import capstone as bench
+from course_lib.bench.table import Table
+from course_lib.capstone import record, searching
+from course_lib.capstone.expected import between_bytes
+from course_lib.capstone.job import job_for
+from course_lib.capstone.planning import best_expected, best_plan
+from course_lib.capstone.record import MeshRun, mark_of, recorded, recorded_run, row_name
+from course_lib.capstone.searching import candidates, search, search_s
+from course_lib.mesh import Mesh
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A record of two meshes of a job."""
+    job = job_for(2, 4)
+    rows = [
+        {"what": row_name(job, "pp=4"), "unit": "s", "samples": [0.5, 0.4]},
+        {"what": row_name(job, "pp=2 tp=2"), "unit": "s", "samples": [0.3, 0.35]},
+        {"what": row_name(replace(job, memory_bytes=1), "tp=4"), "unit": "s", "samples": [0.1]},
+        {"what": "level 2, seed 4: regret of the planner's best", "unit": "%", "samples": [3.0]},
+    ]
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({"date": "2026-11-22", "rows": rows}))
+    monkeypatch.setattr(record, "RECORD", path)
+    return job
+
+
+def test_the_best_of_a_record_is_that_of_this_very_job(kept):
+    best = recorded(kept)
+    assert (best.mesh, best.step_s, best.source) == ("pp=2 tp=2", 0.3, "recorded on 2026-11-22")
+    assert best.between_bytes == between_bytes(kept.job, Mesh.of(pp=2, tp=2))
+    assert recorded_run(kept, Mesh.of(pp=4)).step_s == 0.4
+    assert recorded_run(kept, Mesh.of(dp_shard=4)) is None
+
+
+def test_another_job_has_no_record(kept):
+    assert recorded(job_for(2, 5)) is None
+    assert recorded(replace(kept, memory_bytes=kept.memory_bytes + 1)) is None
+    assert mark_of(kept) != mark_of(replace(kept, job=replace(kept.job, forward_s=0.5)))
+
+
+def test_without_a_file_nothing_is_recorded(monkeypatch, tmp_path):
+    monkeypatch.setattr(record, "RECORD", tmp_path / "none.json")
+    assert recorded(job_for(1, 1)) is None
+
+
+def test_candidates_are_all_that_fit_and_some_that_may():
+    job = job_for(2, 4)
+    found = {str(one.mesh): one.peak_bytes for one in candidates(job)}
+    assert {str(best_plan(job).mesh), str(best_expected(job))} <= set(found)
+    assert max(found.values()) <= 1.15 * job.memory_bytes
+    assert 5 < search_s(job) < 300
+
+
+def test_a_search_says_how_long_it_takes_and_puts_the_quickest_first(clusters, monkeypatch):
+    few = [one for one in candidates(FOUR) if str(one.mesh) in ("pp=4", "dp_shard=4")]
+    monkeypatch.setattr(searching, "candidates", lambda _: iter(few))
+    said = []
+    runs = search(FOUR, clusters(4), say=said.append)
+    assert said[0].startswith("2 meshes may fit; to run them all takes about ")
+    assert {run.mesh for run in runs} == {"pp=4", "dp_shard=4"}
+    assert runs[0].step_s <= runs[1].step_s
+    assert not any(run.ended for run in runs)
+    assert len(said) == 3
+
+
+def test_the_bench_adds_a_line_for_each_mesh_and_the_regrets(monkeypatch, capsys):
+    job = job_for(3, 3)
+    planned, best = str(best_plan(job).mesh), str(best_expected(job))
+    runs = [
+        MeshRun(planned, (0.3, 0.4), 1, 1),
+        MeshRun(best, (0.2,), 1, 1),
+        MeshRun("tp=8", (), 1, 1, "too much"),
+    ]
+    monkeypatch.setattr(bench, "searching", lambda *_, **__: iter(runs))
+    table = Table("course bench capstone")
+    bench.add_job(table, job, None, 2)
+    by_name = {row.what: row for row in table.rows}
+    assert by_name[row_name(job, planned)].samples == (0.3, 0.4)
+    assert by_name["level 3, seed 3: regret of the planner's best"].median == pytest.approx(50)
+    assert by_name["level 3, seed 3: regret of the expected best"].median == pytest.approx(0)
+    assert len(table.rows) == 4
+    assert "tp=8 ended: too much" in capsys.readouterr().out

@@ -1,0 +1,209 @@
+"""The judge of lesson 14: what it says of results that nobody has run, and how it meets a busy machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from capstone_results import JOB, RESULT, cheated, made, over_memory
+
+import course_lib.capstone
+from course_lib.capstone import last
+from course_lib.capstone.result import Fault
+from course_lib.learn.checking import judged
+from course_lib.learn.exercises.lesson_14 import EXERCISES, slips
+from course_lib.learn.exercises.lesson_14.one import ONE
+from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
+from course_lib.mesh import Mesh
+
+VALUES = RESULT.values
+SLIPS = {"kept": (4.2, 4.3), "no update": (4.2, 4.2), "part": (4.0, 3.9), "summed": (4.2, 3.5)}
+
+
+def answer(me, task):
+    return (me, task)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What attempts come to, one after the other, in place of real ones."""
+    results = []
+    monkeypatch.setattr(last, "_last", {})
+    monkeypatch.setattr(course_lib.capstone, "job_for", lambda level, seed: JOB, raising=False)
+    monkeypatch.setattr(course_lib.capstone, "reference", lambda job: answer, raising=False)
+    monkeypatch.setattr(course_lib.capstone, "attempt", lambda *_, **__: results.pop(0), raising=False)
+    monkeypatch.setattr("course_lib.cluster.shared_cluster", lambda number: None)
+    known = "course_lib.learn.exercises.lesson_14.mistakes.losses_of"
+    monkeypatch.setattr(known, lambda level, seed, slip, number: (SLIPS.get(slip, (1.0, 1.0)),))
+    return results
+
+
+def wrong(losses=(4.2, 4.1), share=0.5):
+    return replace(VALUES, largest_difference=share * VALUES.moved, losses=losses)
+
+
+def ended(sentence):
+    return made(ended=sentence, memory=(), values=None, steps_s=())
+
+
+TOLD = {
+    "does-not-fit": over_memory(),
+    "returns-nothing": ended("AttributeError: 'NoneType' object has no attribute 'step'"),
+    "no-loss": ended("TypeError: float() argument must be a string or a real number, not 'NoneType'"),
+    "no-state": ended("ValueError: whole_state() gave a NoneType on rank 0"),
+    "own-part-of-the-state": made(faults=(Fault("smaller model", "head.w is missing."),), values=None),
+    "no-update": made(values=wrong(SLIPS["no update"])),
+    "gradients-kept": made(values=wrong(SLIPS["kept"])),
+    "another-optimizer": made(values=wrong((1.0, 1.0))),
+    "part-of-the-batch": made(values=wrong(SLIPS["part"])),
+    "gradients-summed": made(values=wrong(SLIPS["summed"])),
+    "another-loss": made(values=replace(VALUES, losses=(8.4, 8.2))),
+    "breaks-a-rule": cheated(),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_result_is_told_by_name(runs, name):
+    runs.append(TOLD[name])
+    verdict = judged(ONE, answer)
+    assert (verdict.status, verdict.mistake) == ("not yet", name), verdict
+
+
+def test_half_of_the_batch_is_told_as_that(runs):
+    runs.append(made(faults=(Fault("smaller batch", "8 of 16 sequences went through the layers."),)))
+    assert judged(ONE, answer).mistake == "part-of-the-batch"
+
+
+def test_all_right(runs):
+    runs.append(RESULT)
+    verdict = judged(ONE, answer)
+    assert verdict.passed
+    assert verdict.message == ONE.passed
+
+
+def late(step_s):
+    return made(steps_s=(step_s, step_s + 0.1))
+
+
+def test_late_is_late_where_the_solution_is_in_time(runs):
+    runs += [late(0.41), late(0.19), late(0.5), late(0.2), late(0.42)]
+    verdict = judged(ONE, answer)
+    assert verdict.mistake == "late"
+    assert "a step took 410 ms, and the budget is 300 ms" in verdict.evidence
+    assert runs == []
+
+
+def test_on_a_busy_machine_it_may_take_as_long_as_the_solution(runs):
+    runs += [late(0.4), late(0.35)]
+    assert judged(ONE, answer).passed
+    runs += [late(0.4), late(0.19), late(0.29)]  # it was a busy moment
+    assert judged(ONE, answer).passed
+    runs += [late(0.9), late(0.19), late(0.8), late(0.41)]  # a long one, and then the solution is late, too
+    assert judged(ONE, answer).passed
+    assert runs == []
+
+
+@pytest.mark.parametrize(
+    "why", [{"mesh": Mesh.of(tp=2, dp_replicate=2)}, {"mesh": Mesh.of(pp=2, dp_replicate=2), "computed": 2.0}]
+)
+def test_what_would_be_late_on_a_quiet_machine_needs_no_other_try(runs, why):
+    """A slow mesh, or rows that are computed more than once."""
+    runs.append(replace(late(5.0), **why))
+    assert judged(ONE, answer).mistake == "late"
+
+
+def test_what_should_be_in_time_has_some_air(runs):
+    mesh = Mesh.of(pp=2, dp_replicate=2)
+    runs.append(replace(late(0.44), mesh=mesh))
+    assert judged(ONE, answer).passed
+    runs += [replace(late(0.46), mesh=mesh), late(0.2), late(0.47), late(0.2), late(0.48)]
+    assert judged(ONE, answer).mistake == "late"
+    assert runs == []
+
+
+def test_a_mesh_that_the_course_would_not_take_is_no_reason(runs):
+    runs += [replace(late(0.31), mesh=Mesh.of(pp=64)), late(0.3)]
+    assert judged(ONE, answer).passed
+
+
+def test_what_the_page_has_just_run_is_not_run_again(runs):
+    last.keep(answer, RESULT)
+    assert judged(ONE, answer).passed  # and nothing has run
+    assert last.right_before(JOB, lambda me, task: 3) is None
+    last.keep(answer, over_memory())
+    runs.append(cheated())
+    assert judged(ONE, answer).mistake == "breaks-a-rule"
+    last.keep(answer, late(9.0))
+    runs += [late(0.2), RESULT]  # it was late: so does the solution, and then it once more
+    assert judged(ONE, answer).passed
+    assert runs == []
+
+
+def test_an_answer_that_refers_to_another_mesh_is_another_answer():
+    """As in a notebook, where a class is written once, and the mesh that it names is changed."""
+    page = {"__name__": "__main__", "MESH": Mesh.of(pp=4)}
+    exec("class Training:\n    def __init__(self, me, task):\n        self.mesh = MESH", page)
+    last.keep(page["Training"], RESULT)
+    assert last.right_before(JOB, page["Training"]) is RESULT
+    page["MESH"] = Mesh.of(tp=4)
+    assert last.right_before(JOB, page["Training"]) is None
+    last.keep(page["Training"], cheated())
+    assert last.right_before(JOB, page["Training"]) is None
+
+
+def test_what_nobody_knows_by_name_is_told_as_it_was(runs):
+    runs.append(made(values=wrong((4.2, 4.05))))
+    verdict = judged(ONE, answer)
+    assert verdict.mistake is None
+    assert "blocks.0.mlp.w_up.weight is off by 5.0e-01 of what training moves" in verdict.message
+
+
+@pytest.mark.parametrize("difference", [float("nan"), float("inf")])
+def test_no_numbers_are_no_weights(runs, difference):
+    runs.append(made(values=replace(VALUES, largest_difference=difference)))
+    assert not judged(ONE, answer).passed
+
+
+def test_losses_that_are_no_numbers(runs):
+    runs.append(made(values=replace(VALUES, losses=(float("nan"), 4.1))))
+    verdict = judged(ONE, answer)
+    assert not verdict.passed
+    assert "the loss of step 1 is nan" in f"{verdict.evidence} {verdict.message}"
+
+
+def test_another_end_is_told_in_its_words(runs):
+    runs.append(ended("rank 1 of 4 failed: ValueError: no such axis."))
+    verdict = judged(ONE, answer)
+    assert verdict.mistake is None
+    assert "rank 1 of 4 failed: ValueError: no such axis." in verdict.message
+
+
+def test_a_stub_that_ran_is_no_attempt(runs):
+    runs.append(ended("not attempted: a stub is left."))
+    assert judged(ONE, answer).status == "not attempted"
+
+
+def test_the_courses_own_is_not_an_answer(runs):
+    from course_lib.capstone.on_mesh import assemble_on
+    from course_lib.mesh import Mesh
+
+    verdict = judged(ONE, assemble_on(Mesh.of(dp_shard=4)))
+    assert verdict.status == "not yet"
+    assert "the course's own" in verdict.message
+    assert judged(ONE, by_the_course).status == "forbidden"
+    assert judged(ONE, 3).status == "not yet"
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
+def test_each_slip_has_losses_of_its_own(exercise):
+    """So that no mistake is taken for another: in the jobs of the page, after some steps."""
+    level = exercise.judge.level
+    forms = {
+        (slip, place): losses
+        for slip in slips.SLIPS
+        for place, losses in enumerate(slips.losses_of(level, 7, slip, 3))
+    }
+    found = list(forms.values())
+    for place, one in enumerate(found):
+        for other in found[place + 1 :]:
+            assert max(abs(a - b) / b for a, b in zip(one, other, strict=True)) > 2e-3
