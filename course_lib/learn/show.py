@@ -9,7 +9,7 @@ import re
 import sys
 from typing import Any
 
-__all__ = ["Shown", "escape", "panel", "paragraph", "show", "table"]
+__all__ = ["Shown", "escape", "panel", "paragraph", "show", "table", "unbroken"]
 
 _EDGE = {  # the colour of the left edge; the words say the same
     "good": "var(--jp-success-color1, #009e73)",
@@ -83,6 +83,11 @@ def panel(kind: str, title: str, body: str) -> str:
     style = f"border-left:4px solid {_EDGE[kind]};padding:0.2em 0.9em;margin:0.3em 0;{_TEXT};line-height:1.5"
     head = f"<p style='margin:0.2em 0'><strong>{escape(title)}</strong></p>" if title else ""
     return f"<div style='{style}'>{head}{body}</div>"
+
+
+def unbroken(text: str) -> str:
+    """The text on one line: a table does not break it between words, nor between signs that stand together."""
+    return re.sub(r"(?<=[^\w\s])(?=[^\w\s])", "\u2060", text.replace(" ", "\u00a0"))
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

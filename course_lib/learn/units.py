@@ -57,6 +57,8 @@ def ratio(predicted: float, measured: float, unit: str = "") -> str:
     if predicted * measured <= 0:
         off_by = quantity(abs(predicted - measured), "" if unit in ("x", "times") else unit)
         return f"{off_by} too {'much' if predicted > measured else 'little'}"
+    if math.isinf(measured):  # no size was enough
+        return "too little by any factor"
     factor = predicted / measured
     off = max(factor, 1 / factor)
     way = "much" if factor > 1 else "little"

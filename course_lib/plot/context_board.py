@@ -13,7 +13,7 @@ from math import floor, log10
 
 from course_lib.cost import PassBytes
 from course_lib.plot.mesh_tiles import Area
-from course_lib.plot.raster import Raster, Sheet
+from course_lib.plot.raster import Raster, Sheet, sentence
 from course_lib.plot.style import OKABE_ITO, Look
 from course_lib.sequence_cut import SequenceCut
 
@@ -77,14 +77,7 @@ class ContextBoard:
 
     def blank(self, said: str) -> Raster:
         """A sheet with a sentence, where there is nothing to draw."""
-        sheet, line, y = Sheet(_WIDTH, _HEIGHT), "", 40.0
-        for word in said.split():
-            if len(line) + len(word) > 100:
-                sheet.text(16, y, line)
-                line, y = "", y + 20
-            line = f"{line} {word}".strip()
-        sheet.text(16, y, line)
-        return Raster(sheet.image, said)
+        return sentence(said, _WIDTH, _HEIGHT)
 
 
 def _draw_ring_mask(sheet: Sheet, cut: SequenceCut, area: Area) -> None:

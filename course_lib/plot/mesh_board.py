@@ -13,7 +13,7 @@ from course_lib.cost.mesh import LinkBytes
 from course_lib.mesh import Mesh
 from course_lib.mesh_pieces import Piece
 from course_lib.plot.mesh_tiles import draw_holders, ranks_text
-from course_lib.plot.raster import Raster, Sheet
+from course_lib.plot.raster import Raster, Sheet, sentence
 from course_lib.plot.style import LABEL_LOOKS, OKABE_ITO, Look
 
 __all__ = ["LINK_LOOKS", "MeshBoard"]
@@ -63,15 +63,7 @@ class MeshBoard:
 
     def blank(self, said: str) -> Raster:
         """A sheet with a sentence, where there is nothing to draw."""
-        sheet = Sheet(_WIDTH, _HEIGHT)
-        words, line, y = said.split(), "", 40.0
-        for word in words:
-            if len(line) + len(word) > 100:
-                sheet.text(16, y, line)
-                line, y = "", y + 20
-            line = f"{line} {word}".strip()
-        sheet.text(16, y, line)
-        return Raster(sheet.image, said)
+        return sentence(said, _WIDTH, _HEIGHT)
 
     def _memory(self, sheet: Sheet, states: Sequence[StateBytes], measured: Sequence[int]) -> None:
         end_bytes = 1.15 * max([self._limit_bytes, *(state.total for state in states), *measured])

@@ -18,7 +18,7 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from course_lib.plot.style import Look, text_colour
 
-__all__ = ["Raster", "Sheet"]
+__all__ = ["Raster", "Sheet", "sentence"]
 
 _DENSITY = 1.5
 _HATCH_STEP = 9  # pixels between the lines of a hatch
@@ -98,6 +98,18 @@ class Sheet:
     ) -> None:
         points = [round(value * _DENSITY) for value in (x0, y0, x1, y1)]
         self._draw.line(points, fill=colour, width=width)
+
+
+def sentence(said: str, width: float, height: float) -> Raster:
+    """A sheet with nothing but a sentence, in lines of about 100 letters."""
+    sheet, line, y = Sheet(width, height), "", 40.0
+    for word in said.split():
+        if len(line) + len(word) > 100:
+            sheet.text(16, y, line)
+            line, y = "", y + 20
+        line = f"{line} {word}".strip()
+    sheet.text(16, y, line)
+    return Raster(sheet.image, said)
 
 
 @lru_cache(maxsize=4096)

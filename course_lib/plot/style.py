@@ -123,6 +123,13 @@ class Picture:
         """The picture as PNG bytes, as ``ipywidgets.Image`` takes them."""
         return png(self.figure)
 
+    def svg(self) -> bytes:
+        """The picture as SVG, letters as outlines; equal figures, equal bytes."""
+        buffer = io.BytesIO()
+        with style(), mpl.rc_context({"svg.hashsalt": "course"}):
+            self.figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": self.alt})
+        return buffer.getvalue()
+
     def save(self, path: str | Path) -> Path:
         """Write the PNG to ``path``."""
         path = Path(path)

@@ -6,7 +6,6 @@ The prediction is the cost model's. The measurement runs our DistributedDataPara
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -19,6 +18,7 @@ from course_lib.link import Link
 from course_lib.parallel.data.paced_layers import paced_step_s
 from course_lib.plot import Picture
 from course_lib.plot.bucket_board import BucketBoard
+from course_lib.widgets.controls import dropdown, status
 
 if TYPE_CHECKING:
     from course_lib.cluster import Cluster
@@ -62,9 +62,9 @@ class BucketExplorer(widgets.VBox):
         self._times: dict[str, Any] = {"forward_s": forward_s, "backward_s": backward_s}
         self._measured: dict[tuple[str, str], dict[int, float]] = {}  # by link, then by size
         self._board = BucketBoard(list(_SIZES.values()))
-        self.bucket = _dropdown("bucket size", _SIZES, _STARTS["bucket"])
-        self.latency = _dropdown("latency", _LATENCIES, _STARTS["latency"])
-        self.bandwidth = _dropdown("bandwidth", _BANDWIDTHS, _STARTS["bandwidth"])
+        self.bucket = dropdown("bucket size", _SIZES, _STARTS["bucket"], width="14em")
+        self.latency = dropdown("latency", _LATENCIES, _STARTS["latency"], width="14em")
+        self.bandwidth = dropdown("bandwidth", _BANDWIDTHS, _STARTS["bandwidth"], width="14em")
         self.measure = widgets.Button(
             description="measure",
             tooltip=f"Run this choice on {self._num_ranks} ranks",
@@ -120,7 +120,7 @@ class BucketExplorer(widgets.VBox):
         self._say(picture.alt)
 
     def _say(self, text: str) -> None:
-        self.words.value = f"<div role='status'>{escape(text)}</div>"
+        self.words.value = status(text)
 
     def _measure(self, _: object) -> None:
         assert self._cluster is not None  # the button is disabled without one
@@ -136,13 +136,3 @@ class BucketExplorer(widgets.VBox):
             self._say(f"The ranks could not run it: {str(error).splitlines()[0]}")
         finally:
             self.measure.disabled = False
-
-
-def _dropdown(name: str, options: dict[str, float] | dict[str, int], start: str) -> widgets.Dropdown:
-    return widgets.Dropdown(
-        options=list(options),
-        value=start,
-        description=name,
-        style={"description_width": "initial"},
-        layout={"width": "14em"},
-    )

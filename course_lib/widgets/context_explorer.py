@@ -8,7 +8,6 @@ very setting, lays the meter's bytes over the prediction, and compares the resul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -30,6 +29,8 @@ from course_lib.widgets.context_choice import (
 )
 from course_lib.widgets.context_missions import MISSIONS, ContextMission
 from course_lib.widgets.context_words import found_in_words, sent_in_words, who_computes
+from course_lib.widgets.controls import dropdown, number, status
+from course_lib.widgets.standing import Standing
 
 if TYPE_CHECKING:
     from course_lib.cluster import Cluster
@@ -54,19 +55,18 @@ class ContextExplorer(widgets.VBox):
             raise ValueError(
                 f"cluster={cluster!r} is no cluster. Give shared_cluster(4), or nothing for predictions alone."
             )
-        self._cluster, self._missions = cluster, tuple(missions)
+        self._cluster, self._standing = cluster, Standing(missions)
         self._measured: dict[ContextChoice, list[WatchedAttention]] = {}
-        self._reached: dict[int, str] = {}  # by number, in which setting
         self._is_setting = False  # several controls are moved at once
         self._board = ContextBoard()
         most_ranks = 4 if cluster is None else cluster.world_size
         start = ContextChoice(num_ranks=max(number for number in RANKS if number <= most_ranks))
-        self.tokens = _number("tokens of the sequence", start.num_tokens, *TOKENS)
-        self.ranks = _dropdown("ranks", RANKS, start.num_ranks, width="8em")
-        self.order = _dropdown("order", _ORDERS, start.order, width="13em")
+        self.tokens = number("tokens of the sequence", start.num_tokens, TOKENS, width="16em")
+        self.ranks = dropdown("ranks", RANKS, start.num_ranks, width="8em")
+        self.order = dropdown("order", _ORDERS, start.order, width="13em")
         ways = [(name, way) for way, name in WAYS.items()]
-        self.way = _dropdown("way", ways, start.way, width="12em")
-        self.key_heads = _dropdown(f"key heads, of {NUM_HEADS}", KEY_HEADS, start.key_heads, width="13em")
+        self.way = dropdown("way", ways, start.way, width="12em")
+        self.key_heads = dropdown(f"key heads, of {NUM_HEADS}", KEY_HEADS, start.key_heads, width="13em")
         self.run = widgets.Button(description="run it on real ranks", layout={"width": "13em"})
         self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
         self.words = widgets.HTML()
@@ -122,18 +122,15 @@ class ContextExplorer(widgets.VBox):
     @property
     def missions(self) -> str:
         """How each mission stands: a line each."""
+        return "\n".join(self._standing.lines(self._missed))
+
+    def _missed(self, mission: ContextMission) -> str:
+        """What a mission lacks as things are set now."""
         try:
             choice = self.choice
         except ValueError:
-            choice = None
-        lines = []
-        for number, mission in enumerate(self._missions, start=1):
-            if number in self._reached:
-                lines.append(f"mission {number}: reached ({self._reached[number]})")
-            else:
-                missed = mission.missed(choice, self._most_measured) if choice else _REFUSED
-                lines.append(f"mission {number}: not yet. {missed}")
-        return "\n".join(lines)
+            return _REFUSED
+        return mission.missed(choice, self._most_measured)
 
     def picture(self) -> Raster:
         """What is shown now, as a picture."""
@@ -157,7 +154,7 @@ class ContextExplorer(widgets.VBox):
             said = f"{self.choice}): {kib_text(self.choice.most_sent_bytes)} from the rank that sends most"
         except ValueError as error:
             said = f"refused): {error}"
-        return f"Context explorer ({said}; missions reached: {len(self._reached)} of {len(self._missions)}"
+        return f"Context explorer ({said}; {self._standing}"
 
     @property
     def _most_measured(self) -> dict[ContextChoice, int]:
@@ -203,13 +200,11 @@ class ContextExplorer(widgets.VBox):
         can_run = self._cluster is not None and self._cluster.world_size >= choice.num_ranks
         self.run.disabled = not can_run
         self.run.tooltip = f"Run it on {choice.num_ranks} ranks" if can_run else self._run_in_words(choice)
-        for number, mission in enumerate(self._missions, start=1):
-            if number not in self._reached and not mission.missed(choice, self._most_measured):
-                self._reached[number] = str(choice)
+        self._standing.look(str(choice), self._missed)
         self._say(*self._lines(choice), *self.missions.splitlines())
 
     def _say(self, *lines: str) -> None:
-        self.words.value = f"<div role='status'>{'<br>'.join(map(escape, lines))}</div>"
+        self.words.value = status(*lines)
 
     def _run(self, _: object) -> None:
         assert self._cluster is not None  # the button is disabled without one
@@ -225,13 +220,3 @@ class ContextExplorer(widgets.VBox):
             self._say(*self._lines(choice), failed, *self.missions.splitlines())
         finally:
             self.run.disabled = False
-
-
-def _dropdown(name: str, options: Sequence[Any], start: object, *, width: str) -> widgets.Dropdown:
-    style, layout = {"description_width": "initial"}, {"width": width}
-    return widgets.Dropdown(options=list(options), value=start, description=name, style=style, layout=layout)
-
-
-def _number(name: str, value: int, low: int, high: int) -> widgets.BoundedIntText:
-    style, layout = {"description_width": "initial"}, {"width": "16em"}
-    return widgets.BoundedIntText(value, min=low, max=high, description=name, style=style, layout=layout)

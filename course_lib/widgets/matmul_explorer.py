@@ -7,7 +7,6 @@ others on real ranks, with the meter on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
@@ -17,6 +16,7 @@ from course_lib.meter import metered
 from course_lib.parallel.tensor import Partial, Placement, Replicate, Shard, matmul_plan
 from course_lib.plot import Picture
 from course_lib.plot.matmul_board import MatmulBoard
+from course_lib.widgets.controls import dropdown, status
 from course_lib.widgets.matmul_ways import Planned, Products, Tiled, checked
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ class MatmulExplorer(widgets.VBox):
         self._ranks = ranks
         self._board = MatmulBoard()
         operand = list(_PLACEMENTS)[:3]
-        self.x = _dropdown("X is", operand, "whole")
-        self.a = _dropdown("A is", [*operand, _TILES], "cut by columns")
-        self.y = _dropdown("Y wanted", list(_PLACEMENTS), "cut by columns")
-        self.num_ranks = _dropdown("ranks", ["1", "2", "4"], "2", width="9em")
+        self.x = dropdown("X is", operand, "whole")
+        self.a = dropdown("A is", [*operand, _TILES], "cut by columns")
+        self.y = dropdown("Y wanted", list(_PLACEMENTS), "cut by columns")
+        self.num_ranks = dropdown("ranks", ["1", "2", "4"], "2", width="9em")
         self.run = widgets.Button(
             description="run", tooltip="Run these steps on ranks", disabled=ranks is None
         )
@@ -94,7 +94,7 @@ class MatmulExplorer(widgets.VBox):
         self._say(*self.way.lines())
 
     def _say(self, *lines: str) -> None:
-        self.words.value = f"<div role='status'>{'<br>'.join(map(escape, lines))}</div>"
+        self.words.value = status(*lines)
 
     def _run(self, _: object) -> None:
         assert self._ranks is not None  # the button is disabled without
@@ -112,8 +112,3 @@ class MatmulExplorer(widgets.VBox):
 
 def _multiply(me: Rank, way: Planned | Tiled) -> Products:
     return way.multiply(me)
-
-
-def _dropdown(name: str, options: list[str], start: str, *, width: str = "15em") -> widgets.Dropdown:
-    style, layout = {"description_width": "initial"}, {"width": width}
-    return widgets.Dropdown(options=options, value=start, description=name, style=style, layout=layout)

@@ -18,6 +18,7 @@ from course_lib.cost import StateBytes
 from course_lib.cost.mesh import LinkBytes, MeshStep
 from course_lib.cost.mesh_parts import transformer_pieces
 from course_lib.cost.mesh_state import check_transformer_mesh, holders_of_parameter, mesh_state
+from course_lib.mesh import COMBINED_AXES as AXES
 from course_lib.mesh import Mesh
 from course_lib.mesh_pieces import Piece
 from course_lib.models import TransformerConfig
@@ -26,7 +27,7 @@ __all__ = ["AXES", "CONFIG", "MOST_RANKS", "NUM_ROWS", "PARAMETERS", "Choice", "
 
 CONFIG = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
 NUM_ROWS = 32  # sequences of the whole batch
-AXES = ("pp", "dp_replicate", "dp_shard", "tp")
+
 MOST_RANKS = 16
 PARAMETERS = tuple(parameter.name for piece in transformer_pieces(CONFIG) for parameter in piece)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
@@ -21,8 +20,10 @@ from course_lib.parallel.mesh.watching import WatchedRank, watched_mesh_step
 from course_lib.plot.mesh_board import MeshBoard
 from course_lib.plot.mesh_tiles import holders_in_words, ranks_text
 from course_lib.plot.raster import Raster
+from course_lib.widgets.controls import dropdown, number, status
 from course_lib.widgets.mesh_choice import AXES, CONFIG, MOST_RANKS, NUM_ROWS, PARAMETERS, Choice, kib
 from course_lib.widgets.mesh_missions import MISSIONS, MeshMission
+from course_lib.widgets.standing import Standing
 
 if TYPE_CHECKING:
     from course_lib.cluster import Cluster
@@ -32,6 +33,7 @@ __all__ = ["MeshExplorer"]
 _NODES = {"all ranks": 0, "1": 1, "2": 2, "3": 3, "4": 4, "8": 8}
 _ORDERS = {", ".join(order): order for order in itertools.permutations(AXES)}
 _KINDS = {"parameters": "weights", "gradients": "gradients", "optimizer": "AdamW's states"}
+_NO_MESH = "These sizes make no mesh."
 
 
 class MeshExplorer(widgets.VBox):
@@ -46,18 +48,18 @@ class MeshExplorer(widgets.VBox):
             raise ValueError(
                 f"cluster={cluster!r} is no cluster. Give shared_cluster(4), or nothing for predictions alone."
             )
-        self._cluster, self._missions = cluster, tuple(missions)
+        self._cluster, self._standing = cluster, Standing(missions)
         self._measured: dict[Choice, list[WatchedRank]] = {}
-        self._reached: dict[int, str] = {}  # by number, on which mesh
         self._is_setting = False  # several controls are moved at once
         num_ranks = 4 if cluster is None else min(cluster.world_size, MOST_RANKS)
         start = dict.fromkeys(AXES, 1) | {"dp_replicate": num_ranks}
         self._board = MeshBoard(Choice.of(dict.fromkeys(AXES, 1), AXES).most_held_bytes)
-        self.sizes = {axis: _number(axis, start[axis]) for axis in AXES}
-        self.order = _dropdown("order, slowest first", list(_ORDERS), width="29em")
-        self.ranks_per_node = _dropdown("ranks of a node", list(_NODES), width="13em")
-        self.parameter = _dropdown("parameter", PARAMETERS, width="22em")
-        self.parameter.value = "blocks.2.mlp.w_down.weight"
+        self.sizes = {
+            axis: number(axis, start[axis], (1, MOST_RANKS), width=f"{6 + len(axis) // 2}em") for axis in AXES
+        }
+        self.order = dropdown("order, slowest first", _ORDERS, ", ".join(AXES), width="29em")
+        self.ranks_per_node = dropdown("ranks of a node", _NODES, "all ranks", width="13em")
+        self.parameter = dropdown("parameter", PARAMETERS, "blocks.2.mlp.w_down.weight", width="22em")
         self.run = widgets.Button(description="run it on real ranks", layout={"width": "13em"})
         self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
         self.words = widgets.HTML()
@@ -99,18 +101,15 @@ class MeshExplorer(widgets.VBox):
     @property
     def missions(self) -> str:
         """How each mission stands: a line each."""
+        return "\n".join(self._standing.lines(self._missed))
+
+    def _missed(self, mission: MeshMission) -> str:
+        """What a mission lacks as things are set now."""
         try:
             choice = self.choice
         except ValueError:
-            choice = None
-        lines = []
-        for number, mission in enumerate(self._missions, start=1):
-            if number in self._reached:
-                lines.append(f"mission {number}: reached ({self._reached[number]})")
-            else:
-                missed = mission.missed(choice, self._between) if choice else "These sizes make no mesh."
-                lines.append(f"mission {number}: not yet. {missed}")
-        return "\n".join(lines)
+            return _NO_MESH
+        return mission.missed(choice, self._between)
 
     def picture(self) -> Raster:
         """What is shown now, as a picture."""
@@ -136,7 +135,7 @@ class MeshExplorer(widgets.VBox):
             said = f"{self.choice}): {kib(self.choice.most_held_bytes)} on the rank that keeps most"
         except ValueError as error:
             said = f"no mesh): {error}"
-        return f"Mesh explorer ({said}; missions reached: {len(self._reached)} of {len(self._missions)}"
+        return f"Mesh explorer ({said}; {self._standing}"
 
     @property
     def _between(self) -> dict[Choice, int]:
@@ -185,7 +184,7 @@ class MeshExplorer(widgets.VBox):
         try:
             choice = self.choice
         except ValueError as error:
-            self.run.disabled, self.run.tooltip = True, "These sizes make no mesh"
+            self.run.disabled, self.run.tooltip = True, _NO_MESH
             self._say(str(error), *self.missions.splitlines())
             return
         can_run = self._cluster is not None and self._cluster.world_size == choice.num_ranks
@@ -193,13 +192,11 @@ class MeshExplorer(widgets.VBox):
         self.run.tooltip = (
             f"Run a step on {choice.num_ranks} ranks" if can_run else self._run_in_words(choice)
         )
-        for number, mission in enumerate(self._missions, start=1):
-            if number not in self._reached and not mission.missed(choice, self._between):
-                self._reached[number] = str(choice)
+        self._standing.look(str(choice), self._missed)
         self._say(*self._lines(choice), *self.missions.splitlines())
 
     def _say(self, *lines: str) -> None:
-        self.words.value = f"<div role='status'>{'<br>'.join(map(escape, lines))}</div>"
+        self.words.value = status(*lines)
 
     def _run(self, _: object) -> None:
         assert self._cluster is not None  # the button is disabled without one
@@ -271,13 +268,3 @@ def _all_in_words(sent: Mapping[str, LinkBytes]) -> str:
 def _off(found: Sequence[int], model: Sequence[int]) -> float:
     """The largest difference, as a share of what the model says."""
     return max((abs(a - b) / max(b, 1) for a, b in zip(found, model, strict=True)), default=0.0)
-
-
-def _dropdown(name: str, options: Sequence[str], *, width: str) -> widgets.Dropdown:
-    style, layout = {"description_width": "initial"}, {"width": width}
-    return widgets.Dropdown(options=list(options), description=name, style=style, layout=layout)
-
-
-def _number(name: str, value: int) -> widgets.BoundedIntText:
-    style, layout = {"description_width": "initial"}, {"width": f"{6 + len(name) // 2}em"}
-    return widgets.BoundedIntText(value, min=1, max=MOST_RANKS, description=name, style=style, layout=layout)

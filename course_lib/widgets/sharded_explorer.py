@@ -7,7 +7,6 @@ of this very setting under the memory ledger, and lays what was measured over th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
@@ -17,8 +16,10 @@ from course_lib.meter.units import bytes_text
 from course_lib.parallel.sharded import watched_step
 from course_lib.plot.raster import Raster
 from course_lib.plot.sharded_board import ShardedBoard
+from course_lib.widgets.controls import dropdown, number, status
 from course_lib.widgets.sharded_choice import NUM_LAYERS, Choice, kib, ranks_alike
 from course_lib.widgets.sharded_missions import MISSIONS, ShardedMission
+from course_lib.widgets.standing import Standing
 
 if TYPE_CHECKING:
     from course_lib.cluster import Cluster
@@ -57,16 +58,15 @@ class ShardedExplorer(widgets.VBox):
             raise ValueError(
                 f"cluster={cluster!r} is no cluster. Give shared_cluster(4), or nothing for predictions alone."
             )
-        self._cluster, self._missions = cluster, tuple(missions)
+        self._cluster, self._standing = cluster, Standing(missions)
         self._measured: dict[Choice, Measured] = {}
-        self._reached: dict[int, str] = {}  # by number, in which setting
         num_ranks = 4 if cluster is None else max(cluster.world_size, 2)
         self._board = ShardedBoard(Choice().peak().total)
-        self.stage = _dropdown("stage", list(_STAGES), "0 (DDP)", width="16em")
-        self.num_ranks = _number("ranks", num_ranks, 2, max(_MOST_RANKS, num_ranks))
-        self.per_unit = _dropdown("layers a unit", _PER_UNIT, 1, width="10em")
-        self.prefetch = _number("prefetch", 1, 0, _MOST_PREFETCH)
-        self.after_forward = _dropdown("weights after forward", list(_AFTER_FORWARD), "let go", width="17em")
+        self.stage = dropdown("stage", _STAGES, "0 (DDP)", width="16em")
+        self.num_ranks = number("ranks", num_ranks, (2, max(_MOST_RANKS, num_ranks)), width="9em")
+        self.per_unit = dropdown("layers a unit", _PER_UNIT, 1, width="10em")
+        self.prefetch = number("prefetch", 1, (0, _MOST_PREFETCH), width="9em")
+        self.after_forward = dropdown("weights after forward", _AFTER_FORWARD, "let go", width="17em")
         self.run = widgets.Button(description="run it on real ranks", layout={"width": "13em"})
         self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
         self.words = widgets.HTML()
@@ -91,12 +91,11 @@ class ShardedExplorer(widgets.VBox):
     @property
     def missions(self) -> str:
         """How each mission stands: a line each."""
-        return "\n".join(
-            f"mission {number}: reached ({self._reached[number]})"
-            if number in self._reached
-            else f"mission {number}: not yet. {mission.missed(self.choice, self._peaks)}"
-            for number, mission in enumerate(self._missions, start=1)
-        )
+        return "\n".join(self._standing.lines(self._missed))
+
+    def _missed(self, mission: ShardedMission) -> str:
+        """What a mission lacks as things are set now."""
+        return mission.missed(self.choice, self._peaks)
 
     def picture(self) -> Raster:
         """What is shown now, as a picture."""
@@ -113,8 +112,7 @@ class ShardedExplorer(widgets.VBox):
 
     def __repr__(self) -> str:
         return (
-            f"Sharded explorer ({self.choice}): {kib(self.choice.peak().total)} at the peak; "
-            f"missions reached: {len(self._reached)} of {len(self._missions)}"
+            f"Sharded explorer ({self.choice}): {kib(self.choice.peak().total)} at the peak; {self._standing}"
         )
 
     @property
@@ -169,13 +167,11 @@ class ShardedExplorer(widgets.VBox):
             f"Run this setting on {self.choice.num_ranks} ranks" if can_run else self._run_in_words()
         )
         self.image.value = self.picture().png()
-        for number, mission in enumerate(self._missions, start=1):
-            if number not in self._reached and not mission.missed(self.choice, self._peaks):
-                self._reached[number] = str(self.choice)
+        self._standing.look(str(self.choice), self._missed)
         self._say(*self._lines(), *self.missions.splitlines())
 
     def _say(self, *lines: str) -> None:
-        self.words.value = f"<div role='status'>{'<br>'.join(map(escape, lines))}</div>"
+        self.words.value = status(*lines)
 
     def _run(self, _: object) -> None:
         assert self._cluster is not None  # the button is disabled without one
@@ -209,13 +205,3 @@ def _rows_in_words(choice: Choice) -> str:
         for ranks, rows in groups
     ]
     return f"Of the rows of each matrix, {', '.join(said)}."
-
-
-def _dropdown(name: str, options: list, start: object, *, width: str) -> widgets.Dropdown:
-    style, layout = {"description_width": "initial"}, {"width": width}
-    return widgets.Dropdown(options=options, value=start, description=name, style=style, layout=layout)
-
-
-def _number(name: str, value: int, low: int, high: int) -> widgets.BoundedIntText:
-    style, layout = {"description_width": "initial"}, {"width": "9em"}
-    return widgets.BoundedIntText(value, min=low, max=high, description=name, style=style, layout=layout)

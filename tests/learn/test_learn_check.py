@@ -298,7 +298,8 @@ def test_an_answer_that_never_ends_is_stopped(answer):
     assert verdict.status == "too slow"
     assert verdict.message.startswith("Your code ran on for 1 seconds, ")
     assert "was stopped, on line " in verdict.message
-    assert "(`time.sleep(" in verdict.message
+    loop = ("(`time.sleep(", "(`with contextlib.suppress(", "(`while True:")  # wherever it was just then
+    assert any(line in verdict.message for line in loop)
     assert "`), with 4 items for 2 ranks. Does a loop never end?" in verdict.message
     assert time.monotonic() - started_s < 20  # a hang limit
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -263,6 +264,7 @@ def test_quantities(value, unit, text):
         (0, 3, "3 too little"),
         (18, 0, "18 too much"),
         (-1, 0.5, "1.5 too little"),
+        (256, math.inf, "too little by any factor"),
     ],
 )
 def test_ratios_in_words(predicted, measured, text):

@@ -13,6 +13,7 @@ from course_lib.plot.raster import Raster
 from course_lib.plot.sharded_board import LOOKS, ShardedBoard
 from course_lib.widgets import ShardedExplorer, sharded_explorer
 from course_lib.widgets.sharded_choice import Choice, kib, ranks_alike
+from course_lib.widgets.sharded_missions import MISSIONS
 
 LAYER = 129 * 129 * 4
 ROW = 129 * 4
@@ -225,7 +226,7 @@ def every_choice(num_ranks: int) -> list[Choice]:
 
 
 def test_one_setting_of_four_ranks_reaches_the_first_mission(explorer):
-    mission = explorer._missions[0]
+    mission = MISSIONS[0]
     assert [one for one in every_choice(4) if not mission.missed(one, [])] == [Choice(3, 4, 3, 0)]
     assert mission.missed(Choice(3, 2, 3), []) == "This mission is for 4 ranks."
     assert "It takes 36 messages a step; at most 12" in mission.missed(Choice(3, 4, 1), [])
@@ -246,12 +247,12 @@ def test_the_second_mission_is_decided_by_a_run(planned):
     planned.stage.index = 2  # which reaches it too
     planned.run.click()
     assert "mission 2: reached (stage 1, 4 ranks, 12 layers a bucket)" in planned.missions
-    missed = planned._missions[1].missed(Choice(3, 4, 1), [1000 * 1024] * 4)
+    missed = MISSIONS[1].missed(Choice(3, 4, 1), [1000 * 1024] * 4)
     assert missed == "The ranks held 1,000 KiB at most; at least 3,026 KiB are asked for."
 
 
 def test_one_number_of_ranks_reaches_the_third_mission(explorer):
-    mission = explorer._missions[2]
+    mission = MISSIONS[2]
     leanest = [Choice(stage, n) for stage in (2, 3) for n in range(2, 65)]
     found = [one for one in (*leanest, *every_choice(43), *every_choice(64)) if not mission.missed(one, [])]
     assert set(found) == {Choice(3, 43)}  # 3 rows each, and none over: more ranks send padding

@@ -95,11 +95,15 @@ _MOVING, _WAITING, _SAME = _LOST = ("moving", "waiting for the other", "about th
 def _moving(lost_s: Mapping[str, float]) -> Told:
     """From seconds of a step: of moving, and of waiting for the other."""
     most, least = max(lost_s.values()), min(lost_s.values())
+    measured = _SAME if most <= _NEAR * least else max(lost_s, key=lost_s.__getitem__)
+    misread = {
+        _MOVING: "Moving is what one sees in the code. Waiting is what the other device does meanwhile.",
+        _WAITING: "On a quick link it does. Here what crosses the link takes as long, or longer.",
+        _SAME: f"The table has them side by side: one is {most / least:.1f} times the other.",
+    }
     return Told(
-        measured=_SAME if most <= _NEAR * least else max(lost_s, key=lost_s.__getitem__),
-        misreadings={
-            _MOVING: "Moving is what one sees in the code. Waiting is what the other device does meanwhile."
-        },
+        measured=measured,
+        misreadings={answer: sentence for answer, sentence in misread.items() if answer != measured},
         because=f"Here the larger of the two is {most / least:.1f} times the smaller. A quick link leaves the waiting, "
         "and on a slow enough link moving takes longer: the table shows where that begins on your machine.",
     )

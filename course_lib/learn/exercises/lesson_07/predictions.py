@@ -110,6 +110,8 @@ def _in_flight(counted: int) -> Told:
             1: "One is at work at a time. Those before it wait for their backward, and their activations wait as well.",
         },
         because="All forwards come first. So all 16 are in flight when the first backward begins, on every rank.",
+        apart="This is a count, and no other work on the machine moves it. Look whether the schedule that was run is "
+        "GPipe's, with 16 micro-batches.",
     )
 
 

@@ -70,6 +70,13 @@ def _axis(sent_bytes: Mapping[str, float], num_micro_batches: int) -> Told:
     """From the bytes that a rank sent in a step, by axis."""
     in_order = sorted(_AXIS, key=lambda axis: -sent_bytes[axis])
     times = sent_bytes[in_order[0]] / sent_bytes[in_order[1]]
+    misread = {
+        "pp": "It sends the activations of a cut once, and their gradient: the least of all, which is why it may "
+        "have the slowest link.",
+        "tp": "So it was in part 1, where replicas averaged their gradients once a step. Shards of a stage have to "
+        "come together for every micro-batch.",
+        "dp_shard": "Without a pipeline the gathers are three a step; look at the sizes of batch and model here.",
+    }
     return Told(
         measured=in_order[0],
         because=f"{in_order[0]} sends {times:.1f} times what {in_order[1]} does. In lesson 05 a step had two "
@@ -77,13 +84,7 @@ def _axis(sent_bytes: Mapping[str, float], num_micro_batches: int) -> Told:
         f"times there and {num_micro_batches} times back, and gathers its weights each time: {2 * num_micro_batches} "
         "all-gathers, and one reduce-scatter at the end. What tp sends goes by the samples, and is the same in one "
         "batch or in many small ones. With longer sequences or more samples tp would come first again.",
-        misreadings={
-            "pp": "It sends the activations of a cut once, and their gradient: the least of all, which is why it may "
-            "have the slowest link.",
-            "tp": "So it was in part 1, where replicas averaged their gradients once a step. Shards of a stage have to "
-            "come together for every micro-batch.",
-            "dp_shard": "Without a pipeline the gathers are three a step; look at the sizes of batch and model here.",
-        },
+        misreadings={axis: sentence for axis, sentence in misread.items() if axis != in_order[0]},
     )
 
 

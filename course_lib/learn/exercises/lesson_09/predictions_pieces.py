@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib.learn.asked import Asked, Told
-from course_lib.mesh import Mesh
-from course_lib.parallel.mesh.data import DATA_AXES
+from course_lib.mesh import DATA_AXES, Mesh
 
 __all__ = ["PIECES"]
 
