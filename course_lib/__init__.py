@@ -26,6 +26,9 @@ _HOME_OF = {
     "solution": "course_lib.learn",
     "quiz": "course_lib.learn",
     "progress": "course_lib.learn",
+    "bet": "course_lib.learn",
+    "settle": "course_lib.learn",
+    "scoreboard": "course_lib.learn",
 }
 
 __all__ = [*_HOME_OF, "__version__"]

@@ -13,6 +13,7 @@ __all__ = [
     "at_least",
     "at_most",
     "divides",
+    "finite_above_zero",
     "is_number",
     "known",
     "nearest_divisor",
@@ -69,6 +70,13 @@ def above_zero(**values: float) -> None:
             raise ValueError(f"{name} is {value!r}; it must be a number above zero, if ever so small.")
 
 
+def finite_above_zero(**values: float) -> None:
+    """Raise ``ValueError`` for the first value that is not a number above zero, or is infinite."""
+    for name, value in values.items():
+        if not is_number(value) or value <= 0 or math.isinf(value):
+            raise ValueError(f"{name} is {value!r}; it must be a finite number above zero, 1 for example.")
+
+
 def not_negative(**values: float) -> None:
     """Raise ``ValueError`` for the first value that is not a finite number of at least zero."""
     for name, value in values.items():
@@ -93,7 +101,8 @@ def nearest_multiple(value: int, of: int) -> int:
 
 def nearest_divisor(value: int, of: int) -> int:
     """The divisor of ``of`` closest to ``value`` (the smaller one at a tie)."""
-    return min((d for d in range(1, of + 1) if of % d == 0), key=lambda d: abs(d - value))
+    small = [d for d in range(1, math.isqrt(of) + 1) if of % d == 0]
+    return min([*small, *(of // d for d in reversed(small))], key=lambda d: abs(d - value))
 
 
 def _nearest_whole(value: object, minimum: int) -> int:

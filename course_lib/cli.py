@@ -27,7 +27,7 @@ VERBS = {
     "doctor": Verb("course_lib.doctor", "say what this machine can run, and what to do about the rest"),
     "build": Verb("course_lib.notebooks.cli", "make the notebooks from their sources in notebooks/src"),
     "plan": Verb(
-        "course_lib.plan.cli", "list every way to cut a model onto GPUs, ranked, and why not the others"
+        "course_lib.plan_command", "list every way to cut a model onto GPUs, ranked, and why not the others"
     ),
     "bench": Verb("course_lib.bench", "measure the library itself, as in `course bench launch`"),
     "pictures": Verb("course_lib.pictures", "draw the pictures of the lessons, again"),

@@ -20,9 +20,16 @@ from math import prod
 from course_lib.checked import checked
 from course_lib.checks import MOST_RANKS, at_least, at_most, known, nearest_divisor
 
-__all__ = ["AXES", "Mesh"]
+__all__ = ["AXES", "COMBINED_AXES", "DATA_AXES", "Mesh"]
 
 AXES = ("pp", "dp_replicate", "dp_shard", "cp", "tp", "ep")  # from the slowest link to the fastest, as usual
+COMBINED_AXES = (
+    "pp",
+    "dp_replicate",
+    "dp_shard",
+    "tp",
+)  # those along which the course cuts one model at once
+DATA_AXES = ("dp_replicate", "dp_shard")  # ranks that differ along these have samples of their own
 
 
 @checked
@@ -118,6 +125,22 @@ class Mesh:
         for axis, size in zip(self.axes, self.shape, strict=True):
             rank = rank * size + coordinates.get(axis, 0)
         return rank
+
+    def place(self, rank: int, *axes: str) -> int:
+        """A rank's number along these axes together, the last of them counting fastest: 0 to ``size(*axes)`` - 1."""
+        place, here = 0, self.coordinates(rank)
+        for axis in self._need(axes):
+            place = place * self._size(axis) + here.get(axis, 0)
+        return place
+
+    def refuse_others(self, axes: Sequence[str], done: str) -> None:
+        """``ValueError`` where this mesh cuts along another axis than ``axes``; ``done`` is what happens to those."""
+        for axis in self.axes:
+            if axis not in axes and self.size(axis) > 1:
+                raise ValueError(
+                    f"{axis}={self.size(axis)} is not {done} here, only {', '.join(axes)}. The nearest that works is "
+                    f"{axis}=1."
+                )
 
     def node_of(self, rank: int) -> int:
         """The node on which a rank lies: ranks fill one node after the other."""

@@ -37,6 +37,10 @@ if (
 ):  # started in the background; what is tested here must hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest.register_assert_rewrite(
+    "told_runs"
+)  # tests to inherit: what they compared is said as in a file of tests
+
 _LIMIT_S = 300.0  # of one test; a hang then shows where every thread stands, and ends the run
 _MOST_TIMES = 10.0
 _errors = os.dup(
@@ -54,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the tests marked long as well")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m long` chooses by what is marked here
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Split the group of exercises by lesson: each finds its ranks and oracles warm, and two lessons run side by side.
 
@@ -61,8 +66,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     What is marked ``long`` waits for ``--long``, or for the one who names a single test.
     """
     asked = config.getoption("--long") or any("::" in word for word in config.args)
+    for item in more_of_the_same(items):
+        item.add_marker(pytest.mark.long)
     left_out = [] if asked else [item for item in items if item.get_closest_marker("long")]
-    left_out += [] if asked else more_of_the_same(items)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
@@ -102,21 +108,60 @@ def _crowd() -> float:
 @pytest.fixture(scope="session")
 def cluster2():
     """Two warm ranks for the whole test session; a test that makes ranks fail starts its own."""
-    from course_lib.cluster import Cluster
-
-    with Cluster(2) as cluster:
-        yield cluster
+    yield from _warm(2)
 
 
 @pytest.fixture(scope="session")
 def cluster4():
+    yield from _warm(4)
+
+
+_warm_for_the_session: list[Any] = []
+_have_used_warm_ranks: set[pytest.Module] = set()
+_MOST_GROUPS = 4  # that are left alone
+_WARM = frozenset({"cluster2", "cluster4", "clusters"})  # fixtures of these
+
+
+def _warm(world_size: int) -> Iterator[Any]:
     from course_lib.cluster import Cluster
 
-    with Cluster(4) as cluster:
+    with Cluster(world_size) as cluster:
+        _warm_for_the_session.append(cluster)
         yield cluster
 
 
-def _warm_clusters() -> Iterator[Callable[[int], Any]]:
+@pytest.fixture(autouse=True)
+def _note_use_of_warm_ranks(request: pytest.FixtureRequest) -> None:
+    if not _WARM.isdisjoint(request.fixturenames):
+        _have_used_warm_ranks.add(request.node.getparent(pytest.Module))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _new_ranks_where_a_file_has_left_groups(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each group of gloo has a thread that looks for messages for ever.
+
+    With the 67 groups that ranks were found with, a rank that had nothing to do took a sixteenth of a core. New ranks
+    begin in a moment, where ending the groups is not enough: DTensor keeps their names.
+    """
+    yield
+    if request.node not in _have_used_warm_ranks:
+        return
+    _have_used_warm_ranks.remove(request.node)
+    for cluster in _warm_for_the_session:
+        if not cluster.is_closed and max(cluster.run(number_of_groups)) > _MOST_GROUPS:
+            cluster._keeper.drop(gently=True)
+
+
+def number_of_groups(me: Any) -> int:
+    """How many groups this rank knows, with that of all ranks."""
+    import torch.distributed as dist
+
+    return len(dist.distributed_c10d._world.pg_map)
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[Callable[[int], Any]]:
+    """``clusters(n)``: n warm ranks on gloo, whose tensors lie on the CPU on any machine; not for ranks that fail."""
     from course_lib.cluster import Cluster
 
     made: dict[int, Cluster] = {}
@@ -124,23 +169,12 @@ def _warm_clusters() -> Iterator[Callable[[int], Any]]:
     def of(world_size: int) -> Cluster:
         if world_size not in made:
             made[world_size] = Cluster(world_size, backend="gloo")
+            _warm_for_the_session.append(made[world_size])
         return made[world_size]
 
     yield of
     for cluster in made.values():
         cluster.close()
-
-
-@pytest.fixture(scope="session")
-def clusters():
-    """``clusters(n)``: n warm ranks on gloo, whose tensors lie on the CPU on any machine; not for ranks that fail."""
-    yield from _warm_clusters()
-
-
-@pytest.fixture(scope="module")
-def own_clusters():
-    """The same for one file whose functions leave groups: each has a thread that looks for messages for ever."""
-    yield from _warm_clusters()
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,9 @@ SCHEDULE = schedules.gpipe(2, 2)
 CURVE = Curve(((1000, 1e-4), (1_000_000, 1e-2)))
 TOGETHER = Together(2, 1e-4, *[CURVE] * 5)
 CUT = SequenceCut(8, 2)
+JOB = cost.FailingJob(mean_time_between_s=1e4, write_s=100.0, restart_s=300.0, exposed_share=0.5)
+WORK = cost.Work(8, 1e-3, 1e6, 1e7)
+NODES = cost.Nodes(2, LINK, LINK)
 CALLS = cost.block_collectives(CONFIG, batch_size=2)
 DATASET = torch.utils.data.TensorDataset(torch.zeros(8, 2))
 MODEL = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
@@ -103,6 +106,9 @@ LEGAL: dict[str, dict[str, Any]] = {
     "cost.Saved": {"name": "x", "size_bytes": 4},
     "cost.StateBytes": {"parameters": 4, "gradients": 4, "optimizer": 8, "master": 0},
     "cost.activation_bytes": {"saved": [cost.Saved("x", 4)]},
+    "take_along.launch_file": {"name": "ssh.sh"},
+    "take_along.read_sbatch": {"text": "#!/bin/bash\n#SBATCH --nodes=2\n"},
+    "take_along.variables_for": {"symptom": "hangs later"},
     "cost.algorithms_of": {"collective": "all_reduce"},
     "cost.block_collectives": {"config": CONFIG, "batch_size": 2, "length": 8, "itemsize": 4},
     "cost.break_even_bandwidth_bytes_per_s": {
@@ -457,6 +463,58 @@ LEGAL: dict[str, dict[str, Any]] = {
         "call_s": 0.1,
         "separate_ports": False,
     },
+    "cost.all_reduce_at_scale": {
+        "size_bytes": 1e6,
+        "machine": cost.machine_spec("8x H100"),
+        "ranks": [8, 16],
+        "ways": ["ring"],
+    },
+    "cost.all_reduce_point": {"way": "hierarchical", "size_bytes": 1e6, "network": NETWORK},
+    "cost.hierarchical_sent_bytes": {
+        "num_elements": 10,
+        "itemsize": 4,
+        "num_nodes": 2,
+        "ranks_per_node": 3,
+    },
+    "cost.best_interval_s": {"write_s": 60.0, "mean_time_between_s": 1e4},
+    "cost.daly_interval_s": {"write_s": 60.0, "mean_time_between_s": 1e4},
+    "cost.young_interval_s": {"write_s": 60.0, "mean_time_between_s": 1e4},
+    "cost.FailureRate": {"name": "ours", "num_failures": 3.0, "num_gpus": 64, "days": 30.0, "source": ""},
+    "cost.failure_rate": {"name": "RSC-1"},
+    "cost.failures_per_day": {"rate_per_gpu_day": 5e-4, "num_gpus": 1024},
+    "cost.mean_time_between_failures_s": {"rate_per_gpu_day": 5e-4, "num_gpus": 1024},
+    "cost.chance_of_no_failure": {"rate_per_gpu_day": 5e-4, "num_gpus": 1024, "time_s": 3600.0},
+    "cost.FailingJob": {
+        "mean_time_between_s": 1e4,
+        "write_s": 100.0,
+        "restart_s": 300.0,
+        "exposed_share": 0.5,
+        "repair_s": 3600.0,
+        "num_spares": 1,
+    },
+    "cost.expected_goodput": {"job": JOB, "interval_s": 1e3},
+    "cost.first_order_goodput": {"job": JOB, "interval_s": 1e3},
+    "cost.simulate_goodput": {
+        "job": JOB,
+        "interval_s": 1e3,
+        "duration_s": 1e5,
+        "num_runs": 3,
+        "seed": 0,
+        "weibull_shape": 0.8,
+    },
+    "cost.Work": {"layers": 8, "forward_s": 1e-3, "activation_bytes": 1e6, "gradient_bytes": 1e7},
+    "cost.Cut": {"pp": 2, "dp": 2, "tp": 1, "micro_batches": 4, "buckets": 2},
+    "cost.Nodes": {"ranks_per_node": 2, "within": LINK, "between": LINK},
+    "cost.ring_s": {"size": 4, "link": LINK, "size_bytes": 1e6},
+    "cost.layout_step_s": {"work": WORK, "cut": cost.Cut(pp=2, micro_batches=4), "nodes": NODES},
+    "cost.ScaledJob": {
+        "config": CONFIG,
+        "batch_size": 8,
+        "forward_s": 0.1,
+        "nodes": NODES,
+        "memory_bytes": 1e9,
+    },
+    "parallel.mesh.regret": {"times_s": {"a": 1.0, "b": 2.0}, "bet": "b"},
     "sequence_cut.SequenceCut": {"num_tokens": 8, "num_ranks": 2, "order": "zigzag"},
     "parallel.mesh.DataShare": {"place": 0, "count": 2},
     "parallel.mesh.seed_for_data": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
@@ -470,8 +528,8 @@ _TENSORS = "takes tensors or modules alone, and PyTorch has its own words for th
 _MACHINE = "reads this machine, or a disk"
 ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
-        ["cost.ActivationTerm", "cost.Bucket", "cost.CollectiveCost", "cost.ExpertLayerTime", "cost.ExpertParameters",
-         "cost.GlooTime", "cost.Round",
+        ["cost.ActivationTerm", "cost.AllReducePoint", "cost.Bucket", "cost.CollectiveCost", "cost.ExpertLayerTime",
+         "cost.ExpertParameters", "cost.GlooTime", "cost.Goodput", "cost.Round", "cost.SimulatedGoodput",
          "cost.ScalingPoint", "cost.RingTime", "cost.LinkBytes", "cost.MeshStepTime",
          "sequence_cut.TilePair", "mesh_pieces.Piece",
          "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Breach",
@@ -479,13 +537,15 @@ ELSEWHERE: dict[str, str] = {
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
          "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
          "parallel.data.CopyCounter", "parallel.data.Drift", "parallel.data.Race", "parallel.experts.Dispatch",
-         "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box", "parallel.mesh.WatchedRank",
+         "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box", "parallel.mesh.PlanRun",
+         "parallel.mesh.WatchedRank",
          "parallel.context.WatchedAttention",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
          "schedules.Action", "schedules.Overlap",
          "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
          "schedules.Problem", "schedules.Result", "schedules.ScheduleKind", "schedules.ScheduleTrace",
-         "schedules.Transfer", "data.ByteTokenizer"], _RESULTS),
+         "schedules.Transfer", "data.ByteTokenizer",
+         "take_along.Agent", "take_along.DryRun", "take_along.Variable"], _RESULTS),
     **dict.fromkeys(
         ["meter.nccl_breaches",
          "meter.metered", "meter.profiled", "meter.measure", "meter.compare", "meter.ledger", "meter.MemoryLedger",
@@ -500,7 +560,7 @@ ELSEWHERE: dict[str, str] = {
          "parallel.model.Passing", "parallel.model.RecvFromPrevious", "parallel.model.SendToNext",
          "parallel.mesh.MeshGroups", "parallel.mesh.OnMesh", "parallel.mesh.boxes_of", "parallel.mesh.clip_gradients",
          "parallel.mesh.gradient_norm", "parallel.mesh.load_on_mesh", "parallel.mesh.save_on_mesh",
-         "parallel.mesh.watched_mesh_step",
+         "parallel.mesh.watched_mesh_step", "parallel.mesh.PacedTransformer", "parallel.mesh.run_plan",
          "parallel.model.TiedParameters", "parallel.tensor.ColumnParallelLinear",
          "parallel.tensor.HeadParallelAttention", "parallel.tensor.OwnDropout", "parallel.tensor.Region",
          "parallel.tensor.RowParallelLinear", "parallel.tensor.SequenceParallelNorm",
@@ -515,8 +575,8 @@ ELSEWHERE: dict[str, str] = {
          "parallel.context.blocks_around", "parallel.context.context_loss", "parallel.context.ring_attention",
          "parallel.context.split_context", "parallel.context.watched_attention",
          *(f"parallel.collectives.{name}" for name in
-           ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "record", "reduce", "reduce_scatter",
-            "scatter"))], _RANKS),
+           ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "hierarchical_all_reduce", "record",
+            "reduce", "reduce_scatter", "scatter"))], _RANKS),
     **dict.fromkeys(
         ["parallel.context.RunningAttention", "parallel.context.attend", "parallel.context.attend_backward",
          "models.Attention", "models.BasicBlock", "models.Bottleneck", "models.Mlp", "models.ResNet",
@@ -530,12 +590,14 @@ ELSEWHERE: dict[str, str] = {
          "parallel.tensor.join_states", "parallel.tensor.parameter_placements"], _TENSORS),
     **dict.fromkeys(
         ["meter.calibrate", "data.digits", "data.documentation_text", "data.documentation_windows", "data.image_folder",
-         "parallel.data.interpreter_lock", "parallel.data.load_checkpoint", "parallel.data.save_checkpoint"], _MACHINE),
+         "parallel.data.interpreter_lock", "parallel.data.load_checkpoint", "parallel.data.save_checkpoint",
+         "take_along.dry_run_limit", "take_along.dry_run_sbatch", "take_along.dry_run_ssh", "take_along.his_script",
+         "take_along.sick_links"], _MACHINE),
 }  # fmt: skip
 ROOMS = (
     "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.experts",
     "parallel.model", "parallel.tensor", "parallel.context", "parallel.mesh", "mesh", "sequence_cut",
-    "mesh_pieces",
+    "mesh_pieces", "take_along",
 )  # fmt: skip
 
 

@@ -59,6 +59,7 @@ def all_collectives(me: Rank) -> list[Any]:
     sums = [
         collectives.all_reduce(me, x, algorithm=name).tolist() for name in collectives.ALL_REDUCE_ALGORITHMS
     ]
+    sums.append(collectives.hierarchical_all_reduce(me, x, 2 if n % 2 == 0 else 1).tolist())
     moved = [
         collectives.broadcast(me, x, root=0),
         collectives.reduce(me, x, root=0),

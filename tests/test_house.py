@@ -18,16 +18,16 @@ FLOOR_OF = {
     "paths": 0, "checks": 0, "checked": 0, "lazy": 0, "devices": 0, "models": 0, "data": 0, "environment": 0,
     "link": 0, "schedules": 0, "mesh": 0, "sequence_cut": 0, "even_cut": 0,
     "shares": 0, "mesh_pieces": 0,
-    "cluster": 1,
+    "cluster": 1, "nodes": 1,
     "meter": 2,
     "cost": 3, "parallel": 3, "plan": 3,
-    "plot": 4, "examples": 4,
+    "plot": 4, "examples": 4, "take_along": 4,
     "claims": 5, "learn": 5, "pictures": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5,
-    "testing": 5, "cli": 5,
+    "testing": 5, "cli": 5, "plan_command": 5, "capstone": 5,
 }  # fmt: skip
 READS_ENVIRONMENT = {
     "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
-    "examples", "claims",
+    "examples", "claims", "nodes", "take_along",
 }  # fmt: skip
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 50
@@ -184,7 +184,8 @@ def test_assets_are_pictures_and_measurements():
         for path in (ROOT / "assets").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert kinds - {".md"} == {".png", ".json"}  # the page beside a measurement of `course bench gpu`
+    # ".md": the page beside a measurement of `course bench gpu`; ".csv": rows that others published.
+    assert kinds - {".md", ".csv"} == {".png", ".json"}
 
 
 def test_what_there_is_once():
@@ -231,7 +232,8 @@ def test_the_environment_is_read_in_few_places():
 def test_no_process_is_ended_by_name_and_no_port_is_fixed():
     for path in modules():
         text = path.read_text()
-        assert not re.search(r"pkill|killall", text), path
+        # what stands in for such commands in the dry run of a learner's script ends nothing
+        assert path.match("take_along/stand_ins.py") or not re.search(r"pkill|killall", text), path
         assert not re.search(r"MASTER_PORT\"?\s*[:=]\s*\"?[1-9]\d{3}", text), path
 
 

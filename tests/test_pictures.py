@@ -22,7 +22,7 @@ ASSETS = ROOT / "assets"
 NOT_DRAWN = {"lesson": "a screenshot of a lesson in a browser, shown by the README"}
 CHEAP = (
     "00_waiting", "01_recompute", "02_question", "03_four_steps", "04_drift", "05_room", "06_tied", "07_wrong",
-    "08_rows", "09_places", "10_two_sides",
+    "08_rows", "09_places", "10_two_sides", "11_cuts", "12_meet", "13_verdicts", "14_order",
 )  # fmt: skip
 
 

@@ -62,5 +62,13 @@ def test_every_command_that_the_readme_names_exists():
 
     text = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
     verbs = set(re.findall(r"\./course ([a-z]+)", text))
-    assert verbs <= {"lab", "test", "doctor", "build", "bench", "pictures"}
+    assert verbs <= {"lab", "test", "doctor", "build", "plan", "bench", "pictures"}
     assert set(re.findall(r"course bench ([a-z_]+)", text)) <= set(BENCHES)
+
+
+def test_the_planners_example_in_the_readme_is_that_of_its_help():
+    from course_lib.plan_command import options
+
+    line = re.search(r"^\./(course plan .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert line
+    assert f"    {line.group(1)}\n" in options.__doc__

@@ -93,6 +93,11 @@ def test_it_has_what_it_was_given_and_nothing_of_the_course(
     assert str(zygote.folder) not in open_files
 
 
+def test_it_takes_no_port_that_a_rank_of_another_notebook_may_want(kernel: Kernel, zygote: Zygote) -> None:
+    assert kernel.manager.get_connection_info()["transport"] == "ipc"
+    assert len(list(zygote.folder.glob("kernel-*"))) == 5  # shell, iopub, stdin, control, heartbeat
+
+
 def test_an_interrupt_ends_the_cell_and_a_shutdown_the_kernel(kernel: Kernel) -> None:
     ringing = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"
     assert kernel.cell(ringing) == "KeyboardInterrupt"

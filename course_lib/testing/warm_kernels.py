@@ -47,6 +47,7 @@ MODULES = (
 )
 _PROVISIONER = "course-warm"
 _END_LIMIT_S = 10.0
+_LONGEST_ADDRESS = 107  # bytes of a socket's path
 _BEGIN_LIMIT_S = 600.0  # of the imports, where many others run
 
 
@@ -169,6 +170,18 @@ class WarmProvisioner(LocalProvisioner):
         entry = EntryPoint(_PROVISIONER, f"{__name__}:{cls.__name__}", factory.GROUP_NAME)
         factory.provisioners[_PROVISIONER] = entry
         factory.default_provisioner_name = _PROVISIONER
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Have the kernel listen at files beside the zygote's socket, not at ports.
+
+        A port is chosen while it is free, and taken a second later: by then it may be that of a rank of another kernel.
+        """
+        manager = self.parent
+        if manager is not None and self.folder is not None and self.folder.is_dir() and not self.is_cold:
+            address = str(self.folder / f"kernel-{self.kernel_id}")
+            if len(address) + len("-12345") <= _LONGEST_ADDRESS:
+                manager.transport, manager.ip = "ipc", address
+        return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         is_ours = cmd[:3] == [sys.executable, "-m", "ipykernel_launcher"]

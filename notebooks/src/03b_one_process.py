@@ -322,8 +322,8 @@ check("03.load", load)
 # The course puts five articles on trial, and tells what they say in its own words. Here are four sentences about
 # `nn.DataParallel`, from articles C and D. **Bet on each before you run the cell**: does it hold, hold with conditions,
 # mislead, or is it false? You have measured enough to argue for most of them. A trial in `course_lib/claims` decides by
-# its numbers, and is *blocked* where this machine lacks the GPUs that it needs, or is too busy for a clock to be
-# believed.
+# its numbers, or it *cannot tell here*, where this machine lacks the GPUs that it needs, or is too busy for a clock to
+# be believed.
 #
 # - C2: `DistributedDataParallel` is faster than `nn.DataParallel` because it uses one process for each device.
 # - C4: to move the model to the GPU *after* wrapping it is an error, or falls back to the CPU.

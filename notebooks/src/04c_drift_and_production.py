@@ -571,8 +571,8 @@ print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{outp
 #
 # Most of what the five articles say about this lesson you have decided by your own runs. A few sentences are left, in
 # our words. **Bet on each before you run the cell**: does it hold, hold with conditions, mislead, or is it false? A
-# trial in `course_lib/claims` decides by its numbers (`print(trial("C10").run())` shows them), and is *blocked* where
-# this machine is too busy for a clock to be believed.
+# trial in `course_lib/claims` decides by its numbers (`print(trial("C10").run())` shows them, and what would turn it),
+# or it *cannot tell here*, where this machine is too busy for a clock to be believed.
 #
 # - A6: `DistributedDataParallel(model, device_ids=[rank])` can wrap a model that was never moved to its device.
 # - A11: bad communication can cancel what more compute gains.

@@ -283,7 +283,7 @@ print("operations:", run.communication.by_operation())
 # pipelines, and once in each the shape of what will come. How `joint_step` averages is not shown: you will write it in
 # clinic 2.)
 #
-# "Pipeline parallelism is a combination of data and model parallelism", says one text. Bet:
+# Pipeline parallelism is often considered a combination of data and model parallelism, says article B. Is it one? Bet:
 
 # %%
 ### BEGIN SOLUTION

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from told_runs import ToldRuns
 
 from course_lib.learn import exercises
-from course_lib.learn.asked import Asked, Told
 from course_lib.paths import project_root
 
 ASKED = {asked.name: asked for asked in exercises.predictions_of("00")}
@@ -15,43 +15,17 @@ RECORD = json.loads(
     (project_root() / "assets" / "measured" / "torchrun_killed_rank.json").read_text(encoding="utf-8")
 )
 
-RUNS = {  # what the cells hand over, and what comes of it by hand
-    "00.shared": ((0,), "0"),
-    "00.sum": ((600.0, 600.0, 100.0), 600.0),
-    "00.cause": ((), "ranks 1, 2, 3 never came"),
-    "00.first": ((RECORD["log"],), "rank 1, killed by a signal"),
-}
+RUNS = [  # name, what ran, what is measured, what the model says
+    ("00.shared", (0,), "0"),
+    ("00.sum", (600.0, 600.0, 100.0), 600.0, 600.0),
+    ("00.cause", (), "ranks 1, 2, 3 never came"),
+    ("00.first", (RECORD["log"],), "rank 1, killed by a signal"),
+]
+FAR = [("00.sum", (1600.0, 600.0, 100.0))]
 
 
-def told(name: str) -> Told:
-    return ASKED[name].tell(*RUNS[name][0])
-
-
-def is_possible(asked: Asked, answer: object) -> bool:
-    return (
-        answer in asked.choices
-        if asked.choices
-        else isinstance(answer, int | float) and (asked.low <= answer <= asked.high)
-    )
-
-
-def test_every_question_is_tried():
-    assert list(RUNS) == list(ASKED)
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_the_right_answer(name: str):
-    assert told(name).measured == RUNS[name][1]
-    assert is_possible(ASKED[name], told(name).measured)
-    assert told(name).model in (None, RUNS[name][1])
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_a_misreading_is_possible_and_wrong(name: str):
-    right = RUNS[name][1]
-    for key in told(name).misreadings:
-        wrong = not key(right) if callable(key) else is_possible(ASKED[name], key) and key != right
-        assert wrong, key
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (5, 100_000)
 
 
 def test_the_log_has_two_halves_and_only_the_second_tells():
@@ -61,7 +35,7 @@ def test_the_log_has_two_halves_and_only_the_second_tells():
     assert any(line.startswith("[rank0]: RuntimeError") for line in log[:first])
     assert not any("SIGKILL" in line or "rank      : 1" in line for line in log[:first])
     assert not any(line.startswith("[rank1]") for line in log), "a killed rank has no last words"
-    assert "rank 1, exit code -9 (SIGKILL)" in told("00.first").because
+    assert "rank 1, exit code -9 (SIGKILL)" in ASKED["00.first"].tell(RECORD["log"]).because
 
 
 def test_the_recorded_script_has_the_line_that_the_log_names():

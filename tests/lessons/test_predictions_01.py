@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from told_runs import ToldRuns
 
 from course_lib.cost import model_state
-from course_lib.learn import ask, exercises, reveal
-from course_lib.learn.revealed import _agree
+from course_lib.learn import exercises
 from course_lib.meter import Span, Timeline
 from course_lib.models import TransformerConfig
 
@@ -60,10 +60,10 @@ RUNS = [  # name, what ran, what is measured, what the model says
         round((4 * 4 * PARAMETERS + 11 * 4 + KEPT) / 2**20, 2),
     ),
     ("01.backward", (epoch(0.003, 0.006),), 2.0, round(TWICE_BUT_THE_FIRST, 2)),
-    ("01.mfu", (0.331,), 33.1, None),
     ("01.fed", (HUNGRY, fed_epoch(0.0105, 0.01)), 68, 70),  # (20 + 9 x 20 + 10) of 300 ms
     ("01.fed", (fed_epoch(0.01, 0.03), fed_epoch(0.0005, 0.03)), 76, 78),  # the arithmetic is the longer part
     ("01.fed", (fed_epoch(0.01, 0.01), fed_epoch(0.001, 0.01)), 55, 55),  # half is as good as right here
+    ("01.mfu", (0.331,), 33.1, None),
     ("01.pieces", (0.4,), "off by more than 1 %", None),
     ("01.pieces", (1e-7,), "the same, up to rounding", None),
     ("01.autocast", (READER, held(1000), held(788)), 79, 79),  # 79 %: also what the ledger found
@@ -79,32 +79,9 @@ FAR = [
 ]
 
 
-@pytest.mark.parametrize(("name", "run", "measured", "model"), RUNS)
-def test_what_is_told(name, run, measured, model):
-    told = ASKED[name].tell(*run)
-    assert (told.measured, told.model) == (measured, model)
-
-
-@pytest.mark.parametrize(("name", "run", "measured", "model"), [one for one in RUNS if one[1] != (1e-7,)])
-def test_a_misreading_is_a_possible_answer_and_a_wrong_one(name, run, measured, model):
-    asked = ASKED[name]
-    for key in asked.tell(*run).misreadings:
-        if callable(key):
-            assert any(key(percent) for percent in range(int(asked.low), int(asked.high) + 1))
-            assert not key(measured)
-            assert model is None or not key(model)
-        else:
-            assert key in asked.choices if asked.choices else asked.low <= key <= asked.high
-            assert not _agree(key, measured)
-            assert not _agree(key, model)
-
-
-@pytest.mark.parametrize(("name", "run"), FAR)
-def test_a_run_far_from_the_model_is_said_to_be_so(name, run):
-    shown = reveal(name, *run)
-    assert shown.is_apart
-    assert f"the cost model and the run are apart. {ASKED[name].tell(*run).apart}" in repr(shown)
-    ask(name).reset()
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, range(101)
+    one_sided = ("01.pieces",)
 
 
 @pytest.mark.parametrize(

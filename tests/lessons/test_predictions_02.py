@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from told_runs import ToldRuns
 
 from course_lib.cost import collective_cost
-from course_lib.learn import ask, exercises, reveal
-from course_lib.learn.revealed import _agree
+from course_lib.learn import exercises
 from course_lib.link import Link
 
 ASKED = {asked.name: asked for asked in exercises.predictions_of("02")}
@@ -81,13 +81,12 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("02.halving", (RECORDED,), 4, 4),
     ("02.algbw", (ON_64,), ON_64.algorithm_bandwidth_bytes_per_s / 1e9, None),
     ("02.new_group", (stuck(0, 1, 2, 3),), HANG, None),
-    ("02.returns", ([1e-3, 5e-2, 1e-5], "cpu"), "work.wait()", None),
-    ("02.blame", (dumps(9, 9, 8, 9),), "rank 2", None),
     ("02.deadlock", (), "all send, nobody receives", None),
     ("02.mismatch", (), "rank 0 calls in another order", None),
     ("02.skip", (), "rank 1 has made one call fewer", None),
+    ("02.returns", ([1e-3, 5e-2, 1e-5], "cpu"), "work.wait()", None),
+    ("02.blame", (dumps(9, 9, 8, 9),), "rank 2", None),
 ]
-USUAL = [one for number, one in enumerate(RUNS) if number not in (4, 5)]
 FAR = [
     ("02.naive", (counted(12, 0),)),
     ("02.ring_bytes", (counted(3, 3),)),
@@ -95,31 +94,9 @@ FAR = [
 ]
 
 
-@pytest.mark.parametrize(("name", "run", "measured", "model"), RUNS)
-def test_what_is_told(name, run, measured, model):
-    told = ASKED[name].tell(*run)
-    assert (told.measured, told.model) == (measured, model)
-
-
-@pytest.mark.parametrize(("name", "run", "measured", "model"), USUAL)
-def test_a_misreading_is_a_possible_answer_and_a_wrong_one(name, run, measured, model):
-    asked = ASKED[name]
-    for key in asked.tell(*run).misreadings:
-        if callable(key):
-            assert key(0.5)
-            assert not key(measured)
-        else:
-            assert key in asked.choices if asked.choices else asked.low <= key <= asked.high
-            assert not _agree(key, measured)
-            assert not _agree(key, model)
-
-
-@pytest.mark.parametrize(("name", "run"), FAR)
-def test_a_run_far_from_the_model_is_said_to_be_so(name, run):
-    shown = reveal(name, *run)
-    assert shown.is_apart
-    assert f"the cost model and the run are apart. {ASKED[name].tell(*run).apart}" in repr(shown)
-    ask(name).reset()
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (0.5,)
+    one_sided = ("02.small",)
 
 
 @pytest.mark.parametrize(

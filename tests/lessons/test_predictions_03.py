@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
 import torch
 import torch.nn.functional as F
+from told_runs import ToldRuns
 from torch import nn
 
-from course_lib.learn import ask, exercises, reveal
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn import exercises
 from course_lib.parallel.data import memory_by_device, thread_race
 from course_lib.parallel.data.thread_race import Race
 
@@ -19,47 +18,21 @@ SLOWED = Race(2, one_s=(1.0, 0.9), threads_s=(1.5, 1.0), processes_s=(0.5,))
 GAINED = Race(2, one_s=(0.9,), threads_s=(0.6,), processes_s=(0.5,))
 PLACES = [(process, thread) for process in range(4) for thread in range(4)]
 
-RUNS = {  # what the cells hand over, and what comes of it by hand
-    "03.rows": (([8, 8, 8, 8],), 8),
-    "03.copies": ((6 * 4000.0, 4000), 6),
-    "03.mean": ((10.0,), 10),
-    "03.device_0": (({"device 0": {"parameter": 300, "other": 28}, "device 1": {"parameter": 200}},), 1.64),
-    "03.threads": ((SLOWED,), 0.9),
-    "03.self": ((), "a replica counts on itself, and is thrown away"),
-    "03.keys": ((), "no name in the file fits"),
-    "03.processes": ((PLACES,), 16),
-}
+RUNS = [  # name, what ran, what is measured, what the model says
+    ("03.rows", ([8, 8, 8, 8],), 8),
+    ("03.copies", (6 * 4000.0, 4000), 6, 6),
+    ("03.mean", (10.0,), 10),
+    ("03.device_0", ({"device 0": {"parameter": 300, "other": 28}, "device 1": {"parameter": 200}},), 1.64),
+    ("03.threads", (SLOWED,), 0.9),
+    ("03.self", (), "a replica counts on itself, and is thrown away"),
+    ("03.keys", (), "no name in the file fits"),
+    ("03.processes", (PLACES,), 16),
+]
+FAR = [("03.copies", (9 * 4000.0, 4000))]
 
 
-def told(name: str) -> Told:
-    return ASKED[name].tell(*RUNS[name][0])
-
-
-def is_possible(asked: Asked, answer: object) -> bool:
-    return (
-        answer in asked.choices
-        if asked.choices
-        else isinstance(answer, int | float) and (asked.low <= answer <= asked.high)
-    )
-
-
-def test_every_question_is_tried():
-    assert list(RUNS) == list(ASKED)
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_the_right_answer(name: str):
-    assert told(name).measured == RUNS[name][1]
-    assert is_possible(ASKED[name], told(name).measured)
-    assert told(name).model in (None, RUNS[name][1])
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_a_misreading_is_possible_and_wrong(name: str):
-    right = RUNS[name][1]
-    for key in told(name).misreadings:
-        wrong = not key(right) if callable(key) else is_possible(ASKED[name], key) and key != right
-        assert wrong, key
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (0.5, 2)
 
 
 def test_device_0_is_told_of_what_the_lesson_measures():
@@ -72,7 +45,7 @@ def test_device_0_is_told_of_what_the_lesson_measures():
 
 
 def test_threads_that_gain_are_not_said_to_lose(monkeypatch):
-    assert "used up nearly all" in told("03.threads").because
+    assert "used up nearly all" in ASKED["03.threads"].tell(SLOWED).because
     gained = ASKED["03.threads"].tell(GAINED).because
     assert "gained a little" in gained
     assert "used up" not in gained
@@ -86,13 +59,8 @@ def test_threads_that_gain_are_not_said_to_lose(monkeypatch):
     assert thread_race.interpreter_lock() in ("on", "off")
 
 
-def test_a_run_far_from_the_model_is_called_apart():
-    ask("03.copies").reset()
-    ask("03.copies").commit(6)
-    shown = reveal("03.copies", 9 * 4000.0, 4000)
-    assert shown.is_right
-    assert "Here the cost model and the run are apart. These are counted bytes" in repr(shown)
-    assert "apart" not in repr(reveal("03.copies", 6 * 4000.0, 4000))
+def test_who_counts_other_copies_is_told_what_they_are():
+    assert ASKED["03.copies"].tell(*FAR[0][1]).apart.startswith("These are counted bytes")
 
 
 def test_the_quiz_by_hand():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from told_runs import ToldRuns
 
 from course_lib import cost
-from course_lib.learn import ask, exercises, reveal
 from course_lib.learn.exercises.lesson_05.predictions_units import UNITS
 
 ASKED = {asked.name: asked for asked in UNITS}
@@ -33,7 +33,6 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("05.anew", (FEW, MANY), "a product for each layer", None),
     ("05.anew", (MANY, MANY), "both of them", None),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
 FAR = [
     ("05.peak", (1300 * KIB, 8, 128)),
     ("05.gathers", (8, 3, 28)),
@@ -42,58 +41,9 @@ FAR = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
-
-
-def test_every_prediction_is_tried_and_asked_in_the_lesson():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-    assert set(ASKED) <= {asked.name for asked in exercises.predictions_of("05")}
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    told = ASKED[name].tell(*runs)
-    assert told.measured == measured
-    assert told.model == model
-    if ASKED[name].choices is not None:
-        assert told.measured in ASKED[name].choices
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, right = USUAL[name]
-    for key in ASKED[name].tell(*runs).misreadings:
-        if callable(key):
-            assert not key(right)
-            wrong = next(n for n in (580, 1100, 1.5, 6) if key(n))
-        else:
-            wrong = key
-        ask(name).reset()
-        ask(name).commit(wrong)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading
-        assert shown.misreading in repr(shown)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_every_wrong_choice_hears_why(name):
-    runs, right = USUAL[name]
-    choices = set(ASKED[name].choices or ())
-    assert choices - {right} == choices & set(ASKED[name].tell(*runs).misreadings)
-
-
-@pytest.mark.parametrize(("name", "runs"), FAR)
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs)
-    assert shown.is_apart
-    assert f"Here the cost model and the run are apart. {shown.apart}" in repr(shown)
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (580, 1100, 1.5, 6)
+    one_sided = ("05.anew",)
 
 
 def test_the_terms_of_the_peak_add_up_to_what_the_model_says():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
+from told_runs import ToldRuns
 
-from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_05.predictions_links import LINKS
 
 ASKED = {asked.name: asked for asked in LINKS}
@@ -24,7 +23,6 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("05.accumulate", (54, 72, 6), 54, 54),
     ("05.sum", (256.0,), 256, None),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of two runs the first
 FAR = [
     ("05.half", (4.5 * MIB, 2.25 * MIB)),
     ("05.slower", (0.300, 0.200, 0.160, 0.154)),
@@ -34,47 +32,8 @@ FAR = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
-
-
-def test_every_prediction_is_tried():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    told = ASKED[name].tell(*runs)
-    assert told.measured == measured
-    assert told.model == (None if model is None else pytest.approx(model))
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, right = USUAL[name]
-    for key in ASKED[name].tell(*runs).misreadings:
-        if callable(key):
-            assert not key(right)
-            key = next(number for number in (260, 50, 1000) if key(number))
-        ask(name).reset()
-        ask(name).commit(key)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading
-        assert shown.misreading in repr(shown)
-
-
-@pytest.mark.parametrize(("name", "runs"), FAR)
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs)
-    assert shown.is_apart
-    assert f"Here the cost model and the run are apart. {shown.apart}" in repr(shown)
-    assert shown.apart
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (260, 50, 1000)
 
 
 def test_on_a_slow_link_the_explanation_turns():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from told_runs import ToldRuns
 
 from course_lib import cost
 from course_lib.claims import VERDICTS
@@ -63,7 +64,6 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("08.gather", (), "the parts are joined along the wrong dim", None),
     ("08.bet_b3", (bet("misleading"),), "misleading", None),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of two runs the first
 FAR = [
     ("08.bytes", (sent(768), SMALL)),
     ("08.kept", (2 * ALONG_BYTES, SMALL)),
@@ -72,66 +72,14 @@ FAR = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (90, 25_000, 42, ANEW_KIB, 100)
+    one_sided = ("08.rounding", "08.sequence")
 
-
-def test_every_prediction_is_tried():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    told = ASKED[name].tell(*runs)
-    assert told.measured == measured
-    assert told.model == (None if model is None else pytest.approx(model))
-    if ASKED[name].choices is not None:
-        assert told.measured in ASKED[name].choices
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, right = USUAL[name]
-    asked = ASKED[name]
-    for key in asked.tell(*runs).misreadings:
-        if callable(key):
-            assert not key(right)
-            wrong = next(n for n in (90, 25_000, 42, ANEW_KIB, 100) if key(n))
-        else:
-            wrong = key
-        ask(name).reset()
-        ask(name).commit(wrong)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading
-        assert shown.misreading in repr(shown)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_every_wrong_choice_hears_why(name):
-    runs, right = USUAL[name]
-    choices = set(ASKED[name].choices or ())
-    told = ASKED[name].tell(*runs)
-    assert choices - {right} == choices & set(told.misreadings)
-
-
-@pytest.mark.parametrize(("name", "runs"), FAR)
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs)
-    assert shown.is_apart
-    assert shown.apart
-    assert f"Here the cost model and the run are apart. {shown.apart}" in repr(shown)
-
-
-def test_two_numbers_a_position_are_too_few_where_exponentials_overflow():
-    assert torch.tensor(1000.0).exp().isinf()
-    ask("08.loss").commit(2)
-    assert "exp(1000) is infinite" in repr(reveal("08.loss", 3.0))
+    def test_two_numbers_a_position_are_too_few_where_exponentials_overflow(self):
+        assert torch.tensor(1000.0).exp().isinf()
+        ask("08.loss").commit(2)
+        assert "exp(1000) is infinite" in repr(reveal("08.loss", 3.0))
 
 
 @pytest.mark.parametrize(("model_s", "word"), [(0.271, "slower than one"), (0.104, "faster than one")])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
+from told_runs import ToldRuns
 
-from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_09.predictions_places import PLACES
 from course_lib.mesh import Mesh
 
@@ -37,60 +36,14 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("09.six", (SIX_S,), 3, None),
     ("09.six", (dict(zip(ORDERS, (1.0, 1.0 + 1e-9, 2.0, 2.0, 3.0, 4.0), strict=True)),), 4, None),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
+FAR = [
+    ("09.factor", (1.2, 0.612, 0.18, BOTH_S)),
+    ("09.habit", ({"tp": 0.1, "dp_replicate": 0.2}, FEW_S)),
+]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
-
-
-def test_every_prediction_is_tried():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    told = ASKED[name].tell(*runs)
-    assert told.measured == measured
-    assert told.model == (pytest.approx(model) if isinstance(model, float) else model)
-    if ASKED[name].choices is not None:
-        assert told.measured in ASKED[name].choices
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, _ = USUAL[name]
-    for wrong, sentence in ASKED[name].tell(*runs).misreadings.items():
-        ask(name).reset()
-        ask(name).commit(wrong)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading == sentence
-        assert sentence in repr(shown)
-
-
-@pytest.mark.parametrize(("name", "runs"), [(name, runs) for name, runs, *_ in RUNS if ASKED[name].choices])
-def test_every_wrong_choice_hears_why(name, runs):
-    told = ASKED[name].tell(*runs)
-    assert set(ASKED[name].choices) - {told.measured, told.model} == set(told.misreadings)
-
-
-@pytest.mark.parametrize(
-    ("name", "runs"),
-    [
-        ("09.factor", (1.2, 0.612, 0.18, BOTH_S)),
-        ("09.habit", ({"tp": 0.1, "dp_replicate": 0.2}, FEW_S)),
-    ],
-)
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs)
-    assert shown.is_apart
-    assert f"Here the cost model and the run are apart. {shown.apart}" in repr(shown)
+class TestToldRuns(ToldRuns):
+    asked, runs, far = ASKED, RUNS, FAR
 
 
 def test_the_numbers_told_are_those_of_the_run():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
+from told_runs import ToldRuns
 
-from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_09.predictions_pieces import PIECES
 from course_lib.mesh import Mesh
 
@@ -25,7 +24,6 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("09.seeds", ([7, 7, 8, 8, 9, 9, 10, 10],), 4, 4),
     ("09.dropped", (), "ranks of a tensor group drop different numbers of one stream", None),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
 FAR = [
     ("09.row", ([1], SQUARE)),
     ("09.share", (dict.fromkeys(range(8), range(2)),)),
@@ -34,53 +32,9 @@ FAR = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
-
-
-def test_every_prediction_is_tried():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    told = ASKED[name].tell(*runs)
-    assert told.measured == measured
-    assert told.model == model
-    if ASKED[name].choices is not None:
-        assert told.measured in ASKED[name].choices
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, right = USUAL[name]
-    for wrong, sentence in ASKED[name].tell(*runs).misreadings.items():
-        assert wrong != right
-        ask(name).reset()
-        ask(name).commit(wrong)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading == sentence
-        assert sentence in repr(shown)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_every_wrong_choice_hears_why(name):
-    runs, right = USUAL[name]
-    choices = set(ASKED[name].choices or ())
-    assert choices - {right} == choices & set(ASKED[name].tell(*runs).misreadings)
-
-
-@pytest.mark.parametrize(("name", "runs"), FAR)
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs)
-    assert shown.is_apart
-    assert shown.apart in repr(shown)
+class TestToldRuns(ToldRuns):
+    asked, runs, far = ASKED, RUNS, FAR
+    one_sided = ("09.row",)
 
 
 def test_rows_and_sizes_told_are_those_of_the_run():

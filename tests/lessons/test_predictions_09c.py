@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from told_runs import ToldRuns, usual_runs
 
-from course_lib.learn import ask, reveal
+from course_lib.learn import reveal
 from course_lib.learn.exercises.lesson_09.predictions_norm import NORM
 
 ASKED = {asked.name: asked for asked in NORM}
@@ -39,54 +39,13 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("09.skipped", (72, 3, 8, 1, 4), 72, 72),
     ("09.swapped", (), "rank r reads what belongs to another place", None),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
+USUAL = usual_runs(RUNS)
+FAR = [("09.folder", (700, 100)), ("09.skipped", (0, 6, 8, 2, 4))]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
-
-
-def test_every_prediction_is_tried():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    told = ASKED[name].tell(*runs)
-    assert told.measured == measured
-    assert told.model == model
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, right = USUAL[name]
-    for wrong in ASKED[name].tell(*runs).misreadings:
-        assert wrong != right
-        ask(name).reset()
-        ask(name).commit(wrong)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading
-        assert shown.misreading in repr(shown)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_every_wrong_choice_hears_why(name):
-    runs, right = USUAL[name]
-    choices = set(ASKED[name].choices or ())
-    assert choices - {right} == choices & set(ASKED[name].tell(*runs).misreadings)
-
-
-@pytest.mark.parametrize(("name", "runs"), [("09.folder", (700, 100)), ("09.skipped", (0, 6, 8, 2, 4))])
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs)
-    assert shown.is_apart
-    assert f"Here the cost model and the run are apart. {shown.apart}" in repr(shown)
+class TestToldRuns(ToldRuns):
+    asked, runs, far = ASKED, RUNS, FAR
+    one_sided = ("09.hidden", "09.ends", "09.resumed")
 
 
 def test_a_usual_folder_is_not_called_apart():
@@ -98,4 +57,4 @@ def test_numbers_in_an_explanation_are_those_of_the_run():
     assert because.startswith("By 2.0 %.")
     assert "by the norms of one device, 2.0 % are" in because
     assert "as 113 % of" in ASKED["09.ends"].tell(2.3879, 2.1052).because
-    assert "by up to 0.22 here" in ASKED["09.resumed"].tell(*USUAL["09.resumed"][0]).because
+    assert "by up to 0.22 here" in ASKED["09.resumed"].tell(*USUAL["09.resumed"].given).because

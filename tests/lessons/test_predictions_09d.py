@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
+from told_runs import ToldRuns
 
 from course_lib.claims import VERDICTS
-from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_09.predictions_assembled import ASSEMBLED
 from course_lib.learn.exercises.lesson_09.quiz import QUIZ
 
@@ -25,57 +24,12 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("09.strip", (64,), "64 to 127", None),
     ("09.a12", (SimpleNamespace(verdict="holds"),), "holds", None),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
+FAR = [("09.kept", (0.25, [0.25] * 8)), ("09.micro", (1.0, 4))]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
-
-
-def test_every_prediction_is_tried():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    told = ASKED[name].tell(*runs)
-    assert told.measured == measured
-    assert told.model == (pytest.approx(model) if model else None)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, right = USUAL[name]
-    for key in ASKED[name].tell(*runs).misreadings:
-        wrong = 100 if callable(key) else key
-        if wrong == right:  # another run's
-            continue
-        assert not callable(key) or (key(wrong) and not key(right))
-        ask(name).reset()
-        ask(name).commit(wrong)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading
-        assert shown.misreading in repr(shown)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_every_wrong_choice_hears_why(name):
-    runs, right = USUAL[name]
-    choices = set(ASKED[name].choices or ())
-    assert choices - {right} <= set(ASKED[name].tell(*runs).misreadings) | {right}
-
-
-@pytest.mark.parametrize(("name", "runs"), [("09.kept", (0.25, [0.25] * 8)), ("09.micro", (1.0, 4))])
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs)
-    assert shown.is_apart
-    assert f"Here the cost model and the run are apart. {shown.apart}" in repr(shown)
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (100,)
+    one_sided = ("09.inside", "09.strip")
 
 
 def test_the_axis_is_told_with_the_factor_of_the_run():

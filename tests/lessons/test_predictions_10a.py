@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import pytest
+from told_runs import ToldRuns
 
 from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_10.predictions_ring import RING
@@ -19,80 +19,35 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("10.length", (897_024, 1_794_048), 2, 2),
     ("10.mean", (0.52, 1.61), "something else", None),
     ("10.mean", (3e-16, 1.61), "that, but for rounding", None),
-    ("10.queries", (6144, 30_208), 4.92, 4.92),
-    ("10.queries", (24_576, 30_208), 1.23, 4.92),
+    ("10.queries", (6144, 30_208, SMALL), 4.92, 4.92),
+    ("10.queries", (24_576, 30_208, SMALL), 1.23, 4.92),
     ("10.back", (3072, 9216), 2, 2),
     ("10.longest", (256, 1024), 1024, 1024),
     ("10.hidden", (EXPOSED, 0.002, 0.008, 128), 512, 512),
     ("10.hidden", ({64: 0.9, 128: 0.7}, 0.002, 0.008, 128), math.inf, 512),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
 FAR = [
     ("10.length", (897_024, 4 * 897_024)),
-    ("10.queries", (6144, 12_288)),
+    ("10.queries", (6144, 12_288, SMALL)),
     ("10.back", (3072, 6144)),
     ("10.longest", (256, 512)),
     ("10.hidden", ({**EXPOSED, 512: 0.4}, 0.002, 0.008, 128)),
 ]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (3, 768, 10**9)
+    unforeseen = (math.inf,)
+    one_sided = ("10.mean",)
 
-
-def test_every_prediction_is_tried():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    more = (SMALL,) if name == "10.queries" else ()
-    told = ASKED[name].tell(*runs, *more)
-    assert told.measured == measured
-    assert told.model == (None if model is None else pytest.approx(model))
-    if ASKED[name].choices is not None:
-        assert told.measured in ASKED[name].choices
-
-
-def usual(name):
-    runs, right = USUAL[name]
-    return (*runs, SMALL) if name == "10.queries" else runs, right
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, right = usual(name)
-    for key, sentence in ASKED[name].tell(*runs).misreadings.items():
-        if callable(key):
-            assert not key(right)
-            wrong = next(n for n in (3, 768, 10**9) if key(n))
-        else:
-            wrong = key
-        ask(name).reset()
-        ask(name).commit(wrong)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading == sentence
-        assert sentence in repr(shown)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_every_wrong_choice_hears_why(name):
-    runs, right = usual(name)
-    choices = set(ASKED[name].choices or ())
-    assert choices - {right} == choices & set(ASKED[name].tell(*runs).misreadings)
-
-
-@pytest.mark.parametrize(("name", "runs"), FAR)
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs, *((SMALL,) if name == "10.queries" else ()))
-    assert shown.is_apart
-    assert f"Here the cost model and the run are apart. {shown.apart}" in repr(shown)
+    def test_only_a_wrong_answer_is_asked_about_the_weights(self):
+        """900 tokens are near enough to 1,024 to be right, and nothing was mixed up."""
+        for tokens, is_right in ((768, False), (900, True)):
+            ask("10.longest").reset()
+            ask("10.longest").commit(tokens)
+            shown = reveal("10.longest", 256, 1024)
+            assert shown.is_right == is_right
+            assert bool(shown.misreading) != is_right
 
 
 def test_what_is_said_of_other_heads_is_so():
@@ -111,13 +66,3 @@ def test_what_is_said_of_bfloat16_is_so():
     sent = ring_attention_sent_bytes(SMALL, SequenceCut(64, 4), 0, batch_size=1, itemsize=2)
     assert sent.backward == 3 * sent.forward
     assert "In bfloat16 it is three times" in ASKED["10.back"].tell(3072, 9216).because
-
-
-def test_only_a_wrong_answer_is_asked_about_the_weights():
-    """900 tokens are near enough to 1,024 to be right, and nothing was mixed up."""
-    for tokens, is_right in ((768, False), (900, True)):
-        ask("10.longest").reset()
-        ask("10.longest").commit(tokens)
-        shown = reveal("10.longest", 256, 1024)
-        assert shown.is_right == is_right
-        assert bool(shown.misreading) != is_right

@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
+from told_runs import ToldRuns, usual_runs
 
 from course_lib.cost import expert_layer_time
-from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_10.predictions_busy import BUSY
 from course_lib.learn.exercises.lesson_10.quiz import QUIZ
 from course_lib.learn.exercises.lesson_10.wrong_rooms import MISTAKES
@@ -42,7 +42,7 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("10.tenth", ([routing(870)] * 3, 128), "an expert takes fewer tokens than the factor says", None),
     ("10.copies", (2.0001, 1.0), 2, 2),
 ]
-USUAL = {name: (runs, right) for name, runs, right, _ in reversed(RUNS)}  # of several runs the first
+USUAL = usual_runs(RUNS)
 FAR = [
     ("10.slowest", (0.112, 0.45, EVEN, SKEWED)),
     ("10.steps", (44, PROBABILITIES, CHOICES)),
@@ -51,57 +51,8 @@ FAR = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def nothing_predicted():
-    for name in ASKED:
-        ask(name).reset()
-    yield
-    for name in ASKED:
-        ask(name).reset()
-
-
-def test_every_prediction_is_tried():
-    assert list(dict.fromkeys(name for name, *_ in RUNS)) == list(ASKED)
-
-
-@pytest.mark.parametrize(("name", "runs", "measured", "model"), RUNS)
-def test_a_run_is_told_as_it_was(name, runs, measured, model):
-    told = ASKED[name].tell(*runs)
-    assert told.measured == measured
-    assert told.model == (None if model is None else pytest.approx(model))
-    if ASKED[name].choices is not None:
-        assert told.measured in ASKED[name].choices
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    runs, right = USUAL[name]
-    for key, sentence in ASKED[name].tell(*runs).misreadings.items():
-        if callable(key):
-            assert not key(right)
-            wrong = next(n for n in (0, 40, 95, 100, 200) if key(n))
-        else:
-            wrong = key
-        ask(name).reset()
-        ask(name).commit(wrong)
-        shown = reveal(name, *runs)
-        assert not shown.is_right
-        assert shown.misreading == sentence
-        assert sentence in repr(shown)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_every_wrong_choice_hears_why(name):
-    runs, right = USUAL[name]
-    choices = set(ASKED[name].choices or ())
-    assert choices - {right} == choices & set(ASKED[name].tell(*runs).misreadings)
-
-
-@pytest.mark.parametrize(("name", "runs"), FAR)
-def test_a_run_far_from_the_model_is_called_so(name, runs):
-    shown = reveal(name, *runs)
-    assert shown.is_apart
-    assert f"Here the cost model and the run are apart. {shown.apart}" in repr(shown)
+class TestToldRuns(ToldRuns):
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (0, 40, 95, 100, 200)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +73,7 @@ def test_a_run_far_from_the_model_is_called_so(name, runs):
     ],
 )
 def test_what_is_told_has_the_numbers_of_the_run(name, said):
-    because = ASKED[name].tell(*USUAL[name][0]).because
+    because = ASKED[name].tell(*USUAL[name].given).because
     assert all(part in because for part in said), because
 
 
