@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     try:
         return _look_over(args.out) if args.check else _build(args)
-    except ValueError as error:  # SiteError and LessonError
+    except (ValueError, OSError) as error:  # SiteError, LessonError; a folder that cannot be written
         print(f"course site: {error}", file=sys.stderr)
         return 1
 
@@ -83,10 +83,10 @@ def _build(args: argparse.Namespace) -> int:
         print(f"  {line}", file=sys.stderr)
     files = [path for path in args.out.rglob("*") if path.is_file()]
     size_mb = sum(path.stat().st_size for path in files) / 1e6
-    pages = sum(path.suffix == ".html" for path in files)
+    pages = _count([path for path in files if path.suffix == ".html"], "page")
     print(
-        f"{args.out}: {pages} pages, {size_mb:.0f} MB, in {time.perf_counter() - begun:.0f} s; open "
-        f"{args.out / 'index.html'}" + (f". Sphinx warned {len(warnings)} times" if warnings else "")
+        f"{args.out}: {pages}, {size_mb:.0f} MB, in {time.perf_counter() - begun:.0f} s; open "
+        f"{args.out / 'index.html'}" + (f". Sphinx warned: {_count(warnings, 'time')}" if warnings else "")
     )
     return 1 if warnings else 0
 
@@ -103,6 +103,10 @@ def _look_over(out: Path) -> int:
     found = faults(out)
     for sentence in found:
         print(f"  {sentence}")
-    pages = sum(1 for _ in out.rglob("*.html"))
-    print(f"{out}: {pages} pages, " + (f"{len(found)} faults" if found else "every link leads somewhere"))
+    pages = _count(list(out.rglob("*.html")), "page")
+    print(f"{out}: {pages}, " + (_count(found, "fault") if found else "every link leads somewhere"))
     return 1 if found else 0
+
+
+def _count(things: Sequence[object], word: str) -> str:
+    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"

@@ -97,6 +97,22 @@ def test_built_again_in_its_own_place(built, tmp_path):
         build_site(root, tmp_path / "site")
 
 
+def test_what_comes_while_it_builds_is_not_lost(built, tmp_path, monkeypatch):
+    root, site, _ = built
+    shutil.copytree(site, tmp_path / "site")
+
+    def meanwhile(texts, extra, made, *_):
+        made.mkdir()
+        (tmp_path / "site" / "mine.txt").write_text("")
+        return []
+
+    monkeypatch.setattr("course_lib.site.build._run_sphinx", meanwhile)
+    with pytest.raises(SiteError, match=r"mine\.txt"):
+        build_site(root, tmp_path / "site")
+    assert (tmp_path / "site" / "mine.txt").exists()
+    assert (tmp_path / "site" / "index.html").exists()
+
+
 def test_a_link_that_leads_nowhere_is_a_warning(built, tmp_path):
     root = shutil.copytree(built[0], tmp_path / "course")
     (root / "CONTRIBUTING.md").write_text("# The house\n\n[no](#nowhere) and $\\frac{$.\n")

@@ -29,10 +29,17 @@ def test_check_tells_faults_and_their_number(capsys, tmp_path):
     assert main(["--check", "--out", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert "index.html: the link 'gone.html' leads to no file" in out
-    assert "1 pages, 1 fault" in out
+    assert "1 page, 1 fault\n" in out
     (tmp_path / "index.html").write_text("<p>")
     assert main(["--check", "--out", str(tmp_path)]) == 0
     assert "every link leads somewhere" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "missing", list)
+    (tmp_path / "file").write_text("")
+    assert main(["--out", str(tmp_path / "file" / "site")]) == 1
+    assert capsys.readouterr().err.startswith("course site: ")
 
 
 def test_an_address_that_is_none(capsys):
@@ -40,6 +47,17 @@ def test_an_address_that_is_none(capsys):
         main(["--repository", "github.com/a/b"])
     assert ended.value.code == 2
     assert "it begins with https://" in capsys.readouterr().err
+
+
+def test_a_warning_of_sphinx_is_told_and_fails(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "missing", list)
+    monkeypatch.setattr("course_lib.site.build.build_site", lambda *_: ["a.md:1: WARNING: no such place"])
+    assert main(["--out", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "a.md:1: WARNING: no such place" in said.err
+    assert "Sphinx warned: 1 time\n" in said.out
+    monkeypatch.setattr("course_lib.site.build.build_site", lambda *_: [])
+    assert main(["--out", str(tmp_path)]) == 0
 
 
 def ours(folder):

@@ -57,6 +57,12 @@ def test_each_fault_is_named_with_its_page(site, part, said):
     assert said in found
 
 
+def test_a_file_outside_is_no_part_of_the_site(site):
+    (site / "inner").mkdir()
+    (site / "inner" / "index.html").write_text('<a href="../a.css">')
+    assert "leads to no file" in faults(site / "inner")[0]
+
+
 def test_a_style_sheet_that_fetches(site):
     (site / "a.css").write_text("@import 'https://fonts.org/x.css'; y { src: url(gone.woff2) }")
     assert [said.split(": ")[0] for said in faults(site)] == ["a.css", "a.css"]

@@ -84,6 +84,7 @@ def test_the_first_page_is_readme_with_a_map_for_any_width(written):
     assert "[the house](contributing.md) and [the code](examples/index.md), or a file." in text
     assert "a · two numbers (20 min, 1/5) <lessons/01a_two>" in text
     assert ":caption: 01 · Sums" in text
+    assert "glossary\nexamples/index\nexamples/train\n```" in text
 
 
 def test_notes_for_instructors_are_there_when_they_are_written(root, tmp_path):
