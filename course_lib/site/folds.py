@@ -3,7 +3,7 @@
 * A cell with ``ask(`` is folded whole: it holds one reader's guess. The question stands in the text above it. (A cell
   with ``bet(`` stays: the claim stands in its output.)
 * From an ``ask`` or ``bet`` to its ``reveal`` or ``settle``, what cells print is folded, and the last is the answer.
-* Where the text ends with a question in bold, the output of the cell below is folded.
+* Where the text ends with a question in bold that no ``ask`` takes up, the output of the cell below is folded.
 * A cell with a solution shows what a learner gets; the solution is folded below it.
 
 The tags are those of myst-nb (``hide-cell``, ``hide-output``), which makes closed ``<details>`` of them.
@@ -11,6 +11,7 @@ The tags are those of myst-nb (``hide-cell``, ``hide-output``), which makes clos
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ ANSWER = Fold("hide-output", "The answer")
 SOLUTION = Fold("hide-cell", "A solution")
 
 _CALL = re.compile(r"\b(?P<name>ask|bet|reveal|settle)\((?P<first>[^)]*)")
-_QUESTION_LAST = re.compile(r"\*\*[^*]*\?\*\*[^*]{0,100}\Z")
+_QUESTION_LAST = re.compile(r"\*\*((?!\*\*).)+\?\*\*((?!\*\*).){0,100}\Z", re.DOTALL)
 
 
 def folds(cells: Sequence[Cell]) -> dict[str, Fold]:
@@ -50,7 +51,7 @@ def folds(cells: Sequence[Cell]) -> dict[str, Fold]:
             found[cell.id] = GUESS
         elif has_region(cell.text) and "bet" not in calls:
             found[cell.id] = SOLUTION
-        elif index and not calls and _asks(cells[index - 1]):
+        elif index and not calls and _asks(cells[index - 1]) and not _ask_follows(cells[index:]):
             found[cell.id] = RESULT
         asked.update(dict.fromkeys(calls.get("ask", []) + calls.get("bet", []), index))
         for key in calls.get("reveal", []) + calls.get("settle", []):
@@ -72,6 +73,12 @@ def _calls(text: str) -> dict[str, list[str]]:
 
 def _asks(cell: Cell) -> bool:
     return not cell.is_code and bool(_QUESTION_LAST.search(cell.text.rstrip()))
+
+
+def _ask_follows(cells: Sequence[Cell]) -> bool:
+    """The question above is put by a cell of its own, before any more text: what comes between are the givens."""
+    below = itertools.takewhile(lambda cell: cell.is_code, cells)
+    return any({"ask", "bet"} & _calls(cell.text).keys() for cell in below)
 
 
 def _keeps_its_place(cell: Cell) -> bool:

@@ -53,12 +53,20 @@ def test_a_solution_in_a_function_and_at_the_top_of_a_cell():
     [
         ("# **How many?** Say it\n# before you run on.", RESULT),
         ("# **How many?**", RESULT),
+        ("# **One.** **How many of *four*?** Say it.", RESULT),
+        ("# **One?** **Two.**", None),
         ("# Many? **Many.**", None),
         ("# **How many?** " + "It is said at length. " * 9, None),
     ],
 )
 def test_below_a_question_in_bold(text, fold):
     assert folded(text, "print(4)") == [None, fold]
+
+
+def test_what_is_given_before_a_question_is_put_stays_in_sight():
+    ask = '### BEGIN SOLUTION\nask("00.a").commit(1)\n### END SOLUTION'
+    cells = ["# The sizes are below. **How many?**", "print('sizes')", ask, "print(4)", 'reveal("00.a", 4)']
+    assert folded(*cells) == [None, None, GUESS, RESULT, ANSWER]
 
 
 def test_what_is_only_a_comment_asks_nothing():
