@@ -211,7 +211,7 @@ def test_ci_does_nothing_but_course_test() -> None:
     assert script.stat().st_mode & stat.S_IXUSR
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    assert steps == [".ci/run", "./course test unit --long -m long"]
+    assert steps == [".ci/run", "./course test unit --long -m long", "./course test learner --whole"]
 
 
 def test_licence() -> None:
