@@ -128,6 +128,7 @@ def small_course(root: Path) -> Path:
                 cell.outputs = next((made for key, made in OUTPUTS.items() if key in cell.source), [])
         (root / "notebooks" / "solutions" / f"{name}.ipynb").write_text(to_text(solved))
     (root / "README.md").write_text(README)
+    (root / "LICENSE").write_text("free\n")
     (root / "CONTRIBUTING.md").write_text("# The house\n\nSee [README](README.md).\n")
     words = "# Glossary\n\n### sum\n\nA **sum**. *Lesson [01a](01a_two.ipynb).* See [sum](#sum).\n"
     (root / "notebooks" / "glossary.md").write_text(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 __all__ = ["Places"]
 
@@ -22,11 +23,13 @@ class Places:
     """Which file of the course lies where on the site; both are paths from the root of their folder.
 
     A file that is not on the site is found in the ``repository`` (its address, where one was given), or else its
-    link becomes plain text.
+    link becomes plain text. What is not in the course at all (its folder is ``root``) stays as it is written, and
+    Sphinx warns of it.
     """
 
     pages: dict[str, str] = field(default_factory=dict)
     repository: str = ""
+    root: Path | None = None
 
     def moved(self, markdown: str, origin: str, page: str) -> str:
         """The text of the file ``origin``, with its relative links as they are on ``page``. Code is left alone."""
@@ -41,6 +44,8 @@ class Places:
         if file in self.pages:
             place = posixpath.relpath(self.pages[file], posixpath.dirname(page) or ".")
             return place + hash_sign + anchor
+        if self.root is not None and not (self.root / file).exists():
+            return target
         if self.repository and not file.startswith("../"):
             return f"{self.repository}/blob/main/{file}{hash_sign}{anchor}"
         return None

@@ -62,7 +62,7 @@ def places(root: Path, repository: str = "") -> Places:
         pages[FOLDER] = "examples/index.md"
     for path in sorted((root / "assets").rglob("*.png")):
         pages[path.relative_to(root).as_posix()] = path.relative_to(root).as_posix()
-    return Places(pages, repository.rstrip("/"))
+    return Places(pages, repository.rstrip("/"), root)
 
 
 def index(root: Path, infos: list[LessonInfo], where: Places, others: list[str]) -> str:

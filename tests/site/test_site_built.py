@@ -115,9 +115,10 @@ def test_what_comes_while_it_builds_is_not_lost(built, tmp_path, monkeypatch):
 
 def test_a_link_that_leads_nowhere_is_a_warning(built, tmp_path):
     root = shutil.copytree(built[0], tmp_path / "course")
-    (root / "CONTRIBUTING.md").write_text("# The house\n\n[no](#nowhere) and $\\frac{$.\n")
+    (root / "CONTRIBUTING.md").write_text("# The house\n\n[no](#nowhere), [gone](a/gone.md), $\\frac{$.\n")
     warnings = "\n".join(build_site(root, tmp_path / "site"))
     assert "nowhere" in warnings
+    assert "gone.md" in warnings
     assert "this formula cannot be read" in warnings
 
 
