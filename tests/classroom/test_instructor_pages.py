@@ -1,0 +1,175 @@
+"""The pages for instructors: a page for each lesson, plans that add up, and nothing named that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from course_lib.cli import VERBS
+from course_lib.notebooks.info import lesson_info, source_files
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "instructor"
+PAGES = sorted(DOCS.rglob("*.md"))
+LESSONS = sorted((DOCS / "lessons").glob("*.md"))
+SOURCES = source_files(ROOT)
+MINUTES = {(info := lesson_info(source)).label: info.minutes for source in SOURCES}
+MOST_LINES = 70
+
+# Words and options of `course` by verb. Some are not in every edition; VERBS has those that are.
+WORDS = {
+    "class": {"check", "board", "share"},
+    "build": {"--nbgrader"},
+    "lab": {"--reset", "--folder", "--share", "--prepare", "--no-browser"},
+    "doctor": {"--json"},
+    "plan": {"--model", "--machine", "--nodes", "--gpus", "--batch", "--seq", "--tokens", "--price", "--days", "--layout"},
+}  # fmt: skip
+WORDS["class"] |= {"--learners", "--trial", "--lesson", "--watch", "--show", "--reveal", "--name", "--stop"}
+SOON = {"class", "export", "site"}
+
+
+def text_of(label: str) -> str:
+    """The source of one part (04a), or of all parts of a lesson (04), as people read it."""
+    files = [file for file in SOURCES if file.stem.split("_")[0].startswith(label)]
+    assert files, f"there is no lesson {label}"
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def exercises_of(lesson: str) -> str:
+    folder = ROOT / "course_lib" / "learn" / "exercises" / f"lesson_{lesson}"
+    return "\n".join(file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.py")))
+
+
+def relative(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+def test_every_lesson_has_its_page_and_every_page_its_lesson():
+    assert [page.stem for page in LESSONS] == sorted({label[:2] for label in MINUTES})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    missing = [one for one in targets if "://" not in one and not (page.parent / one).exists()]
+    assert not [one for one in missing if one != "grading.md"]  # that page comes with `course build --nbgrader`
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=relative)
+def test_a_page_is_about_a_screen(page):
+    assert len(page.read_text().splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_questions_and_checks_stand_in_the_lessons(page):
+    for verb, name in re.findall(r"`(ask|reveal|check|quiz|hint)\(\"([\w.]+)\"", page.read_text()):
+        call = f'{verb}("{name}"'
+        assert call in text_of(name[:2]), f"{page.name}: no lesson says {call})"
+        if page in LESSONS:
+            assert name[:2] == page.stem, f"{page.name} is not about {name}"
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=relative)
+def test_named_mistakes_are_those_of_the_lesson(page):
+    """A row "| `check("00.mean")` *mean-of-means* | ..." names a mistake of its catalogue."""
+    known = exercises_of(page.stem)
+    for names in re.findall(r"^\| `check\([^|]*?\)` ([^|]*)\|", page.read_text(), re.MULTILINE):
+        for name in re.findall(r"\*([\w-]+)\*", names):
+            assert f'"{name}"' in known, f"{page.name}: lesson {page.stem} has no mistake {name}"
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=relative)
+def test_parts_and_minutes_are_those_of_the_first_lines(page):
+    """The line below the title: [04a](...) 75 min · [04b](...) 75 min."""
+    told = re.findall(r"\[(\d\d[a-z]?)\]\(\.\./\.\./\.\./notebooks/([\w.]+)\) (\d+) min", page.read_text())
+    assert {label: int(minutes) for label, _, minutes in told} == {
+        label: minutes for label, minutes in MINUTES.items() if label.startswith(page.stem)
+    }
+    for label, file, _ in told:
+        assert file.startswith(f"{label}_")
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=relative)
+def test_sections_that_may_be_left_out_exist(page):
+    """Under "Short of time" a line begins with a part, and names its sections in italics."""
+    skip = re.search(r"## Short of time\n(.*?)(?=\n## |\Z)", page.read_text(), re.DOTALL)
+    assert skip, f"{page.name} does not say what to leave out"
+    for label, line in re.findall(r"^- \*\*(\d\d[a-z]?)\*\*(.*?)(?=^- |\Z)", skip.group(1) + "\n", re.MULTILINE | re.DOTALL):  # fmt: skip
+        for section in re.findall(r"\*([A-Z][^*\n]+)\*", line.replace("\n  ", " ")):
+            assert has_section(label, section), f"{page.name}: {label} has no section {section!r}"
+
+
+def has_section(label: str, section: str) -> bool:
+    return re.search(rf"^# #+ {re.escape(section)}\s*$", text_of(label), re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_commands_exist(page):
+    for line in re.findall(r"`(?:\./)?course ([^`]*)`", page.read_text()):
+        verb, *words = line.split()
+        assert verb in VERBS or verb in SOON, f"{page.name}: course {verb}"
+        options = {word.split("=")[0] for word in words if word.startswith("--")}
+        assert options <= WORDS.get(verb, set()), f"{page.name}: course {line}"
+        if verb == "class":
+            assert words[0] in WORDS["class"], f"{page.name}: course {line}"
+
+
+# --- plans ----------------------------------------------------------------------------------------------------
+
+
+def plans(text: str) -> list[tuple[str, int, list[list[str]]]]:
+    """Of each plan its title, the minutes in it, and its rows: minutes, what, the room, when behind."""
+    found = re.findall(r"^## (.*) \((\d+) minutes\)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return [
+        (title, int(total), [[cell.strip() for cell in row.strip("|").split("|")] for row in re.findall(r"^\| *\d.*$", body, re.MULTILINE)])
+        for title, total, body in found
+    ]  # fmt: skip
+
+
+PLANS = plans((DOCS / "plans.md").read_text())
+
+
+def wrong_with(total: int, rows: list[list[str]]) -> list[str]:
+    """What does not hold of a plan: its sum, a part's minutes, a section."""
+    wrong = []
+    if sum(int(row[0]) for row in rows) != total:
+        wrong.append(f"the rows make {sum(int(row[0]) for row in rows)} minutes, not {total}")
+    for minutes, what, *_ in rows:
+        part = re.match(r"\[(\d\d[a-z]?)\]\([^)]*\)(?:, up to \*(.*)\*)?$", what)
+        if part is None:
+            continue
+        label, end = part.groups()
+        if end is None and int(minutes) != MINUTES[label]:
+            wrong.append(f"{label} takes {MINUTES[label]} minutes, not {minutes}")
+        if end is not None and not (int(minutes) < MINUTES[label] and has_section(label, end)):
+            wrong.append(f"{label} has no section {end!r}, or is shorter than {minutes} minutes")
+    return wrong
+
+
+def test_there_are_plans_for_90_minutes_half_a_day_and_two_days():
+    assert [total for _, total, _ in PLANS] == [90, 90, 210, 420, 420]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan[0])
+def test_a_plan_adds_up_and_agrees_with_the_lessons(plan):
+    assert not wrong_with(*plan[1:])
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan[0])
+def test_what_a_plan_leaves_out_is_there(plan):
+    for _, what, _, behind in plan[2]:
+        label = re.match(r"\[(\d\d[a-z]?)\]", what)
+        for section in re.findall(r"leave out \*(.*?)\*", behind):
+            assert label, f"no lesson in {what}"
+            assert has_section(label.group(1), section), section
+
+
+def test_a_wrong_plan_is_found_out():
+    right = [["5", "arrive", "", ""], [str(MINUTES["00"]), "[00](x)", "", ""]]
+    assert wrong_with(MINUTES["00"] + 5, right) == []
+    assert "the rows make" in wrong_with(90, right)[0]
+    shorter = [["5", "arrive", "", ""], ["60", "[00](x)", "", ""]]
+    assert wrong_with(65, shorter) == [f"00 takes {MINUTES['00']} minutes, not 60"]
+    assert wrong_with(20, [["20", "[05a](x), up to *Nowhere*", "", ""]])
