@@ -121,7 +121,7 @@ def test_commands_exist(page):
 
 def plans(text: str) -> list[tuple[str, int, list[list[str]]]]:
     """Of each plan its title, the minutes in it, and its rows: minutes, what, the room, when behind."""
-    found = re.findall(r"^## (.*) \((\d+) minutes\)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^## ([^\n]*) \((\d+) minutes\)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return [
         (title, int(total), [[cell.strip() for cell in row.strip("|").split("|")] for row in re.findall(r"^\| *\d.*$", body, re.MULTILINE)])
         for title, total, body in found
