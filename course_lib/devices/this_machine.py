@@ -73,11 +73,11 @@ class Machine(ToldInRows):
 
         Takes this process's seat, so that "cuda:0" is the GPU that the fewest others of the course use.
         """
-        import torch
-
         if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
             raise ValueError(f"A rank is a whole number from 0 up, and {rank!r} is not. The first rank is 0.")
         self.sit(rank + 1)
+        import torch
+
         if not self.devices:
             return torch.device("cpu")
         return torch.device("cuda", rank % len(self.devices))
