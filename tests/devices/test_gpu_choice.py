@@ -47,6 +47,7 @@ def letters(devices) -> str:
         ({"SLURM_JOB_GPUS": "1,3", "COURSE_GPUS": "1,"}, "d", "", True),
         ({"SLURM_JOB_GPUS": "1,3", "CUDA_VISIBLE_DEVICES": "0"}, "a", "", False),
         ({"SLURM_JOB_GPUS": "4,5,6,7"}, "abcd", "", False),  # a control group shows these four, and no others
+        ({"SLURM_JOB_GPUS": "0,5,6,7"}, "abcd", "", False),
         ({"SLURM_JOB_GPUS": "6,7"}, "abcd", "", False),  # numbers of something else
         ({"SLURM_JOB_GPUS": "gpu:2"}, "abcd", "", False),
     ],

@@ -150,14 +150,15 @@ def test_one_chooses_at_a_time_and_nobody_waits_for_ever(tmp_path, folder):
 
 
 def test_links_pipes_and_folders_in_place_of_a_file_are_passed_over(folder, tmp_path):
-    secret = tmp_path / "secret"
-    secret.write_text("secret")
+    elsewhere = Folder(tmp_path / "elsewhere")
+    secret = tmp_path / "elsewhere" / elsewhere.hold("secret").name
     (folder.path / "seat-1-link").symlink_to(secret)
     os.mkfifo(folder.path / "seat-2-pipe")
     (folder.path / "seat-3-folder").mkdir()
     held = folder.hold("real")
     assert folder.held_by_others() == {held.name: "real"}
     assert secret.read_text() == "secret"
+    elsewhere.close()
 
 
 def test_a_name_that_leads_out_of_the_folder_is_held_by_nobody(folder, tmp_path):

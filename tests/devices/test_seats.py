@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
-from course_lib.cluster import whereabouts
+from course_lib.cluster import notebook, whereabouts
 from course_lib.cluster.arguments import CrowdedWarning
 from course_lib.devices import Device, Machine, look, seats, this_machine
 from course_lib.devices.lock_files import Folder
@@ -262,6 +262,22 @@ def test_a_disk_that_is_full_costs_the_spreading_and_nothing_else(room, monkeypa
     machine_with().sit(1)
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
     assert survey() == Survey(None, reason=f"{os.environ['COURSE_SEATS']}: No space left on device")
+
+
+def test_a_cell_that_imports_the_cluster_takes_the_seat_before_anything_asks_cuda(room, monkeypatch):
+    room("GPU-a")
+    shell = SimpleNamespace(kernel=object(), user_ns={})
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    monkeypatch.setattr(notebook, "_a_cell_imports", lambda _: True)
+    monkeypatch.setattr("course_lib.cluster.magic.register", lambda _: None)
+    monkeypatch.setattr("course_lib.cluster.processes.warm", lambda: None)
+    monkeypatch.setattr(this_machine, "look", machine_with)
+    this_machine._cached_machine.cache_clear()
+    notebook.prepare()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-b,GPU-c,GPU-d,GPU-a"
+    assert claimed() == ["GPU-b"]
+    monkeypatch.setattr(notebook, "seated", lambda num_gpus: machine_with().device_for(-1))
+    notebook.prepare()  # what is wrong is said by the first cluster, and fails no import
 
 
 # -- what is said ----------------------------------------------------------------------------------------------------
