@@ -31,7 +31,7 @@ _PREFIX = "seat-"
 _MOST_BYTES = 8192
 _MOST_FILES = 4096
 _YOUNG_S = 60.0  # a file so young may be about to get its lock
-_WAIT_S = 3.0  # for the others that are choosing at this moment
+_WAIT_S = 10.0  # for the others that are choosing at this moment; a class starts on a busy machine
 _ABOUT = (
     "Each file beside this one is held locked by a running process of the course One Model, Many GPUs, so that\n"
     "notebooks on this machine spread over its GPUs. A file that nobody holds locked counts for nothing.\n"

@@ -47,6 +47,7 @@ def in_a_process(work) -> int:
         try:
             kept = work()  # noqa: F841 - a lock goes with its object
             os.write(tell, b"x")
+            signal.alarm(120)  # its end, if nobody is left to end it
             signal.pause()
         finally:
             os._exit(1)
