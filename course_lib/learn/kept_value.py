@@ -26,7 +26,7 @@ def kept_value(value: Any) -> Any:
         return value[:_MOST_LETTERS]
     if isinstance(value, Integral) and abs(int(value)) < _MOST:
         return int(value)
-    if isinstance(value, Real) or (hasattr(value, "__float__") and not hasattr(value, "__len__")):
+    if isinstance(value, Real) or hasattr(value, "__float__"):
         return _number(value)
     if isinstance(value, Sequence):
         return [str(item)[:_MOST_LETTERS] for item in value[:_MOST_ITEMS]]

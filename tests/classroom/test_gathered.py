@@ -72,7 +72,7 @@ def test_names_are_told_apart_and_a_learner_who_shares_twice_is_one(tmp_path):
     assert [one.label for one in found.learners] == ["ada", "Ada B.", str(number_of("wordthree"))]
     share(tmp_path / "a", "wordfour", "ada")
     labels = [one.label for one in Gatherer([tmp_path / "a"]).gather().learners]
-    assert sorted(labels[:3], key=str.casefold) == ["Ada", "ada (2)", "ada (3)"] or len(set(labels)) == 4
+    assert [label.casefold() for label in labels[:3]] == ["ada", "ada (2)", "ada (3)"]
 
 
 def test_an_alias_cannot_be_long_or_steer_anything(tmp_path):
