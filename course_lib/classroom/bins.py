@@ -13,6 +13,7 @@ _WIDE = 20.0  # from here on, factors say more than differences
 _FACTORS = (math.sqrt(2), 2.0, math.sqrt(10), 10.0, 100.0, 1000.0, 1e4, 1e6)
 _BINARY_FACTORS = (math.sqrt(2), 2.0, 4.0, 8.0, 16.0, 64.0, 1024.0, 2.0**15, 2.0**20)
 _WHOLE_FACTORS = (2.0, 4.0, 10.0, 100.0, 1000.0, 1e4, 1e6)
+_TIMES = ("s", "ms", "us", "µs", "ns")
 _BINARY_UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
@@ -71,7 +72,7 @@ def bins_of(
 
 def _by_factors(numbers: Sequence[float], above: Sequence[float], unit: str) -> tuple[Bin, ...]:
     least, most = math.log(min(above)), math.log(max(above))
-    whole = min(above) >= 1 and all(number == int(number) for number in numbers)
+    whole = unit not in _TIMES and min(above) >= 1 and all(number == int(number) for number in numbers)
     for factor in _BINARY_FACTORS if unit in _BINARY_UNITS else _WHOLE_FACTORS if whole else _FACTORS:
         step = math.log(factor)
         first = _below(least / step)

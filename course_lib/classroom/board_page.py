@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape as escaped
 
 from course_lib.classroom.charts import Row
@@ -27,8 +28,7 @@ body { margin: 0; padding: 0.8rem 1.4rem 2rem; background: var(--ground); color:
   font: 1rem/1.4 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0.2rem 0; }
 h2 { font-size: 1.3rem; margin: 1.2rem 0 0.3rem; }
-h3 { font-size: 1.15rem; line-height: 1.3; margin: 0.2rem 0 0.5rem; }
-h3 .soft { font-weight: 400; white-space: nowrap; }
+h2 .soft { font-weight: 400; white-space: nowrap; }
 p { margin: 0.25rem 0; }
 .soft { color: var(--soft); font-size: 0.85rem; }
 .columns { columns: 27rem 2; column-gap: 2.5rem; }
@@ -49,12 +49,15 @@ span.bar { display: inline-block; height: 0.95em; vertical-align: -0.1em; backgr
   forced-color-adjust: none; }
 .measured { color: var(--run); }
 .model { color: var(--ink); }
-.names { color: var(--soft); font-size: 0.85rem; display: block; }
+.names { color: var(--soft); font-size: 0.85rem; }
+tr:has(+ tr > .names) > * { border-bottom: 0; padding-bottom: 0; }
 .standing tbody th { width: 34%; }
 .standing .number { width: 5.5rem; }
+.standing thead th { white-space: normal; }
 .standing th .soft { font-weight: 400; }
+.chart h2 { font-size: 1.2rem; line-height: 1.3; margin: 0.2rem 0 0.5rem; }
 .chart { display: grid; grid-template-columns: 1fr; gap: 0 2rem; }
-.chart h3, .chart details { grid-column: 1 / -1; }
+.chart h2, .chart details { grid-column: 1 / -1; }
 @media (min-width: 75rem) { .chart { grid-template-columns: minmax(0, 2.3fr) minmax(0, 1fr); } }
 .picture { overflow-x: auto; min-width: 0; }
 svg { display: block; width: 100%; min-width: 34rem; max-height: 62vh; }
@@ -80,6 +83,9 @@ summary { cursor: pointer; color: var(--soft); padding: 0.2rem 0; }
   .standing tbody th { display: block; width: auto; border: 0; padding: 0.1rem 0; }
   .standing tbody td { display: flex; gap: 0.8rem; border: 0; padding: 0.1rem 0; text-align: left;
     width: auto; white-space: normal; }
+  .standing tbody td.number { width: auto; }
+  .standing tbody td.names::before { content: none; }
+  .standing tbody tr:has(> .names) { margin-top: -0.75rem; border-top: 0; }
   .standing td > span { flex: 1; }
   .standing tbody td::before { content: attr(data-label); flex: 0 0 8rem; color: var(--soft); }
 }
@@ -116,20 +122,25 @@ def _body(board: Board) -> str:
     return f"{charts}<div class='columns'>{''.join(parts)}</div>{_left_out(board)}"
 
 
-def _table(head: list[str], rows: list[list[str]], caption: str) -> str:
-    """Cells are HTML; the columns after the second hold numbers. Rows are cards on a phone: roles outlive the looks."""
+def _table(head: list[str], rows: list[list[str]], caption: str, below: Sequence[str] = ()) -> str:
+    """Cells are HTML; the columns after the second hold numbers. Rows are cards on a phone: roles outlive the looks.
+    ``below``: for each row a text to stand below it, over all columns.
+    """
     kind = ["", "", *("number" for _ in head[2:])]
     top = "".join(
         f"<th scope='col' role='columnheader' class='{k}'>{text}</th>"
         for k, text in zip(kind, head, strict=True)
     )
     body = ""
-    for first, *rest in rows:
+    for number, (first, *rest) in enumerate(rows):
         cells = "".join(
             f"<td role='cell' class='{k}' data-label='{name}'><span>{cell}</span></td>"
             for k, name, cell in zip(kind[1:], head[1:], rest, strict=True)
         )
         body += f"<tr role='row'><th scope='row' role='rowheader'>{first}</th>{cells}</tr>"
+        if below and below[number]:
+            wide = f"<td role='cell' class='names' colspan='{len(head)}'>{escaped(below[number])}</td>"
+            body += f"<tr role='row'>{wide}</tr>"
     return (
         f"<table role='table' class='standing' aria-label='{escaped(caption)}'><thead role='rowgroup'>"
         f"<tr role='row'>{top}</tr></thead><tbody role='rowgroup'>{body}</tbody></table>"
@@ -148,14 +159,14 @@ def _where(board: Board) -> str:
     most = max((len(line.here) for line in board.places), default=0)
     rows = []
     for line in board.places:
-        names = f"<span class='names'>{escaped(' · '.join(line.here))}</span>" if line.here else ""
         through = "–" if line.through is None else str(line.through)
         place = f"{escaped(line.place)} <span class='soft'>{escaped(line.short_title)}</span>"
-        rows.append([place, _bar(len(line.here), most) + names, str(line.begun), through])
+        rows.append([place, _bar(len(line.here), most), str(line.begun), through])
     if not rows:
         return _section("Who is where", "<p>Nobody has begun here yet.</p>")
+    names = [" · ".join(line.here) for line in board.places]
     head = ["part", "here now", "have begun", "passed every check"]
-    return _section("Who is where", _table(head, rows, "Who is where"))
+    return _section("Who is where", _table(head, rows, "Who is where", names))
 
 
 def _checks(board: Board) -> str:

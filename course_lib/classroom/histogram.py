@@ -8,7 +8,7 @@ from course_lib.classroom.charts import Chart, Mark, Row
 
 __all__ = ["bar_table", "chart_html"]
 
-_WIDTH, _HEIGHT, _TOP, _BOTTOM, _SIDE = 1000.0, 430.0, 110.0, 52.0, 46.0
+_WIDTH, _HEIGHT, _TOP, _BOTTOM, _SIDE = 1000.0, 430.0, 110.0, 52.0, 64.0
 _MOST_EDGES = 7  # words below the axis that stand side by side
 _WORDS = {"measured": "◀ the run", "model": "◀ the cost model"}
 
@@ -16,7 +16,7 @@ _WORDS = {"measured": "◀ the run", "model": "◀ the cost model"}
 def chart_html(chart: Chart, words: str) -> str:
     """One question: its text, its picture, sentences, and for a drawn picture the same as a table. ``words`` is the
     name of what the bars count."""
-    head = f"<h3>{escaped(chart.question or chart.name)} <span class='soft'>{escaped(chart.name)}</span></h3>"
+    head = f"<h2>{escaped(chart.question or chart.name)} <span class='soft'>{escaped(chart.name)}</span></h2>"
     told = f"<div>{''.join(f'<p>{escaped(sentence)}</p>' for sentence in chart.sentences)}</div>"
     if not any(row.count for row in chart.rows) and not chart.marks:
         return f"<section class='chart'>{head}{told}</section>"

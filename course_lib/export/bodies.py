@@ -74,6 +74,9 @@ def body_of(stem: str, notebook: NotebookNode, folder: Path, others: Collection[
     inner = found.group(1) if found else html
     inner = re.sub(r"<script\b.*?</script>", "", inner, flags=re.DOTALL | re.IGNORECASE)
     inner = _IMAGE.sub(lambda found: _within(found.group(0), folder), inner)
+    # the key Tab goes to the code, which is what can be moved sideways, and not also to the box around it
+    inner = inner.replace('jp-Cell-inputWrapper" tabindex="0"', 'jp-Cell-inputWrapper"')
+    inner = inner.replace('jp-InputArea-editor"', 'jp-InputArea-editor" tabindex="0"')
     own = anchor(stem)
     inner = re.sub(r'(<[^<>]*?\s)id="([^"]+)"', rf'\1id="{own}--\2"', inner)
     inner = _LINK.sub(lambda found: found.group(1) + _target(found.group(2), own, others), inner)

@@ -17,11 +17,14 @@ body { max-width: 62rem; margin: 0 auto; padding: 1rem; }
 .first th, .first td { text-align: left; vertical-align: top; padding: 0.3rem 0.8rem 0.3rem 0;
   border-bottom: 1px solid #d4d8dd; }
 .first tbody th { font-weight: 500; min-width: 9rem; max-width: 28rem; }
+.jp-InputPrompt, .jp-OutputPrompt { color: #5c6066 !important; opacity: 1 !important; }
+main a { text-decoration: underline !important; }
 .sideways { overflow-x: auto; }
 main > section { border-top: 3px solid #0072b2; margin-top: 3rem; padding-top: 1rem; }
 img { max-width: 100%; height: auto; }
 img.formula { display: inline; max-width: none; }
 .formula-block { margin: 0.8em 0; text-align: center; overflow-x: auto; font-size: 1.1em; }
+.jp-InputArea-editor { background: #fff !important; }
 .jp-InputArea-editor, .jp-OutputArea-output { overflow-x: auto; }
 @media print { main > section { break-before: page; } }
 </style>"""
