@@ -137,6 +137,7 @@ def test_a_formula_that_cannot_be_drawn_stands_as_it_was_written():
     assert formula(r"\nosuchword{<x>}") == r"<code class='formula'>\nosuchword{&lt;x&gt;}</code>"
 
 
+@pytest.mark.long
 def test_every_formula_of_the_course_can_be_drawn():
     for path in sorted((paths.project_root() / "notebooks").glob("*.ipynb")):
         for cell in json.loads(path.read_text())["cells"]:
@@ -207,7 +208,7 @@ def test_without_a_folder_the_clone_is_taken(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--out", "old.html"], "nothing is written over"),
+        (["--out", "old.html"], "--replace means this one"),
         (["--out", "old.txt", "--replace"], "does not end in .html"),
         (["--out", "away/x.html"], "there is no folder away"),
         (["--out", "assets"], "is a folder; name a file"),
