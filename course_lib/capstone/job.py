@@ -22,7 +22,8 @@ class CapstoneJob:
     """What a learner is given.
 
     ``memory_bytes``: the most that a rank may hold at any moment of a step: weights, gradients, optimizer states,
-    activations and whatever else lives there. ``budget_s``: seconds of a step, to stay under.
+    activations and whatever else lives there. ``budget_s``: the longest step, of what is paced and shaped: what the
+    machine takes besides, for small arithmetic and for others who use it, does not count.
     """
 
     level: int
@@ -43,6 +44,11 @@ class CapstoneJob:
         return model_state(sum(transformer_parameters(self.job.config))).total
 
     @property
+    def row_s(self) -> float:
+        """What one sequence computes in one block, forward; backward takes twice as long."""
+        return self.job.forward_s / (self.job.config.num_layers * self.job.batch_size)
+
+    @property
     def name(self) -> str:
         return f"level {self.level}, seed {self.seed}"
 
@@ -57,7 +63,7 @@ class CapstoneJob:
             "links": f"within a node {_link(nodes.within)}; between nodes {_link(nodes.between)}, for each rank",
             "memory": f"{bytes_text(self.memory_bytes)} on a rank ({self.memory_bytes:,} bytes): states, activations, "
             "all that lives",
-            "budget": f"{time_text(self.budget_s)} a step",
+            "budget": f"{time_text(self.budget_s)} a step, of what is paced and shaped",
         }
         return "\n".join([self.name, *(f"  {name:<10} {about}" for name, about in rows.items())])
 

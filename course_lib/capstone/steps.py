@@ -19,6 +19,7 @@ from torch import Tensor
 from course_lib.capstone.beside import heard
 from course_lib.capstone.census import Holdings, begin, holdings, numbers_held
 from course_lib.capstone.job import CapstoneJob
+from course_lib.capstone.replay import Did, in_order
 from course_lib.capstone.task import Assemble, Run, Task, batch_of
 from course_lib.capstone.weighing import OverMemory, Weighing
 from course_lib.capstone.work import StepWork, Tally
@@ -45,6 +46,7 @@ class StepRecord:
     spans: tuple[Span, ...]
     holds: Holdings
     peak: Mapping[str, int] | None
+    did: tuple[Did, ...] = ()  # of a timed one, in order
 
 
 @dataclass
@@ -98,7 +100,7 @@ def _step(me: Rank, task: Task, run: Run, roots: Iterable[Any], weighed: bool) -
     holds = holdings(roots)
     if holds.tensor_bytes > task.memory_bytes:
         raise OverMemory(me.rank, task.memory_bytes, {"tensors between two steps": holds.tensor_bytes})
-    return StepRecord(taken.loss, taken.time_s, work, taken.sent, taken.spans, holds, peak)
+    return StepRecord(taken.loss, taken.time_s, work, taken.sent, taken.spans, holds, peak, taken.did)
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class _Taken:
     time_s: float = 0.0
     sent: tuple[tuple[str, int, int], ...] = ()
     spans: tuple[Span, ...] = ()
+    did: tuple[Did, ...] = ()
 
 
 def _weighed(me: Rank, task: Task, run: Run) -> tuple[float, dict[str, int]]:
@@ -137,7 +140,8 @@ def _timed(me: Rank, task: Task, run: Run) -> _Taken:
     spans = [span for span in task.tally.timeline.spans if span.start_s >= began_s]
     spans += [span for call, axis in named if (span := call.span(axis))]
     sent = tuple((axis, to, size) for call, axis in named for to, size in call.sent_bytes.items())
-    return _Taken(float(loss), time_s, sent, tuple(spans))
+    did = in_order(recorder.calls, task.tally.now.calls, task.capstone.row_s)
+    return _Taken(float(loss), time_s, sent, tuple(spans), did)
 
 
 def _axis_of(call: Call, mesh: Mesh | None, me: Rank) -> str:
