@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 from course_lib.capstone.levels import LEVELS, draw
@@ -85,7 +86,7 @@ def job_for(level: int, seed: int) -> CapstoneJob:
     return CapstoneJob(
         level=level,
         seed=seed,
-        job=drawn.job,
+        job=copy.deepcopy(drawn.job),  # whoever changes theirs changes no other's
         ranks=LEVELS[level].ranks,
         nodes=LEVELS[level].nodes,
         memory_bytes=drawn.memory_bytes,

@@ -155,14 +155,14 @@ class Result:
         lines += [f"  {part.part:<12} {part.points:>3} of {part.most:<3} {part.why}" for part in self.points]
         lines.append(f"  planner's best: {_known(self.planned)}")
         if self.planned_run:
-            lines.append(f"  the same, run: {_known(self.planned_run)}")
-        lines.append(
-            f"  best real run: {_known(self.real) if self.real else 'nobody has searched this job yet'}"
-        )
+            lines.append(f"  the same, run: {_known(self.planned_run, ' by the clock')}")
+        best = _known(self.real, " by the clock") if self.real else "nobody has searched this job yet"
+        lines.append(f"  best real run: {best}")
         return "\n".join([*lines, *(["", self.story] if self.story else [])])
 
     __repr__ = __str__
 
 
-def _known(one: Known) -> str:
-    return f"{one.mesh}, {time_text(one.step_s)} a step, {bytes_text(one.between_bytes)} between nodes ({one.source})"
+def _known(one: Known, by: str = "") -> str:
+    between = f"{bytes_text(one.between_bytes)} between nodes"
+    return f"{one.mesh}, {time_text(one.step_s)} a step{by}, {between} ({one.source})"
