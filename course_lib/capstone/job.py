@@ -95,4 +95,5 @@ def job_for(level: int, seed: int) -> CapstoneJob:
 
 
 def _link(link: Link) -> str:
-    return f"{link.bandwidth_bytes_per_s / 1e6:g} MB/s and {time_text(link.latency_s)} a message"
+    latency = f"{time_text(link.latency_s)} a message" if link.latency_s else "no latency"
+    return f"{link.bandwidth_bytes_per_s / 1e6:g} MB/s and {latency}"

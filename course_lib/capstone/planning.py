@@ -15,6 +15,9 @@ from course_lib.mesh import Mesh
 __all__ = ["Plan", "best_expected", "best_plan", "plans", "yardstick"]
 
 
+_RAN = "best of the meshes that were run"
+
+
 @dataclass(frozen=True)
 class Plan:
     """What the planner says of a mesh: ``played_s`` with computing shared evenly, every message played through.
@@ -58,9 +61,9 @@ def yardstick(job: CapstoneJob, real: Known | None) -> Known:
     """
     found = _known_mesh(job, real.mesh) if real else None
     if real is not None and found is None:  # somebody's own words for a mesh
-        return replace(real, source="best real run")
+        return replace(real, source=_RAN)
     one = expected(job.job, found or best_expected(job))
-    source = "best real run" if found else "best expected"
+    source = _RAN if found else "mesh expected to be best"
     return Known(str(one.mesh), one.real_s, between_bytes(job.job, one.mesh), source)
 
 

@@ -73,6 +73,7 @@ def _of_time(job: CapstoneJob, step: Step, best: Known) -> PartPoints:
     said = f"{time_text(step.counted_s)} a step"
     if step.is_paced:
         said += f" of computing and messages ({time_text(step.clock_s)} by the clock of this machine)"
-    why = f"{said}; the {best.source}, {best.mesh}, {time_text(best.step_s)}; the budget {time_text(job.budget_s)}"
+    theirs = f"the {best.source}, {best.mesh}, takes {time_text(best.step_s)}"
+    why = f"{said}; {theirs}; the budget is {time_text(job.budget_s)}"
     why += ", so half of the points" if is_late else ""
     return PartPoints("step time", round(most * share * (_LATE if is_late else 1.0)), most, why)
