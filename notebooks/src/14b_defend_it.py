@@ -252,6 +252,9 @@ reveal("14.blind", third, wide, by_plan, at_third)
 # search is held against where there are few cases. `search(job, cluster)`, also from `course_lib.capstone`, runs every
 # mesh that may fit, and says before how long that takes: for an evening, or for a seed of your own.
 #
+# That is by the step that counts. By the clock of a small machine the order may be another: where eight ranks share two
+# cores, who copies and adds more takes longer. That is a bottleneck as well, and not the one that this job describes.
+#
 # No planner sees everything. This one is right about links and messages, and wrong about stages; another one counts
 # stages and forgets who shares a cable. So ask of yours what it takes for granted, look where the job breaks that, and
 # run the first few of the list.
