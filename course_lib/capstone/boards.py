@@ -31,7 +31,7 @@ class Line:
         """As texts, by the columns of the board."""
         record = self.record
         step = "–" if record.step_s is None else f"{record.step_s * 1e3:.0f} ms"
-        regret = "–" if record.regret is None else f"{record.regret:+.0%}"
+        regret = "–" if record.regret is None else f"{round(record.regret, 2) + 0.0:+.0%}"  # no -0%
         name = " ".join(record.name.split()) or _NOBODY
         points = f"{record.points:.0f}" + (" (cheat)" if record.cheats else "")
         choice = " ".join(record.mesh.split()) or "–"

@@ -84,6 +84,11 @@ def test_levels_stand_apart_then_most_points_then_the_regret(tmp_path):
     assert found.skipped == ()
 
 
+def test_a_step_as_good_as_the_best_is_no_regret(tmp_path):
+    write(tmp_path, step_s=0.0999)
+    assert " +0% " in str(board(tmp_path))
+
+
 def test_no_name_is_needed_and_no_time(tmp_path):
     write(tmp_path, name="", mesh="", step_s=None)
     assert re.search(r"^\(no name\) +2 +7 +80 +– +– +–", str(board(tmp_path)), re.MULTILINE)

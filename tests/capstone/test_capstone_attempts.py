@@ -197,10 +197,16 @@ def test_the_clock_of_a_busy_machine_costs_no_points():
     assert "clock" not in told(paced_s=None)["step time"].why
 
 
-@pytest.mark.parametrize("level", [1, 2, 3])
-def test_the_reference_of_every_job_gets_all_points_and_is_within_the_budget(level):
+@pytest.mark.parametrize(
+    ("level", "seeds"),
+    [
+        *((level, (7,)) for level in (1, 2, 3)),
+        *(pytest.param(level, range(10), marks=pytest.mark.long) for level in (1, 2, 3)),
+    ],
+)
+def test_the_reference_of_every_job_gets_all_points_and_is_within_the_budget(level, seeds):
     """With what its mesh is expected to send and to take; and past the budget are those that the level is about."""
-    for seed in range(10):
+    for seed in seeds:
         job = job_for(level, seed)
         mesh = reference_mesh(job)
         one, best = expected(job.job, mesh), yardstick(job, recorded(job))
