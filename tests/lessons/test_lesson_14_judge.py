@@ -73,6 +73,14 @@ def test_half_of_the_batch_is_told_as_that(runs):
     assert judged(ONE, answer).mistake == "part-of-the-batch"
 
 
+def test_a_block_that_nobody_has_computed_is_no_matter_of_shapes(runs):
+    skipped = Fault("smaller model", "blocks.1 was computed on no rank.")
+    runs.append(made(faults=(skipped,), values=wrong()))
+    verdict = judged(ONE, answer)
+    assert verdict.mistake == "breaks-a-rule"
+    assert "blocks.1 was computed on no rank" in verdict.evidence
+
+
 def test_all_right(runs):
     runs.append(RESULT)
     verdict = judged(ONE, answer)
