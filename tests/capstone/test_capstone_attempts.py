@@ -226,7 +226,10 @@ def test_what_is_held_against_is_the_best_real_run_played():
     mesh = Mesh.parse("pp=2 tp=2")
     found = yardstick(job, searched)
     assert found == Known(
-        "pp=2 tp=2", expected(job.job, mesh).real_s, between_bytes(job.job, mesh), "best of the meshes that were run"
+        "pp=2 tp=2",
+        expected(job.job, mesh).real_s,
+        between_bytes(job.job, mesh),
+        "best of the meshes that were run",
     )
     assert yardstick(job, None).mesh == str(best_expected(job))
     assert yardstick(job, replace(searched, mesh="my own")).step_s == 0.9

@@ -14,7 +14,7 @@ from course_lib.notebooks.regions import learner_text
 EXERCISES = [one for lesson in exercises.lesson_numbers() for one in exercises.exercises_of(lesson)]
 QUESTIONS = [(lesson, q) for lesson in exercises.lesson_numbers() for q in exercises.quiz_of(lesson)]
 
-# An attempt at a capstone's job takes seconds on four or eight ranks. Lesson 14's pages, which run each time, check each
+# An attempt at a job of the capstone takes seconds on four or eight ranks. The pages, which run each time, check each
 # solution by one, and `tests/lessons/test_lesson_14_judge.py` tells every mistake from results that nobody has run.
 BY_ATTEMPTS = ("14.one", "14.two", "14.three")
 
