@@ -29,6 +29,7 @@ VERBS = {
     "plan": Verb(
         "course_lib.plan_command", "list every way to cut a model onto GPUs, ranked, and why not the others"
     ),
+    "class": Verb("course_lib.classroom", "for a class on a shared machine: how many fit, and where they are"),
     "bench": Verb("course_lib.bench", "measure the library itself, as in `course bench launch`"),
     "pictures": Verb("course_lib.pictures", "draw the pictures of the lessons, again"),
 }
