@@ -38,7 +38,8 @@ def _about_room(node: Node, taken: Taken, learners: int, open_lessons: int) -> I
                 lessons = "one lesson" if fewer == 1 else f"{fewer} lessons"
                 yield (
                     f"Fewer open lessons: with {lessons} open each, {fits}. A kernel goes on holding its "
-                    "memory and its ranks until it is shut down, by hand (Kernel, Shut Down Kernel) or by culling idle kernels."
+                    "memory and its ranks until it is shut down, by hand (Kernel, Shut Down Kernel) or by culling "
+                    "idle kernels."
                 )
                 break
     for limit in found:

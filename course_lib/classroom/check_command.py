@@ -31,6 +31,7 @@ __all__ = ["main"]
 
 _OF_ITS_OWN = {"cores", "memory", "shared memory", "GPU"}  # told by this report, for the whole class
 _MOST_OPEN = 20
+_MOST_UNKNOWN = 2  # learners of a trial where nothing is known of what one takes
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,18 +53,18 @@ def check(
     """The report; ``node`` and ``doctor`` stand in for what this machine has and what is found of it."""
     root = project_root()
     chosen = choose(options.lessons, root)
-    record, source = read_record(options.measured)
-    labels = [info.label for info in chosen] if options.lessons else list(record["lessons"])
-    taken = taken_from(record, labels, source)
     node = look(options.homes) if node is None else node
-    found, kept = [], None
-    if options.trial:
-        kept, found = _tried(
-            options, chosen if options.lessons else _named(labels, chosen), node, taken, root
-        )
-        if kept["lessons"]:
-            taken = taken_from(kept, labels, "the trial below")
+    taken, found, kept = _taken(options, chosen), [], None
     doctor = examine(node.here) if doctor is None else doctor
+    if options.trial:
+        tried = chosen if options.lessons else _to_try(chosen, taken)
+        kept, found = _tried(options, tried, node, taken, root)
+        if kept["lessons"]:
+            taken = taken_from(kept, [info.label for info in tried], "the trial below")
+    if taken is None:
+        raise ValueError(
+            "nobody came to the end of a lesson in the trial: what a learner takes is not known."
+        )
     return Report(
         learners=options.learners,
         open_lessons=options.open,
@@ -78,12 +79,25 @@ def check(
     )
 
 
-def _named(labels: Sequence[str], chosen: Sequence[LessonInfo]) -> list[LessonInfo]:
-    return [info for info in chosen if info.label in labels]
+def _taken(options: argparse.Namespace, chosen: Sequence[LessonInfo]) -> Taken | None:
+    """What a learner takes, by a record; None where there is none, and a small trial is to make the first."""
+    try:
+        record, source = read_record(options.measured)
+    except ValueError:
+        if options.measured is not None or options.trial is None or options.trial > _MOST_UNKNOWN:
+            raise
+        return None
+    labels = [info.label for info in chosen] if options.lessons else list(record["lessons"])
+    return taken_from(record, labels, source)
+
+
+def _to_try(known: Sequence[LessonInfo], taken: Taken | None) -> list[LessonInfo]:
+    """The lessons of a trial where none were named: those of the record, else the first."""
+    return [info for info in known if taken is not None and info.label in taken.lessons] or list(known[:1])
 
 
 def _tried(
-    options: argparse.Namespace, lessons: Sequence[LessonInfo], node: Node, taken: Taken, root: Path
+    options: argparse.Namespace, lessons: Sequence[LessonInfo], node: Node, taken: Taken | None, root: Path
 ) -> tuple[dict, list[Finding]]:  # type: ignore[type-arg]
     """Run a trial; its record, and what it tells.
 
@@ -93,7 +107,7 @@ def _tried(
     from course_lib.classroom.trial import run_trial
     from course_lib.classroom.trial_record import findings_of, keep, record_of
 
-    first = first_met(limits(node, taken, options.open))
+    first = None if taken is None else first_met(limits(node, taken, options.open))
     if first is not None and (first.learners or 0) < options.trial:
         raise ValueError(
             f"--trial {options.trial} would be more than this machine has room for, by its {first.name} "

@@ -44,7 +44,9 @@ def choose(words: Sequence[str], root: Path) -> list[LessonInfo]:
     names = [name for info in known for name in dict.fromkeys((info.label, info.number))]
     for word in words:
         if word not in names:
-            near = difflib.get_close_matches(word.rjust(2, "0"), names, n=1, cutoff=0.0)[0]
+            near = "0" + word  # "2a" was meant to be "02a"
+            if near not in names:
+                near = difflib.get_close_matches(word, names, n=1, cutoff=0.0)[0]
             raise ValueError(f"there is no lesson {word!r}; the nearest is {near}.")
     return [info for info in known if not words or {info.label, info.number} & set(words)]
 

@@ -76,7 +76,7 @@ class Report:
             parts += [["The trial", *table(self.trial), ""]]
         if self.advice:
             parts += [["What to change", *(line for text in self.advice for line in _item(text)), ""]]
-        return "\n".join(line for part in parts for line in part) + self._conclusion()
+        return "\n".join(line for part in parts for line in part) + f"\n{self._conclusion()}"
 
     def _machine(self) -> list[Finding]:
         here, driver = self.node.here, self.node.here.driver

@@ -20,6 +20,10 @@ KEPT_BACK = 0.1  # of memory, disk and GPUs: for the system, for page tables, an
 CONTEXT_BYTES = (
     500 << 20
 )  # of GPU memory for each process that uses the GPU: assumed, where no trial measured it
+_POOLS, _MOST_OF_A_POOL = (
+    3,
+    64,
+)  # of threads that grow with the cores, in a lesson: numpy's twice, and torch's
 PATIENCE_S = 60.0  # the longest wait for a cell that a class bears
 
 
@@ -93,7 +97,9 @@ def _shared(node: Node, taken: Taken) -> Limit:
 
 def _tasks(node: Node, taken: Taken, open_lessons: int) -> Iterator[Limit]:
     """Threads: of the whole machine, and of one user. Linux counts a process once for each thread."""
-    lesson, server = int(taken.most("threads")), taken.server.threads
+    more_cores = max(0, node.here.cores - taken.trial.cores)
+    lesson = int(taken.most("threads")) + _POOLS * min(more_cores, _MOST_OF_A_POOL)
+    server = taken.server.threads
     each = open_lessons * lesson + server
     terms = (
         f"{open_lessons} x {lesson} a lesson + {server} JupyterLab"
@@ -111,9 +117,7 @@ def _tasks(node: Node, taken: Taken, open_lessons: int) -> Iterator[Limit]:
     if node.user_tasks is not None:
         enough = each <= node.user_tasks
         detail = f"a user may have {node.user_tasks:,} threads (ulimit -u); a learner takes {each:,}"
-        yield Limit(
-            "each user", None if enough else 0, detail, detail, node.user_tasks, each, "threads a user"
-        )
+        yield Limit("each user", None if enough else 0, detail, "", node.user_tasks, each, "threads a user")
 
 
 def _files(node: Node, taken: Taken, open_lessons: int) -> Iterator[Limit]:
@@ -123,7 +127,7 @@ def _files(node: Node, taken: Taken, open_lessons: int) -> Iterator[Limit]:
         enough = most <= node.process_files
         detail = f"a process may open {node.process_files:,} (ulimit -n); the busiest one opens {most:,}"
         yield Limit(
-            "open files", None if enough else 0, detail, detail, node.process_files, most, "files a process"
+            "open files", None if enough else 0, detail, "", node.process_files, most, "files a process"
         )
     if node.node_files_left is not None:
         each = open_lessons * int(taken.most("descriptors")) + taken.server.descriptors

@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,10 +103,41 @@ def run_trial(
     """
     load = os.getloadavg() if hasattr(os, "getloadavg") else ()
     trial = Trial(learners, tuple(notebooks), open_lessons, load)
+    with _ended_as_by_ctrl_c():
+        _try(trial, notebooks, with_server, cell_limit_s, tell)
+    return trial
+
+
+@contextlib.contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """What ends a program otherwise (a closed terminal, a batch system) ends it as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), _interrupt) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def _try(
+    trial: Trial,
+    notebooks: Mapping[str, Path],
+    with_server: bool,
+    cell_limit_s: float,
+    tell: Callable[[str], None],
+) -> None:
     token, folder = new_token(), Path(tempfile.mkdtemp(prefix="course-class-"))
     watch = Watch(token)
     try:
-        seats = [Seat(number, token, folder / f"{number:02d}") for number in range(1, learners + 1)]
+        seats = [Seat(number, token, folder / f"{number:02d}") for number in range(1, trial.learners + 1)]
         if with_server:
             trial.server = measured_server(Seat(0, token, folder / "00"), watch)
         watch.start()
@@ -122,7 +155,6 @@ def run_trial(
     trial.peaks, trial.together = dict(watch.peaks), watch.together
     trial.free_at_first_bytes, trial.free_least_bytes = watch.free_at_first_bytes, watch.free_least_bytes
     trial.shared_peak_bytes, trial.gpu_peak_bytes = watch.shared_peak_bytes, watch.gpu_peak_bytes
-    return trial
 
 
 @dataclass
@@ -212,11 +244,12 @@ class _Kernel:
         shutil.copyfile(path, self._copy)
         self._notebook = nbformat.read(self._copy, as_version=4)
         self._client: Any = kernel_client(self._notebook, seat.environment, cell_timeout_s=cell_limit_s)
+        self._manager = self._client.km  # the client lets go of it when the kernel does not start
         self._log = (seat.folder / f"{path.stem}.log").open("w+", encoding="utf-8", errors="replace")
 
     async def start(self) -> None:
         """Raises RuntimeError or OSError where the kernel does not start."""
-        manager = self._client.km
+        manager = self._manager
         connection, address = self._seat.next_addresses()
         manager.connection_file = str(connection)
         if address:
@@ -237,7 +270,7 @@ class _Kernel:
             self._client.kc.stop_channels()
             self._client.kc = None
         with contextlib.suppress(RuntimeError):  # it never started
-            await self._client.km.shutdown_kernel(now=True)
+            await self._manager.shutdown_kernel(now=True)
         self._log.close()
 
 
