@@ -152,8 +152,14 @@ def test_a_kernel_that_does_not_start(tmp_path, monkeypatch):
 
 
 def test_it_ends_before_memory_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "LOWEST_FREE", 2.0)  # there is never so much
-    cell = f"import pathlib, os; pathlib.Path({str(tmp_path)!r}, 'pid').write_text(str(os.getpid()))\nwhile True: pass"
+    begun = tmp_path / "pid"
+    free = watch.available_memory_bytes
+    monkeypatch.setattr(watch, "available_memory_bytes", lambda: 0 if begun.exists() else free())
+    draft = tmp_path / "draft"
+    cell = (
+        f"import pathlib, os; pathlib.Path({str(draft)!r}).write_text(str(os.getpid()))\n"
+        f"os.rename({str(draft)!r}, {str(begun)!r})\nwhile True: pass"
+    )
     began_s = time.monotonic()
     trial = run_trial(1, {"00": notebook(tmp_path / "00_a.ipynb", cell)}, tell=lambda text: None)
     assert trial.stopped == "memory ran short"
@@ -161,7 +167,7 @@ def test_it_ends_before_memory_does(tmp_path, monkeypatch):
     assert time.monotonic() - began_s < HANG_LIMIT_S
     assert findings_of(trial)[0].status == "blocked"
     assert "memory ran short" in findings_of(trial)[0].detail
-    assert not (tmp_path / "pid").exists() or is_gone(int((tmp_path / "pid").read_text()))
+    assert is_gone(int(begun.read_text()))
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
