@@ -45,6 +45,11 @@ class Report:
         bad = [finding for finding in (*self.doctor, *self.trial) if finding.status == "blocked"]
         return short or bool(bad) or any(lesson.status == "blocked" for lesson in self.lessons)
 
+    @property
+    def is_extrapolated(self) -> bool:
+        """Whether more learners are asked about than have just worked here at once."""
+        return self.record is None or not self.record["has_fitted"] or self.record["learners"] < self.learners
+
     def as_dict(self) -> dict[str, Any]:
         """The report for programs."""
         return {
@@ -52,7 +57,7 @@ class Report:
             "learners": self.learners,
             "open_lessons": self.open_lessons,
             "fits": self.fits,
-            "is_extrapolated": True,
+            "is_extrapolated": self.is_extrapolated,
             "node": asdict(self.node),
             "limits": [asdict(limit) for limit in self.limits],
             "wait_for_the_longest_cell_s": wait_s(self.node, self.taken, self.learners),
@@ -121,10 +126,12 @@ class Report:
         first, trial = first_met(self.limits), self.taken.trial
         if first is not None:
             lines += _wrapped(f"{first.name.capitalize()} ends first: {first.learners:,} fit.")
+        worked = f"{trial.learners} have just worked here at once."
         lines += _wrapped(
-            f"This extrapolates. What a learner takes is the most that any of {trial.learners} took in a trial of "
-            f"{', '.join(trial.lessons)} ({trial.date}, {trial.cores} cores, `{trial.command}`, {self.taken.source}); "
-            f"{KEPT_BACK:.0%} is kept back for the system and for what no trial met."
+            f"{'This extrapolates.' if self.is_extrapolated else worked} What a learner takes is the most that any of "
+            f"{trial.learners} took in a trial of {', '.join(trial.lessons)} ({trial.date}, {trial.cores} cores, "
+            f"`{trial.command}`, {self.taken.source}); {KEPT_BACK:.0%} is kept back for the system and for what no "
+            "trial met."
         )
         if self.taken.unmeasured:
             lines += _wrapped(

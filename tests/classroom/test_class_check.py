@@ -185,6 +185,16 @@ def test_a_trial_gives_the_numbers_of_the_formula(ask, tried):
     assert "4 GiB a lesson at its peak (00) + 1 GiB JupyterLab) = 16" in " ".join(page.split())
     assert "3 at once, 00, 10 s in all: no error, 3 fit" in page
     assert "the trial below" in page
+    assert "This extrapolates." in page
+
+
+def test_as_many_as_have_just_worked_are_not_extrapolated(ask, tried):
+    assert "3 have just worked here at once." in ask("--learners", "3", "--lessons", "00", "--trial", "3")[1]
+    _, text, _ = ask("--learners", "3", "--lessons", "00", "--trial", "3", "--json")
+    assert json.loads(text)["is_extrapolated"] is False
+    tried["trial"] = trial_of(stopped="memory ran short")
+    _, text, _ = ask("--learners", "3", "--lessons", "00", "--trial", "3", "--json")
+    assert json.loads(text)["is_extrapolated"] is True
 
 
 def test_a_trial_of_what_a_learner_starts_with(ask, tried):
