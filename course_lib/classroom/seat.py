@@ -34,20 +34,15 @@ class Seat:
             (self.folder / name).mkdir(parents=True)
 
     @property
-    def mark(self) -> str:
-        return f"{self.token}:{self.number}"
-
-    @property
     def notebooks(self) -> Path:
         return self.folder / "notebooks"
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What a kernel of this learner has otherwise than the one who asks."""
+    def environment(self, lesson: str) -> dict[str, str]:
+        """What this learner's kernel of a lesson has otherwise than the one who asks."""
         home = self.folder / "home"
         before = os.environ.get("PYTHONPATH")
         return {
-            MARK: self.mark,
+            MARK: f"{self.token}:{self.number}:{lesson}",
             "HOME": str(home),
             "XDG_CACHE_HOME": str(home / ".cache"),
             "XDG_CONFIG_HOME": str(home / ".config"),

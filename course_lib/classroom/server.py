@@ -36,7 +36,7 @@ def measured_server(seat: Seat, watch: Watch) -> Look | None:
         [sys.executable, "-m", "jupyterlab", *options],
         env={
             **os.environ,
-            **seat.environment,
+            **seat.environment("server"),
             "JUPYTER_TOKEN": token,
         },  # not on a command line, which all can read
         cwd=seat.folder,
@@ -49,7 +49,7 @@ def measured_server(seat: Seat, watch: Watch) -> Look | None:
         if not all(_answers(address, page, token, process) for page in _PAGES):
             return None
         time.sleep(_SETTLED_S)
-        look = watch.look_at(seat.number)
+        look = watch.look_at(seat.number, "server")
         return look if look.processes else None
     finally:
         process.terminate()

@@ -198,29 +198,27 @@ class _Work:
             for label, path in self.notebooks.items():
                 while len(opened) >= self.trial.open_lessons:
                     await opened.pop(0).end()
-                opened.append(_Kernel(seat, path, self.cell_limit_s))
+                opened.append(_Kernel(seat, label, path, self.cell_limit_s))
                 await self._lesson(seat, label, opened[-1])
         finally:
             for kernel in opened:
                 await kernel.end()
 
     async def _lesson(self, seat: Seat, label: str, kernel: _Kernel) -> None:
-        self.watch.lessons[seat.number] = label
         lap, began_s, cell = Lap(seat.number, label), time.monotonic(), -1
-        before = await asyncio.to_thread(self.watch.look_at, seat.number, with_memory=False)
         try:
             await kernel.start()
-            cpu_s, looked_s = before.cpu_s, time.monotonic()
+            cpu_s, looked_s = 0.0, time.monotonic()
             for cell, code in kernel.cells():
                 await kernel.run(code, cell)
                 lap.blocked += _blocked(code)
                 wall_s = time.monotonic() - looked_s
                 if wall_s >= _WORTH_A_LOOK_S:
-                    look = await asyncio.to_thread(self.watch.look_at, seat.number, with_memory=False)
+                    look = await asyncio.to_thread(self.watch.look_at, seat.number, label, with_memory=False)
                     _count(lap, cell, look.cpu_s - cpu_s, wall_s)
                     cpu_s, looked_s = look.cpu_s, time.monotonic()
             lap.wall_s = time.monotonic() - began_s
-            lap.rest = await asyncio.to_thread(self.watch.look_at, seat.number)
+            lap.rest = await asyncio.to_thread(self.watch.look_at, seat.number, label)
         except (CellFailedError, OSError, RuntimeError) as error:
             if self.is_stopping:  # nbclient takes the end of a task for the end of its kernel
                 raise asyncio.CancelledError from None
@@ -229,8 +227,8 @@ class _Work:
             self.trial.failures.append(Failure(seat.number, label, cell + 1, line, reason))
             self.tell(f"learner {seat.number}: {label}, cell {cell + 1}: {reason.splitlines()[0]}")
             return
-        self.watch.note(seat.number, lap.rest)
-        lap.cpu_s = max(0.0, lap.rest.cpu_s - before.cpu_s)
+        self.watch.note((seat.number, label), lap.rest)
+        lap.cpu_s = lap.rest.cpu_s
         self.trial.laps.append(lap)
         self.tell(f"learner {seat.number} of {self.trial.learners}: {label} done in {lap.wall_s:.0f} s")
 
@@ -238,12 +236,14 @@ class _Work:
 class _Kernel:
     """One open lesson of one learner, from a copy of its notebook in their folder."""
 
-    def __init__(self, seat: Seat, path: Path, cell_limit_s: float) -> None:
+    def __init__(self, seat: Seat, label: str, path: Path, cell_limit_s: float) -> None:
         self._seat = seat
         self._copy = seat.notebooks / path.name
         shutil.copyfile(path, self._copy)
         self._notebook = nbformat.read(self._copy, as_version=4)
-        self._client: Any = kernel_client(self._notebook, seat.environment, cell_timeout_s=cell_limit_s)
+        self._client: Any = kernel_client(
+            self._notebook, seat.environment(label), cell_timeout_s=cell_limit_s
+        )
         self._manager = self._client.km  # the client lets go of it when the kernel does not start
         self._log = (seat.folder / f"{path.stem}.log").open("w+", encoding="utf-8", errors="replace")
 

@@ -18,6 +18,7 @@ from course_lib.meter.units import bytes_text
 __all__ = ["findings_of", "keep", "record_of"]
 
 _MOST_FAILURES = 12
+_QUIET_LOAD = 0.5
 
 
 def record_of(trial: Trial, command: str, copies: str) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def record_of(trial: Trial, command: str, copies: str) -> dict[str, Any]:
         "what": "a class at once: learners with a home and kernels of their own run the same lessons, from cold",
         "memory_by": "PSS of all processes of a learner, looked at about once a second",
         "load_before": [round(load, 2) for load in trial.load_before],
+        "remark": _remark(trial),
         "learners": trial.learners,
         "open_lessons": trial.open_lessons,
         "copies": copies,
@@ -142,6 +144,12 @@ def _in_words(row: dict[str, Any]) -> str:
         f"at most {peak} each ({rest} at rest), {row['processes']} processes, "
         f"{row['threads']} threads, {row['descriptors']} descriptors; longest cell {row['longest_cell_wall_s']:.0f} s"
     )
+
+
+def _remark(trial: Trial) -> str:
+    if trial.load_before and trial.load_before[0] > _QUIET_LOAD:
+        return "other work ran on this machine: times are longer, and what was free fell further, than on a quiet one"
+    return ""
 
 
 def _server(look: Look | None) -> dict[str, int] | None:

@@ -50,7 +50,6 @@ class Watch(threading.Thread):
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self.peaks: dict[tuple[int, str], Look] = {}  # by learner and lesson
-        self.lessons: dict[int, str] = {}  # that each learner is at
         self.together = Look()
         self._shared_first, self.shared_peak_bytes = _shared_used_bytes(), 0
         self.free_at_first_bytes = self.free_least_bytes = available_memory_bytes()
@@ -71,12 +70,13 @@ class Watch(threading.Thread):
         if self.is_alive():
             self.join()
 
-    def look_at(self, number: int, *, with_memory: bool = True) -> Look:
-        """One learner, now."""
-        return _look([process for who, process in self.processes() if who == number], with_memory)
+    def look_at(self, number: int, lesson: str, *, with_memory: bool = True) -> Look:
+        """One learner's kernel of one lesson, with its ranks, now."""
+        ours = [process for whose, process in self.processes() if whose == (number, lesson)]
+        return _look(ours, with_memory)
 
-    def processes(self) -> Iterator[tuple[int, psutil.Process]]:
-        """Every living process of the trial, with the number of its learner."""
+    def processes(self) -> Iterator[tuple[tuple[int, str], psutil.Process]]:
+        """Every living process of the trial, with its learner's number and its lesson."""
         for pid in psutil.pids():
             try:
                 process = psutil.Process(pid)
@@ -84,7 +84,8 @@ class Watch(threading.Thread):
             except psutil.Error:
                 continue
             if mark is not None and mark.startswith(f"{self._token}:"):
-                yield int(mark.rpartition(":")[2]), process
+                _, number, lesson = mark.split(":", 2)
+                yield (int(number), lesson), process
 
     def end_all(self) -> list[str]:
         """End whatever the trial has left, each by its handle; what was still there, in words."""
@@ -101,29 +102,25 @@ class Watch(threading.Thread):
         return told
 
     def _look_round(self) -> None:
-        by_learner: dict[int, list[psutil.Process]] = {}
-        for number, process in self.processes():
-            by_learner.setdefault(number, []).append(process)
+        found: dict[tuple[int, str], list[psutil.Process]] = {}
+        for whose, process in self.processes():
+            found.setdefault(whose, []).append(process)
         looks = {}
-        for number, processes in by_learner.items():
-            looks[number] = _look(processes, with_memory=True)
+        for whose, processes in found.items():
+            looks[whose] = _look(processes, with_memory=True)
             self._heed_memory()
+        for whose, look in looks.items():
+            self.note(whose, look)
         with self._lock:
-            for number, look in looks.items():
-                self._note(number, look)
             self.together = self.together.most(_sum(looks.values()))
         self.shared_peak_bytes = max(self.shared_peak_bytes, _shared_used_bytes() - self._shared_first)
         self.gpu_peak_bytes = max(self.gpu_peak_bytes, sum(used_gpu_bytes()) - self._gpu_first)
         self._heed_memory()
 
-    def _note(self, number: int, look: Look) -> None:
-        key = (number, self.lessons.get(number, ""))
-        self.peaks[key] = self.peaks.get(key, Look()).most(look)
-
-    def note(self, number: int, look: Look) -> None:
-        """Count a look that somebody else took among the learner's."""
+    def note(self, whose: tuple[int, str], look: Look) -> None:
+        """Count a look among those of a learner's lesson; from any thread."""
         with self._lock:
-            self._note(number, look)
+            self.peaks[whose] = self.peaks.get(whose, Look()).most(look)
 
     def _heed_memory(self) -> None:
         free = available_memory_bytes()

@@ -28,7 +28,7 @@ import os, pathlib, subprocess, sys, time
 here = pathlib.Path("written")
 here.write_bytes(os.urandom(3_000_000))
 block = bytearray(os.urandom(60_000_000))
-pathlib.Path({folder!r}, os.environ["COURSE_CLASS_SEAT"].rpartition(":")[2]).write_text(
+pathlib.Path({folder!r}, os.environ["COURSE_CLASS_SEAT"].split(":")[1]).write_text(
     "|".join([os.environ["HOME"], os.environ["COURSE_HOME"], os.environ["TMPDIR"], os.getcwd()]))
 """
 # What a kernel leaves behind: not its child, in a session of its own.
@@ -41,7 +41,7 @@ pathlib.Path({folder!r}, "pids").open("a").write(pid)
 BUSY = "ends_s = time.process_time() + 0.6\nwhile time.process_time() < ends_s: pass\nprint('blocked: needs 2 GPUs')"
 FAILS = """
 import os
-if os.environ["COURSE_CLASS_SEAT"].endswith(":1"):
+if ":1:" in os.environ["COURSE_CLASS_SEAT"]:
     raise ValueError("planted")
 os._exit(3)
 """
@@ -59,6 +59,7 @@ def tried(tmp_path_factory):
     notebooks = {
         "00": notebook(folder / "00_works.ipynb", *cells),
         "01": notebook(folder / "01_fails.ipynb", "1 + 1", FAILS, "never"),
+        "02": notebook(folder / "02_idle.ipynb", "1 + 1"),
     }
     before = {path.name for path in Path(os.environ.get("TMPDIR", "/tmp")).glob("course-class-*")}
     with pytest.MonkeyPatch.context() as patch:
@@ -89,6 +90,12 @@ def test_what_they_took(tried):
     assert tried.trial.disk_bytes_each > 3_000_000
 
 
+def test_a_lesson_is_not_charged_for_the_one_before(tried):
+    rows = record_of(tried.trial, "a command", "solved")["lessons"]
+    assert 0 < rows["02"]["cpu_s"] < rows["00"]["cpu_s"]
+    assert rows["02"]["peak_bytes"] < rows["00"]["peak_bytes"] - 50 * MIB
+
+
 def test_errors_by_learner_lesson_and_cell(tried):
     first, second = sorted(tried.trial.failures, key=lambda one: one.learner)
     assert first == Failure(1, "01", 4, 3, "ValueError: planted")
@@ -110,7 +117,7 @@ def test_what_was_left_is_ended_and_named(tried):
 
 def test_the_trial_in_words(tried):
     text = "\n".join(f"{one.name} [{one.status}] {one.detail}" for one in findings_of(tried.trial))
-    assert "trial [blocked] 2 at once, 00, 01" in text
+    assert "trial [blocked] 2 at once, 00, 01, 02" in text
     assert "2 of 2 met an error" in text
     assert "trial, 01 [blocked] cell 4, 1 of 2: ValueError: planted" in text
     assert "trial, 00 [ok] 2 done in" in text
@@ -206,7 +213,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, by):
 
 def test_processes_of_others_are_not_touched(tmp_path):
     seat = Seat(1, new_token(), tmp_path / "ours")
-    with subprocess.Popen(["sleep", "300"], env={**os.environ, "COURSE_CLASS_SEAT": "another:1"}) as other:
+    with subprocess.Popen(["sleep", "300"], env={**os.environ, "COURSE_CLASS_SEAT": "another:1:00"}) as other:
         try:
             own = watch.Watch(seat.token)
             assert list(own.processes()) == []
