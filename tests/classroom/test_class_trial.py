@@ -48,7 +48,10 @@ os._exit(3)
 
 
 def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +85,7 @@ def test_what_they_took(tried):
     assert row["rest_bytes"] > 60 * MIB
     assert row["processes"] >= 2  # the kernel, and what it began
     assert row["threads"] > row["processes"]
-    assert row["descriptors"] > row["process_descriptors"] > 10
+    assert row["descriptors"] >= row["process_descriptors"] > 10
     assert row["longest_cell"] == 6
     assert row["longest_cell_cpu_s"] >= 0.5
     assert row["cpu_s"] >= row["longest_cell_cpu_s"]
