@@ -27,7 +27,7 @@ FLOOR_OF = {
 }  # fmt: skip
 READS_ENVIRONMENT = {
     "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
-    "examples", "claims", "nodes", "take_along",
+    "examples", "claims", "nodes", "take_along", "classroom",
 }  # fmt: skip
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 50

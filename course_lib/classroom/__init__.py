@@ -5,6 +5,17 @@
 says which part of a lesson a name belongs to, ``where.py``, ``met.py`` and ``guesses.py`` count, ``bins.py`` sorts what
 was predicted, ``charts.py`` and ``counted.py`` are the board as data, and ``board_text.py``, ``board_page.py`` and
 ``histogram.py`` show it.
+
+``check_command.py``, the evening before; in this order:
+
+- ``node.py``: what this machine lets a class have, and has left
+- ``taken.py``: what a learner takes, by a recorded trial
+- ``room.py``: how many fit, by what formula, and which limit is met first
+- ``lessons_here.py``: which lessons are blocked here, and why
+- ``advice.py``: what to change
+- ``page.py``: all of it as lines that people read
+- ``trial.py``: a class that works at once; ``seat.py`` a learner's place in it, ``watch.py`` what they take,
+  ``server.py`` a JupyterLab, ``trial_record.py`` what is kept of it
 """
 
 from __future__ import annotations
@@ -17,6 +28,10 @@ from collections.abc import Sequence
 __all__ = ["WORDS", "main"]
 
 WORDS = {
+    "check": (
+        "course_lib.classroom.check_command",
+        "how many learners fit on this machine, and what is blocked",
+    ),
     "board": (
         "course_lib.classroom.board_command",
         "a page for the projector: where the class is, and what it bets",

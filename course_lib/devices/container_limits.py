@@ -18,7 +18,13 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["available_memory_bytes", "memory_bytes", "shared_memory_bytes", "usable_cores"]
+__all__ = [
+    "available_memory_bytes",
+    "memory_bytes",
+    "shared_memory_bytes",
+    "task_limit",
+    "usable_cores",
+]
 
 _CGROUP_OF_SELF = Path("/proc/self/cgroup")
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -70,6 +76,19 @@ def shared_memory_bytes(folder: Path = Path("/dev/shm")) -> int | None:
     except (OSError, AttributeError):
         return None
     return sizes.f_frsize * sizes.f_blocks
+
+
+def task_limit(*, proc: Path = _CGROUP_OF_SELF, root: Path = _CGROUP_ROOT) -> tuple[int, int] | None:
+    """The tightest ``pids.max`` above this process, as (limit, tasks there now); None where none is set.
+
+    A task is a thread: a process counts once for each of its threads.
+    """
+    found = []
+    for folder in _levels("pids", proc, root):
+        limit, used = _read(folder / "pids.max"), _read(folder / "pids.current")
+        if limit.isdigit():
+            found.append((int(limit), int(used) if used.isdigit() else 0))
+    return min(found, key=lambda pair: pair[0] - pair[1], default=None)
 
 
 def _affinity_cores() -> int:

@@ -19,7 +19,7 @@ from course_lib.doctor import gpu_checks, resources, sharing, software, trials
 from course_lib.doctor.finding import Finding
 from course_lib.paths import data_dir, project_root
 
-__all__ = ["Finding", "examine", "main", "report"]
+__all__ = ["Finding", "examine", "main", "report", "table"]
 
 _WIDTH = 100
 
@@ -47,6 +47,11 @@ def run_check(name: str, check: Check) -> list[Finding]:
 
 def report(findings: Sequence[Finding]) -> str:
     """The findings as aligned text, each remedy under its line, and a sentence that sums up."""
+    return "\n".join([*table(findings), "", _conclusion(findings)])
+
+
+def table(findings: Sequence[Finding]) -> list[str]:
+    """The findings as aligned lines, each remedy under its own."""
     name_width = max(len(finding.name) for finding in findings)
     indent = " " * (name_width + 11)
     lines = []
@@ -55,7 +60,7 @@ def report(findings: Sequence[Finding]) -> str:
         lines += _wrap(head + finding.detail, indent)
         if finding.remedy:
             lines += _wrap(f"{indent}remedy: {finding.remedy}", indent + "  ")
-    return "\n".join([*lines, "", _conclusion(findings)])
+    return lines
 
 
 def main(argv: Sequence[str] | None = None) -> int:
