@@ -142,9 +142,8 @@ def _record(folder: Path) -> Iterator[dict[str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / RECORD
     record: dict[str, str] = {}
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # none yet, or spoilt: then every other file counts as work
+    # None yet, or spoilt: then every older file counts as work.
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         kept = json.loads(file.read_text(encoding="utf-8"))["handed out"]
         record = {str(name): str(value) for name, value in kept.items()}
     before = dict(record)
