@@ -36,8 +36,8 @@ def hand_out(
 ) -> Handed:
     """Bring a folder up to date with ``editions`` (content by name). Safe to stop, and to repeat.
 
-    ``work`` is what the learner has made of some of them elsewhere: it is taken over where the folder has no such file
-    yet. ``today`` stands in a new name.
+    ``work`` is what the learner has made of some of them in the clone: it is taken over, beside what the folder has of
+    the same lesson already. ``today`` stands in a new name.
 
     Raises:
         OSError: The folder cannot be written. What it held is as it was.
@@ -46,6 +46,8 @@ def hand_out(
     with _record(folder) as record:
         for name, content in editions.items():
             _hand_out_one(folder, name, content, (work or {}).get(name), record, handed, day)
+        for name, content in (work or {}).items():
+            _bring_along(folder, name, content, record, handed, day)
     return handed
 
 
@@ -76,6 +78,18 @@ def _hand_out_one(
         record[beside_name] = edition
         handed.beside.append((name, beside_name))
     record[name] = edition
+
+
+def _bring_along(
+    folder: Path, name: str, content: bytes, record: dict[str, str], handed: Handed, day: str
+) -> None:
+    """Work elsewhere on a lesson that the folder has had already: it comes beside, once."""
+    key, work = f"elsewhere: {name}", _hash(content)
+    if record.get(key) != work and _hash((folder / name).read_bytes()) != work:
+        beside = free_name(folder / name, f"from the clone {day}", content)
+        write(beside, content)
+        handed.carried.append(beside.relative_to(folder).as_posix())
+    record[key] = work
 
 
 def _remove_older_beside(folder: Path, name: str, record: dict[str, str]) -> None:

@@ -165,12 +165,20 @@ def test_work_in_a_clone_comes_along_and_counts_as_work(course: Path, folder: Pa
     assert (folder / A).read_bytes() == b"worked in the clone"
 
 
-def test_work_in_the_folder_is_not_replaced_by_that_in_the_clone(course: Path, folder: Path) -> None:
+def test_work_in_the_clone_comes_beside_work_in_the_folder_and_once(course: Path, folder: Path) -> None:
     content = editions(course)
     hand_out(folder, content)
     (folder / A).write_bytes(b"mine")
+    beside = "notebooks/04a_one (from the clone 2026-11-23).ipynb"
+    assert hand_out(folder, content, work={A: b"in the clone"}, today="2026-11-23") == Handed(
+        carried=[beside]
+    )
+    assert files(folder) == {**content, A: b"mine", beside: b"in the clone"}
+    (folder / beside).unlink()
     assert hand_out(folder, content, work={A: b"in the clone"}) == Handed()
-    assert (folder / A).read_bytes() == b"mine"
+    later = hand_out(folder, content, work={A: b"more in the clone"}, today="2026-11-24")
+    assert later.carried == ["notebooks/04a_one (from the clone 2026-11-24).ipynb"]
+    assert hand_out(folder, content, work={A: b"mine"}) == Handed()
 
 
 # --- Pictures and solutions -----------------------------------------------------------------------------------------
