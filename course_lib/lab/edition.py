@@ -6,12 +6,17 @@ what they typed is not for the class. Solutions and pictures are only read, and 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
+import json
+import sys
 from pathlib import Path
 
+from course_lib.lab.hand_out import write
 from course_lib.notebooks.info import source_files
 
-__all__ = ["READ_ONLY", "editions", "lesson_named", "pristine", "worked_on"]
+__all__ = ["READ_ONLY", "editions", "keep_prints", "lesson_named", "pristine", "worked_on"]
 
 READ_ONLY = ("assets", "notebooks/solutions")  # linked, not copied
 _AS_THEY_ARE = ("notebooks/glossary.md",)
@@ -31,12 +36,42 @@ def editions(course: Path) -> dict[str, bytes]:
 def pristine(course: Path, name: str) -> bytes:
     """A lesson's notebook without anybody's work."""
     source = course / "notebooks" / "src" / f"{Path(name).stem}.py"
-    if not source.is_file():  # a course without sources: there is only what lies there
+    if not source.is_file() or _print_of(course, name) in _kept_prints():  # no source, or found fresh before
         return (course / name).read_bytes()
     from course_lib.notebooks.convert import learner_notebook, to_text
     from course_lib.notebooks.source import read_source
 
     return to_text(learner_notebook(read_source(source))).encode("utf-8")
+
+
+def keep_prints(course: Path) -> int:
+    """Note which notebooks lie there as their sources make them, so that a start need not make them; how many."""
+    if not source_files(course):
+        return 0
+    file = _prints_file()
+    file.unlink(missing_ok=True)
+    fresh = [name for name in _names(course) if (course / name).is_file()]
+    fresh = [name for name in fresh if pristine(course, name) == (course / name).read_bytes()]
+    write(file, json.dumps([_print_of(course, name) for name in fresh]).encode())
+    return len(fresh)
+
+
+def _prints_file() -> Path:
+    return Path(sys.prefix) / "share" / "course" / "fresh-notebooks.json"
+
+
+def _print_of(course: Path, name: str) -> str:
+    """A hash of a notebook and its source together; a change of either, and it is another."""
+    both = [course / "notebooks" / "src" / f"{Path(name).stem}.py", course / name]
+    return hashlib.sha256(
+        b"\0".join(path.read_bytes() if path.is_file() else b"" for path in both)
+    ).hexdigest()
+
+
+def _kept_prints() -> set[str]:
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return set(json.loads(_prints_file().read_text()))
+    return set()
 
 
 def worked_on(course: Path, handed: dict[str, bytes]) -> dict[str, bytes]:

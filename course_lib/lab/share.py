@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from course_lib.lab.edition import keep_prints
 from course_lib.lab.folder import default_folder, may_write, owner_of
 from course_lib.lab.hand_out import write
 
@@ -37,7 +38,8 @@ def share(course: Path) -> int:
         )
     compileall.compile_dir(course / "course_lib", quiet=2)
     fonts = _keep_fonts(_kept_fonts())
-    print(f"{course} is prepared: the library is compiled, and {fonts}.")
+    fresh = keep_prints(course)
+    print(f"{course} is prepared: the library is compiled, {fresh} notebooks are fresh, and {fonts}.")
     closed = closed_to_others(course)
     if closed:
         print("\n".join(closed))

@@ -14,7 +14,7 @@ from small_course import small_course
 from course_lib import paths
 from course_lib.doctor import sharing
 from course_lib.environment.set_up import Target, _explain
-from course_lib.lab import command, folder, share
+from course_lib.lab import command, edition, folder, share
 from course_lib.lab.folder import Place, find_place
 from course_lib.lab.options import idle_minutes
 
@@ -198,6 +198,7 @@ def test_what_is_shared_is_compiled_and_a_change_is_seen(
 ) -> None:
     file = library(course)
     monkeypatch.setattr(share, "_kept_fonts", lambda: tmp_path / "fonts")
+    monkeypatch.setattr(edition, "_prints_file", lambda: tmp_path / "prints.json")
     monkeypatch.setattr(share, "closed_to_others", lambda course: [])
     assert share.not_compiled(course) == [file]
     assert command.main(["--share"]) == 0

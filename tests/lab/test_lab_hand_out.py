@@ -16,6 +16,7 @@ from course_lib.lab.folder import Place
 from course_lib.lab.hand_out import RECORD, Handed, hand_out, link_or_copy
 from course_lib.lab.reset import reset
 from course_lib.lab.welcome import about_folder
+from course_lib.notebooks.source import read_source as read
 
 FIRST = "notebooks/00_start_here.ipynb"
 A = "notebooks/04a_one.ipynb"
@@ -48,6 +49,25 @@ def test_a_course_without_sources_hands_out_what_lies_there(course: Path) -> Non
     fresh = editions(course)
     for path in (course / "notebooks" / "src").iterdir():
         path.unlink()
+    assert editions(course) == fresh
+
+
+def test_what_was_found_fresh_is_not_made_again_until_it_changes(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edition, "_prints_file", lambda: tmp_path / "prints.json")
+    fresh = editions(course)
+    (course / A).write_text("the keeper's answers")
+    assert edition.keep_prints(course) == 2
+    made = []
+    monkeypatch.setattr(
+        "course_lib.notebooks.source.read_source", lambda path: made.append(path.stem) or read(path)
+    )
+    assert editions(course) == fresh
+    assert made == ["04a_one"]
+    (course / FIRST).write_text("more answers of the keeper's")
+    assert editions(course) == fresh
+    (tmp_path / "prints.json").write_text("{spoilt")
     assert editions(course) == fresh
 
 

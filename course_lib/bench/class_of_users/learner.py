@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import queue
 import re
 import subprocess
 import threading
@@ -137,7 +138,7 @@ def _run_lesson(lab: _Lab, course: Path, stem: str, outcome: Outcome) -> None:
     outcome.transports.add(client.transport)
     client.start_channels()
     try:
-        client.wait_for_ready(timeout=_START_LIMIT_S)
+        _wait_for_kernel(client)
         cells = json.loads((course / "notebooks" / "solutions" / f"{stem}.ipynb").read_text())["cells"]
         for number, cell in enumerate(cells, 1):
             if cell["cell_type"] == "code":
@@ -145,6 +146,20 @@ def _run_lesson(lab: _Lab, course: Path, stem: str, outcome: Outcome) -> None:
     finally:
         client.stop_channels()
         lab.ask("DELETE", f"sessions/{session['id']}")
+
+
+def _wait_for_kernel(client: BlockingKernelClient) -> None:
+    """Ask until the kernel answers and is heard. The client's own waiting takes a busy kernel for a dead one."""
+    end_s, answered = time.monotonic() + _START_LIMIT_S, False
+    while time.monotonic() < end_s:
+        client.kernel_info()
+        with contextlib.suppress(queue.Empty):
+            if not answered:
+                client.get_shell_msg(timeout=5)
+                answered = True
+            client.get_iopub_msg(timeout=5)
+            return
+    raise TimeoutError(f"the kernel did not answer within {_START_LIMIT_S:.0f} s")
 
 
 def _run_cell(client: BlockingKernelClient, where: str, cell: dict[str, Any], outcome: Outcome) -> None:
