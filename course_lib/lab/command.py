@@ -24,6 +24,7 @@ _PRINTS_AND_ENDS = {"--help-all", "--version", "--generate-config", "--show-conf
 _HELP = f"""\
 course lab [--folder DIR] [options of `jupyter lab`]
 course lab --reset 04a [--folder DIR]
+course lab --prepare [--folder DIR]
 course lab --share
 
 Opens JupyterLab at {FIRST_LESSON}: on {LOOPBACK} only, with a token, on a free port.
@@ -32,6 +33,7 @@ Opens JupyterLab at {FIRST_LESSON}: on {LOOPBACK} only, with a token, on a free 
                lesson comes beside yours. COURSE_FOLDER names it for good. Without either it is the clone, where it is
                yours to write, and otherwise a folder in your home.
 --reset 04a    a lesson as it was at the start; yours is kept under a name with the date
+--prepare      brings the lessons into your folder and ends, for a hub that opens JupyterLab itself
 --share        for who keeps a course that others only read: prepares it, and says what they could not read
 
 Every other option is handed to JupyterLab: --no-browser, --port=9000, --ServerApp.root_dir=...;
@@ -49,7 +51,8 @@ def _our_words(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = _Words(add_help=False, allow_abbrev=False)
     parser.add_argument("--folder")
     parser.add_argument("--reset", action="append", default=[])
-    parser.add_argument("--share", action="store_true")
+    for word in ("--prepare", "--share"):
+        parser.add_argument(word, action="store_true")
     return parser.parse_known_args(list(argv))
 
 
@@ -75,6 +78,10 @@ def main(argv: Sequence[str]) -> int:
             from course_lib.lab.reset import reset
 
             print("\n".join(reset(place, ours.reset)))
+            return 0
+        if ours.prepare:
+            said = _prepare(place) or [f"You work in {place.course} itself: there is nothing to copy."]
+            print("\n".join(said))
             return 0
         return _open(place, rest)
     except ValueError as error:

@@ -140,6 +140,20 @@ def test_in_a_clone_nothing_is_copied_and_kernels_stay(
     assert "--MappingKernelManager.cull_interval=100" in served[1]
 
 
+def test_a_hub_has_the_lessons_brought_and_opens_the_rest_itself(
+    read_only: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_serve", lambda options, no_browser: pytest.fail("it is the hub's to open"))
+    assert command.main(["--prepare"]) == 0
+    assert (tmp_path / "home" / "one-model-many-gpus" / folder.FIRST_LESSON).is_file()
+    assert "3 lesson parts came into it" in capsys.readouterr().out
+
+
+def test_in_a_clone_there_is_nothing_to_bring(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--prepare"]) == 0
+    assert "nothing to copy" in capsys.readouterr().out
+
+
 def test_who_names_the_root_gets_no_copies(
     read_only: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
