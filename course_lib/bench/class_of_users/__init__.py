@@ -100,7 +100,7 @@ def _users(number: int) -> Iterator[list[User]]:
 def _tell(table: Table, told: Lesson, learners: int, stems: Sequence[str], load: float) -> None:
     who = "Unix users" if may_make_users() else "homes of one user"
     head = f"{learners} {who}"
-    table.add(f"{head}: load of the machine before", [load], "")
+    table.add(f"{head}: load of the machine before", [load], "load")
     table.add(f"{head}: whole class", [told.time_s], "s")
     table.add(
         f"{head}: until JupyterLab answers", [each.start_s for each in told.outcomes if each.start_s], "s"
@@ -111,7 +111,7 @@ def _tell(table: Table, told: Lesson, learners: int, stems: Sequence[str], load:
             table.add(f"{head}: {stem}", times, "s")
     table.add(f"{head}: most memory of a learner", [size / 1e6 for size in told.watch.most_bytes], "MB")
     table.add(f"{head}: most memory of all", [told.watch.most_bytes_of_all / 1e6], "MB")
-    table.add(f"{head}: most processes of a learner", told.watch.most_processes, "")
-    table.add(f"{head}: errors", [float(len(told.errors))], "", target=0)
+    table.add(f"{head}: most processes of a learner", told.watch.most_processes, "processes")
+    table.add(f"{head}: errors", [float(len(told.errors))], "errors", target=0)
     for error in told.errors:
         print(f"  {error}", flush=True)
