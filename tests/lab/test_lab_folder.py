@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_course import small_course
+from small_lessons import small_course
 
 from course_lib import paths
 from course_lib.doctor import sharing

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from small_course import small_course, write_lesson
+from small_lessons import small_course, write_lesson
 
 from course_lib.lab import edition
 from course_lib.lab.edition import editions, lesson_named, worked_on
