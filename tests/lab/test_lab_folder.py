@@ -12,7 +12,7 @@ import pytest
 from small_lessons import small_course
 
 from course_lib import paths
-from course_lib.doctor import sharing
+from course_lib.doctor import keeper
 from course_lib.environment.set_up import Target, _explain
 from course_lib.lab import command, edition, folder, share
 from course_lib.lab.folder import Place, find_place
@@ -33,7 +33,7 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def read_only(course: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same course as another user's; by hand, since root may write everywhere."""
     monkeypatch.setattr(folder, "may_write", lambda place: place != course)
-    for module in (share, sharing):
+    for module in (share, keeper):
         monkeypatch.setattr(module, "may_write", lambda place: place != course)
     monkeypatch.setattr("course_lib.lab.welcome.may_write", lambda place: place != course)
     return course
@@ -272,14 +272,14 @@ def test_only_its_keeper_prepares_a_course(read_only: Path, capsys: pytest.Captu
 def test_doctor_accepts_a_course_that_others_keep(read_only: Path, tmp_path: Path) -> None:
     file = library(read_only)
     (tmp_path / "home").mkdir()
-    by_name = {found.name: found for found in sharing.check_course_folder(read_only)}
+    by_name = {found.name: found for found in keeper.check_course_folder(read_only)}
     assert {name: found.status for name, found in by_name.items()} == {
         "course folder": "ok", "compiled files": "warning", "your lessons": "ok",
     }  # fmt: skip
     assert str(tmp_path / "home" / "one-model-many-gpus") in by_name["your lessons"].detail
     assert "lab --share" in by_name["compiled files"].remedy
     file.unlink()
-    assert [found.name for found in sharing.check_course_folder(read_only)] == [
+    assert [found.name for found in keeper.check_course_folder(read_only)] == [
         "course folder",
         "your lessons",
     ]
@@ -288,11 +288,11 @@ def test_doctor_accepts_a_course_that_others_keep(read_only: Path, tmp_path: Pat
 def test_doctor_names_a_folder_that_was_chosen(
     course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert [found.name for found in sharing.check_course_folder(course)] == ["course folder"]
+    assert [found.name for found in keeper.check_course_folder(course)] == ["course folder"]
     monkeypatch.setenv("COURSE_FOLDER", str(tmp_path / "lessons"))
-    assert [found.name for found in sharing.check_course_folder(course)] == ["course folder", "your lessons"]
+    assert [found.name for found in keeper.check_course_folder(course)] == ["course folder", "your lessons"]
     (tmp_path / "lessons").touch()
-    (found,) = sharing.check_course_folder(course)
+    (found,) = keeper.check_course_folder(course)
     assert found.status == "blocked"
 
 
