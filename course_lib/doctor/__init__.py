@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from course_lib.devices import Machine, machine
-from course_lib.doctor import gpu_checks, resources, sharing, software, trials
+from course_lib.doctor import gpu_checks, keeper, resources, sharing, software, trials
 from course_lib.doctor.finding import Finding
 from course_lib.paths import data_dir, project_root
 
@@ -95,7 +95,7 @@ def _checks(here: Machine | None, root: Path | None) -> Iterator[tuple[str, Chec
     yield "cores", lambda: resources.check_cores(found())
     yield "memory", lambda: resources.check_memory(found())
     yield "shared memory", lambda: resources.check_shared_memory(found())
-    yield "course folder", lambda: resources.check_folder("course folder", place)
+    yield "course folder", lambda: keeper.check_course_folder(place)
     yield "course's own folders", lambda: resources.check_folder("course's own folders", data_dir())
     yield "temporary folder", lambda: resources.check_folder("temporary folder", Path(tempfile.gettempdir()))
     yield "GPU", lambda: gpu_checks.check_gpus(found())

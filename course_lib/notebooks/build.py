@@ -70,7 +70,10 @@ def strays(root: Path) -> list[str]:
     stems = {path.stem for path in (folder / "src").glob("*.py")}
     built = [*sorted(folder.glob("*.ipynb")), *sorted((folder / "solutions").glob("*.ipynb"))]
     return [
-        f"{path.relative_to(root)} has no source in notebooks/src" for path in built if path.stem not in stems
+        f"{path.relative_to(root)} has no source in notebooks/src"
+        for path in built
+        if path.stem not in stems
+        and " (" not in path.stem  # what `course lab --reset` has kept is the learner's
     ]
 
 
