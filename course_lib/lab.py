@@ -23,6 +23,7 @@ __all__ = ["FIRST_LESSON", "lab_options", "lessons_folder", "main", "welcome"]
 
 FIRST_LESSON = "notebooks/00_start_here.ipynb"
 _LOOPBACK = "127.0.0.1"
+_PAGE = Path(__file__).parent / "forms" / "page"  # custom.css: pictures follow the theme
 _SETTINGS = Path(__file__).parent / "lab_settings"  # overrides.json: the course's own defaults
 # A text browser counts as a browser for Python, but cannot show JupyterLab.
 _TEXT_BROWSERS = {"www-browser", "links", "elinks", "lynx", "w3m"}
@@ -84,6 +85,7 @@ def lab_options(argv: Sequence[str], *, root: Path, token: str) -> list[str]:
         ),
         # The glossary opens as a page to read, and no window asks about news at the first start.
         ({"--LabApp.app_settings_dir"}, f"--LabApp.app_settings_dir={_SETTINGS}"),
+        ({"--custom-css", "--LabApp.custom_css"}, "--LabApp.custom_css=True"),
         ({"--debug", "--log-level", "--Application.log_level", "--ServerApp.log_level"}, "--log-level=WARN"),
     ]
     options = [option for names, option in ours if not names & given]
@@ -140,6 +142,9 @@ def _serve(options: list[str], *, no_browser: str) -> int:
             file=sys.stderr,
         )
         return 1
+
+    # The style sheet of forms and pictures; a learner's own ~/.jupyter/custom/custom.css goes before it.
+    app.web_app.settings["static_custom_path"].append(str(_PAGE))
 
     def tell() -> None:
         host = _LOOPBACK if app.ip in ("", "0.0.0.0", "localhost") else app.ip
