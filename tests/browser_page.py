@@ -45,7 +45,7 @@ _AXE = """async (include) => {
 
 
 class LessonPage:
-    """One lesson part in one browser page. ``page`` is playwright's; ``problems`` what the console has complained of."""
+    """One lesson part in one browser page; ``problems`` is what the console has complained of."""
 
     def __init__(self, page: Any, lab: RunningLab, part: str) -> None:
         self.page, self.lab, self.part = page, lab, part

@@ -2,8 +2,8 @@
 
 JupyterLab takes letters and arrow keys for commands of the notebook wherever no text is typed: ArrowDown on a menu
 went to the next cell, and `b` inserted one. No option of ipywidgets ends that, so each form brings a few lines of
-script with it (``keys.js``), and a style sheet (``custom.css``, as JupyterLab calls it), which `course lab` loads for the whole page as well.
-Where a page runs no script, forms work as before.
+script with it (``keys.js``), and a style sheet (``custom.css``, as JupyterLab calls it), which `course lab` loads for
+the whole page as well. Where a page runs no script, forms work as before.
 """
 
 from __future__ import annotations

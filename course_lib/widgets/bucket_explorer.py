@@ -17,8 +17,8 @@ from course_lib.cost import StepTime, ddp_buckets, ddp_step
 from course_lib.forms import Form, busy, picture_box
 from course_lib.link import Link
 from course_lib.parallel.data.paced_layers import paced_step_s
-from course_lib.plot import Picture
 from course_lib.plot.bucket_board import BucketBoard
+from course_lib.plot.raster import Raster
 from course_lib.widgets.controls import dropdown, status
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class BucketExplorer(Form):
             ),
         )
 
-    def picture(self) -> Picture:
-        """What is shown now, as a picture; the next redraw of the widget draws over it."""
+    def picture(self) -> Raster:
+        """What is shown now, as a picture."""
         size = _SIZES[self.bucket.value]
         curve = {size: self.predict(size).time_s for size in _SIZES.values()}
         return self._board.draw(self.predict(size), size, curve, self._found)
