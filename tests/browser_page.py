@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from browser_lab import RunningLab
+from course_lib.testing.browser_lab import RunningLab
 
 __all__ = ["THEMES", "LessonPage"]
 
@@ -82,6 +82,10 @@ class LessonPage:
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-above')")
         self.go_to(text)
         return number
+
+    def run_cell(self) -> bool:
+        """Run the active cell and stay on it; whether it ran. The Shift+Enter of a person moves the focus later."""
+        return bool(self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell')"))
 
     def go_to(self, text: str, kind: str = "code") -> int:
         """Make the first cell of a kind that holds ``text`` the active one; its number."""

@@ -24,6 +24,7 @@ BENCHES = {
     "judges": "how many wrong answers the checks refuse, and how many right ones they accept",
     "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
     "published": "the planner beside training runs that others published",
+    "page": "how long a control's change takes to reach the screen, in a real browser",
     "links": "what shaped links let through, beside what was asked of them",
 }
 

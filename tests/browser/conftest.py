@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_lab import RunningLab, chromium, missing, running_lab
 from browser_page import LessonPage
 
+from course_lib.testing.browser_lab import BROWSER_OPTIONS, RunningLab, chromium, missing, running_lab
+
+ROOT = Path(__file__).resolve().parents[2]
 WHY_NOT = missing()
 
 
@@ -25,22 +28,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    with running_lab(tmp_path_factory.mktemp("lab")) as running:
+    """Over a copy of the lessons."""
+    folder = tmp_path_factory.mktemp("lab")
+    left_out = shutil.ignore_patterns("solutions", "src")
+    shutil.copytree(ROOT / "notebooks", folder / "work" / "notebooks", ignore=left_out)
+    shutil.copytree(ROOT / "assets", folder / "work" / "assets")
+    with running_lab(folder / "work", folder / "home") as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is there, nothing else in this process can run an event loop
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        options = [
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--disable-background-networking",
-        ]
-        running = playwright.chromium.launch(executable_path=chromium(), args=options)
+        running = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_OPTIONS)
         yield running
         running.close()
 

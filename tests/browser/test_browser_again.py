@@ -12,7 +12,7 @@ PART, CELL = "07b_smaller_bubbles.ipynb", "studio = ScheduleStudio("
 def test_a_reload_keeps_what_was_typed(lesson):
     page = lesson(PART)
     number = page.run_cells_above(CELL)
-    page.press("Shift+Enter")
+    assert page.run_cell()
     table = page.form(number).locator("textarea")
     table.focus()
     page.press("Control+End", "Enter", "x")
@@ -31,7 +31,7 @@ def test_a_reload_keeps_what_was_typed(lesson):
 def test_after_a_restart_a_form_says_what_has_happened(lesson):
     page = lesson(PART)
     number = page.run_cells_above(CELL)
-    page.press("Shift+Enter")
+    assert page.run_cell()
     page.form(number).locator("textarea").wait_for()
     page.restart_kernel()
     page.page.wait_for_selector(".course-form.jupyter-widgets-disconnected")

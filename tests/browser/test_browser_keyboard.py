@@ -19,11 +19,10 @@ EXPLORERS = {  # the part, the cell, and the controls to be moved
 PICTURE = "img.widget-image"
 
 
-def shown(page, text, *, run=True):
+def shown(page, text):
     """The form of the first cell that holds ``text``, made by running all cells up to it."""
     number = page.run_cells_above(text)
-    if run:
-        page.press("Shift+Enter")
+    assert page.run_cell()
     form = page.form(number)
     form.wait_for()
     return number, form

@@ -17,7 +17,7 @@ COUNT = """(form) => {
 def test_a_drag_draws_few_pictures_and_ends_at_the_newest_value(lesson):
     page = lesson("07b_smaller_bubbles.ipynb")
     number = page.run_cells_above("studio = ScheduleStudio(")
-    page.press("Shift+Enter")
+    assert page.run_cell()
     form = page.form(number)
     form.locator("img.widget-image").wait_for()
     form.evaluate(COUNT)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from browser_lab import PARTS
 from browser_page import THEMES
 
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 pytestmark = [pytest.mark.long, pytest.mark.limit_s(900)]
 
 

@@ -11,7 +11,7 @@ START = "00_start_here.ipynb"
 def test_a_prediction_is_locked_by_keyboard_and_the_next_cell_is_one_key_away(lesson):
     page = lesson(START)
     asked = page.run_cells_above('ask("00.shared")')
-    page.press("Shift+Enter")
+    assert page.run_cell()
     form = page.form(asked)
     form.locator("select").focus()
     cells = page.num_cells()

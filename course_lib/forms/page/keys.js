@@ -13,6 +13,9 @@
     }
     for (const group of form.querySelectorAll(".course-question .widget-radio-box:not([role])")) {
       group.setAttribute("role", "radiogroup");
+      // Radio buttons of one name are one stop of the Tab key.
+      const together = `course-${Math.random()}`;
+      for (const radio of group.querySelectorAll("input")) radio.name = together;
       group.setAttribute("aria-label", group.closest(".course-question").querySelector("strong").textContent);
     }
   };

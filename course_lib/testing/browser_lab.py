@@ -1,7 +1,8 @@
-"""A real `course lab` for the browser tests: a copy of the lessons, a home of its own, and a free port."""
+"""A real `course lab` for a browser that is driven: a folder of notebooks, a home of its own, and a free port."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -13,11 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PARTS", "RunningLab", "chromium", "missing", "running_lab"]
+from course_lib import paths
 
-ROOT = Path(__file__).resolve().parent.parent
-PARTS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+__all__ = ["BROWSER_OPTIONS", "RunningLab", "chromium", "missing", "running_lab"]
+
 _START_LIMIT_S = 120.0
+BROWSER_OPTIONS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # All cells are on the page, not only those in view, so that all of them can be looked at.
 _WHOLE_PAGE = '{"windowingMode": "none"}'
@@ -48,38 +55,23 @@ def chromium() -> str:
 
 
 def missing() -> str:
-    """Why no browser test can run here; "" where they can."""
-    try:
-        import axe_playwright_python  # noqa: F401
-        import playwright  # noqa: F401
-    except ImportError as error:
-        return f"{error.name} is not installed: pip install -e .[browser]"
+    """Why no browser can be driven here; "" where one can."""
+    for package in ("playwright", "axe_playwright_python"):
+        if importlib.util.find_spec(package) is None:
+            return f"{package} is not installed: pip install -e .[browser]"
     return "" if chromium() else f"no Chromium here: neither {', '.join(_BROWSERS)} nor playwright's own"
 
 
 @contextmanager
-def running_lab(folder: Path) -> Iterator[RunningLab]:
-    """`course lab` over a copy of the lessons in ``folder``; nothing of it is left afterwards but files."""
-    work, home = folder / "work", folder / "home"
-    shutil.copytree(ROOT / "notebooks", work / "notebooks", ignore=shutil.ignore_patterns("solutions", "src"))
-    shutil.copytree(ROOT / "assets", work / "assets")
+def running_lab(work: Path, home: Path) -> Iterator[RunningLab]:
+    """`course lab` over the folder ``work``, with settings in ``home``; its processes end with the block."""
     settings = home / "settings" / "@jupyterlab" / "notebook-extension"
     settings.mkdir(parents=True)
     (settings / "tracker.jupyterlab-settings").write_text(_WHOLE_PAGE, encoding="utf-8")
-    environment = os.environ | {
-        "HOME": str(home),
-        "COURSE_HOME": str(home / "course"),
-        "COURSE_PROGRESS": "off",
-        "JUPYTER_CONFIG_DIR": str(home / "config"),
-        "JUPYTER_DATA_DIR": str(home / "data"),
-        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
-        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
-    }
+    environment = os.environ | _environment(home)
     command = [sys.executable, "-u", "-m", "course_lib.cli", "lab", "--no-browser"]
     command += [f"--ServerApp.root_dir={work}", "--LabApp.expose_app_in_browser=True"]
-    told = folder / "told.txt"
+    told = home / "told.txt"
     with told.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=work)
     try:
@@ -101,3 +93,20 @@ def _when_it_answers(process: subprocess.Popen[bytes], told: Path, work: Path) -
             return RunningLab(found[1], found[2], work)
         time.sleep(0.1)
     raise RuntimeError(f"`course lab` has not told its address: {told.read_text()}")
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """All that JupyterLab and the course keep lies in ``home``."""
+    return {
+        "HOME": str(home),
+        "COURSE_HOME": str(home / "course"),
+        "COURSE_PROGRESS": "off",
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, (str(paths.project_root()), os.environ.get("PYTHONPATH")))
+        ),
+    }
