@@ -11,7 +11,7 @@ __all__ = ["THEMES", "LessonPage"]
 
 THEMES = ("JupyterLab Light", "JupyterLab Dark")
 _RUN_LIMIT_MS = 600_000
-_LIMIT_MS = 60_000
+_LIMIT_MS = 120_000
 _OUTPUTS = ".jp-Notebook .jp-OutputArea-output"
 # JupyterLab says "idle" before there is a kernel, and forgets a Run All that comes then.
 _READY = """async () => {

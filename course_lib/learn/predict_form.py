@@ -95,7 +95,10 @@ def parse_number(text: str, unit: str = "") -> float:
 def _inputs(prediction: Prediction) -> list[widgets.Widget]:
     if prediction.kind == "number":
         label = f"Your prediction, in {prediction.unit}:" if prediction.unit else "Your prediction:"
-        return [widgets.Text(description=label, placeholder="a number", style=_STYLE, layout=_LAYOUT)]
+        # Not with every letter: while the kernel is busy, a page keeps back all changes of a box but the first, and
+        # not the press of a button. "1", "12" and a quick press would lock 1.
+        options = {"placeholder": "a number", "continuous_update": False}
+        return [widgets.Text(description=label, style=_STYLE, layout=_LAYOUT, **options)]
     options = [(_NOT_CHOSEN, ""), *((text, text) for text in prediction.options)]
     labels, style = ["Your prediction:"], _STYLE
     if prediction.kind == "order":

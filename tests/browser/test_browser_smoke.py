@@ -7,7 +7,7 @@ import pytest
 START = "00_start_here.ipynb"
 
 
-@pytest.mark.limit_s(120)
+@pytest.mark.limit_s(300)
 def test_a_prediction_is_locked_by_keyboard_and_the_next_cell_is_one_key_away(lesson):
     page = lesson(START)
     asked = page.run_cells_above('ask("00.shared")')

@@ -88,6 +88,7 @@ def test_the_form_locks_a_number_and_then_closes(name):
     form, other = p.form(), p.form()
     (box,) = form.inputs
     assert box.description == "Your prediction, in ms:"
+    assert not box.continuous_update  # or a quick press of the button would overtake the last letters
     form.button.click()
     assert "Give an answer first" in form.status.value
     box.value = "soon"
