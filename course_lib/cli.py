@@ -29,6 +29,7 @@ VERBS = {
     "plan": Verb(
         "course_lib.plan_command", "list every way to cut a model onto GPUs, ranked, and why not the others"
     ),
+    "site": Verb("course_lib.site", "make the course a folder of pages for reading, answers folded"),
     "bench": Verb("course_lib.bench", "measure the library itself, as in `course bench launch`"),
     "pictures": Verb("course_lib.pictures", "draw the pictures of the lessons, again"),
 }
