@@ -21,7 +21,7 @@ FLOOR_OF = {
     "cluster": 1, "nodes": 1,
     "meter": 2,
     "cost": 3, "parallel": 3, "plan": 3,
-    "plot": 4, "examples": 4, "take_along": 4,
+    "plot": 4, "forms": 4, "examples": 4, "take_along": 4,
     "claims": 5, "learn": 5, "pictures": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5,
     "testing": 5, "cli": 5, "plan_command": 5, "capstone": 5, "classroom": 5, "export": 5, "site": 5,
 }  # fmt: skip

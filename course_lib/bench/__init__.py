@@ -25,6 +25,7 @@ BENCHES = {
     "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
     "published": "the planner beside training runs that others published",
     "class": "learners of one installation who work at once: seconds, memory and errors of each",
+    "page": "how long a control's change takes to reach the screen, in a real browser",
     "links": "what shaped links let through, beside what was asked of them",
 }
 

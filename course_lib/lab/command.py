@@ -11,6 +11,7 @@ import os
 import secrets
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from course_lib.lab.folder import FIRST_LESSON, Place, find_place
@@ -20,6 +21,7 @@ from course_lib.lab.welcome import about_folder, about_idle, browser_missing, we
 __all__ = ["main"]
 
 # These make JupyterLab print something and end.
+_PAGE = Path(__file__).parent.parent / "forms" / "page"  # custom.css: looks of forms and pictures
 _PRINTS_AND_ENDS = {"--help-all", "--version", "--generate-config", "--show-config", "--show-config-json"}
 _HELP = f"""\
 course lab [--folder DIR] [options of `jupyter lab`]
@@ -147,6 +149,9 @@ def _serve(options: list[str], *, no_browser: str) -> int:
             file=sys.stderr,
         )
         return 1
+
+    # The style sheet of forms and pictures; a learner's own ~/.jupyter/custom/custom.css goes before it.
+    app.web_app.settings["static_custom_path"].append(str(_PAGE))
 
     def tell() -> None:
         host = LOOPBACK if app.ip in ("", "0.0.0.0", "localhost") else app.ip

@@ -69,6 +69,7 @@ def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0) -
         ),
         # The glossary opens as a page to read, and no window asks about news at the first start.
         ({"--LabApp.app_settings_dir"}, f"--LabApp.app_settings_dir={_SETTINGS}"),
+        ({"--custom-css", "--LabApp.custom_css"}, "--LabApp.custom_css=True"),
         ({"--debug", "--log-level", "--Application.log_level", "--ServerApp.log_level"}, "--log-level=WARN"),
     ]
     ours += _about_kernels(idle)
