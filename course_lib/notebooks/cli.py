@@ -19,7 +19,10 @@ _LESSON = re.compile(r"\d\d[a-z]?(_[a-z0-9_]+)?(\.py)?")
 
 
 def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
-    """Run ``course build [NN ...] [--check] [--force] [--jobs N] [--nbgrader [FOLDER]]``; 0 well, 1 not, 130 interrupted."""
+    """Run ``course build [NN ...] [--check] [--force] [--jobs N] [--nbgrader [FOLDER]]``.
+
+    Gives 0 well, 1 not, 130 interrupted.
+    """
     args = _parser().parse_args(argv)
     root = root or project_root()
     try:

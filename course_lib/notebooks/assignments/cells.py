@@ -197,6 +197,6 @@ def _unique(grade_id: str, taken: set[str]) -> str:
 
 
 def content_hash(notebook: NotebookNode) -> str:
-    """A hash of what a person may change in an assignment: text, kind and nbgrader's metadata of each cell, in order."""
+    """A hash of what a person may change: text, kind and nbgrader's metadata of each cell, in order."""
     content = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader")] for cell in notebook.cells]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -36,8 +36,8 @@ c.OverwriteCells.add_missing_cells = True
 c.IgnorePattern.enabled = True
 c.IgnorePattern.pattern = ".*"
 
-# Each cell may take as long as when the course is built; a check gives up before.
-c.Execute.timeout = 300
+# Against cells that hang, in seconds; a check gives up before. A busy machine needs the time.
+c.Execute.timeout = 600
 c.Execute.startup_timeout = 600
 c.Execute.iopub_timeout = 60
 
