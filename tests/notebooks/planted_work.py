@@ -95,22 +95,35 @@ def tests_of(notebook: Notebook) -> list[dict[str, Any]]:
 
 
 def code_cell(text: str) -> dict[str, Any]:
-    return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": text}
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": "mine",
+        "metadata": {},
+        "outputs": [],
+        "source": text,
+    }
 
 
 def short(notebook: Notebook) -> Notebook:
-    """Imports, answers and checks alone: a learner may delete all else."""
+    """Imports, answers and checks alone, which is quick: a learner may delete all else."""
     kept = [
         cell for cell in notebook["cells"] if about(cell) or (cell["cell_type"] == "code" and _imports(cell))
     ]
-    return notebook | {"cells": [{key: value for key, value in cell.items() if key != "id"} for cell in kept]}
+    return notebook | {"cells": kept}
 
 
 def _imports(cell: dict[str, Any]) -> bool:
+    """Whether a cell imports something, and beyond that only defines."""
     try:
-        return all(isinstance(one, ast.Import | ast.ImportFrom) for one in ast.parse(cell["source"]).body)
+        kinds = {type(one) for one in ast.parse(cell["source"]).body}
     except SyntaxError:
         return False
+    return bool(kinds & {ast.Import, ast.ImportFrom}) and kinds <= {
+        ast.Import,
+        ast.ImportFrom,
+        ast.FunctionDef,
+    }
 
 
 def with_bodies(notebook: Notebook, bodies: dict[str, str | None], solved: Notebook) -> Notebook:
@@ -159,7 +172,10 @@ def tampering(notebook: Notebook, lesson: str, solved: Notebook) -> Notebook:
     for cell in checks:
         cell["source"] = 'print("passed")'
         cell["metadata"]["nbgrader"]["points"] = 100
-    notebook["cells"].append(copy.deepcopy(checks[0]))
+    notebook["cells"].append(copy.deepcopy(checks[0]) | {"id": "another"})
+    elsewhere = copy.deepcopy(checks[0]) | {"id": "elsewhere"}
+    elsewhere["metadata"]["nbgrader"]["grade_id"] = "check_99_elsewhere"
+    notebook["cells"].append(elsewhere)
     if len(checks) > 1:
         notebook["cells"].remove(checks[-1])
     return notebook

@@ -14,11 +14,11 @@ c = get_config()  # noqa: F821 - nbgrader defines it
 
 c.CourseDirectory.course_id = "one-model-many-gpus"
 
-# The learner's copy gets the stubs of the course; the rest of this list is nbgrader's own.
+# The learner's copy gets the stubs of the course; the rest of this list and of the next is nbgrader's own.
 c.GenerateAssignment.preprocessors = [
     "nbgrader.preprocessors.IncludeHeaderFooter",
     "nbgrader.preprocessors.LockCells",
-    "course_lib.notebooks.assignments.stubs.CourseStubs",
+    "course_lib.notebooks.assignments.steps.CourseStubs",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",
@@ -29,7 +29,14 @@ c.GenerateAssignment.preprocessors = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 
-# A check that somebody has deleted is put back, and scores as any other.
+# A check that somebody has deleted is put back, and scores as any other; a copy of one is a plain cell.
+c.Autograde.sanitize_preprocessors = [
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.DeduplicateIds",
+    "nbgrader.preprocessors.OverwriteKernelspec",
+    "course_lib.notebooks.assignments.steps.RestoredCells",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
 c.OverwriteCells.add_missing_cells = True
 
 # Points come from errors alone: what a library writes to stderr costs nothing.
