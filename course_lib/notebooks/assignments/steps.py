@@ -29,8 +29,8 @@ class CourseStubs(NbGraderPreprocessor):
 class RestoredCells(OverwriteCells):
     """Before work is marked: locked cells as they were handed out, also where they were deleted.
 
-    A cell that a learner has copied, or brought from elsewhere, has lost its id by then; nbgrader 0.9.6 stumbles over it
-    (``KeyError: 'grade_id'``) and marks nothing of the notebook. Here it becomes a plain cell.
+    A cell that a learner has copied, or brought from elsewhere, has no id by then. nbgrader 0.9.6 stumbles over it
+    (``KeyError: 'grade_id'``) and marks nothing of the notebook; here it becomes a plain cell.
     """
 
     def preprocess_cell(self, cell: Any, resources: Any, cell_index: int) -> tuple[Any, Any]:
