@@ -201,31 +201,38 @@ def noisy(notebook: Notebook, lesson: str, solved: Notebook) -> Notebook:
     return notebook
 
 
-def points(lesson: str, students: str) -> float:
-    """What a student has earned."""
-    num = len(ANSWERS[lesson])
-    return {
-        "right": num,
-        "short": num,
-        "noisy": num,
-        "deletes": num,
-        "wrong": sum(body is None for body in ANSWERS[lesson].values()),
-        "crashes": max(0, num - 2),
-    }.get(students, 0)
-
-
 STUDENTS: dict[str, Callable[[Notebook, str, Notebook], Notebook]] = {
     "right": right,
-    "short": right_and_short,
-    "noisy": noisy,
-    "deletes": deleting,
     "wrong": wrong,
     "crashes": crashing,
     "stub": stub,
     "tampers": tampering,
     "redefines": redefining,
+}
+MORE: dict[
+    str, Callable[[Notebook, str, Notebook], Notebook]
+] = {  # for the lesson that is marked the fastest
+    "deletes": deleting,
+    "noisy": noisy,
     "shadows": stub,  # with a file that calls itself the course beside the notebook
 }
+
+
+def students_of(lesson: str) -> dict[str, Callable[[Notebook, str, Notebook], Notebook]]:
+    return STUDENTS | (MORE if len(ANSWERS[lesson]) == 1 else {})
+
+
+def points(lesson: str, student: str) -> float:
+    """What a student has earned."""
+    num = len(ANSWERS[lesson])
+    right_ones = sum(body is None for body in ANSWERS[lesson].values())
+    return {
+        "right": num,
+        "deletes": num,
+        "noisy": num,
+        "wrong": right_ones,
+        "crashes": max(0, num - 2),
+    }.get(student, 0)
 
 
 def plant(folder: Path, lesson: str, student: str) -> None:
@@ -234,7 +241,7 @@ def plant(folder: Path, lesson: str, student: str) -> None:
     solved = read(folder / "source" / lesson / f"{lesson}.ipynb")
     place = folder / "submitted" / student / lesson
     place.mkdir(parents=True)
-    work = STUDENTS[student](released, lesson, solved)
+    work = students_of(lesson)[student](released, lesson, solved)
     (place / f"{lesson}.ipynb").write_text(json.dumps(work), encoding="utf-8")
     if student == "shadows":
         fake = place / "course_lib" / "learn"

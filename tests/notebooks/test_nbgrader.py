@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
-from planted_work import ANSWERS, MISTAKES, STUDENTS, plant, points
+from planted_work import ANSWERS, MISTAKES, plant, points, students_of
 
 from course_lib.learn import exercises
 from course_lib.notebooks.cli import main
@@ -51,7 +51,7 @@ def assigned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=ANSWERS)
 def graded(request: pytest.FixtureRequest, assigned: Path) -> tuple[Path, str]:
-    for student in STUDENTS:
+    for student in students_of(request.param):
         plant(assigned, request.param, student)
     nbgrader(assigned, "autograde", request.param)
     return assigned, request.param
@@ -93,8 +93,8 @@ def test_points(graded):
     folder, lesson = graded
     found = grades(folder)
     most = len(ANSWERS[lesson])
-    wanted = {student: (points(lesson, student), most) for student in STUDENTS}
-    assert {student: found[lesson, student] for student in STUDENTS} == wanted
+    wanted = {student: (points(lesson, student), most) for student in students_of(lesson)}
+    assert {student: found[lesson, student] for student in wanted} == wanted
 
 
 def test_the_marked_notebook_says_why(graded):
