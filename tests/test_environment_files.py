@@ -211,7 +211,7 @@ def test_ci_does_nothing_but_course_test() -> None:
     assert script.stat().st_mode & stat.S_IXUSR
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    assert steps == [".ci/run", "./course test unit --long -m long"]
+    assert steps == [".ci/run", "./course test unit --long -m long", "./course test learner --whole"]
 
 
 def test_licence() -> None:
@@ -220,3 +220,33 @@ def test_licence() -> None:
     assert "Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
     assert PROJECT["license"] == "Apache-2.0"
+
+
+def test_the_version_is_one() -> None:
+    """Of the package, of what to cite, and of the newest entry of the changelog."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert str(citation["version"]) == PROJECT["version"]
+    newest = re.search(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == PROJECT["version"]
+    assert {"title", "authors", "license", "message"} <= set(citation)
+
+
+@pytest.mark.parametrize("name", ["cell_failed.yml", "check_unfair.yml"])
+def test_issue_forms_ask_for_what_the_doctor_says(name: str) -> None:
+    form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / name).read_text())
+    assert {"name", "description", "body"} <= set(form)
+    asked = [part for part in form["body"] if part["type"] != "markdown"]
+    assert len({part["id"] for part in asked}) == len(asked)
+    assert all(part["attributes"]["label"] and part["validations"]["required"] for part in asked)
+    assert any("course doctor --json" in part["attributes"]["label"] for part in asked)
+
+
+def test_pins_and_actions_are_refreshed_every_month() -> None:
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+    assert {update["package-ecosystem"] for update in updates} == {"pip", "github-actions"}
+    assert all(update["schedule"]["interval"] == "monthly" for update in updates)
+    (ignored,) = next(update for update in updates if update["package-ecosystem"] == "pip")["ignore"]
+    torch = next(Requirement(line) for line in PROJECT["dependencies"] if Requirement(line).name == "torch")
+    (first_ignored,) = SpecifierSet(ignored["versions"][0])
+    assert first_ignored.version not in torch.specifier, "the bot leaves out what pyproject.toml refuses"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Sequence
+from multiprocessing.util import Finalize
 from typing import Any
 
 from course_lib.cluster.backends import Seat, seats
@@ -28,6 +29,7 @@ class Keeper:
         self.seats, self._settings = of_ranks, settings
         self._stand_ins: Keeper | None = None
         self._end_team: weakref.finalize | None = None
+        self._at_exit: Finalize | None = None
         self._owner_pid = os.getpid()
 
     def ready(self) -> Team:
@@ -53,6 +55,8 @@ class Keeper:
             self.team = self._end_team = None
             if team is not None:
                 team.end(gently=gently)
+            if self._at_exit is not None:
+                self._at_exit.cancel()
             if end_team is not None:
                 end_team.detach()  # last: until then, the end of this process would finish what was cut off
 
@@ -73,6 +77,9 @@ class Keeper:
         with told(), held_back():
             self.team = team = Team(self.seats, self._settings)
             self._end_team = weakref.finalize(self, team.end)
+            # As Python ends, multiprocessing waits for its children, and may do so before weakref's finalizers run:
+            # which is first depends on which was used first. Its own finalizers always run before that wait.
+            self._at_exit = Finalize(None, self._end_team, exitpriority=10)
         try:
             with told():
                 team.start()

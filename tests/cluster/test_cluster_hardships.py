@@ -233,6 +233,20 @@ def test_a_cleaner_of_temporary_folders_costs_the_ranks_and_no_call(tmp_path):
     assert ended.stdout == "[[0, 1], [0, 1]]\n" * 3, ended.stderr
 
 
+def test_a_program_ends_though_a_temporary_folder_was_made_before_the_course_came_in():
+    body = """
+        import tempfile
+        folder = tempfile.TemporaryDirectory()
+        from course_lib import Cluster
+        cluster = Cluster(2)
+        print(list(cluster.run(lambda me: me.rank)))
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(body)], capture_output=True, text=True, timeout=100
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("[0, 1]\n", "", 0)
+
+
 def test_a_stopped_rank_does_not_outlive_a_parent_that_is_killed():
     body = textwrap.dedent("""
         import os, time
