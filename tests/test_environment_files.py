@@ -214,6 +214,31 @@ def test_ci_does_nothing_but_course_test() -> None:
     assert steps == [".ci/run", "./course test unit --long -m long", "./course test learner --whole"]
 
 
+def test_the_site_is_built_checked_and_published_by_actions_of_known_content() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "site.yml").read_text())
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    commands = "\n".join(step["run"] for step in build["steps"] if "run" in step)
+    assert re.search(
+        r"tests/site .*\n(.*\n)*course site --out site --repo.*\ncourse site --out site --check", commands
+    )
+    assert publish["if"] == "github.event_name == 'push'"
+    assert publish["needs"] == "build"
+    uses = [step["uses"] for job in (build, publish) for step in job["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", action) for action in uses), "a tag can be moved"
+    assert workflow["permissions"] == {"contents": "read"}
+
+
+def test_extras_that_are_not_pinned_ask_for_ranges_that_are_met_here() -> None:
+    for extra in ("browser", "site"):
+        for requirement in map(Requirement, PROJECT["optional-dependencies"][extra]):
+            assert {specifier.operator for specifier in requirement.specifier} == {">="}, requirement
+            try:
+                installed = importlib.metadata.version(requirement.name)
+            except importlib.metadata.PackageNotFoundError:
+                continue  # optional
+            assert Version(installed) in requirement.specifier, requirement
+
+
 def test_licence() -> None:
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text

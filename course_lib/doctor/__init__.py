@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from course_lib.devices import Machine, machine
-from course_lib.doctor import gpu_checks, resources, software, trials
+from course_lib.doctor import gpu_checks, resources, sharing, software, trials
 from course_lib.doctor.finding import Finding
 from course_lib.paths import data_dir, project_root
 
@@ -94,6 +94,7 @@ def _checks(here: Machine | None, root: Path | None) -> Iterator[tuple[str, Chec
     yield "course's own folders", lambda: resources.check_folder("course's own folders", data_dir())
     yield "temporary folder", lambda: resources.check_folder("temporary folder", Path(tempfile.gettempdir()))
     yield "GPU", lambda: gpu_checks.check_gpus(found())
+    yield "seats", lambda: sharing.check_seats(found())
     yield "back ends", lambda: trials.check_backends(found())
     yield "all-reduce, gloo", lambda: trials.check_all_reduce("gloo")
     yield "all-reduce, nccl", lambda: trials.check_all_reduce("nccl") if len(found().devices) > 1 else []

@@ -74,6 +74,7 @@ def _client(notebook: NotebookNode, home: Path, cell_timeout_s: float) -> Any:
         env={
             "COURSE_HOME": str(home),
             "COURSE_PROGRESS": "off",
+            "COURSE_SEATS": "off",  # no word of other notebooks that are open on this machine
             "IPYTHONDIR": str(home / "ipython"),
             "PYTHONWARNINGS": "ignore:More ranks than cores",  # else outputs depend on the machine's cores
         },
