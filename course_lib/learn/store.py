@@ -143,9 +143,11 @@ def store() -> Store:
 
 @lru_cache(maxsize=1)
 def _is_off() -> bool:
-    """Off where ``COURSE_PROGRESS`` says so, inside pytest, and in a kernel that pytest (nbval) has
-    started.
+    """Off where ``COURSE_PROGRESS`` says so, inside pytest, in a kernel that pytest (nbval) has started, and where
+    nbgrader marks a notebook: that is not the work of who runs it.
     """
+    if os.environ.get("NBGRADER_EXECUTION") == "autograde":
+        return True
     if os.environ.get("COURSE_PROGRESS", "").lower() in ("off", "0", "no"):
         return True
     return "_pytest" in sys.modules or _started_by_pytest()

@@ -304,10 +304,14 @@ def test_the_map_tells_of_a_damaged_file(kept, lesson):
     assert shown.lines[1].exercises_passed == 1
 
 
-@pytest.mark.parametrize(("value", "is_kept"), [("off", False), ("OFF", False), ("", True), ("on", True)])
+@pytest.mark.parametrize(
+    ("value", "is_kept"),
+    [("off", False), ("OFF", False), ("", True), ("on", True), ("marked by nbgrader", False)],
+)
 def test_course_progress_off_keeps_nothing(tmp_path, value, is_kept):
     code = "import course_lib.learn.store as kept; kept._started_by_pytest = lambda: False; print(kept.store().path)"
     env = {**os.environ, "COURSE_HOME": str(tmp_path), "COURSE_PROGRESS": value}
+    env |= {"NBGRADER_EXECUTION": "autograde"} if value == "marked by nbgrader" else {}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
     assert done.stdout.strip() == (str(tmp_path / "data" / "progress.jsonl") if is_kept else "None"), done
