@@ -29,6 +29,12 @@ VERBS = {
     "plan": Verb(
         "course_lib.plan_command", "list every way to cut a model onto GPUs, ranked, and why not the others"
     ),
+    "class": Verb(
+        "course_lib.classroom", "for an instructor with a class on one machine, and for those in it"
+    ),
+    "export": Verb(
+        "course_lib.export", "put your work into one page of HTML, with what you predicted and passed"
+    ),
     "site": Verb("course_lib.site", "make the course a folder of pages for reading, answers folded"),
     "bench": Verb("course_lib.bench", "measure the library itself, as in `course bench launch`"),
     "pictures": Verb("course_lib.pictures", "draw the pictures of the lessons, again"),

@@ -29,6 +29,7 @@ if (
     os.environ["COURSE_HOME"] = tempfile.mkdtemp(prefix="course-home-")
     atexit.register(shutil.rmtree, os.environ["COURSE_HOME"], ignore_errors=True)
 os.environ.setdefault("COURSE_PROGRESS", "off")
+os.environ["COURSE_SEATS"] = "off"  # a test that wants others to be there makes them
 # Tests run side by side, each with ranks of its own: threads of one waiting for threads of another cost tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

@@ -104,6 +104,20 @@ def test_cache_that_can_be_dropped_counts_as_free(tmp_path):
     assert container_limits.available_memory_bytes(**where, host_bytes=9999) == 1000 - (900 - 700)
 
 
+def test_the_tightest_limit_of_tasks_wins(tmp_path):
+    (tmp_path / "cgroup").write_text("0::/a/b\n")
+    for folder, limit, used in (("a", "500", "450"), ("a/b", "100", "20")):
+        (tmp_path / "fs" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "fs" / folder / "pids.max").write_text(f"{limit}\n")
+        (tmp_path / "fs" / folder / "pids.current").write_text(f"{used}\n")
+    where = {"proc": tmp_path / "cgroup", "root": tmp_path / "fs"}
+    assert container_limits.task_limit(**where) == (500, 450)
+    (tmp_path / "fs" / "a" / "pids.max").write_text("max\n")
+    assert container_limits.task_limit(**where) == (100, 20)
+    (tmp_path / "fs" / "a" / "b" / "pids.max").write_text("max\n")
+    assert container_limits.task_limit(**where) is None
+
+
 @pytest.mark.parametrize("text", ["", "no colons\n", "0::/gone\n", "x:y:z\n"])
 def test_odd_cgroup_files_change_nothing(tmp_path, text):
     (tmp_path / "cgroup").write_text(text)

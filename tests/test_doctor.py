@@ -354,6 +354,7 @@ def test_everything_is_examined_with_real_ranks(tmp_path):
         "course's own folders",
         "temporary folder",
         "GPU",
+        "seats",
         "back ends",
         "all-reduce, gloo",
     ]

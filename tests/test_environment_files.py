@@ -210,8 +210,13 @@ def test_ci_does_nothing_but_course_test() -> None:
     assert lines == ["set -euo pipefail", 'cd "$(dirname "${BASH_SOURCE[0]}")/.."', "./course test"]
     assert script.stat().st_mode & stat.S_IXUSR
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
-    steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    steps = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
     assert steps == [".ci/run", "./course test unit --long -m long", "./course test learner --whole"]
+    assert set(workflow["jobs"]) == {"test", "browser"}
+    install, run = (step["run"] for step in workflow["jobs"]["browser"]["steps"] if "run" in step)
+    for wanted in PROJECT["optional-dependencies"]["browser"]:
+        assert f'"{wanted}"' in install
+    assert "./course test unit tests/browser" in run
 
 
 def test_the_site_is_built_checked_and_published_by_actions_of_known_content() -> None:

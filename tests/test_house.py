@@ -21,13 +21,13 @@ FLOOR_OF = {
     "cluster": 1, "nodes": 1,
     "meter": 2,
     "cost": 3, "parallel": 3, "plan": 3,
-    "plot": 4, "examples": 4, "take_along": 4,
+    "plot": 4, "forms": 4, "examples": 4, "take_along": 4,
     "claims": 5, "learn": 5, "pictures": 5, "widgets": 5, "notebooks": 5, "bench": 5, "doctor": 5, "lab": 5,
-    "testing": 5, "cli": 5, "plan_command": 5, "capstone": 5, "site": 5,
+    "testing": 5, "cli": 5, "plan_command": 5, "capstone": 5, "classroom": 5, "export": 5, "site": 5,
 }  # fmt: skip
 READS_ENVIRONMENT = {
     "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
-    "examples", "claims", "nodes", "take_along",
+    "examples", "claims", "nodes", "take_along", "classroom",
 }  # fmt: skip
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 50

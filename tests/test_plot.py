@@ -148,16 +148,32 @@ def test_the_axis_names_the_unit_that_fits_and_has_round_ticks(size: int, unit: 
 
 def test_the_board_redraws_without_leftovers_and_keeps_its_layout() -> None:
     board = MemoryBoard(("kept", "now"), tuple(STEP))
-    first = board.draw({"kept": STEP, "now": STEP}, limit_bytes=100).png()
-    place = board._axes.get_position().bounds
+    first = board.draw({"kept": STEP, "now": STEP}, limit_bytes=100)
     picture = board.draw({"kept": {"parameter": 10}, "now": {"activation": 30}})
-    assert bars_of(picture) == [(0, 0, 10), (1, 0, 30)]
-    assert not board._axes.lines
-    assert board.draw({"kept": STEP, "now": STEP}, limit_bytes=100).png() == first
-    assert board._axes.get_position().bounds == place
+    assert picture.size == first.size
+    assert picture.png() != first.png()
+    assert board.draw({"kept": STEP, "now": STEP}, limit_bytes=100).png() == first.png()
     assert "now: 30 B (activation 30 B)" in picture.alt
     with pytest.raises(ValueError, match="this board draws kept, now"):
         board.draw({"now": STEP})
+    with pytest.raises(ValueError, match="bytes are 0 or more"):
+        board.draw({"kept": {"parameter": -1}, "now": {}})
+
+
+def test_the_bars_of_the_board_are_as_long_as_the_bytes() -> None:
+    """A column of pixels for each: of the blue of parameters, twice as many where there are twice the bytes."""
+    image = (
+        MemoryBoard(("kept", "now"), ("parameter",))
+        .draw({"kept": {"parameter": 10}, "now": {"parameter": 20}})
+        .image
+    )
+    blue = (0, 0x72, 0xB2)
+    lengths = sorted(
+        sum(image.getpixel((x, y)) == blue for x in range(image.width)) for y in range(0, image.height, 3)
+    )
+    longest = lengths[-1]
+    assert longest > 900  # of 1044 pixels between the axis and the end, with room for the number
+    assert any(abs(length - longest / 2) < 6 for length in lengths)
 
 
 def test_curve_marks_the_peak_and_the_moments() -> None:

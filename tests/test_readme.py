@@ -62,7 +62,7 @@ def test_every_command_that_the_readme_names_exists():
 
     text = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
     verbs = set(re.findall(r"\./course ([a-z]+)", text))
-    assert verbs <= {"lab", "test", "doctor", "build", "plan", "bench", "pictures", "site"}
+    assert verbs <= {"lab", "test", "doctor", "build", "plan", "bench", "pictures", "class", "export", "site"}
     assert set(re.findall(r"course bench ([a-z_]+)", text)) <= set(BENCHES)
 
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from course_lib.capstone import last
 from course_lib.capstone.faults import faults_of
 from course_lib.capstone.job import CapstoneJob
-from course_lib.capstone.planning import best_plan
-from course_lib.capstone.points import no_points, points_of
+from course_lib.capstone.planning import best_plan, yardstick
+from course_lib.capstone.points import Step, no_points, points_of
 from course_lib.capstone.record import recorded, recorded_run
+from course_lib.capstone.replay import replayed_s
 from course_lib.capstone.result import Known, RankMemory, Result, Sent
 from course_lib.capstone.steps import RankRecord, take_steps
 from course_lib.capstone.task import Assemble
@@ -97,13 +98,14 @@ def _judged(
     timed = [number for number, step in enumerate(steps) if step.peak is None]
     slowest_s = {number: max(one.steps[number].time_s for one in ranks) for number in timed}
     shortest = min(slowest_s, key=lambda number: slowest_s[number])
-    sent = _sent(job, ranks, shortest)
+    sent, best = _sent(job, ranks, shortest), yardstick(job, real)
+    paced_s = _paced_s(job, ranks, timed)
     if faults or values is None:
         names = ", ".join(dict.fromkeys(fault.name for fault in faults))
         points = no_points(f"nothing counts: {names}")
     else:
         most = max(one.peak_bytes for one in memory)
-        points = points_of(job, values, most, sent, slowest_s[shortest], planned, real)
+        points = points_of(job, values, most, sent, Step(slowest_s[shortest], paced_s), best)
     return Result(
         job=job,
         words=words,
@@ -120,7 +122,17 @@ def _judged(
         mesh=ranks[0].mesh if ranks[0].mesh and ranks[0].mesh.num_ranks == job.ranks else None,
         computed=sum(one.steps[shortest].work.computed for one in ranks)
         / (2 * job.job.batch_size * job.job.config.num_layers),
+        paced_s=paced_s,
+        best=best,
     )
+
+
+def _paced_s(job: CapstoneJob, ranks: Sequence[RankRecord], timed: Sequence[int]) -> float | None:
+    """The longest of the timed steps, each played again; None where one of them cannot be."""
+    links = links_of(job)
+    found = [replayed_s(links, [one.steps[number].did for one in ranks]) for number in timed]
+    known = [time_s for time_s in found if time_s is not None]
+    return max(known) if len(known) == len(found) else None
 
 
 def _memory(number: int, one: RankRecord) -> RankMemory:

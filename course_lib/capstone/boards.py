@@ -31,7 +31,7 @@ class Line:
         """As texts, by the columns of the board."""
         record = self.record
         step = "–" if record.step_s is None else f"{record.step_s * 1e3:.0f} ms"
-        regret = "–" if record.regret is None else f"{record.regret:+.0%}"
+        regret = "–" if record.regret is None else f"{round(record.regret, 2) + 0.0:+.0%}"  # no -0%
         name = " ".join(record.name.split()) or _NOBODY
         points = f"{record.points:.0f}" + (" (cheat)" if record.cheats else "")
         choice = " ".join(record.mesh.split()) or "–"
@@ -40,7 +40,10 @@ class Line:
 
 @dataclass(frozen=True, repr=False)
 class Board(Shown):
-    """Lines, most points first, and what was skipped with its reason. ``html()`` is a page of its own."""
+    """Lines by level, most points first, and what was skipped with its reason. ``html()`` is a page of its own.
+
+    Levels are not compared: a hundred points of level 1 are less work than eighty of level 3.
+    """
 
     lines: tuple[Line, ...]
     skipped: tuple[tuple[str, str], ...]  # a file, and why
@@ -55,7 +58,15 @@ class Board(Shown):
         ]
         wide = [max(len(row[place]) for row in short) for place in range(len(_HEAD))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, wide, strict=True)).rstrip() for row in short]
-        return "\n".join([*lines, *self._told()])
+        parted = [lines[0]]
+        for level, of_level in self.by_level().items():
+            parted += ["", f"level {level}", *(lines[1 + self.lines.index(line)] for line in of_level)]
+        return "\n".join([*parted, *self._told()])
+
+    def by_level(self) -> dict[int, list[Line]]:
+        """The lines of each level, from the first level on."""
+        levels = sorted({line.record.level for line in self.lines})
+        return {level: [line for line in self.lines if line.record.level == level] for level in levels}
 
     def _told(self) -> list[str]:
         return [f"Skipped {file}: {why}." for file, why in self.skipped]
@@ -64,14 +75,21 @@ class Board(Shown):
         told = "".join(f"<p>{escaped(text)}</p>" for text in self._told())
         if not self.lines:
             return f"<p>{escaped(f'No result in {self.root}.')}</p>{told}"
-        return shown_table(list(_HEAD), [list(line.cells()) for line in self.lines]) + told
+        tables = [
+            f"<p>Level {level}</p>" + shown_table(list(_HEAD), [list(line.cells()) for line in of_level])
+            for level, of_level in self.by_level().items()
+        ]
+        return "".join(tables) + told
 
     def html(self) -> str:
         """A page that needs nothing beside it."""
-        rows = [line.cells() for line in self.lines]
         told = "".join(f"<li>{escaped(text)}</li>" for text in self._told())
-        body = f"<h1>Capstone: a class</h1><p class='soft'>{len(rows)} results, most points first.</p>"
-        body += table(_HEAD, rows, "Results, most points first") if rows else "<p>No result yet.</p>"
+        said = f"{len(self.lines)} results, by level, most points first; levels are not compared."
+        body = f"<h1>Capstone: a class</h1><p class='soft'>{said}</p>"
+        for level, of_level in self.by_level().items():
+            rows = [line.cells() for line in of_level]
+            body += f"<h2>Level {level}</h2>" + table(_HEAD, rows, f"Level {level}, most points first")
+        body += "" if self.lines else "<p>No result yet.</p>"
         body += f"<h2>Skipped</h2><ul>{told}</ul>" if told else ""
         return page("Capstone: a class", body)
 
@@ -93,9 +111,9 @@ class Board(Shown):
 
 
 def board(folder: str | Path) -> Board:
-    """The results in a folder and the folders below it, most points first.
+    """The results in a folder and the folders below it: a table for each level, most points first.
 
-    Equal points: the higher level first, then the smaller regret. A file named ``result.json`` that is broken, or
+    Equal points: the smaller regret first. A file named ``result.json`` that is broken, or
     somebody else's, is skipped, and the board says so. ``ValueError`` for a folder that is not there.
     """
     root = Path(folder)
@@ -111,10 +129,10 @@ def board(folder: str | Path) -> Board:
     return Board(tuple(sorted(lines, key=_place)), tuple(skipped), str(root))
 
 
-def _place(line: Line) -> tuple[float, int, float, str, str]:
+def _place(line: Line) -> tuple[int, float, float, str, str]:
     record = line.record
     regret = float("inf") if record.regret is None else record.regret
-    return -record.points, -record.level, regret, record.name, line.folder
+    return record.level, -record.points, regret, record.name, line.folder
 
 
 def _results(root: Path) -> Iterator[Path]:

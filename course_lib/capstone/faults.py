@@ -122,10 +122,9 @@ def _narrow(ranks: Sequence[RankRecord]) -> Iterator[Fault]:
 
 
 def _no_waiting(job: CapstoneJob, ranks: Sequence[RankRecord]) -> Iterator[Fault]:
-    row_s = job.job.forward_s / (job.job.config.num_layers * job.job.batch_size)
     for number, one in enumerate(ranks):
         for step in one.steps:
-            due_s = row_s * (
+            due_s = job.row_s * (
                 sum(step.work.rows["forward"].values()) + 2 * sum(step.work.rows["backward"].values())
             )
             took_s = min(step.work.waited_s, step.time_s or step.work.waited_s)

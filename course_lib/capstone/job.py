@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 from course_lib.capstone.levels import LEVELS, draw
@@ -22,7 +23,8 @@ class CapstoneJob:
     """What a learner is given.
 
     ``memory_bytes``: the most that a rank may hold at any moment of a step: weights, gradients, optimizer states,
-    activations and whatever else lives there. ``budget_s``: seconds of a step, to stay under.
+    activations and whatever else lives there. ``budget_s``: the longest step, of what is paced and shaped: what the
+    machine takes besides, for small arithmetic and for others who use it, does not count.
     """
 
     level: int
@@ -43,6 +45,11 @@ class CapstoneJob:
         return model_state(sum(transformer_parameters(self.job.config))).total
 
     @property
+    def row_s(self) -> float:
+        """What one sequence computes in one block, forward; backward takes twice as long."""
+        return self.job.forward_s / (self.job.config.num_layers * self.job.batch_size)
+
+    @property
     def name(self) -> str:
         return f"level {self.level}, seed {self.seed}"
 
@@ -57,7 +64,7 @@ class CapstoneJob:
             "links": f"within a node {_link(nodes.within)}; between nodes {_link(nodes.between)}, for each rank",
             "memory": f"{bytes_text(self.memory_bytes)} on a rank ({self.memory_bytes:,} bytes): states, activations, "
             "all that lives",
-            "budget": f"{time_text(self.budget_s)} a step",
+            "budget": f"{time_text(self.budget_s)} a step, of what is paced and shaped",
         }
         return "\n".join([self.name, *(f"  {name:<10} {about}" for name, about in rows.items())])
 
@@ -79,7 +86,7 @@ def job_for(level: int, seed: int) -> CapstoneJob:
     return CapstoneJob(
         level=level,
         seed=seed,
-        job=drawn.job,
+        job=copy.deepcopy(drawn.job),  # whoever changes theirs changes no other's
         ranks=LEVELS[level].ranks,
         nodes=LEVELS[level].nodes,
         memory_bytes=drawn.memory_bytes,
@@ -88,4 +95,5 @@ def job_for(level: int, seed: int) -> CapstoneJob:
 
 
 def _link(link: Link) -> str:
-    return f"{link.bandwidth_bytes_per_s / 1e6:g} MB/s and {time_text(link.latency_s)} a message"
+    latency = f"{time_text(link.latency_s)} a message" if link.latency_s else "no latency"
+    return f"{link.bandwidth_bytes_per_s / 1e6:g} MB/s and {latency}"

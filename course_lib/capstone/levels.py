@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from course_lib.capstone.drawn import DRAWN, Kept
 from course_lib.capstone.expected import Expected, expected, room_needed
@@ -28,7 +29,7 @@ __all__ = ["LEVELS", "Drawn", "Level", "anew", "draw"]
 
 _SPARE = 1.12  # times the expected peak of the best: it fits for sure
 _BEYOND = 1.15  # times the limit: what does surely not fit
-_SLACK, _PAST_S = 1.5, 0.03  # the budget: times the best expected, and what small arithmetic takes besides
+_SLACK = (1.1, 1.2)  # the budget: times the best expected; what a level refuses (below) takes more than that
 _LEAST = 4  # meshes that fit: there is something to choose
 _TRIES = 200
 
@@ -185,7 +186,7 @@ def anew(level: int, seed: int) -> Drawn:
             and about.is_lesson(job, best, fitting)
         ):
             planned = min(fitting, key=lambda one: one.played_s)
-            budget_s = round(_SLACK * best.real_s + _PAST_S, 2)
+            budget_s = _budget_s(job, needed, memory_bytes, best)
             return Drawn(job, memory_bytes, budget_s, number, str(planned.mesh), str(best.mesh))
     raise AssertionError(f"no job of level {level} came of seed {seed} in {_TRIES} tries")
 
@@ -208,6 +209,17 @@ def _is_tight(job: ScaledJob, needed: Mapping[Mesh, int], memory_bytes: float) -
     whole_bytes = model_state(sum(transformer_parameters(job.config))).total
     replicas = next(size for mesh, size in needed.items() if mesh.axes == ("dp_replicate",))
     return min(whole_bytes, replicas) > _BEYOND * memory_bytes
+
+
+def _budget_s(job: ScaledJob, needed: Mapping[Mesh, int], memory_bytes: int, best: Expected) -> float:
+    """In the middle of the widest gap between the steps of two meshes: none is near it, and on which side it is,
+    nobody needs to argue. Meshes that only a run can refuse count, too.
+    """
+    least_s, most_s = (times * best.real_s for times in _SLACK)
+    may_fit = [expected(job, mesh).real_s for mesh, size in needed.items() if size <= _BEYOND * memory_bytes]
+    ends = [least_s, *sorted(time_s for time_s in may_fit if least_s < time_s < most_s), most_s]
+    wide, start_s = max((after_s - before_s, before_s) for before_s, after_s in pairwise(ends))
+    return round(start_s + wide / 2, 3)
 
 
 def _job(about: Level, kind: Kind, chance: random.Random) -> ScaledJob:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from course_lib.capstone.expected import Expected, between_bytes, expected, room_needed
 from course_lib.capstone.job import CapstoneJob
 from course_lib.capstone.levels import LEVELS, Drawn, draw
+from course_lib.capstone.result import Known
 from course_lib.checked import checked
 from course_lib.mesh import Mesh
 
-__all__ = ["Plan", "best_expected", "best_plan", "plans"]
+__all__ = ["Plan", "best_expected", "best_plan", "plans", "yardstick"]
+
+
+_RAN = "best of the meshes that were run"
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,26 @@ def best_expected(job: CapstoneJob) -> Mesh:
     """The quickest that fits, by a play that knows which rank has which layers."""
     drawn = _drawn(job)
     return Mesh.parse(drawn.best) if drawn else min(_fitting(job), key=lambda one: one.real_s).mesh
+
+
+def yardstick(job: CapstoneJob, real: Known | None) -> Known:
+    """What points are given by: the mesh that was the best when all were run (``real``), else the one that is expected
+    to be; its step is played, as that of an attempt is, so that no machine's own time is in either.
+    """
+    found = _known_mesh(job, real.mesh) if real else None
+    if real is not None and found is None:  # somebody's own words for a mesh
+        return replace(real, source=_RAN)
+    one = expected(job.job, found or best_expected(job))
+    source = _RAN if found else "mesh expected to be best"
+    return Known(str(one.mesh), one.real_s, between_bytes(job.job, one.mesh), source)
+
+
+def _known_mesh(job: CapstoneJob, text: str) -> Mesh | None:
+    with suppress(ValueError):
+        mesh = Mesh.parse(text)
+        if mesh in room_needed(job.job, job.ranks):
+            return mesh
+    return None
 
 
 def _drawn(job: CapstoneJob) -> Drawn | None:

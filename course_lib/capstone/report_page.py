@@ -7,11 +7,12 @@ from course_lib.capstone.page import escaped, image, page, paragraphs, table
 
 __all__ = ["report_page"]
 
-_HEAD = ("looked at", "yours", "limit", "planner's best", "best real run", "points")
+_HEAD = ("looked at", "yours", "limit", "planner's best", "best known", "points")
 _TRUST = (
     "Measured on the machine below. Ranks, messages, bytes and memory are real; links are shaped and computing is "
-    "paced, so a step compares plans with each other, and says nothing of a GPU. A file can be edited: who gives marks "
-    "runs the learner's code again."
+    "paced, so a step compares plans with each other, and says nothing of a GPU. The step that counts is what ranks "
+    "computed, sent and waited for, played again with the job's pace and links: no other user of the machine is in it. "
+    "A file can be edited: who gives marks runs the learner's code again."
 )
 
 

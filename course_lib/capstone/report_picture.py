@@ -18,8 +18,8 @@ __all__ = ["picture_of"]
 
 _STEPS = (
     ("yours", "step_s", OKABE_ITO["blue"], ""),
-    ("planner's best", "planner_s", OKABE_ITO["orange"], "//"),
-    ("best real run", "best_s", OKABE_ITO["green"], "\\\\"),
+    ("planner's promise", "planner_s", OKABE_ITO["orange"], "//"),
+    ("best known", "best_s", OKABE_ITO["green"], "\\\\"),
 )
 _DASHES: dict[str, Any] = {"color": "black", "linewidth": 1.4, "linestyle": "--", "zorder": 5}
 _ON_TOP: dict[str, Any] = {"zorder": 6, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.0}}
@@ -54,7 +54,7 @@ def _time(axes: Axes, record: Record) -> None:
         said = f"budget {record.budget_s * 1e3:.0f} ms"
         _beside(axes, record.budget_s * 1e3, -0.62, said)
     axes.set_yticks(range(len(known)), [name for name, *_ in known])
-    axes.set(xlim=(0, end * 1.2e3), ylim=(2.5, -0.95), xlabel="step, ms")
+    axes.set(xlim=(0, end * 1.2e3), ylim=(2.5, -0.95), xlabel="step of computing and messages, ms")
     axes.grid(axis="y", visible=False)
 
 

@@ -112,6 +112,10 @@ class Result:
     mesh: Mesh | None = None  # of the run, where it has said so
     computed: float = 1.0  # by all ranks in a step: how often each sequence went through each block and back
     story: str = ""  # of a run that failed: what happened on which rank, with its lines
+    paced_s: float | None = None  # a step without the machine's own time; None where that cannot be told
+    best: Known | None = (
+        None  # what points are given by: the mesh of ``real``, or the one expected to be best, played
+    )
 
     @property
     def total(self) -> int:
@@ -120,10 +124,17 @@ class Result:
 
     @property
     def step_s(self) -> float | None:
-        """The shortest step: a busy machine makes steps longer, and shaped links and paced computing let none be
-        shorter.
+        """The shortest step by the clock: a busy machine makes steps longer, and shaped links and paced computing let
+        none be shorter.
         """
         return min(self.steps_s, default=None)
+
+    @property
+    def counted_s(self) -> float | None:
+        """The step that counts: what its ranks computed, sent and waited for, played again (``replay.py``). A busy
+        machine does not change it. Where it cannot be told, the shortest by the clock.
+        """
+        return self.step_s if self.paced_s is None else self.paced_s
 
     @property
     def peak_bytes(self) -> int | None:
@@ -133,9 +144,9 @@ class Result:
     @property
     def passed(self) -> bool:
         """Whether the run came to its end, by the rules, with the right weights, and within its budget of time."""
-        if self.ended or self.faults or self.values is None or self.step_s is None:
+        if self.ended or self.faults or self.values is None or self.counted_s is None:
             return False
-        return self.values.are_equal and self.step_s <= self.job.budget_s
+        return self.values.are_equal and self.counted_s <= self.job.budget_s
 
     def __str__(self) -> str:
         head = f"level {self.job.level}, seed {self.job.seed}, {self.words}: {self.total} points of 100"
@@ -144,14 +155,14 @@ class Result:
         lines += [f"  {part.part:<12} {part.points:>3} of {part.most:<3} {part.why}" for part in self.points]
         lines.append(f"  planner's best: {_known(self.planned)}")
         if self.planned_run:
-            lines.append(f"  the same, run: {_known(self.planned_run)}")
-        lines.append(
-            f"  best real run: {_known(self.real) if self.real else 'nobody has searched this job yet'}"
-        )
+            lines.append(f"  the same, run: {_known(self.planned_run, ' by the clock')}")
+        best = _known(self.real, " by the clock") if self.real else "nobody has searched this job yet"
+        lines.append(f"  best real run: {best}")
         return "\n".join([*lines, *(["", self.story] if self.story else [])])
 
     __repr__ = __str__
 
 
-def _known(one: Known) -> str:
-    return f"{one.mesh}, {time_text(one.step_s)} a step, {bytes_text(one.between_bytes)} between nodes ({one.source})"
+def _known(one: Known, by: str = "") -> str:
+    between = f"{bytes_text(one.between_bytes)} between nodes"
+    return f"{one.mesh}, {time_text(one.step_s)} a step{by}, {between} ({one.source})"

@@ -23,14 +23,13 @@ _SETTING_UP_S = 1.5  # of each run: groups, weights that travel, the state that 
 
 
 def search(job: CapstoneJob, cluster: Cluster, *, say: Callable[[str], Any] = print) -> tuple[MeshRun, ...]:
-    """Run every mesh that may fit, the quickest first in what is returned; ``say`` hears how long it will take."""
+    """Run every mesh that may fit, the shortest step first in what is returned; ``say`` hears how long it will take."""
     number = sum(1 for _ in candidates(job))
     say(f"{number} meshes may fit; to run them all takes about {search_s(job):.0f} s")
-    runs = sorted(searching(job, cluster), key=lambda run: run.step_s)
+    runs = sorted(searching(job, cluster), key=lambda run: run.counted_s)
     for run in runs:
-        say(
-            f"  {run.mesh:<38} " + (f"ended: {run.ended}" if run.ended else f"{time_text(run.step_s)} a step")
-        )
+        said = f"{time_text(run.counted_s)} a step, {time_text(run.step_s)} by the clock"
+        say(f"  {run.mesh:<38} " + (f"ended: {run.ended}" if run.ended else said))
     return tuple(runs)
 
 
@@ -42,7 +41,8 @@ def searching(job: CapstoneJob, cluster: Cluster, *, num_timed: int = _TIMED) ->
         if not wrong and (result.values is None or not result.values.are_equal):
             wrong = "the weights are not those of one device"
         between_bytes = result.sent.between_bytes if result.sent else 0
-        yield MeshRun(str(one.mesh), result.steps_s, result.peak_bytes or 0, between_bytes, wrong)
+        peak_bytes, paced_s = result.peak_bytes or 0, result.paced_s
+        yield MeshRun(str(one.mesh), result.steps_s, peak_bytes, between_bytes, wrong, paced_s)
 
 
 def candidates(job: CapstoneJob) -> Iterator[Expected]:

@@ -10,7 +10,7 @@ import gc
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,7 @@ from torch import Tensor
 from course_lib.capstone.beside import heard
 from course_lib.capstone.census import Holdings, begin, holdings, numbers_held
 from course_lib.capstone.job import CapstoneJob
+from course_lib.capstone.replay import Did, in_order
 from course_lib.capstone.task import Assemble, Run, Task, batch_of
 from course_lib.capstone.weighing import OverMemory, Weighing
 from course_lib.capstone.work import StepWork, Tally
@@ -45,6 +46,7 @@ class StepRecord:
     spans: tuple[Span, ...]
     holds: Holdings
     peak: Mapping[str, int] | None
+    did: tuple[Did, ...] = ()  # of a timed one, in order
 
 
 @dataclass
@@ -63,14 +65,14 @@ class RankRecord:
 def take_steps(me: Rank, capstone: CapstoneJob, assemble: Assemble, is_weighed: Sequence[bool]) -> RankRecord:
     """Assemble the run, take its steps, and ask for the weights. ``OverMemory`` as soon as the rank holds too much."""
     begin()
-    tally, record = Tally(me.rank), RankRecord()
+    tally, record, rules = Tally(me.rank), RankRecord(), _Rules(capstone.memory_bytes, capstone.row_s)
     task = Task(me, capstone, tally, *batch_of(capstone))
     with heard() as notes:
         before = patched()
         run = assemble(me, task)
         gc.collect()  # a model that was cut leaves circles
         for weighed in is_weighed:
-            record.steps.append(_step(me, task, run, (assemble, run), weighed))
+            record.steps.append(_step(me, task, run, rules, weighed, (assemble, run)))
         record.patches = tuple(sorted(name for name, now in patched().items() if before.get(name) is not now))
         held = numbers_held()
         state = run.whole_state()
@@ -85,20 +87,27 @@ def take_steps(me: Rank, capstone: CapstoneJob, assemble: Assemble, is_weighed: 
     return record
 
 
-def _step(me: Rank, task: Task, run: Run, roots: Iterable[Any], weighed: bool) -> StepRecord:
+class _Rules(NamedTuple):
+    """What the harness goes by, read before a run was handed the job: nothing that it changes there counts."""
+
+    memory_bytes: int
+    row_s: float
+
+
+def _step(me: Rank, task: Task, run: Run, rules: _Rules, weighed: bool, roots: Iterable[Any]) -> StepRecord:
     """One step, begun together with the other ranks."""
     work = task.tally.begin()
     dist.barrier()
     if weighed:
-        loss, peak = _weighed(me, task, run)
+        loss, peak = _weighed(me, task, run, rules)
         taken = _Taken(loss)
     else:
-        taken, peak = _timed(me, task, run), None
+        taken, peak = _timed(me, task, run, rules), None
         gc.collect()  # the meter keeps what has travelled, and goes in a circle
     holds = holdings(roots)
-    if holds.tensor_bytes > task.memory_bytes:
-        raise OverMemory(me.rank, task.memory_bytes, {"tensors between two steps": holds.tensor_bytes})
-    return StepRecord(taken.loss, taken.time_s, work, taken.sent, taken.spans, holds, peak)
+    if holds.tensor_bytes > rules.memory_bytes:
+        raise OverMemory(me.rank, rules.memory_bytes, {"tensors between two steps": holds.tensor_bytes})
+    return StepRecord(taken.loss, taken.time_s, work, taken.sent, taken.spans, holds, peak, taken.did)
 
 
 @dataclass(frozen=True)
@@ -109,11 +118,12 @@ class _Taken:
     time_s: float = 0.0
     sent: tuple[tuple[str, int, int], ...] = ()
     spans: tuple[Span, ...] = ()
+    did: tuple[Did, ...] = ()
 
 
-def _weighed(me: Rank, task: Task, run: Run) -> tuple[float, dict[str, int]]:
+def _weighed(me: Rank, task: Task, run: Run, rules: _Rules) -> tuple[float, dict[str, int]]:
     """The loss, and the most that was held. No meter: it keeps what has travelled."""
-    scales = Weighing(me.rank, task.memory_bytes, (task.tokens, task.targets))
+    scales = Weighing(me.rank, rules.memory_bytes, (task.tokens, task.targets))
     try:
         with scales:
             loss = float(run.step())
@@ -126,7 +136,7 @@ def _weighed(me: Rank, task: Task, run: Run) -> tuple[float, dict[str, int]]:
     return loss, scales.peak()
 
 
-def _timed(me: Rank, task: Task, run: Run) -> _Taken:
+def _timed(me: Rank, task: Task, run: Run, rules: _Rules) -> _Taken:
     with Recorder(me.rank) as recorder:
         began_s = time.perf_counter()
         loss = run.step()
@@ -137,7 +147,8 @@ def _timed(me: Rank, task: Task, run: Run) -> _Taken:
     spans = [span for span in task.tally.timeline.spans if span.start_s >= began_s]
     spans += [span for call, axis in named if (span := call.span(axis))]
     sent = tuple((axis, to, size) for call, axis in named for to, size in call.sent_bytes.items())
-    return _Taken(float(loss), time_s, sent, tuple(spans))
+    did = in_order(recorder.calls, task.tally.now.calls, rules.row_s)
+    return _Taken(float(loss), time_s, sent, tuple(spans), did)
 
 
 def _axis_of(call: Call, mesh: Mesh | None, me: Rank) -> str:

@@ -72,8 +72,7 @@ class Task:
 
         To be cut before training: whole, it is more than a rank may hold.
         """
-        job, config = self.job, config_of(self.capstone)
-        row_s = job.forward_s / (config.num_layers * job.batch_size)
+        config, row_s = config_of(self.capstone), self.capstone.row_s
         weights = plain_model(self.capstone).state_dict()
         return WorkTransformer(self.me, config, row_s=row_s, tally=self.tally, weights=weights)
 

@@ -30,6 +30,7 @@ class StepWork:
 
     rows: dict[str, dict[int, float]] = field(default_factory=lambda: {way: {} for way in _WAYS})
     waited_s: float = 0.0
+    calls: list[tuple[float, str, float]] = field(default_factory=list)  # of blocks: when, way, sequences
 
     @property
     def computed(self) -> float:
@@ -50,10 +51,11 @@ class Tally:
         return self.now
 
     def note(self, way: str, layer: int, rows: float, time_s: float) -> None:
-        """So many sequences went through a layer, and the rank has waited for it."""
+        """So many sequences went through a layer, and the rank has waited for it until now."""
         by_layer = self.now.rows[way]
         by_layer[layer] = by_layer.get(layer, 0.0) + rows
         self.now.waited_s += time_s
+        self.now.calls.append((time.perf_counter(), way, rows))
 
 
 class WorkTransformer(Transformer):

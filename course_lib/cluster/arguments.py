@@ -183,7 +183,7 @@ def warn_if_crowded(world_size: int) -> None:
     if caught and "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
         print(text)  # a red box with a file name would alarm a learner for nothing
     elif caught:
-        warnings.warn(text, CrowdedWarning, stacklevel=3)
+        warnings.warn(text, CrowdedWarning, stacklevel=4)  # whoever makes the Cluster
 
 
 def pack_call(

@@ -20,7 +20,6 @@ from course_lib.cluster.arguments import (
     pack_call,
     refuse_inside_a_rank,
     text,
-    warn_if_crowded,
     whole,
 )
 from course_lib.cluster.backends import seats
@@ -33,8 +32,8 @@ from course_lib.cluster.run import Run, in_rank_order, left_in_words, say
 from course_lib.cluster.store import meeting_point
 from course_lib.cluster.supervisor import Outcome
 from course_lib.cluster.team import Team
+from course_lib.cluster.whereabouts import take_places
 from course_lib.cluster.wire import NotSendable, pack, unpack_all
-from course_lib.devices import machine
 
 __all__ = ["Cluster"]
 
@@ -83,9 +82,11 @@ class Cluster:
         refuse_inside_a_rank()
         self.world_size = whole(world_size, "world_size", most=MOST_RANKS)
         self.timeout_s = checked_timeout(timeout_s)
-        num_gpus = 0 if links is not None and backend in ("auto", "gloo") else len(machine().devices)
+        on_cpu = links is not None and backend in ("auto", "gloo")
+        num_threads = whole(num_threads, "num_threads", most=MOST_THREADS)
+        num_gpus, num_threads = take_places(self.world_size, on_cpu=on_cpu, num_threads=num_threads)
         self._settings = {
-            "num_threads": whole(num_threads, "num_threads", most=MOST_THREADS),
+            "num_threads": num_threads,
             "debug": on_or_off(debug, "debug"),
             "process_group": on_or_off(process_group, "process_group"),
             "env": checked_env(env),
@@ -97,7 +98,6 @@ class Cluster:
         self._is_closed = False
         self._num_cells = 0
         self.made_with: Mapping[str, Any] = {}  # what a shared cluster was asked to be
-        warn_if_crowded(self.world_size)
         processes.warm()
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Run:
@@ -124,9 +124,8 @@ class Cluster:
             team = self._ready_team()
             parcel = pack_call(function, tuple(args), dict(kwargs or {}), team.folder)
             stack.callback(parcel.discard)
-            env = None
-            if not self._settings["process_group"]:
-                _store, env = meeting_point(self.world_size)  # the store lives until the call is over
+            has_group = self._settings["process_group"]  # else it makes its own, by this store
+            _store, env = (None, None) if has_group else meeting_point(self.world_size)
             return self._ask(
                 range(self.world_size), "run", parcel, team.new_context(), env, timeout_s=limit_s, show=show
             )

@@ -1,4 +1,4 @@
-"""The private folder of one team of ranks, and what killed notebooks have left of theirs.
+"""The private folder of one team of ranks, or of a server's kernels, and what killed notebooks have left of theirs.
 
 The notebook holds a lock on a file in the folder for as long as it lives. A folder whose lock is free has lost its
 owner, and the next notebook of the same user removes it.
@@ -24,10 +24,10 @@ _YOUNG_S = 60.0  # a folder so young may be about to get its lock
 _held: dict[Path, int] = {}  # the descriptor that holds the lock, by folder
 
 
-def make() -> Path:
-    """A new folder that this user alone can read."""
-    _sweep()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+def make(parent: Path | None = None) -> Path:
+    """A new folder that this user alone can read, in ``parent`` or in the folder for temporary files."""
+    _sweep(str(parent or tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     _held[folder] = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     _lock(_held[folder])
     return folder
@@ -41,9 +41,9 @@ def remove(folder: Path) -> None:
         os.close(descriptor)
 
 
-@lru_cache(maxsize=1)  # once in the life of a notebook
-def _sweep() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+@lru_cache  # once in the life of a notebook
+def _sweep(parent: str) -> None:
+    for folder in Path(parent).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             _remove_if_left(folder)
 

@@ -1,5 +1,8 @@
 """What a notebook gets when one of its cells imports the cluster: ``%%ranks``, and ranks that soon start quickly.
 
+It also takes the notebook's seat (``devices/seats.py``), before a cell asks CUDA for anything: CUDA looks at its
+environment once.
+
 The first start of ranks waits for the fork server, which has to import torch. It begins here, beside the notebook,
 which imports torch itself and is then read. Nowhere else does an import start a process: not in a script, a test,
 or JupyterLab's server.
@@ -10,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import sys
 from typing import Any
+
+from course_lib.devices import seated
 
 __all__ = ["prepare"]
 
@@ -25,6 +30,8 @@ def prepare() -> None:
 
     magic.register(shell)
     if hasattr(shell, "kernel") and _a_cell_imports(shell):
+        with contextlib.suppress(Exception):  # what is wrong with it, the first cluster says
+            seated(1)
         # No process to be had, no room for its socket: the first cluster meets it again, and says so.
         with contextlib.suppress(Exception):
             processes.warm()

@@ -4,28 +4,42 @@ A container or a batch job often sees the host's 64 cores and may use two of the
 control groups, in one of two forms: version 2 (``cpu.max``, ``memory.max``) or version 1
 (``cpu.cfs_quota_us``, ``memory.limit_in_bytes``). A limit may stand at any level above the process, so every
 level is read and the smallest wins. Other systems have no such files, and then the host's own numbers hold.
+A job of Slurm says its cores in variables, also where no control group enforces them.
 
-Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
+Sources: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/; Slurm, srun manual, "Output environment
+variables".
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
 
-__all__ = ["available_memory_bytes", "memory_bytes", "shared_memory_bytes", "usable_cores"]
+__all__ = [
+    "available_memory_bytes",
+    "memory_bytes",
+    "shared_memory_bytes",
+    "task_limit",
+    "usable_cores",
+]
 
 _CGROUP_OF_SELF = Path("/proc/self/cgroup")
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def usable_cores(
-    *, proc: Path = _CGROUP_OF_SELF, root: Path = _CGROUP_ROOT, affinity_cores: int | None = None
+    *,
+    proc: Path = _CGROUP_OF_SELF,
+    root: Path = _CGROUP_ROOT,
+    affinity_cores: int | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> int:
     """How many whole cores this process can keep busy: its affinity, cut down to its CPU quota; at least 1.
+
+    In a job of Slurm no more than the job was given; ``env`` replaces the variables that say so.
 
     A quota of 1.5 cores counts as 1, since a second busy rank would be held back.
     """
@@ -34,7 +48,7 @@ def usable_cores(
         quota = _quota_cores(folder)
         if quota is not None:
             cores = min(cores, int(quota))
-    return max(1, cores)
+    return max(1, min(cores, _slurm_cores(os.environ if env is None else env) or cores))
 
 
 def memory_bytes(
@@ -64,10 +78,34 @@ def shared_memory_bytes(folder: Path = Path("/dev/shm")) -> int | None:
     return sizes.f_frsize * sizes.f_blocks
 
 
+def task_limit(*, proc: Path = _CGROUP_OF_SELF, root: Path = _CGROUP_ROOT) -> tuple[int, int] | None:
+    """The tightest ``pids.max`` above this process, as (limit, tasks there now); None where none is set.
+
+    A task is a thread: a process counts once for each of its threads.
+    """
+    found = []
+    for folder in _levels("pids", proc, root):
+        limit, used = _read(folder / "pids.max"), _read(folder / "pids.current")
+        if limit.isdigit():
+            found.append((int(limit), int(used) if used.isdigit() else 0))
+    return min(found, key=lambda pair: pair[0] - pair[1], default=None)
+
+
 def _affinity_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _slurm_cores(env: Mapping[str, str]) -> int | None:
+    """The cores that Slurm gave to this task, or to the whole job here where it has several tasks; None without Slurm.
+
+    A script of a job with several tasks is none of them: it may use what they have together.
+    """
+    is_one_task = "SLURM_STEP_ID" in env or env.get("SLURM_NTASKS", "1") == "1"
+    names = ("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE") if is_one_task else ("SLURM_CPUS_ON_NODE",)
+    found = [env[name] for name in names if env.get(name, "").isdecimal()]
+    return int(found[0]) if found else None
 
 
 def _quota_cores(folder: Path) -> float | None:

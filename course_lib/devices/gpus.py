@@ -5,7 +5,7 @@ NVML opens no CUDA context, so asking costs no GPU memory and leaves this proces
 names nothing, a repeated entry empties it.
 
 MIG: a GPU cut into slices counts through its slices, and CUDA shows a process one slice only, the first it is
-given.
+given. The other slices are ``Gpus.spare``: a seat (``seats.py``) may take one of them in its place.
 
 Sources: NVML API reference; CUDA C++ Programming Guide, "CUDA environment variables"; NVIDIA MIG User Guide.
 """
@@ -37,7 +37,8 @@ _COMMON_ANCESTOR = {
 class Device:
     """One GPU, or one MIG slice, that CUDA shows this process; ``index`` is the number in "cuda:0".
 
-    ``index`` follows the order of the PCI bus, as torch's does wherever all GPUs are of one kind.
+    ``index`` follows the order of the PCI bus, as torch's does wherever all GPUs are of one kind. ``board`` is
+    the number that nvidia-smi gives to the GPU, whatever is visible; None where it is not known.
     """
 
     index: int
@@ -47,6 +48,7 @@ class Device:
     capability: tuple[int, int] | None = None
     pcie: str = ""
     is_mig_slice: bool = False
+    board: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,13 @@ class GpuLink:
 
 @dataclass(frozen=True)
 class Gpus:
-    """What the driver tells: visible devices, links, driver version, newest CUDA it knows, and a note."""
+    """What the driver tells: visible devices, links, driver version, newest CUDA it knows, and a note.
+
+    ``spare`` are MIG slices that this process could be given in place of the one that CUDA shows it.
+    """
 
     devices: tuple[Device, ...] = ()
+    spare: tuple[Device, ...] = ()
     links: tuple[GpuLink, ...] = ()
     driver: str | None = None
     driver_cuda: str | None = None
@@ -97,8 +103,8 @@ def _ask(nvml: Any, visible: str | None) -> Gpus:
     handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
     boards = [_device(nvml, handle) for handle in handles]
     slices = {i: _mig_slices(nvml, handle, boards[i]) for i, handle in enumerate(handles)}
-    chosen, note = _choose(boards, slices, visible)
-    devices = tuple(replace(device, index=i) for i, (device, _) in enumerate(chosen))
+    chosen, spare, note = _choose(boards, slices, visible)
+    devices = tuple(replace(device, index=i, board=board) for i, (device, board) in enumerate(chosen))
     links = tuple(
         GpuLink(a, b, *_link(nvml, handles, chosen[a], chosen[b]))
         for a, b in combinations(range(len(chosen)), 2)
@@ -106,7 +112,8 @@ def _ask(nvml: Any, visible: str | None) -> Gpus:
     driver = _text(nvml.nvmlSystemGetDriverVersion())
     version = _try(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
     driver_cuda = f"{version // 1000}.{version % 1000 // 10}" if version else None
-    return Gpus(devices, links, driver, driver_cuda, note)
+    others = tuple(replace(device, board=board) for device, board in spare)
+    return Gpus(devices, others, links, driver, driver_cuda, note)
 
 
 def _device(nvml: Any, handle: Any) -> Device:
@@ -142,24 +149,29 @@ def _mig_slices(nvml: Any, handle: Any, board: Device) -> list[Device] | None:
 
 def _choose(
     boards: list[Device], slices: dict[int, list[Device] | None], visible: str | None
-) -> tuple[list[tuple[Device, int]], str]:
-    """What CUDA shows, in its order: (device, number of its board), and a note on what is hidden."""
+) -> tuple[list[tuple[Device, int]], list[tuple[Device, int]], str]:
+    """What CUDA shows, in its order: (device, number of its board); spare slices; a note on what is hidden."""
     if visible is not None and visible.startswith("MIG-"):
-        every = [(piece, i) for i, pieces in slices.items() for piece in pieces or ()]
-        wanted = [(piece, i) for piece, i in every if piece.uuid == visible.split(",")[0]]
-        note = "" if wanted else f"CUDA_VISIBLE_DEVICES={visible} names no MIG slice of this machine."
-        return wanted, note
+        every = {piece.uuid: (piece, i) for i, pieces in slices.items() for piece in pieces or ()}
+        named = [every.get(word.strip()) for word in dict.fromkeys(visible.split(","))]
+        if named[0] is None:
+            return [], [], f"CUDA_VISIBLE_DEVICES={visible} names no MIG slice of this machine."
+        return [named[0]], [one for one in named[1:] if one is not None], ""
     numbers = list(range(len(boards))) if visible is None else _numbers(visible, [b.uuid for b in boards])
     whole = [(boards[i], i) for i in numbers if slices[i] is None]
     if whole or not numbers:
         hidden = f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU." if boards and not numbers else ""
-        return whole, hidden
+        return whole, [], hidden
     pieces = [(piece, i) for i in numbers for piece in slices[i] or ()]
     if not pieces:
-        return [], "MIG is on, and no GPU has a slice, so CUDA shows none."
-    return pieces[:1], (
-        "MIG is on: a process sees one slice of a GPU, so the course counts one GPU. "
-        "Switch MIG off to use whole GPUs in several ranks."
+        return [], [], "MIG is on, and no GPU has a slice, so CUDA shows none."
+    return (
+        pieces[:1],
+        pieces[1:],
+        (
+            "MIG is on: a process sees one slice of a GPU, so the course counts one GPU. "
+            "Switch MIG off to use whole GPUs in several ranks."
+        ),
     )
 
 

@@ -15,11 +15,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from course_lib.devices import Machine, machine
-from course_lib.doctor import gpu_checks, resources, software, trials
+from course_lib.doctor import gpu_checks, keeper, resources, sharing, software, trials
 from course_lib.doctor.finding import Finding
 from course_lib.paths import data_dir, project_root
 
-__all__ = ["Finding", "examine", "main", "report"]
+__all__ = ["Finding", "examine", "main", "report", "table"]
 
 _WIDTH = 100
 
@@ -47,6 +47,11 @@ def run_check(name: str, check: Check) -> list[Finding]:
 
 def report(findings: Sequence[Finding]) -> str:
     """The findings as aligned text, each remedy under its line, and a sentence that sums up."""
+    return "\n".join([*table(findings), "", _conclusion(findings)])
+
+
+def table(findings: Sequence[Finding]) -> list[str]:
+    """The findings as aligned lines, each remedy under its own."""
     name_width = max(len(finding.name) for finding in findings)
     indent = " " * (name_width + 11)
     lines = []
@@ -55,7 +60,7 @@ def report(findings: Sequence[Finding]) -> str:
         lines += _wrap(head + finding.detail, indent)
         if finding.remedy:
             lines += _wrap(f"{indent}remedy: {finding.remedy}", indent + "  ")
-    return "\n".join([*lines, "", _conclusion(findings)])
+    return lines
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,10 +95,11 @@ def _checks(here: Machine | None, root: Path | None) -> Iterator[tuple[str, Chec
     yield "cores", lambda: resources.check_cores(found())
     yield "memory", lambda: resources.check_memory(found())
     yield "shared memory", lambda: resources.check_shared_memory(found())
-    yield "course folder", lambda: resources.check_folder("course folder", place)
+    yield "course folder", lambda: keeper.check_course_folder(place)
     yield "course's own folders", lambda: resources.check_folder("course's own folders", data_dir())
     yield "temporary folder", lambda: resources.check_folder("temporary folder", Path(tempfile.gettempdir()))
     yield "GPU", lambda: gpu_checks.check_gpus(found())
+    yield "seats", lambda: sharing.check_seats(found())
     yield "back ends", lambda: trials.check_backends(found())
     yield "all-reduce, gloo", lambda: trials.check_all_reduce("gloo")
     yield "all-reduce, nccl", lambda: trials.check_all_reduce("nccl") if len(found().devices) > 1 else []

@@ -50,6 +50,8 @@ def install_advice(here: Machine) -> str:
 
 
 def _driver_advice(note: str) -> str:
+    if "COURSE_GPUS" in note:
+        return "Unset COURSE_GPUS to use every GPU that CUDA shows, or choose others by it."
     if "CUDA_VISIBLE_DEVICES" in note:
         return "Unset CUDA_VISIBLE_DEVICES, or name GPUs of this machine, to use them."
     if "no GPU has a slice" in note:

@@ -78,4 +78,6 @@ def _writable_advice(name: str) -> str:
         return "Set TMPDIR to a folder that you may write to."
     if name == "course's own folders":
         return "Set COURSE_HOME to a folder that you may write to; progress and measurements are kept there."
+    if name == "your lessons":
+        return "Set COURSE_FOLDER to a folder that you may write to; `course lab` puts your lessons there."
     return "Copy the course to a folder that you may write to."

@@ -26,9 +26,10 @@ GROUPS: tuple[tuple[str, ...], ...] = (
         "course_lib.parallel",
         "course_lib.cost",
         "course_lib.doctor",
-        "course_lib.lab",
+        "course_lib.lab.command",
     ),
     (
+        "course_lib.lab.kernels",
         "jupyterlab.labapp",
         "ipykernel.kernelapp",
         "ipywidgets",

@@ -152,8 +152,30 @@ def _explain(error: OSError, target: Target) -> str:
         return disk_full()
     where = error.filename or target.root
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        keeper = _other_keeper(target.root)
+        if keeper:
+            return (
+                f"{target.root} is kept by {keeper}, and its environment is not ready, or not for you to read. "
+                f"Ask {keeper} to run  {os.path.join(target.root, 'course')} lab --share  which makes it ready and "
+                "says what others cannot read; or clone the course into a folder of your own."
+            )
         return (
             f"{where} cannot be written ({error.strerror}), and the course keeps its environment in "
             f"{target.venv}. Clone the course into a folder of your own."
         )
     return f"{where}: {error.strerror or error}. The environment is unfinished and will not be used. {AGAIN}"
+
+
+def _other_keeper(root: str) -> str:
+    """The user who keeps this course, where that is somebody else; their number where they have no name."""
+    if not hasattr(os, "getuid"):
+        return ""
+    number = os.stat(root).st_uid
+    if number == os.getuid():
+        return ""
+    try:
+        import pwd
+
+        return pwd.getpwuid(number).pw_name
+    except (ImportError, KeyError):
+        return f"user {number}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
+from course_lib.forms import Form
 from course_lib.learn.bets import SURE, Bet, Standing, is_own
 from course_lib.learn.open_bets import OpenBets, to_open_again
 from course_lib.learn.show import escape, paragraph
@@ -48,7 +49,7 @@ class BetRow(widgets.VBox):
         self.verdict.disabled = self.sure.disabled = closed
 
 
-class BetForm(widgets.VBox):
+class BetForm(Form):
     """All rows, the button "Lock my bets", and a line that says how things stand."""
 
     def __init__(self, bets: OpenBets) -> None:
@@ -77,7 +78,6 @@ class BetForm(widgets.VBox):
             text = f"◐ {locked} of {len(standing)} locked."
         else:
             text = "○ Open: bet before you run the next cell, for a verdict that has been seen takes no bet."
-        self.button.disabled = settled == len(standing) and not any(is_own(row.name) for row in self.rows)
         self.status.value = paragraph(f"{said} {text}".strip())
 
     def _lock(self, _: widgets.Button) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from course_lib.learn.hints import Note
+from course_lib.learn.kept_value import kept_value
 from course_lib.learn.prediction import Prediction
 from course_lib.learn.revealed import Reveal, misreading_of
 from course_lib.learn.show import show
@@ -28,6 +29,14 @@ __all__ = ["Predict"]
 
 class Predict(Prediction):
     """A prediction that is asked by a form, committed, and revealed beside what was measured."""
+
+    def lock(self, value: Any) -> str:
+        """Lock an answer, and note it; the sentence that says how things stand now."""
+        was_locked = self.locked
+        text = super().lock(value)
+        if self.locked and not was_locked:
+            record("guess", self.name, kind=self.kind, unit=self.unit or None, value=kept_value(self.value))
+        return text
 
     def commit(self, value: Any) -> Note:
         """Lock this answer and say so. One that is locked, or already revealed, stays as it is, and a
@@ -69,6 +78,10 @@ class Predict(Prediction):
                 unit=self.unit or None,
                 right=reveal.is_right,
                 off=reveal.off,
+                predicted=kept_value(predicted),
+                model=kept_value(model),
+                measured=kept_value(measured),
+                label=None if label == "measured" else label,
             )
         self._kept.revealed = True
         self._tell_watchers()

@@ -7,6 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from course_lib.forms import Form
 from course_lib.learn.prediction import Prediction
 from course_lib.learn.show import paragraph
 
@@ -17,7 +18,7 @@ _STYLE = {"description_width": "initial"}
 _NOT_CHOSEN = "choose ..."  # its value is the empty text: an index of its own, unlike None
 
 
-class PredictForm(widgets.VBox):
+class PredictForm(Form):
     """Question, input, the button "Lock my answer", and a line that says how things stand."""
 
     def __init__(self, prediction: Prediction) -> None:
@@ -31,13 +32,14 @@ class PredictForm(widgets.VBox):
         prediction.watch(self.refresh)
         self.refresh()
 
-    def refresh(self) -> None:
-        """Show how the prediction stands: open, locked or revealed."""
+    def refresh(self, *, once_more: bool = False) -> None:
+        """Show how the prediction stands: open, locked or revealed. The button stays, so that the focus does too."""
         prediction = self._prediction
         closed = prediction.locked or prediction.revealed
         if prediction.locked:
             self._fill(prediction.value)
-            text = f"✓ Locked: {prediction.words(prediction.value)}. Now run the next cell."
+            said = "Already locked" if once_more else "Locked"
+            text = f"✓ {said}: {prediction.words(prediction.value)}. Now run the next cell."
         elif prediction.revealed:
             text = (
                 "The measurement has been shown, so this can no longer be predicted. To try once more, call "
@@ -45,7 +47,7 @@ class PredictForm(widgets.VBox):
             )
         else:
             text = "○ Open: nobody sees your answer, and a wrong one teaches more than none."
-        for control in (*self.inputs, self.button):
+        for control in self.inputs:
             control.disabled = closed
         self.status.value = paragraph(text)
 
@@ -59,6 +61,9 @@ class PredictForm(widgets.VBox):
             control.value = item
 
     def _lock(self, _: widgets.Button) -> None:
+        if self._prediction.locked or self._prediction.revealed:
+            self.refresh(once_more=True)
+            return
         try:
             self._prediction.lock(self._given())
         except ValueError as error:
@@ -90,7 +95,10 @@ def parse_number(text: str, unit: str = "") -> float:
 def _inputs(prediction: Prediction) -> list[widgets.Widget]:
     if prediction.kind == "number":
         label = f"Your prediction, in {prediction.unit}:" if prediction.unit else "Your prediction:"
-        return [widgets.Text(description=label, placeholder="a number", style=_STYLE, layout=_LAYOUT)]
+        # Not with every letter: while the kernel is busy, a page keeps back all changes of a box but the first, and
+        # not the press of a button. "1", "12" and a quick press would lock 1.
+        options = {"placeholder": "a number", "continuous_update": False}
+        return [widgets.Text(description=label, style=_STYLE, layout=_LAYOUT, **options)]
     options = [(_NOT_CHOSEN, ""), *((text, text) for text in prediction.options)]
     labels, style = ["Your prediction:"], _STYLE
     if prediction.kind == "order":

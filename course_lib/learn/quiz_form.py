@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
+from course_lib.forms import Form
 from course_lib.learn.answers import Answers
 from course_lib.learn.questions import Question, lettered
 from course_lib.learn.show import panel, paragraph
@@ -13,7 +14,7 @@ __all__ = ["QuestionForm", "QuizForm"]
 
 class QuestionForm(widgets.VBox):
     """One question. The radio buttons select, the button answers: moving through them by arrow keys gives
-    nothing away.
+    nothing away. The button stays when all is said, so that the focus does too.
     """
 
     def __init__(self, quiz: Answers, number: int, question: Question) -> None:
@@ -25,6 +26,7 @@ class QuestionForm(widgets.VBox):
         self.button.on_click(self._answer)
         text = widgets.HTML(f"<strong>{paragraph(f'{number}. {question.text}')}</strong>")
         super().__init__([text, self.choice, self.button, self.feedback])
+        self.add_class("course-question")  # the radio buttons are given its text as their name
 
     def _answer(self, _: widgets.Button) -> None:
         if self.choice.value is None:
@@ -33,10 +35,10 @@ class QuestionForm(widgets.VBox):
         text = self._quiz.feedback(self._question, self._question.choices[self.choice.value])
         done = self._question.name in self._quiz.right
         self.feedback.value = panel("good" if done else "bad", "", paragraph(text))
-        self.choice.disabled = self.button.disabled = done
+        self.choice.disabled = done
 
 
-class QuizForm(widgets.VBox):
+class QuizForm(Form):
     """All questions of a quiz, and a line that counts those answered right."""
 
     def __init__(self, quiz: Answers) -> None:

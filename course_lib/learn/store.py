@@ -120,8 +120,8 @@ def parse(data: bytes) -> tuple[list[dict[str, Any]], int]:
 
 
 def record(event: str, name: str, **fields: Any) -> None:
-    """Write down that something was done ("check", "hint", "solution", "predict", "quiz"), and how it
-    went.
+    """Write down that something was done ("check", "hint", "solution", "guess", "predict", "quiz"), and how it
+    went. A "guess" is an answer that was locked before a run, a "predict" the same beside model and measurement.
     """
     from course_lib import __version__
 
@@ -143,9 +143,11 @@ def store() -> Store:
 
 @lru_cache(maxsize=1)
 def _is_off() -> bool:
-    """Off where ``COURSE_PROGRESS`` says so, inside pytest, and in a kernel that pytest (nbval) has
-    started.
+    """Off where ``COURSE_PROGRESS`` says so, inside pytest, in a kernel that pytest (nbval) has started, and where
+    nbgrader marks a notebook: that is not the work of who runs it.
     """
+    if os.environ.get("NBGRADER_EXECUTION") == "autograde":
+        return True
     if os.environ.get("COURSE_PROGRESS", "").lower() in ("off", "0", "no"):
         return True
     return "_pytest" in sys.modules or _started_by_pytest()

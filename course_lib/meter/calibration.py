@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.cluster import Rank
-from course_lib.devices import Machine, machine
+from course_lib.devices import Machine, machine, seats
 from course_lib.devices.rows import ToldInRows
 from course_lib.meter.link_fit import LinkFit, fit_link
 from course_lib.meter.probes import Rates, measure_message_times, measure_rates
@@ -134,11 +134,23 @@ def calibrate(refresh: bool = False, *, together: bool = False) -> Calibration:
     found = None if refresh else _usable(kept.get(machine_key(here)))
     if found is not None and (found.together or not together or found.backend != "gloo"):
         return found
-    found = found or measure(here)
+    if found is None:
+        _warn_of_others()
+        found = measure(here)
     if together and found.backend == "gloo":
         found = replace(found, together=measure_all_together())
     _write(file, {**kept, found.key: found.to_json()})
     return found
+
+
+def _warn_of_others() -> None:
+    others = seats.survey().others
+    if others:
+        text = (
+            f"Measured beside {others} of this course on this machine, so rates may be lower than it has alone. "
+            "calibrate(refresh=True) measures again."
+        )
+        warnings.warn(text, stacklevel=3)
 
 
 def _usable(kept: Any) -> Calibration | None:
@@ -155,7 +167,8 @@ def _usable(kept: Any) -> Calibration | None:
 
 def machine_key(here: Machine) -> str:
     """What a calibration belongs to, as text: it is measured again when any of this changes."""
-    gpus = [f"{device.name} {device.uuid}" for device in here.devices]
+    devices = sorted(here.devices, key=lambda device: device.index if device.board is None else device.board)
+    gpus = [f"{device.name} {device.uuid}" for device in devices]
     parts = [here.cpu_name, f"{here.cores} cores", *gpus, f"torch {here.torch_version}", f"format {FORMAT}"]
     return " | ".join(parts)
 

@@ -42,6 +42,7 @@ class Call:
     root: int | None = (
         None  # of a broadcast, reduce, gather or scatter: the global rank it starts from or ends at
     )
+    waited_s: float | None = None  # when the rank began to wait for it; None: never, as far as Python saw
 
     @property
     def is_message(self) -> bool:

@@ -61,10 +61,11 @@ class Recorder:
         """
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            began_s = time.perf_counter()
             result = plain_wait(work, *args, **kwargs)
             for pending in self._open:
                 if pending.work is work:
-                    pending.waited_for(len(self._open))
+                    pending.waited_for(len(self._open), began_s)
             return result
 
         return wait
@@ -161,9 +162,9 @@ class _Pending:
             pass  # a message of gloo: ``Work.wait`` will tell
         return None
 
-    def waited_for(self, num_begun: int) -> None:
+    def waited_for(self, num_begun: int, began_s: float) -> None:
         if self.call.waited_after is None:
-            self.call = replace(self.call, waited_after=num_begun)
+            self.call = replace(self.call, waited_after=num_begun, waited_s=began_s)
         if not self.is_watched:
             self.end()
 

@@ -21,7 +21,7 @@ from course_lib.notebooks.execute import CellFailedError, execute
 from course_lib.notebooks.info import LessonError, source_files
 from course_lib.notebooks.source import Source, read_source
 
-__all__ = ["BuildError", "Paths", "build", "find_sources", "stale", "strays"]
+__all__ = ["BuildError", "Paths", "build", "find_sources", "stale", "strays", "write_whole"]
 
 CELL_TIMEOUT_S = 300
 
@@ -70,7 +70,10 @@ def strays(root: Path) -> list[str]:
     stems = {path.stem for path in (folder / "src").glob("*.py")}
     built = [*sorted(folder.glob("*.ipynb")), *sorted((folder / "solutions").glob("*.ipynb"))]
     return [
-        f"{path.relative_to(root)} has no source in notebooks/src" for path in built if path.stem not in stems
+        f"{path.relative_to(root)} has no source in notebooks/src"
+        for path in built
+        if path.stem not in stems
+        and " (" not in path.stem  # what `course lab --reset` has kept is the learner's
     ]
 
 
@@ -141,8 +144,8 @@ async def _build_one(path: Path, *, force: bool, cell_timeout_s: float) -> str:
             await execute(solution, folder=path.parent.parent, cell_timeout_s=cell_timeout_s)
         except CellFailedError as error:
             raise BuildError(_where(source, error)) from None
-    _write(paths.solution, to_text(solution))
-    _write(paths.learner, to_text(learner))
+    write_whole(paths.solution, to_text(solution))
+    write_whole(paths.learner, to_text(learner))
     return what
 
 
@@ -180,7 +183,7 @@ def _read(path: Path) -> NotebookNode | None:
         return None
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Replace a file in one step: an interrupted build leaves either the old notebook or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +14,20 @@ from course_lib.paths import project_root
 
 __all__ = ["main"]
 
+_ASSIGNMENTS = "grading"
+_LESSON = re.compile(r"\d\d[a-z]?(_[a-z0-9_]+)?(\.py)?")
+
 
 def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
-    """Run ``course build [NN ...] [--check] [--force] [--jobs N]``; 0 well, 1 not, 130 interrupted."""
+    """Run ``course build [NN ...] [--check] [--force] [--jobs N] [--nbgrader [FOLDER]]``.
+
+    Gives 0 well, 1 not, 130 interrupted.
+    """
     args = _parser().parse_args(argv)
     root = root or project_root()
     try:
+        if args.nbgrader is not None:
+            return _assignments(root, args)
         return _check(root, args.lessons) if args.check else _build(root, args)
     except LessonError as error:
         print(f"course build: {error}", file=sys.stderr)
@@ -41,6 +50,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--force", action="store_true", help="execute again even if the code has not changed")
     parser.add_argument(
         "--jobs", type=_at_least_one, default=None, help="notebooks at a time (default: half the cores)"
+    )
+    parser.add_argument(
+        "--nbgrader",
+        nargs="?",
+        const="",
+        metavar="FOLDER",
+        help=f"write assignments for nbgrader instead, by default into the folder {_ASSIGNMENTS}; "
+        "docs/instructor/grading.md says what to do with them",
     )
     return parser
 
@@ -104,6 +121,27 @@ def _build(root: Path, args: argparse.Namespace) -> int:
     for sentence in failures:
         print(f"course build: {sentence}", file=sys.stderr)
     return 1 if failures else 0
+
+
+def _assignments(root: Path, args: argparse.Namespace) -> int:
+    from course_lib.notebooks.assignments.folder import write_assignments
+    from course_lib.notebooks.build import find_sources
+
+    given, wanted = args.nbgrader, list(args.lessons)
+    if _LESSON.fullmatch(given):  # `--nbgrader 00 02a`: the folder was left out
+        given, wanted = "", [given, *wanted]
+    folder = Path(given or _ASSIGNMENTS).expanduser()
+    try:
+        written, without = write_assignments(folder, find_sources(root, wanted), root)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        print(f"course build: {error.filename or folder} cannot be written ({reason})", file=sys.stderr)
+        return 1
+    if written:
+        print(f"assignments in {folder / 'source'}: {', '.join(written)}")
+    if without:
+        print(f"no check, so no points and no assignment: {', '.join(without)}")
+    return 0
 
 
 def _default_jobs() -> int:

@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-__all__ = ["WIDGET_VIEW", "CellFailedError", "execute", "without_folders"]
+__all__ = ["WIDGET_VIEW", "CellFailedError", "execute", "kernel_client", "run_cell", "without_folders"]
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -48,14 +48,21 @@ async def execute(notebook: NotebookNode, *, folder: Path, cell_timeout_s: float
     happened.
     """
     with tempfile.TemporaryDirectory(prefix="course-build-", ignore_cleanup_errors=True) as home:
-        client = _client(notebook, Path(home), cell_timeout_s)
+        environment = {
+            "COURSE_HOME": home,
+            "COURSE_PROGRESS": "off",
+            "COURSE_SEATS": "off",  # no word of other notebooks that are open on this machine
+            "IPYTHONDIR": str(Path(home) / "ipython"),
+            "PYTHONWARNINGS": "ignore:More ranks than cores",  # else outputs depend on the machine's cores
+        }
+        client = kernel_client(notebook, environment, cell_timeout_s=cell_timeout_s)
         with (Path(home) / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
             await client.km.start_kernel(cwd=str(folder), stdout=log, stderr=log)
             try:
                 await client.async_start_new_kernel_client()
                 for index, cell in enumerate(notebook.cells):
                     if cell.cell_type == "code":
-                        await _run_cell(client, cell, index, log)
+                        await run_cell(client, cell, index, log)
             finally:
                 if client.kc is not None:
                     client.kc.stop_channels()
@@ -63,7 +70,8 @@ async def execute(notebook: NotebookNode, *, folder: Path, cell_timeout_s: float
     _tidy(notebook)
 
 
-def _client(notebook: NotebookNode, home: Path, cell_timeout_s: float) -> Any:
+def kernel_client(notebook: NotebookNode, environment: dict[str, str], *, cell_timeout_s: float) -> Any:
+    """A client of a kernel that is still to start, of this very interpreter, with ``environment`` added to ours."""
     manager = AsyncKernelManager(kernel_name="python3")
     # The interpreter that runs this build, not whatever kernel some other environment registered as
     # "python3".
@@ -71,12 +79,7 @@ def _client(notebook: NotebookNode, home: Path, cell_timeout_s: float) -> Any:
         argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         display_name="Python 3 (ipykernel)",
         language="python",
-        env={
-            "COURSE_HOME": str(home),
-            "COURSE_PROGRESS": "off",
-            "IPYTHONDIR": str(home / "ipython"),
-            "PYTHONWARNINGS": "ignore:More ranks than cores",  # else outputs depend on the machine's cores
-        },
+        env=environment,
     )
     client = NotebookClient(
         notebook,
@@ -91,7 +94,8 @@ def _client(notebook: NotebookNode, home: Path, cell_timeout_s: float) -> Any:
     return client
 
 
-async def _run_cell(client: Any, cell: NotebookNode, index: int, log: TextIO) -> None:
+async def run_cell(client: Any, cell: NotebookNode, index: int, log: TextIO) -> None:
+    """Run one code cell; what goes wrong is a CellFailedError, with the last of ``log`` where the kernel died."""
     try:
         await client.async_execute_cell(cell, index, execution_count=client.code_cells_executed + 1)
     except CellExecutionError as error:

@@ -3,10 +3,11 @@
 Every function returns a ``Picture``: a PNG in a notebook, and its alt text wherever no picture can be shown.
 """
 
-from course_lib.plot.bars import MemoryBoard, memory_bars
+from course_lib.plot.bars import memory_bars
 from course_lib.plot.curve import memory_curve
 from course_lib.plot.gantt import gantt
 from course_lib.plot.lines import lines
+from course_lib.plot.memory_board import MemoryBoard
 from course_lib.plot.mesh_tiles import who_holds
 from course_lib.plot.pipeline_gantt import pipeline_gantt
 from course_lib.plot.style import OKABE_ITO, Picture, png

@@ -10,9 +10,9 @@ from matplotlib.patches import Rectangle
 
 from course_lib.meter.balance import LABELS, Balance, check_label
 from course_lib.meter.units import bytes_text
-from course_lib.plot.style import LABEL_LOOKS, Picture, canvas, key, png, style, text_colour
+from course_lib.plot.style import LABEL_LOOKS, Picture, canvas, key, text_colour
 
-__all__ = ["MemoryBoard", "byte_axis", "memory_bars"]
+__all__ = ["Bars", "byte_axis", "byte_ticks", "memory_bars", "memory_words", "rows_of"]
 
 Bars = Mapping[str, Mapping[str, int] | Balance] | Sequence[Balance] | Balance
 
@@ -26,38 +26,12 @@ def memory_bars(
     moment. ``limit_bytes`` draws a line, such as the memory of a device. The alt text is made from the
     numbers unless given. No bars, an unknown label and a negative size are a ``ValueError``.
     """
-    rows = _rows(bars)
+    rows = rows_of(bars)
     used = [label for label in LABELS if any(sizes.get(label) for sizes in rows.values())]
     with canvas(height=1.1 + 0.5 * len(rows), title=title) as (figure, axes):
         _draw(axes, rows, limit_bytes)
         key(figure, {label: LABEL_LOOKS[label] for label in used})
-    return Picture(figure, alt if alt is not None else _words(rows, title, limit_bytes))
-
-
-class MemoryBoard:
-    """Stacked bars that are drawn again and again: names and labels are settled once, only bars are redrawn.
-
-    A redraw takes about half the time of a new picture, which keeps a widget ahead of the hand that moves it.
-    """
-
-    def __init__(self, names: Sequence[str], labels: Sequence[str], *, title: str = "") -> None:
-        self._names, self._title = tuple(names), title
-        with canvas(height=1.1 + 0.5 * len(names), title=title) as (self._figure, self._axes):
-            key(self._figure, {check_label(label): LABEL_LOOKS[label] for label in labels})
-            _draw(self._axes, {name: dict.fromkeys(labels, 2**20 - 1) for name in names}, None)
-        png(self._figure)  # lays the figure out; from here on the layout stays
-        self._figure.set_layout_engine("none")
-
-    def draw(self, bars: Bars, *, limit_bytes: int | None = None) -> Picture:
-        """The bars as a picture, which the next call draws over: take its ``png()`` before that."""
-        rows = _rows(bars)
-        if tuple(rows) != self._names:
-            raise ValueError(f"the bars are {', '.join(rows)}; this board draws {', '.join(self._names)}")
-        for artist in [*self._axes.patches, *self._axes.texts, *self._axes.lines]:
-            artist.remove()
-        with style():
-            _draw(self._axes, rows, limit_bytes)
-        return Picture(self._figure, _words(rows, self._title, limit_bytes))
+    return Picture(figure, alt if alt is not None else memory_words(rows, title, limit_bytes))
 
 
 def _draw(axes: Axes, rows: Mapping[str, Mapping[str, int]], limit_bytes: int | None) -> None:
@@ -66,9 +40,8 @@ def _draw(axes: Axes, rows: Mapping[str, Mapping[str, int]], limit_bytes: int | 
     for row, (name, sizes) in enumerate(rows.items()):
         _stack(axes, row, sizes, end)
         axes.text(totals[name] + 0.008 * end, row, bytes_text(totals[name]), va="center", ha="left")
-    if axes.get_ylim() != (len(rows) - 0.4, -0.6):  # on a board they are there already
-        axes.set_yticks(range(len(rows)), labels=list(rows))
-        axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks(range(len(rows)), labels=list(rows))
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     if limit_bytes is not None:
         axes.axvline(limit_bytes, color="black", linestyle="--", linewidth=1.4)
@@ -79,12 +52,8 @@ def _draw(axes: Axes, rows: Mapping[str, Mapping[str, int]], limit_bytes: int | 
 
 def byte_axis(axes: Axes, which: str, end_bytes: float) -> None:
     """Ticks at round numbers of the unit that fits, from 0 to ``end_bytes``; the axis label names it."""
-    power = max(0, min(5, int(math.log(max(end_bytes, 1), 1024))))
-    unit, scale = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[power], 1024**power
-    step = 10 ** math.floor(math.log10(max(end_bytes / scale, 1) / 3))
-    step *= next(factor for factor in (1, 2, 5, 10) if end_bytes / scale / (step * factor) <= 8)
-    ticks = [step * index for index in range(math.floor(end_bytes / scale / step) + 1)]
-    places, names = [tick * scale for tick in ticks], [f"{tick:g}" for tick in ticks]
+    unit, ticks = byte_ticks(end_bytes)
+    places, names = [place for place, _ in ticks], [name for _, name in ticks]
     if which == "x":
         axes.set_xticks(places, labels=names)
         axes.set_xlim(0, end_bytes)
@@ -95,7 +64,17 @@ def byte_axis(axes: Axes, which: str, end_bytes: float) -> None:
         axes.set_ylabel(f"memory ({unit})")
 
 
-def _rows(bars: Bars) -> dict[str, dict[str, int]]:
+def byte_ticks(end_bytes: float) -> tuple[str, list[tuple[float, str]]]:
+    """The unit that fits, and round numbers of it up to ``end_bytes``: each as bytes and as text."""
+    power = max(0, min(5, int(math.log(max(end_bytes, 1), 1024))))
+    unit, scale = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")[power], 1024**power
+    step = 10 ** math.floor(math.log10(max(end_bytes / scale, 1) / 3))
+    step *= next(factor for factor in (1, 2, 5, 10) if end_bytes / scale / (step * factor) <= 8)
+    ticks = [step * index for index in range(math.floor(end_bytes / scale / step) + 1)]
+    return unit, [(tick * scale, f"{tick:g}") for tick in ticks]
+
+
+def rows_of(bars: Bars) -> dict[str, dict[str, int]]:
     """Names and bytes by label, checked."""
     if isinstance(bars, Balance):
         bars = [bars]
@@ -139,7 +118,7 @@ def _stack(axes: Axes, row: int, sizes: Mapping[str, int], end: float) -> None:
         left += size
 
 
-def _words(rows: Mapping[str, Mapping[str, int]], title: str, limit_bytes: int | None) -> str:
+def memory_words(rows: Mapping[str, Mapping[str, int]], title: str, limit_bytes: int | None) -> str:
     parts = []
     for name, sizes in rows.items():
         items = ", ".join(f"{label} {bytes_text(sizes[label])}" for label in LABELS if sizes.get(label))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from course_lib.plot.style import Look, text_colour
 __all__ = ["Raster", "Sheet", "sentence"]
 
 _DENSITY = 1.5
+_SMOOTH = 3  # times finer again: what slants and what is round
 _HATCH_STEP = 9  # pixels between the lines of a hatch
 _HALF_LETTER = (
     5.5 * _DENSITY
@@ -98,6 +100,38 @@ class Sheet:
     ) -> None:
         points = [round(value * _DENSITY) for value in (x0, y0, x1, y1)]
         self._draw.line(points, fill=colour, width=width)
+
+    def curve(self, points: Sequence[tuple[float, float]], *, colour: str, width: float = 1.6) -> None:
+        """A line through points, smooth where it slants."""
+        left, top = (min(point[axis] for point in points) - 3 for axis in (0, 1))
+        right, bottom = (max(point[axis] for point in points) + 3 for axis in (0, 1))
+        scale = _DENSITY * _SMOOTH
+        size = round((right - left) * scale), round((bottom - top) * scale)
+        mask = Image.new("L", size)
+        placed = [((x - left) * scale, (y - top) * scale) for x, y in points]
+        ImageDraw.Draw(mask).line(placed, fill=255, width=round(width * scale), joint="curve")
+        self._stain(mask, left, top, colour)
+
+    def spot(self, x: float, y: float, *, colour: str) -> None:
+        """A round mark."""
+        self._mark(x, y, colour, hollow=False)
+
+    def ring(self, x: float, y: float, *, colour: str) -> None:
+        """A hollow mark, which hides nothing."""
+        self._mark(x, y, colour, hollow=True)
+
+    def _mark(self, x: float, y: float, colour: str, *, hollow: bool) -> None:
+        scale, radius = _DENSITY * _SMOOTH, 5.0
+        mask = Image.new("L", (round(2 * (radius + 1) * scale),) * 2)
+        ends = (scale, scale, (2 * radius + 1) * scale, (2 * radius + 1) * scale)
+        ImageDraw.Draw(mask).ellipse(ends, fill=0 if hollow else 255, outline=255, width=round(2 * scale))
+        self._stain(mask, x - radius - 1, y - radius - 1, colour)
+
+    def _stain(self, mask: Image.Image, left: float, top: float, colour: str) -> None:
+        """Colour where a mask of finer pixels is white."""
+        mask = mask.reduce(_SMOOTH)
+        at = round(left * _DENSITY), round(top * _DENSITY)
+        self.image.paste(Image.new("RGB", mask.size, colour), at, mask)
 
 
 def sentence(said: str, width: float, height: float) -> Raster:

@@ -57,7 +57,11 @@ def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
     Raises:
         ValueError: The folder holds no notebook, which must never pass for success.
     """
-    notebooks = sorted(str(path.relative_to(root)) for path in (root / folder).glob("[0-9]*.ipynb"))
+    notebooks = sorted(
+        str(path.relative_to(root))
+        for path in (root / folder).glob("[0-9]*_*.ipynb")
+        if " (" not in path.name
+    )
     if not notebooks:
         raise ValueError(f"{root / folder} holds no notebook, so nothing is proved. Run `course build`.")
     rules = ["--nbval-sanitize-with", _NBVAL_RULES] if (root / _NBVAL_RULES).is_file() else []

@@ -187,6 +187,7 @@ def own_environment() -> Iterator[dict[str, str]]:
         env["PYTHONWARNINGS"] = (
             "ignore:More ranks than cores"  # as in the build: outputs then fit every machine
         )
+        env["COURSE_SEATS"] = "off"  # no word of other notebooks, which are tests beside this one
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         env.setdefault("OMP_WAIT_POLICY", "passive")
         yield env

@@ -14,10 +14,11 @@ from course_lib.checks import at_least
 from course_lib.cluster import Links, RankError
 from course_lib.cluster.link_times import link_time
 from course_lib.cost import StepTime, ddp_buckets, ddp_step
+from course_lib.forms import Form, busy, picture_box
 from course_lib.link import Link
 from course_lib.parallel.data.paced_layers import paced_step_s
-from course_lib.plot import Picture
 from course_lib.plot.bucket_board import BucketBoard
+from course_lib.plot.raster import Raster
 from course_lib.widgets.controls import dropdown, status
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _BANDWIDTHS = {"20 MB/s": 20e6, "50 MB/s": 50e6, "100 MB/s": 100e6, "1 GB/s": 1e
 _STARTS = {"bucket": "64 KiB", "latency": "5 ms", "bandwidth": "50 MB/s"}
 
 
-class BucketExplorer(widgets.VBox):
+class BucketExplorer(Form):
     """Controls above a picture of the step, a line that says the same in words, and a button that runs it.
 
     The model has ``num_layers`` layers of ``layer_bytes`` of gradients, and the step the times given, in seconds. The
@@ -70,7 +71,7 @@ class BucketExplorer(widgets.VBox):
             tooltip=f"Run this choice on {self._num_ranks} ranks",
             disabled=cluster is None,
         )
-        self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
+        self.image = picture_box(width="768px")
         self.words = widgets.HTML()
         for control in (self.bucket, self.latency, self.bandwidth):
             control.observe(self._draw, names="value")
@@ -101,8 +102,8 @@ class BucketExplorer(widgets.VBox):
             ),
         )
 
-    def picture(self) -> Picture:
-        """What is shown now, as a picture; the next redraw of the widget draws over it."""
+    def picture(self) -> Raster:
+        """What is shown now, as a picture."""
         size = _SIZES[self.bucket.value]
         curve = {size: self.predict(size).time_s for size in _SIZES.values()}
         return self._board.draw(self.predict(size), size, curve, self._found)
@@ -124,15 +125,13 @@ class BucketExplorer(widgets.VBox):
 
     def _measure(self, _: object) -> None:
         assert self._cluster is not None  # the button is disabled without one
-        self.measure.disabled = True
-        self._say(f"{self._num_ranks} ranks take three steps ...")
-        size, found = _SIZES[self.bucket.value], self._found
-        try:
-            found[size] = paced_step_s(
-                self._cluster, bucket_size_bytes=size, link=self.link, **self._model, **self._times
-            )
-            self._draw()
-        except (RankError, RuntimeError) as error:
-            self._say(f"The ranks could not run it: {str(error).splitlines()[0]}")
-        finally:
-            self.measure.disabled = False
+        with busy(self.measure):
+            self._say(f"{self._num_ranks} ranks take three steps ...")
+            size, found = _SIZES[self.bucket.value], self._found
+            try:
+                found[size] = paced_step_s(
+                    self._cluster, bucket_size_bytes=size, link=self.link, **self._model, **self._times
+                )
+                self._draw()
+            except (RankError, RuntimeError) as error:
+                self._say(f"The ranks could not run it: {str(error).splitlines()[0]}")

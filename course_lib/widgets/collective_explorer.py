@@ -11,6 +11,7 @@ from html import escape
 
 import ipywidgets as widgets
 
+from course_lib.forms import Form, picture_box
 from course_lib.meter.units import bytes_text
 from course_lib.parallel.collectives.recording import Recording
 from course_lib.plot import Picture, tiles
@@ -19,7 +20,7 @@ from course_lib.plot.tiles import piece_text
 __all__ = ["CollectiveExplorer"]
 
 
-class CollectiveExplorer(widgets.VBox):
+class CollectiveExplorer(Form):
     """Controls above a picture of all ranks' memory, and lines that say the same in words.
 
     ``recordings`` are what ``record`` gave; the first is shown first. Two of one name are a ``ValueError``.
@@ -40,7 +41,7 @@ class CollectiveExplorer(widgets.VBox):
         self.forward = widgets.Button(
             description="forward", tooltip="One step forward", layout={"width": "6em"}
         )
-        self.image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
+        self.image = picture_box()
         self.words = widgets.HTML()
         self.collective.observe(self._chosen, names="value")
         self.step.observe(self._draw, names="value")
@@ -79,19 +80,24 @@ class CollectiveExplorer(widgets.VBox):
         self._draw()
 
     def _move(self, steps: int) -> None:
-        self.step.value = min(max(self.step.value + steps, 0), self._now.num_steps)
+        """The buttons stay enabled at both ends, for one that is disabled loses the focus of the keyboard."""
+        wanted = self.step.value + steps
+        if 0 <= wanted <= self._now.num_steps:
+            self.step.value = wanted
+        else:
+            self._draw(beyond="before the first" if wanted < 0 else "after the last")
 
-    def _draw(self, _: object = None) -> None:
+    def _draw(self, _: object = None, *, beyond: str = "") -> None:
         step, end = self.step.value, self._now.num_steps
         if step > end:
             return  # the box has not met the bound of this collective yet
         self.image.value, width = self._drawn(self._now.name, step)
         self.image.layout.width = f"{width}px"
-        self.back.disabled, self.forward.disabled = step == 0, step == end
         lines = [
             f"<b>Step {step} of {end}.</b> {escape(self._messages())}",
             escape(self._arrived()),
             self._so_far(),
+            f"There is no step {beyond}." if beyond else "",
         ]
         self.words.value = f"<div role='status'>{'<br>'.join(line for line in lines if line)}</div>"
 

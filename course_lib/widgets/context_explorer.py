@@ -14,6 +14,7 @@ import ipywidgets as widgets
 
 from course_lib.checks import is_number
 from course_lib.cost import PassBytes
+from course_lib.forms import Form, busy, picture_box
 from course_lib.parallel.context import WatchedAttention, watched_attention
 from course_lib.plot.context_board import ContextBoard
 from course_lib.plot.raster import Raster
@@ -41,7 +42,7 @@ _ORDERS = ("contiguous", "zigzag")
 _REFUSED = "This setting is refused."
 
 
-class ContextExplorer(widgets.VBox):
+class ContextExplorer(Form):
     """Controls above a picture, lines that say the same in words, missions, and a button that runs it.
 
     ``cluster`` runs settings for as many ranks as it has, or fewer; without one there is the model only. A mission that
@@ -68,7 +69,7 @@ class ContextExplorer(widgets.VBox):
         self.way = dropdown("way", ways, start.way, width="12em")
         self.key_heads = dropdown(f"key heads, of {NUM_HEADS}", KEY_HEADS, start.key_heads, width="13em")
         self.run = widgets.Button(description="run it on real ranks", layout={"width": "13em"})
-        self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
+        self.image = picture_box(width="768px")
         self.words = widgets.HTML()
         self._draw()
         for control in self._controls.values():
@@ -209,14 +210,12 @@ class ContextExplorer(widgets.VBox):
     def _run(self, _: object) -> None:
         assert self._cluster is not None  # the button is disabled without one
         choice = self.choice
-        self.run.disabled = True
-        self._say(*self._lines(choice), f"{choice.num_ranks} ranks go forward and backward ...")
-        sizes = {"num_heads": NUM_HEADS, "num_kv_heads": choice.key_heads, "head_dim": HEAD_DIM}
-        try:
-            self._measured[choice] = watched_attention(self._cluster, choice.cut, way=choice.way, **sizes)
-            self._draw()
-        except (RuntimeError, ValueError, OSError) as error:
-            failed = f"The ranks could not run it: {str(error).splitlines()[0]}"
-            self._say(*self._lines(choice), failed, *self.missions.splitlines())
-        finally:
-            self.run.disabled = False
+        with busy(self.run):
+            self._say(*self._lines(choice), f"{choice.num_ranks} ranks go forward and backward ...")
+            sizes = {"num_heads": NUM_HEADS, "num_kv_heads": choice.key_heads, "head_dim": HEAD_DIM}
+            try:
+                self._measured[choice] = watched_attention(self._cluster, choice.cut, way=choice.way, **sizes)
+                self._draw()
+            except (RuntimeError, ValueError, OSError) as error:
+                failed = f"The ranks could not run it: {str(error).splitlines()[0]}"
+                self._say(*self._lines(choice), failed, *self.missions.splitlines())

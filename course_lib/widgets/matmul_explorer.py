@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from course_lib.cluster import Rank, RankError
+from course_lib.forms import Form, busy, picture_box
 from course_lib.meter import metered
 from course_lib.parallel.tensor import Partial, Placement, Replicate, Shard, matmul_plan
 from course_lib.plot import Picture
@@ -39,7 +40,7 @@ _WITH_TILES = {
 Ranks = Callable[[int], "Cluster"]
 
 
-class MatmulExplorer(widgets.VBox):
+class MatmulExplorer(Form):
     """Controls above a picture of all ranks' parts, lines that say the same in words, and a button that runs it.
 
     ``ranks(n)`` lends a cluster of n ranks, as ``shared_cluster`` does; without it there are plans only.
@@ -56,7 +57,7 @@ class MatmulExplorer(widgets.VBox):
         self.run = widgets.Button(
             description="run", tooltip="Run these steps on ranks", disabled=ranks is None
         )
-        self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
+        self.image = picture_box(width="768px")
         self.words = widgets.HTML()
         for control in (self.x, self.a, self.y, self.num_ranks):
             control.observe(self._draw, names="value")
@@ -98,16 +99,14 @@ class MatmulExplorer(widgets.VBox):
 
     def _run(self, _: object) -> None:
         assert self._ranks is not None  # the button is disabled without
-        self.run.disabled = True
-        way, lines = self.way, self.way.lines()
-        self._say(*lines, "The ranks multiply ...")
-        try:
-            run = metered(self._ranks(way.num_ranks), _multiply, way)
-            self._say(*lines, checked(way, list(run), run.communication))
-        except (RankError, RuntimeError) as error:
-            self._say(*lines, f"The ranks could not run it: {str(error).splitlines()[0]}")
-        finally:
-            self.run.disabled = False
+        with busy(self.run):
+            way, lines = self.way, self.way.lines()
+            self._say(*lines, "The ranks multiply ...")
+            try:
+                run = metered(self._ranks(way.num_ranks), _multiply, way)
+                self._say(*lines, checked(way, list(run), run.communication))
+            except (RankError, RuntimeError) as error:
+                self._say(*lines, f"The ranks could not run it: {str(error).splitlines()[0]}")
 
 
 def _multiply(me: Rank, way: Planned | Tiled) -> Products:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import ipywidgets as widgets
 
+from course_lib.forms import Form, picture_box
 from course_lib.meter.units import bytes_text
 from course_lib.plot import MemoryBoard, Picture, memory_bars
 from course_lib.widgets.memory_missions import Bar, MemoryMission
@@ -36,7 +37,7 @@ class Predicts(Protocol):
     ) -> Mapping[str, int]: ...
 
 
-class MemoryExplorer(widgets.VBox):
+class MemoryExplorer(Form):
     """Controls above two stacked bars, and a line that says the same in words.
 
     ``limit_bytes`` draws the memory of a device and says whether the choice fits. The starting choice is the
@@ -71,7 +72,7 @@ class MemoryExplorer(widgets.VBox):
         self.keep = widgets.Button(
             description="keep for comparison", tooltip="Make the lower bar the upper one"
         )
-        self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
+        self.image = picture_box(width="768px")
         self.words = widgets.HTML()
         self._missions, self._found = tuple(missions), dict[int, str]()
         self._sizes = self._kept = dict(predict(**self.choice))

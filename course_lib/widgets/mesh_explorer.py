@@ -15,6 +15,7 @@ import ipywidgets as widgets
 from course_lib.checks import at_most, is_number, known
 from course_lib.cost.mesh import LinkBytes
 from course_lib.cost.mesh_state import pieces_of_rank
+from course_lib.forms import Form, busy, picture_box
 from course_lib.mesh import Mesh
 from course_lib.parallel.mesh.watching import WatchedRank, watched_mesh_step
 from course_lib.plot.mesh_board import MeshBoard
@@ -36,7 +37,7 @@ _KINDS = {"parameters": "weights", "gradients": "gradients", "optimizer": "AdamW
 _NO_MESH = "These sizes make no mesh."
 
 
-class MeshExplorer(widgets.VBox):
+class MeshExplorer(Form):
     """Controls above a picture, lines that say the same in words, missions, and a button that runs it.
 
     ``cluster`` runs meshes of as many ranks as it has; without one, and for other numbers, there is the model only.
@@ -61,7 +62,7 @@ class MeshExplorer(widgets.VBox):
         self.ranks_per_node = dropdown("ranks of a node", _NODES, "all ranks", width="13em")
         self.parameter = dropdown("parameter", PARAMETERS, "blocks.2.mlp.w_down.weight", width="22em")
         self.run = widgets.Button(description="run it on real ranks", layout={"width": "13em"})
-        self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
+        self.image = picture_box(width="768px")
         self.words = widgets.HTML()
         self._draw()
         for control in (*self.sizes.values(), self.order, self.ranks_per_node, self.parameter):
@@ -201,16 +202,16 @@ class MeshExplorer(widgets.VBox):
     def _run(self, _: object) -> None:
         assert self._cluster is not None  # the button is disabled without one
         choice = self.choice
-        self.run.disabled = True
-        self._say(*self._lines(choice), f"{choice.num_ranks} ranks take two steps ...")
-        try:
-            self._measured[choice] = watched_mesh_step(self._cluster, choice.mesh, CONFIG, num_rows=NUM_ROWS)
-            self._draw()
-        except (RuntimeError, ValueError, OSError) as error:
-            failed = f"The ranks could not run it: {str(error).splitlines()[0]}"
-            self._say(*self._lines(choice), failed, *self.missions.splitlines())
-        finally:
-            self.run.disabled = False
+        with busy(self.run):
+            self._say(*self._lines(choice), f"{choice.num_ranks} ranks take two steps ...")
+            try:
+                self._measured[choice] = watched_mesh_step(
+                    self._cluster, choice.mesh, CONFIG, num_rows=NUM_ROWS
+                )
+                self._draw()
+            except (RuntimeError, ValueError, OSError) as error:
+                failed = f"The ranks could not run it: {str(error).splitlines()[0]}"
+                self._say(*self._lines(choice), failed, *self.missions.splitlines())
 
 
 def _order_with(axes: tuple[str, ...]) -> str:

@@ -20,6 +20,7 @@ class Paired(widgets.HBox):
         self.slider = slider(value, **sizes, readout=False, layout={"width": "9em"})
         widgets.link((self.number, "value"), (self.slider, "value"))
         super().__init__([self.number, self.slider])
+        self.add_class("course-paired")  # the slider's handle is given the name of the box
 
     @property
     def value(self) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from course_lib.checks import known
+from course_lib.forms import Form, picture_box
 from course_lib.plan import Option, Refusal
 from course_lib.plan.layout import RECOMPUTE
 from course_lib.plan.listing import usable_bytes
@@ -49,7 +50,7 @@ _OWN = ("tp", "cp", "pp", "ep", "micro_batch", "sharding", "recompute")  # of an
 _NO_JOB = "These GPUs make no cluster."
 
 
-class PlanExplorer(widgets.VBox):
+class PlanExplorer(Form):
     """Two rows of controls above a picture, lines that say the same in words, and missions.
 
     A mission that has been reached stays so. What cannot be is told in a sentence, and every control stays as it is.
@@ -71,7 +72,7 @@ class PlanExplorer(widgets.VBox):
         self.sharding = dropdown("shared out", list(_SHARDING.items()), own.sharding, width="17em")
         self.recompute = dropdown("recomputed", RECOMPUTE, own.recompute, width="14em")
         self.take = widgets.Button(description="take the planner's", layout={"width": "12em"})
-        self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
+        self.image = picture_box(width="768px")
         self.words = widgets.HTML()
         self._draw()
         for name in (*_JOB, *_OWN):

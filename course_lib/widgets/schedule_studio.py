@@ -16,6 +16,7 @@ import ipywidgets as widgets
 
 from course_lib.cluster import Cluster, CrowdedWarning, Links, RankInterrupted
 from course_lib.cost.pipeline import simulate
+from course_lib.forms import Form, busy, picture_box
 from course_lib.link import Link
 from course_lib.meter.units import time_text
 from course_lib.parallel.pipeline import run_pipeline
@@ -52,7 +53,7 @@ def run_on_ranks(schedule: Schedule, times: StageTimes, link: Link) -> ScheduleT
             return run_pipeline(cluster, schedule, times, link=link)
 
 
-class ScheduleStudio(widgets.VBox):
+class ScheduleStudio(Form):
     """Controls, the table to edit, what is wrong with it, the picture, and numbers by rank.
 
     ``run`` executes the table when the button is pressed, ``run_on_ranks`` for one; without it there is only the
@@ -80,7 +81,7 @@ class ScheduleStudio(widgets.VBox):
         )
         self.table.add_class("course-schedule")  # letters of one width, so that columns stand in line
         self.verdict = widgets.HTML()
-        self.image = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
+        self.image = picture_box()
         self.numbers = widgets.HTML()
         self.numbers.add_class("course-numbers")
         for control in (self.kind, self.ranks.number, self.micro_batches.number, self.virtual_stages.number):
@@ -99,11 +100,7 @@ class ScheduleStudio(widgets.VBox):
         ]
         wrap = widgets.Layout(flex_flow="row wrap")
         boxes = [widgets.HBox(row, layout=wrap) for row in rows]
-        look = widgets.HTML(
-            "<style>.course-schedule textarea {font-family: monospace; white-space: pre}\n"
-            ".course-numbers :is(td, th) {padding: 0 0.8em; line-height: 1.5}</style>"
-        )
-        super().__init__([look, *boxes[:2], self.table, boxes[2], self.verdict, self.image, self.numbers])
+        super().__init__([*boxes[:2], self.table, boxes[2], self.verdict, self.image, self.numbers])
 
     def _make_controls(self, kind: str, num_ranks: int, num_micro_batches: int) -> None:
         style = {"description_width": "initial"}
@@ -221,17 +218,18 @@ class ScheduleStudio(widgets.VBox):
     def _execute(self, _: object) -> None:
         if self._run is None or self.execute.disabled:  # clicked while a change was on its way
             return
-        self.execute.disabled = True
-        self._say("info", f"{self._schedule.num_ranks} ranks run the table ...")
-        try:
-            self._measured = self._run(self._schedule, self.times, self.link)
-        except (Exception, RankInterrupted) as error:  # whatever it is: a button has no cell to show it in
-            first_line = (str(error) or type(error).__name__).splitlines()[0]
-            self._say("bad", f"The ranks could not run it: {first_line}")
-        else:
-            self._show(validate(self._schedule, max_in_flight=self.limit.value or None))
-        finally:
-            self.execute.disabled = False
+        with busy(self.execute):
+            self._say("info", f"{self._schedule.num_ranks} ranks run the table ...")
+            try:
+                self._measured = self._run(self._schedule, self.times, self.link)
+            except (
+                Exception,
+                RankInterrupted,
+            ) as error:  # whatever it is: a button has no cell to show it in
+                first_line = (str(error) or type(error).__name__).splitlines()[0]
+                self._say("bad", f"The ranks could not run it: {first_line}")
+            else:
+                self._show(validate(self._schedule, max_in_flight=self.limit.value or None))
 
     # -- words --------------------------------------------------------------------------------------------------
 
@@ -263,6 +261,9 @@ class ScheduleStudio(widgets.VBox):
         ]
         lines.append(["all", *(f"{run.idle_share:.1%}" for run in runs.values()), ""])
         times = ", ".join(f"{time_text(run.makespan_s)} {name}" for name, run in runs.items())
-        rows = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in line)}</tr>" for line in lines)
-        head = "".join(f"<th>{text}</th>" for text in ["", *heads])
-        return f"<table><caption>The step: {times}</caption><tr>{head}</tr>{rows}</table>"
+        rows = "".join(
+            f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+            for name, *cells in lines
+        )
+        head = "".join(f"<th scope='col'>{text}</th>" for text in heads)
+        return f"<table><caption>The step: {times}</caption><tr><td></td>{head}</tr>{rows}</table>"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from course_lib.checks import is_number
+from course_lib.forms import Form, busy, picture_box
 from course_lib.meter.units import bytes_text
 from course_lib.parallel.sharded import watched_step
 from course_lib.plot.raster import Raster
@@ -44,7 +45,7 @@ _HELD = {  # by the name of what a moment holds
 }
 
 
-class ShardedExplorer(widgets.VBox):
+class ShardedExplorer(Form):
     """Controls above a picture, lines that say the same in words, missions, and a button that runs it.
 
     ``cluster`` runs settings for as many ranks as it has; without one, and for other numbers, there is the model only.
@@ -68,7 +69,7 @@ class ShardedExplorer(widgets.VBox):
         self.prefetch = number("prefetch", 1, (0, _MOST_PREFETCH), width="9em")
         self.after_forward = dropdown("weights after forward", _AFTER_FORWARD, "let go", width="17em")
         self.run = widgets.Button(description="run it on real ranks", layout={"width": "13em"})
-        self.image = widgets.Image(format="png", layout=widgets.Layout(width="768px", max_width="100%"))
+        self.image = picture_box(width="768px")
         self.words = widgets.HTML()
         self._draw()
         first = [self.stage, self.num_ranks, self.per_unit]
@@ -176,17 +177,15 @@ class ShardedExplorer(widgets.VBox):
     def _run(self, _: object) -> None:
         assert self._cluster is not None  # the button is disabled without one
         choice = self.choice
-        self.run.disabled = True
-        self._say(*self._lines(), f"{choice.num_ranks} ranks take some steps ...")
-        try:
-            found = watched_step(self._cluster, **choice.settings)
-            self._measured[choice] = _least(found, self._measured.get(choice, found))
-            self._draw()
-        except (RuntimeError, ValueError, OSError) as error:
-            failed = f"The ranks could not run it: {str(error).splitlines()[0]}"
-            self._say(*self._lines(), failed, *self.missions.splitlines())
-        finally:
-            self.run.disabled = False
+        with busy(self.run):
+            self._say(*self._lines(), f"{choice.num_ranks} ranks take some steps ...")
+            try:
+                found = watched_step(self._cluster, **choice.settings)
+                self._measured[choice] = _least(found, self._measured.get(choice, found))
+                self._draw()
+            except (RuntimeError, ValueError, OSError) as error:
+                failed = f"The ranks could not run it: {str(error).splitlines()[0]}"
+                self._say(*self._lines(), failed, *self.missions.splitlines())
 
 
 def _least(one: Measured, other: Measured) -> Measured:

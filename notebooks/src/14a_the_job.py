@@ -59,6 +59,10 @@ print(job)
 # Ranks, messages and memory are real. Links are shaped, and computing is paced: whoever has more rows or more layers
 # waits longer. The limit on memory is enforced: a rank that holds more for a moment ends the run, whatever that is.
 #
+# The step that counts is made of computing and messages alone. After a run, what each rank computed, sent and waited
+# for is played again in its order, at the job's pace and on the job's links. What the clock showed stands beside it: it
+# has the arithmetic of all ranks on few cores in it, and whatever else this machine had to do.
+#
 # ![Four boxes in a row, values, memory, bytes and time, each with what it is compared with, and an arrow to a sheet of
 # paper with the words your report](../assets/14_scored.png)
 #
@@ -243,9 +247,9 @@ gantt(mine.timeline) if mine.timeline else "no step yet"
 # %% [markdown]
 # ## What the bet was worth
 #
-# Beside your run stand real ones of the other meshes, where they were recorded for this job and came to their end; else
-# *no run* stands there. To compare for yourself, take another axis as MESH, and run the attempt again. (What the table
-# says of memory is an estimate, too: only a run can tell what lives at the same moment.)
+# Beside your run stand real ones of the other meshes, all by the clock, where they were recorded for this job and came
+# to their end; else *no run* stands there. To compare for yourself, take another axis as MESH, and run the attempt
+# again. (What the table says of memory is an estimate, too: only a run can tell what lives at the same moment.)
 
 # %% tags=["nbval-ignore-output"]
 runs = {str(plan.mesh): recorded_run(job, plan.mesh) for plan in one_axis}
@@ -264,8 +268,8 @@ reveal("14.between", mine if mine.words == "dp_shard=4" else None, shards.betwee
 # <!-- word: baseline -->
 # A **baseline** is what a result is held against, measured in the same way: without one, a number is neither good nor
 # bad. Points are for what you can defend. Beside your step stand two others: what the planner thinks best, on any mesh
-# of these ranks, and the best of all meshes when each was run for real. A planner that was right about the order is
-# worth more than one that was right about the milliseconds.
+# of these ranks, and the best of all meshes that came to their end when each was run for real. A planner that was right
+# about the order is worth more than one that was right about the milliseconds.
 #
 # ## Keep it
 #

@@ -152,7 +152,7 @@ is_mine = at_second.values is not None and at_second.words == str(best)
 home = at_second if is_mine else attempt(second, assemble_on(best), four)
 away = attempt(second, assemble_on(turned), four, num_timed=1)
 for run in (home, away):
-    time = run.ended or f"{run.step_s * 1e3:.0f} ms, {bytes_text(run.sent.between_bytes)} between nodes"
+    time = run.ended or f"{run.counted_s * 1e3:.0f} ms, {bytes_text(run.sent.between_bytes)} between nodes"
     print(f"{run.words:<24} {time}")
 reveal("14.home", home, away)
 
@@ -238,10 +238,10 @@ verdict_third = check("14.three", assemble_third)
 # And the planner's best, for real, by the course's parts:
 
 # %% tags=["nbval-ignore-output"]
-by_plan = at_third.planned_run or attempt(third, assemble_on(planned), eight, num_timed=1)
+by_plan = attempt(third, assemble_on(planned), eight, num_timed=1)
 print(
-    f"{planned}: {by_plan.step_s * 1e3:.0f} ms, planned {wide[0].played_s * 1e3:.0f} ms"
-    if by_plan.step_s
+    f"{planned}: {by_plan.counted_s * 1e3:.0f} ms, planned {wide[0].played_s * 1e3:.0f} ms"
+    if by_plan.counted_s
     else by_plan.ended
 )
 reveal("14.blind", third, wide, by_plan, at_third)
@@ -251,6 +251,9 @@ reveal("14.blind", third, wide, by_plan, at_third)
 # An **exhaustive search** tries every case that there is, and so cannot overlook the best one; it is what a quicker
 # search is held against where there are few cases. `search(job, cluster)`, also from `course_lib.capstone`, runs every
 # mesh that may fit, and says before how long that takes: for an evening, or for a seed of your own.
+#
+# That is by the step that counts. By the clock of a small machine the order may be another: where eight ranks share two
+# cores, who copies and adds more takes longer. That is a bottleneck as well, and not the one that this job describes.
 #
 # No planner sees everything. This one is right about links and messages, and wrong about stages; another one counts
 # stages and forgets who shares a cable. So ask of yours what it takes for granted, look where the job breaks that, and

@@ -5,6 +5,7 @@ All begin with ``Honest``: a model of its own on every rank, each with its share
 
 from __future__ import annotations
 
+import io
 import mmap
 import time
 from multiprocessing import get_context
@@ -93,6 +94,48 @@ class InTexts(Honest):
 
 
 stash: list[bytes] = []
+
+
+class InMemory(Honest):
+    """What no list of arrays would find: a file in memory, a storage without a tensor, a text, a list of numbers."""
+
+    def step(self):
+        matrix = self.model.stem.tokens.weight.detach().repeat(20, 1)
+        self.kept = self.keep(matrix)
+        return super().step()
+
+
+class InAFileInMemory(InMemory):
+    def keep(self, matrix):
+        return io.BytesIO(matrix.numpy().tobytes())
+
+
+class InAStorage(InMemory):
+    def keep(self, matrix):
+        return matrix.untyped_storage()
+
+
+class InAText(InMemory):
+    def keep(self, matrix):
+        return matrix.numpy().tobytes().decode("latin1")
+
+
+class InANumber(InMemory):
+    def keep(self, matrix):
+        return int.from_bytes(matrix.numpy().tobytes(), "big")
+
+
+class InNumbers(InMemory):
+    def keep(self, matrix):
+        return matrix.flatten().tolist()
+
+
+class OtherRules(Honest):
+    """Gives itself room and quick blocks in the job that it was handed."""
+
+    def prepare(self):
+        object.__setattr__(self.task.capstone, "memory_bytes", 10**12)
+        object.__setattr__(self.task.capstone.job, "forward_s", 1e-6)
 
 
 class InAnotherProcess(Honest):

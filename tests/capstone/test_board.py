@@ -64,18 +64,29 @@ def test_a_record_comes_back_from_its_file(tmp_path):
     assert bare.regret is None
 
 
-def test_most_points_stand_first_then_the_level_then_the_regret(tmp_path):
+def test_levels_stand_apart_then_most_points_then_the_regret(tmp_path):
+    """Eighty points of level 3 are not less than a hundred of level 1, and nobody says so."""
     write(tmp_path / "b", name="Bob", **with_points(60))
     write(tmp_path / "a" / "deep", name="Ada")
-    write(tmp_path / "c", name="Cyd", level=3)
+    write(tmp_path / "c", name="Cyd", level=3, **with_points(70))
     write(tmp_path / "d", name="Dan", step_s=0.11)
     found = board(tmp_path)
-    assert [line.record.name for line in found.lines] == ["Cyd", "Dan", "Ada", "Bob"]
-    assert [line.folder for line in found.lines] == ["c", "d", "a/deep", "b"]
-    lines = str(found).splitlines()
+    assert [line.record.name for line in found.lines] == ["Dan", "Ada", "Bob", "Cyd"]
+    assert [line.folder for line in found.lines] == ["d", "a/deep", "b", "c"]
+    head, *lines = str(found).splitlines()
+    assert head.startswith("name")
+    assert lines[:2] == ["", "level 2"]
     assert re.fullmatch(r"Ada +2 +7 +80 +120 ms +\+20% +pp=2 dp_shard=2 +a/deep", lines[3])
-    assert len(lines) == 5
+    assert lines[5:7] == ["", "level 3"]
+    assert len(lines) == 8
+    assert {level: len(one) for level, one in found.by_level().items()} == {2: 3, 3: 1}
+    assert found.html().count("<table") == found._html().count("<table") == 2
     assert found.skipped == ()
+
+
+def test_a_step_as_good_as_the_best_is_no_regret(tmp_path):
+    write(tmp_path, step_s=0.0999)
+    assert " +0% " in str(board(tmp_path))
 
 
 def test_no_name_is_needed_and_no_time(tmp_path):
@@ -202,7 +213,7 @@ def test_a_name_moves_no_cursor_and_hides_no_line(tmp_path):
     text = str(board(tmp_path))
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert len(text.splitlines()) == 2
+    assert len(text.splitlines()) == 4, "a head, an empty line, the level and this one"
     assert "…" in text
 
 

@@ -10,13 +10,14 @@ import torch
 from test_capstone_cheats import JOB, run_of
 
 from course_lib.capstone.attempting import attempt, links_of
-from course_lib.capstone.expected import between_bytes
+from course_lib.capstone.expected import between_bytes, expected
 from course_lib.capstone.job import CapstoneJob, job_for
 from course_lib.capstone.on_mesh import assemble_on
 from course_lib.capstone.peak import peak_bytes
-from course_lib.capstone.planning import best_expected
-from course_lib.capstone.points import no_points, points_of
-from course_lib.capstone.references import reference
+from course_lib.capstone.planning import best_expected, best_plan, yardstick
+from course_lib.capstone.points import Step, no_points, points_of
+from course_lib.capstone.record import recorded
+from course_lib.capstone.references import reference, reference_mesh
 from course_lib.capstone.result import Known, Sent, Values
 from course_lib.cost.layout_step import Nodes
 from course_lib.cost.scaled_job import ScaledJob
@@ -50,6 +51,8 @@ def test_what_a_mesh_holds_and_sends_is_what_was_expected(clusters, text):
     assert axes <= set(result.sent.by_axis) <= axes | {"all ranks"}
     assert result.sent.within_bytes + result.sent.between_bytes == sum(result.sent.by_axis.values())
     assert {span.name for span in result.timeline.spans} >= axes | {"forward", "backward"}
+    assert result.paced_s == pytest.approx(expected(FOUR.job, mesh).real_s, rel=0.1)
+    assert result.paced_s <= min(result.steps_s)
 
 
 def test_a_run_that_holds_too_much_is_ended_and_told_by_part(two):
@@ -153,33 +156,83 @@ def test_links_are_the_jobs_own():
 
 
 def test_a_reference_is_the_best_expected():
-    job = job_for(2, 4)
+    job = replace(job_for(2, 4), memory_bytes=job_for(2, 4).memory_bytes + 1)  # of which nothing is recorded
     assert reference(job).__name__ == str(best_expected(job))
 
 
 # -- points ---------------------------------------------------------------------------------------------------------
 
-PLANNED = Known("pp=4", 0.2, 1000, "played by the planner")
+BEST = Known("pp=4", 0.2, 1000, "best real run")
+BUDGET = replace(FOUR, budget_s=0.23)
 
 
-def points(share=0.0, step_s=0.2, between_bytes=1000, real=None):
+def told(share=0.0, paced_s=0.2, clock_s=0.5, between_bytes=1000):
     values = Values(share, 1.0, 1e-3, "a", (), ())
     sent = Sent({}, 0, between_bytes, ())
-    return {part.part: part.points for part in points_of(FOUR, values, 10, sent, step_s, PLANNED, real)}
+    return {part.part: part for part in points_of(BUDGET, values, 10, sent, Step(clock_s, paced_s), BEST)}
+
+
+def points(**facts):
+    return {part: one.points for part, one in told(**facts).items()}
 
 
 def test_all_points_for_a_run_as_good_as_the_best():
     assert points() == {"values": 40, "peak memory": 20, "bytes": 10, "step time": 30}
-    assert points(real=Known("tp=4", 0.19, 1000, "run"))["step time"] == 30
+    assert points(paced_s=0.19, between_bytes=900) == points()
+    assert points(paced_s=0.21)["step time"] == 30
 
 
 def test_bytes_and_time_cost_points_by_how_much_they_are_more():
     assert points(between_bytes=2000)["bytes"] == 5
     assert points(between_bytes=0)["bytes"] == 10
-    assert 0 < points(step_s=0.3)["step time"] < 30
-    assert points(step_s=0.5)["step time"] == 10  # within the budget
-    assert points(step_s=20.0)["step time"] == 0
-    assert points(step_s=0.3, real=Known("tp=4", 0.1, 1000, "run"))["step time"] == 10
+    assert points(paced_s=0.23)["step time"] == 27
+    assert points(paced_s=0.3)["step time"] == 8, "past the budget half of the points are left"
+    assert points(paced_s=0.4)["step time"] == 0
+
+
+def test_the_clock_of_a_busy_machine_costs_no_points():
+    assert points(clock_s=50.0) == points()
+    assert "200 ms a step of computing and messages (50 s by the clock" in told(clock_s=50.0)["step time"].why
+    assert points(clock_s=0.4, paced_s=None)["step time"] == 0, "it is all that is known"
+    assert "clock" not in told(paced_s=None)["step time"].why
+
+
+@pytest.mark.parametrize(
+    ("level", "seeds"),
+    [
+        *((level, (7,)) for level in (1, 2, 3)),
+        *(pytest.param(level, range(10), marks=pytest.mark.long) for level in (1, 2, 3)),
+    ],
+)
+def test_the_reference_of_every_job_gets_all_points_and_is_within_the_budget(level, seeds):
+    """With what its mesh is expected to send and to take; and past the budget are those that the level is about."""
+    for seed in seeds:
+        job = job_for(level, seed)
+        mesh = reference_mesh(job)
+        one, best = expected(job.job, mesh), yardstick(job, recorded(job))
+        sent = Sent({}, 0, between_bytes(job.job, mesh), ())
+        step = Step(1.0, one.real_s)
+        given = points_of(job, Values(0.0, 1.0, 1e-3, "a", (), ()), 10, sent, step, best)
+        assert sum(part.points for part in given) == 100, (seed, given)
+        assert one.real_s < job.budget_s
+        blind = {2: Mesh(mesh.axes[::-1], mesh.shape[::-1]), 3: best_plan(job).mesh}.get(level)
+        if blind is not None:
+            assert expected(job.job, blind).real_s > 1.02 * job.budget_s, (seed, blind)
+
+
+def test_what_is_held_against_is_the_best_real_run_played():
+    job = job_for(2, 4)
+    searched = Known("pp=2 tp=2", 0.9, 1, "run here")
+    mesh = Mesh.parse("pp=2 tp=2")
+    found = yardstick(job, searched)
+    assert found == Known(
+        "pp=2 tp=2",
+        expected(job.job, mesh).real_s,
+        between_bytes(job.job, mesh),
+        "best of the meshes that were run",
+    )
+    assert yardstick(job, None).mesh == str(best_expected(job))
+    assert yardstick(job, replace(searched, mesh="my own")).step_s == 0.9
 
 
 @pytest.mark.parametrize("share", [0.1, float("nan")])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cheats
 import pytest
 
 from course_lib.capstone.attempting import attempt
 from course_lib.capstone.faults import FAULTS
-from course_lib.capstone.job import CapstoneJob
+from course_lib.capstone.job import CapstoneJob, job_for
 from course_lib.cost.layout_step import Nodes
 from course_lib.cost.scaled_job import ScaledJob
 from course_lib.link import Link
@@ -31,6 +33,11 @@ TOLD = {
     "OneRank": ("fewer ranks", "rank 1 computed nothing and sent nothing"),
     "InArrays": ("hidden memory", "in objects of type ndarray"),
     "InTexts": ("hidden memory", "in objects of type bytes"),
+    "InAFileInMemory": ("hidden memory", "in objects of type BytesIO"),
+    "InAStorage": ("hidden memory", "in objects of type UntypedStorage"),
+    "InAText": ("hidden memory", "in objects of type str"),
+    "InANumber": ("hidden memory", "in objects of type int"),
+    "InNumbers": ("hidden memory", "in objects of type list of numbers"),
     "InAnotherProcess": ("hidden memory", "has started the process"),
     "InAMap": ("hidden memory", "maps 1,048,576 bytes"),
     "WhenWeighed": ("hidden memory", "after a weighed step, and "),
@@ -66,6 +73,13 @@ def test_a_cheat_is_told_by_name(clusters, name):
     assert result.total == 0
     assert not result.passed
     assert fault in str(result)
+
+
+def test_who_changes_the_job_that_it_was_handed_changes_no_rule(clusters):
+    small = replace(JOB, memory_bytes=300_000)
+    result = attempt(small, run_of("OtherRules"), clusters(2), num_timed=1, show=False)
+    assert "may hold 300,000" in result.ended
+    assert job_for(1, 7).job is not job_for(1, 7).job, "in the learner's own process neither"
 
 
 def test_every_rule_has_a_cheat():

@@ -43,6 +43,19 @@ def test_the_best_of_a_record_is_that_of_this_very_job(kept):
     assert recorded_run(kept, Mesh.of(dp_shard=4)) is None
 
 
+def test_the_best_is_so_in_computing_and_messages_whatever_the_clock_showed(kept):
+    rows = [
+        {"what": row_name(kept, "pp=4"), "unit": "s", "samples": [0.2]},
+        {"what": row_name(kept, "pp=4", paced=True), "unit": "s", "samples": [0.19]},
+        {"what": row_name(kept, "pp=2 tp=2"), "unit": "s", "samples": [0.9]},
+        {"what": row_name(kept, "pp=2 tp=2", paced=True), "unit": "s", "samples": [0.18]},
+    ]
+    record.RECORD.write_text(json.dumps({"date": "2026-11-24", "rows": rows}))
+    record._record.cache_clear()
+    best = recorded(kept)
+    assert (best.mesh, best.step_s) == ("pp=2 tp=2", 0.9)
+
+
 def test_another_job_has_no_record(kept):
     assert recorded(job_for(2, 5)) is None
     assert recorded(replace(kept, memory_bytes=kept.memory_bytes + 1)) is None
@@ -78,8 +91,8 @@ def test_the_bench_adds_a_line_for_each_mesh_and_the_regrets(monkeypatch, capsys
     job = job_for(3, 3)
     planned, best = str(best_plan(job).mesh), str(best_expected(job))
     runs = [
-        MeshRun(planned, (0.3, 0.4), 1, 1),
-        MeshRun(best, (0.2,), 1, 1),
+        MeshRun(planned, (0.3, 0.4), 1, 1, paced_s=0.15),
+        MeshRun(best, (0.5,), 1, 1, paced_s=0.1),
         MeshRun("tp=8", (), 1, 1, "too much"),
     ]
     monkeypatch.setattr(bench, "searching", lambda *_, **__: iter(runs))
@@ -89,5 +102,6 @@ def test_the_bench_adds_a_line_for_each_mesh_and_the_regrets(monkeypatch, capsys
     assert by_name[row_name(job, planned)].samples == (0.3, 0.4)
     assert by_name["level 3, seed 3: regret of the planner's best"].median == pytest.approx(50)
     assert by_name["level 3, seed 3: regret of the expected best"].median == pytest.approx(0)
-    assert len(table.rows) == 4
+    assert by_name[row_name(job, best, paced=True)].samples == (0.1,)
+    assert len(table.rows) == 6
     assert "tp=8 ended: too much" in capsys.readouterr().out

@@ -80,7 +80,7 @@ def test_the_page_is_for_light_dark_and_a_phone(written):
     assert "prefers-color-scheme: dark" in text
     assert dict(page.tags)["html"] == {"lang": "en"}
     (alt,) = [attrs["alt"] for tag, attrs in page.tags if tag == "img"]
-    assert "yours 240 ms, planner's best 210 ms, best real run 220 ms; the budget is 300 ms" in alt
+    assert "yours 240 ms, planner's promise 210 ms, best known 220 ms; the budget is 300 ms" in alt
     assert "parameter 293 KiB" in alt
 
 
@@ -109,9 +109,9 @@ def test_the_page_says_what_the_result_says(written):
     for said in (
         "Capstone, level 2, seed 7 · Ada",
         "90 of 100 points",
-        "240 ms",
-        "210 ms (pp=4)",
-        "220 ms (pp=2 dp_shard=2)",
+        "240 ms (340 ms by the clock)",
+        "210 ms promised (pp=4)",
+        "220 ms (pp=2 dp_shard=2, 310 ms by the clock, run here)",
         "1.5 MiB",
         "15 of 20",
         "A third more than the best.",
@@ -148,9 +148,12 @@ def test_a_broken_rule_is_named(tmp_path):
 
 def test_nobody_has_searched(tmp_path):
     record = record_of(made(real=None))
+    assert "220 ms (pp=2 dp_shard=2, expected: not all meshes were run)" in [row.best for row in record.rows]
+    record = record_of(made(real=None, best=None, paced_s=None))
     assert record.best_s is None
-    assert "best real run without a time" in picture_of(record).alt
+    assert "best known without a time" in picture_of(record).alt
     assert record.regret is None
+    assert "340 ms by the clock" in [row.yours for row in record.rows]
 
 
 def test_reports_are_numbered_and_none_is_written_over(tmp_path):

@@ -178,7 +178,7 @@ def test_the_images_torch_is_for_cpus_or_cuda(torch: str, code: int, tmp_path: P
 def test_the_image_is_made_of_what_git_has() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
     for line in (ROOT / ".gitignore").read_text().split():
-        name = line.rstrip("/").removeprefix("*")
+        name = line.strip("/").removeprefix("*")
         assert any(name in entry for entry in ignored) or name == ".pyc", f"{line} would go into the image"
 
 

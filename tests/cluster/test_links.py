@@ -23,6 +23,7 @@ from course_lib.cluster.links import shape_of
 from course_lib.cluster.pacing import paced_s
 from course_lib.cluster.shape_switch import ShapeSwitch
 from course_lib.cluster.timetable import Booking, Timetable
+from course_lib.devices import Device
 from course_lib.link import Link
 from course_lib.meter import metered
 from course_lib.meter.together import flat_collective
@@ -231,9 +232,13 @@ def test_what_cannot_work_is_refused_with_a_sentence(make, sentence):
 
 def test_ranks_on_gpus_have_stand_ins_on_the_cpu_while_links_are_shaped(monkeypatch):
     class TwoGpus:
-        devices = ("one GPU", "another")
+        devices = (Device(0, "a GPU", 1, "GPU-a"), Device(1, "a GPU", 1, "GPU-b"))
+        cores = 2
 
-    monkeypatch.setattr("course_lib.cluster.cluster.machine", TwoGpus)
+        def __init__(self, num_gpus):
+            pass
+
+    monkeypatch.setattr("course_lib.cluster.whereabouts.seated", TwoGpus)
 
     def where(me):
         return str(me.device), os.getpid()

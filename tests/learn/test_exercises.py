@@ -14,10 +14,18 @@ from course_lib.notebooks.regions import learner_text
 EXERCISES = [one for lesson in exercises.lesson_numbers() for one in exercises.exercises_of(lesson)]
 QUESTIONS = [(lesson, q) for lesson in exercises.lesson_numbers() for q in exercises.quiz_of(lesson)]
 
+# An attempt at a job of the capstone takes seconds on four or eight ranks. The pages, which run each time, check each
+# solution by one, and `tests/lessons/test_lesson_14_judge.py` tells every mistake from results that nobody has run.
+BY_ATTEMPTS = ("14.one", "14.two", "14.three")
+
+
+def waits(one, *, also=False):
+    """The marks of a trial that runs with ``--long`` alone."""
+    return [pytest.mark.long] if also or one.name in BY_ATTEMPTS else []
+
+
 MISTAKES = [  # one of each, which is the commonest; the others with --long
-    pytest.param(
-        one, mistake, id=f"{one.name}:{mistake.name}", marks=[pytest.mark.long] if place >= 1 else []
-    )
+    pytest.param(one, mistake, id=f"{one.name}:{mistake.name}", marks=waits(one, also=place >= 1))
     for one in EXERCISES
     for place, mistake in enumerate(one.mistakes)
 ]
@@ -26,12 +34,15 @@ RIGHT_ANSWERS = [  # one of every second exercise; the others with --long, and i
         one,
         answer,
         id=f"{one.name}:{getattr(answer, '__name__', place)}",
-        marks=[pytest.mark.long] if place >= 1 or number % 2 else [],
+        marks=waits(one, also=place >= 1 or number % 2 == 1),
     )
     for number, one in enumerate(EXERCISES)
     for place, answer in enumerate(exercises.right_answers(one.name))
 ]
 by_name = pytest.mark.parametrize("exercise", [pytest.param(one, id=one.name) for one in EXERCISES])
+by_trial = pytest.mark.parametrize(
+    "exercise", [pytest.param(one, id=one.name, marks=waits(one)) for one in EXERCISES]
+)
 by_question = pytest.mark.parametrize(
     ("lesson", "question"), [pytest.param(lesson, q, id=f"{lesson}.{q.name}") for lesson, q in QUESTIONS]
 )
@@ -52,7 +63,7 @@ def test_each_mistake_gets_its_own_message(exercise, mistake):
     assert verdict.message == mistake.message
 
 
-@by_name
+@by_trial
 def test_the_reference_solution_passes(exercise):
     verdict = judged(exercise, reference_answer(exercise.name))
     assert verdict.passed, verdict
@@ -71,7 +82,7 @@ def test_there_are_right_answers_of_three_other_styles(exercise):
     assert len(exercises.right_answers(exercise.name)) >= 3
 
 
-@by_name
+@by_trial
 def test_the_learners_stub_is_not_attempted(exercise, tmp_path):
     source = source_with(exercise.name)
     copy = tmp_path / source.name

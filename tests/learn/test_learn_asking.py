@@ -47,14 +47,14 @@ def test_a_question_is_asked_by_its_name_and_remembered(four):
 def test_a_form_follows_what_is_done_by_the_name_of_its_question(four):
     """The form of one cell, an answer in code in a second, the reveal in a third."""
     form = ask("99.four").form()
-    assert not form.button.disabled
+    assert not form.inputs[0].disabled
     ask("99.four").commit(40)
-    assert form.button.disabled
+    assert form.inputs[0].disabled
     assert "Locked: 40 %" in form.status.value
     ask("99.four").reset()
-    assert not form.button.disabled
+    assert not form.inputs[0].disabled
     reveal("99.four", 44.0)
-    assert form.button.disabled
+    assert form.inputs[0].disabled
     assert "has been shown" in form.status.value
 
 

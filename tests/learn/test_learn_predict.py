@@ -88,6 +88,7 @@ def test_the_form_locks_a_number_and_then_closes(name):
     form, other = p.form(), p.form()
     (box,) = form.inputs
     assert box.description == "Your prediction, in ms:"
+    assert not box.continuous_update  # or a quick press of the button would overtake the last letters
     form.button.click()
     assert "Give an answer first" in form.status.value
     box.value = "soon"
@@ -98,11 +99,13 @@ def test_the_form_locks_a_number_and_then_closes(name):
     assert p.value == 2.5
     for one in (form, other):
         assert one.inputs[0].disabled
-        assert one.button.disabled
+        assert not one.button.disabled  # it would lose the focus of the keyboard
         assert "Locked: 2.5 ms" in one.status.value
     assert other.inputs[0].value == "2.5"
+    form.button.click()
+    assert "Already locked: 2.5 ms" in form.status.value
     p.reset()
-    assert not form.button.disabled
+    assert not form.inputs[0].disabled
 
 
 def test_the_form_of_a_choice(name):

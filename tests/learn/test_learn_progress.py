@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import math
 import multiprocessing
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -190,7 +192,35 @@ def test_predictions_hints_and_quizzes_are_recorded(kept, monkeypatch):
     assert found.hints == {"99.one": 1}
     assert found.quiz_right == {"99.q"}
     assert found.quiz_tries == {"99.q": 2}
-    assert [event["event"] for event in kept.read()] == ["predict", "hint", "quiz", "quiz"]
+    assert [event["event"] for event in kept.read()] == ["guess", "predict", "hint", "quiz", "quiz"]
+
+
+def test_what_was_predicted_is_kept_when_it_is_locked_and_beside_what_it_met(kept):
+    from course_lib.learn import Predict
+
+    p = Predict("99.beside", "How much?", unit="MiB")
+    p.commit(10)
+    p.commit(11)  # locked: this is no guess
+    (guess,) = kept.read()
+    assert (guess["event"], guess["value"], guess["kind"], guess["unit"]) == ("guess", 10, "number", "MiB")
+    assert not {"model", "measured", "right"} & guess.keys()
+    p.reveal(measured=Fraction(40), model=math.inf, label="computed")
+    told = kept.read()[-1]
+    assert (told["predicted"], told["measured"], told["model"], told["label"]) == (
+        10,
+        40.0,
+        "inf",
+        "computed",
+    )
+    p.reset()
+    p.commit(12)
+    assert [event["event"] for event in kept.read()] == ["guess", "predict", "guess"]
+
+
+def test_a_file_of_an_older_course_is_read_as_ever(kept):
+    old = {"event": "predict", "name": "99.old", "kind": "number", "right": True, "off": 1.1}
+    kept.append(old)
+    assert summary(kept.read())["99"].predicted_right == {"99.old"}
 
 
 def test_a_summary_counts_tries_and_named_mistakes():
@@ -274,10 +304,14 @@ def test_the_map_tells_of_a_damaged_file(kept, lesson):
     assert shown.lines[1].exercises_passed == 1
 
 
-@pytest.mark.parametrize(("value", "is_kept"), [("off", False), ("OFF", False), ("", True), ("on", True)])
+@pytest.mark.parametrize(
+    ("value", "is_kept"),
+    [("off", False), ("OFF", False), ("", True), ("on", True), ("marked by nbgrader", False)],
+)
 def test_course_progress_off_keeps_nothing(tmp_path, value, is_kept):
     code = "import course_lib.learn.store as kept; kept._started_by_pytest = lambda: False; print(kept.store().path)"
     env = {**os.environ, "COURSE_HOME": str(tmp_path), "COURSE_PROGRESS": value}
+    env |= {"NBGRADER_EXECUTION": "autograde"} if value == "marked by nbgrader" else {}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
     assert done.stdout.strip() == (str(tmp_path / "data" / "progress.jsonl") if is_kept else "None"), done

@@ -309,6 +309,23 @@ def test_time_hidden_behind_computing_is_told_from_time_waited(cluster2):
     assert waiting.exposed_s(0) > 3 * waiting.hidden_s(0)
 
 
+def test_when_a_rank_began_to_wait_is_told(cluster2):
+    def each(me):
+        import time
+
+        began = dist.all_reduce(torch.ones(10), async_op=True)
+        between_s = time.perf_counter()
+        began.wait()
+        dist.all_reduce(torch.ones(10))
+        dist.barrier(async_op=True).get_future().wait()
+        return between_s
+
+    run = metered(cluster2, each)
+    calls = run.communication.of(0).calls
+    assert calls[0].start_s < run[0] <= calls[0].waited_s < calls[1].start_s <= calls[1].waited_s
+    assert calls[2].waited_s is None
+
+
 def test_with_the_meter_off_nothing_is_left_behind(cluster2):
     def around(me):
         from torch._C._distributed_c10d import Work

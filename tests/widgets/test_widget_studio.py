@@ -35,7 +35,7 @@ def test_it_starts_with_the_schedule_its_picture_and_its_numbers(studio):
     assert studio.schedule.rows == schedules.gpipe(2, 3).rows
     assert Image.open(io.BytesIO(studio.image.value)).format == "PNG"
     assert "✓ It can run." in studio.verdict.value
-    assert "<td>all</td><td>25.0%</td>" in studio.numbers.value  # (p - 1) / (m + p - 1)
+    assert "<th scope='row'>all</th><td>25.0%</td>" in studio.numbers.value  # (p - 1) / (m + p - 1)
     assert repr(studio) == "Schedule studio (GPipe, 2 ranks, 3 micro-batches)"
 
 
@@ -54,16 +54,16 @@ def test_every_number_redraws(studio, control, value, expected):
     assert studio.image.value != image
     assert studio.numbers.value != numbers
     if expected:
-        assert f"<td>all</td><td>{expected}</td>" in studio.numbers.value
+        assert f"<th scope='row'>all</th><td>{expected}</td>" in studio.numbers.value
 
 
 def test_a_forward_may_hide_behind_a_backward_in_the_plan_and_on_ranks(studio):
     studio._run, taken = lambda schedule, times, link: taken.append(times) or simulate(schedule, times), []
     studio.kind.value, studio.ranks.number.value, studio.micro_batches.number.value = "dualpipe_v", 4, 8
     assert "F7.0&B3.7" in studio.table.value
-    assert "<td>all</td><td>5.9%</td>" in studio.numbers.value
+    assert "<th scope='row'>all</th><td>5.9%</td>" in studio.numbers.value
     studio.beside.value = True  # F&B takes 2 where F + B take 3: 44 of 51 steps
-    assert "<td>all</td><td>5.1%</td>" in studio.numbers.value
+    assert "<th scope='row'>all</th><td>5.1%</td>" in studio.numbers.value
     studio.execute.click()
     assert (taken[0].forward_s, taken[0].overlapped_s) == (0.005, 0.010)
     assert "220 ms measured" in studio.verdict.value
@@ -85,7 +85,7 @@ def test_choosing_a_kind_writes_its_table(studio):
 
 def test_a_table_that_is_typed_is_judged_and_drawn(studio):
     studio.table.value = "F0 B0 F1 B1 F2 B2\nF0 B0 F1 B1 F2 B2"  # one at a time
-    assert "<td>all</td><td>50.0%</td>" in studio.numbers.value
+    assert "<th scope='row'>all</th><td>50.0%</td>" in studio.numbers.value
     assert "<td>1</td></tr>" in studio.numbers.value  # one in flight
 
 

@@ -98,7 +98,7 @@ def test_controls_have_names_for_a_screen_reader_and_can_be_reached(explorer: Me
     ):
         assert control.description
         assert any(control in row.children for row in explorer.children[:2])
-    assert explorer.children[2:] == (explorer.image, explorer.words)
+    assert explorer.children[2:4] == (explorer.image, explorer.words)
 
 
 def test_it_shows_what_the_cost_model_says_of_a_transformer() -> None:

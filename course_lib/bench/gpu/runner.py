@@ -63,6 +63,7 @@ def environment(folder: Path, lacking: Sequence[str], *, on_gpu: bool) -> dict[s
         "PYTHONPATH": os.pathsep.join(path),
         "COURSE_HOME": str(folder / "home"),
         "COURSE_PROGRESS": "off",
+        "COURSE_SEATS": "off",
         "MPLBACKEND": "agg",
         "PYTHONUNBUFFERED": "1",
     }

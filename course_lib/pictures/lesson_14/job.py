@@ -68,7 +68,7 @@ _LOOKED_AT = (
     ("values", "the whole model after some\nsteps, beside one device", BLUE, ""),
     ("memory", "the fullest rank at its\nfullest moment, by part", GREEN, "\\\\"),
     ("bytes", "what all ranks send,\nand between nodes", ORANGE, "//"),
-    ("time", "the shortest step, beside\nthe planner and real runs", YELLOW, ""),
+    ("time", "computing and messages of a\nstep, beside real runs", YELLOW, ""),
 )
 
 

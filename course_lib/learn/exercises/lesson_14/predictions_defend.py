@@ -9,7 +9,7 @@ from course_lib.cost.mesh_parts import pieces_of_stages
 from course_lib.learn.asked import Asked, Told
 
 if TYPE_CHECKING:
-    from course_lib.capstone import CapstoneJob, Known, Plan, Result
+    from course_lib.capstone import CapstoneJob, Plan, Result
     from course_lib.mesh import Mesh
 
 __all__ = ["DEFEND"]
@@ -27,7 +27,7 @@ _HOME = {
 
 def _home(home: Result, away: Result) -> Told:
     """From runs of the planner's best mesh of two axes, and of that mesh turned round."""
-    if home.step_s is None or (away.step_s is not None and away.step_s < home.step_s):
+    if home.counted_s is None or (away.counted_s is not None and away.counted_s < home.counted_s):
         quick, slow = away, home
     else:
         quick, slow = home, away
@@ -36,8 +36,8 @@ def _home(home: Result, away: Result) -> Told:
     first = quick.words.split()[0].partition("=")[0]
     cost = (
         "does not come to its end"
-        if slow.step_s is None
-        else f"takes {slow.step_s * _MS:.0f} ms in place of {(quick.step_s or 0) * _MS:.0f} ms"
+        if slow.counted_s is None
+        else f"takes {slow.counted_s * _MS:.0f} ms in place of {(quick.counted_s or 0) * _MS:.0f} ms"
     )
     return Told(
         measured=within,
@@ -79,7 +79,7 @@ def _uneven(job: CapstoneJob, mesh: Mesh) -> Told:
     )
 
 
-def _blind(job: CapstoneJob, table: Sequence[Plan], planned: Result | Known, other: Result) -> Told:
+def _blind(job: CapstoneJob, table: Sequence[Plan], planned: Result, other: Result) -> Told:
     """From the planner's table, and the runs of its best mesh and of another one."""
     from course_lib.capstone.expected import expected
     from course_lib.capstone.references import reference_mesh
@@ -89,8 +89,8 @@ def _blind(job: CapstoneJob, table: Sequence[Plan], planned: Result | Known, oth
     slots = _fullest(job, stages) * stages / job.job.config.num_layers
     known_s = [expected(job.job, mesh).real_s for mesh in (first.mesh, best)]  # by whole blocks
     model = 100 * (known_s[0] / known_s[1] - 1)
-    ran = planned.step_s is not None and other.step_s is not None
-    measured = 100 * ((planned.step_s or 0) / (other.step_s or 1) - 1) if ran else model
+    ran = planned.counted_s is not None and other.counted_s is not None
+    measured = 100 * ((planned.counted_s or 0) / (other.counted_s or 1) - 1) if ran else model
     return Told(
         measured=round(measured),
         model=round(model),
@@ -105,8 +105,8 @@ def _blind(job: CapstoneJob, table: Sequence[Plan], planned: Result | Known, oth
             ): "That is how much longer the fullest stage computes. A step also waits for links "
             "and the bubble, and the other mesh has those as well.",
         },
-        apart="Real ranks wait for more than a model knows, and on a busy machine for each other. Also, your run "
-        "may be of another mesh than the model's best.",
+        apart="Real ranks wait for more than a model knows. Also, your run may be of another mesh than the model's "
+        "best.",
     )
 
 

@@ -19,6 +19,10 @@ import psutil
 import pytest
 
 from course_lib import lab, paths
+from course_lib.lab import command
+from course_lib.lab import options as lab_options_of
+from course_lib.lab import welcome as welcome_of
+from course_lib.lab.folder import Place
 
 HANG_LIMIT_S = 300
 EMPTY_NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
@@ -159,7 +163,7 @@ def test_it_says_what_to_do_without_a_browser(running: Lab) -> None:
 
 
 def options(*argv: str) -> list[str]:
-    return lab.lab_options(argv, root=Path("/clone"), token="secret")
+    return lab_options_of.lab_options(argv, root=Path("/clone"), token="secret")
 
 
 def test_options_that_are_not_ours_pass_through() -> None:
@@ -195,7 +199,7 @@ def test_the_token_cannot_be_switched_off(
 ) -> None:
     with pytest.raises(ValueError, match="empty token"):
         options(*argv)
-    monkeypatch.setattr(lab, "lessons_folder", lambda: Path("/clone"))
+    monkeypatch.setattr(command, "find_place", lambda asked: Place(Path("/clone"), Path("/clone")))
     assert lab.main(argv) == 2
     assert "course lab: an empty token" in capsys.readouterr().err
 
@@ -252,8 +256,8 @@ def test_machine_with_and_without_a_browser(
         return 0
 
     monkeypatch.setattr(webbrowser, "get", get)
-    monkeypatch.setattr(lab, "_serve", serve)
-    monkeypatch.setattr(lab, "lessons_folder", lambda: Path("/clone"))
+    monkeypatch.setattr(command, "_serve", serve)
+    monkeypatch.setattr(command, "find_place", lambda asked: Place(Path("/clone"), Path("/clone")))
     assert lab.main([]) == 0
     assert ("--no-browser" in served["options"]) is adds
     assert says in served["says"]
@@ -261,7 +265,7 @@ def test_machine_with_and_without_a_browser(
 
 
 def test_welcome_speaks_of_ssh_only_where_no_browser_opens() -> None:
-    opened = lab.welcome("http://127.0.0.1:8888/lab?token=x", port=8888, no_browser="")
+    opened = welcome_of.welcome("http://127.0.0.1:8888/lab?token=x", port=8888, no_browser="")
     assert "ssh" not in opened
     assert "http://127.0.0.1:8888/lab?token=x" in opened
     assert "token" in opened
@@ -287,5 +291,7 @@ def test_a_user_without_a_name_is_welcome_too(monkeypatch: pytest.MonkeyPatch) -
     def nameless() -> str:
         raise KeyError("getpwuid(): uid not found: 12345")
 
-    monkeypatch.setattr(lab.getpass, "getuser", nameless)
-    assert " USER@" in lab.welcome("http://127.0.0.1:8888/lab?token=t", port=8888, no_browser="No browser")
+    monkeypatch.setattr(welcome_of.getpass, "getuser", nameless)
+    assert " USER@" in welcome_of.welcome(
+        "http://127.0.0.1:8888/lab?token=t", port=8888, no_browser="No browser"
+    )

@@ -1,0 +1,68 @@
+"""``course class``: what an instructor with a class on one machine asks for, a word each.
+
+``share_command.py`` copies a learner's progress into a folder (``shared.py``: the file), when the learner asks for it;
+``board_command.py`` makes one page of such files. For the page: ``gathered.py`` reads the files of all, ``places.py``
+says which part of a lesson a name belongs to, ``where.py``, ``met.py`` and ``guesses.py`` count, ``bins.py`` sorts what
+was predicted, ``charts.py`` and ``counted.py`` are the board as data, and ``board_text.py``, ``board_page.py`` and
+``histogram.py`` show it.
+
+``check_command.py``, the evening before; in this order:
+
+- ``node.py``: what this machine lets a class have, and has left
+- ``taken.py``: what a learner takes, by a recorded trial
+- ``room.py``: how many fit, by what formula, and which limit is met first
+- ``lessons_here.py``: which lessons are blocked here, and why
+- ``advice.py``: what to change
+- ``page.py``: all of it as lines that people read
+- ``trial.py``: a class that works at once; ``seat.py`` a learner's place in it, ``watch.py`` what they take,
+  ``server.py`` a JupyterLab, ``trial_record.py`` what is kept of it
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+__all__ = ["WORDS", "main"]
+
+WORDS = {
+    "check": (
+        "course_lib.classroom.check_command",
+        "how many learners fit on this machine, and what is blocked",
+    ),
+    "board": (
+        "course_lib.classroom.board_command",
+        "a page for the projector: where the class is, and what it bets",
+    ),
+    "share": (
+        "course_lib.classroom.share_command",
+        "copy your own progress into a folder of the instructor's",
+    ),
+}
+_HELP = {"-h", "--help", "help"}
+
+
+def _help() -> str:
+    width = max(map(len, WORDS))
+    lines = [f"    course class {word:<{width}}  {summary}" for word, (_, summary) in WORDS.items()]
+    return "\n".join(
+        ["For a class on one machine:", "", *lines, "", "`course class WORD --help` tells more."]
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Hand the command line on to the word's own module; 2 for a word that there is not."""
+    words = list(argv)
+    if not words or words[0] in _HELP:
+        print(_help())
+        return 0
+    if words[0] not in WORDS:
+        near = difflib.get_close_matches(words[0].lower().lstrip("-"), WORDS, n=1, cutoff=0.5)
+        guess = f" Did you mean `course class {near[0]}`?" if near else ""
+        print(
+            f"course class: there is no {words[0]!r}; there are {', '.join(WORDS)}.{guess}", file=sys.stderr
+        )
+        return 2
+    return int(importlib.import_module(WORDS[words[0]][0]).main(words[1:]) or 0)

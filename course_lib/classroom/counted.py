@@ -1,0 +1,82 @@
+"""The board as data: what a page or a text shows of a class, for all lessons or for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from course_lib.classroom.charts import Chart, chart_of
+from course_lib.classroom.gathered import Gathered
+from course_lib.classroom.guesses import Guesses, guesses
+from course_lib.classroom.met import CheckLine, MistakeLine, checks, mistakes
+from course_lib.classroom.places import Places, question
+from course_lib.classroom.where import PlaceLine, where
+
+__all__ = ["Board", "Wish", "board_of"]
+
+
+@dataclass
+class Wish:
+    """What the instructor wants on the board now. ``show`` and ``reveal`` name questions, lessons, or "all"."""
+
+    lesson: str = ""
+    show: set[str] = field(default_factory=set)
+    reveal: set[str] = field(default_factory=set)
+
+    def shows(self, one: Guesses) -> bool:
+        return self.reveals(one) or _named(one, self.show)
+
+    def reveals(self, one: Guesses) -> bool:
+        return _named(one, self.reveal)
+
+
+def _named(one: Guesses, names: set[str]) -> bool:
+    return bool(names & {"all", one.name, one.place, one.place[:2]})
+
+
+@dataclass(frozen=True)
+class Board:
+    """Everything that is shown, and nothing that is not: a chart that is not wanted yet is not in it."""
+
+    title: str
+    learners: int
+    places: tuple[PlaceLine, ...]
+    checks: tuple[CheckLine, ...]
+    mistakes: tuple[MistakeLine, ...]
+    charts: tuple[Chart, ...]
+    waiting: tuple[
+        tuple[str, str, int, int], ...
+    ]  # a question that is not shown: name, place, predicted, seen
+    skipped: tuple[tuple[str, str], ...]
+    half: tuple[tuple[str, str], ...]
+    unknown: tuple[str, ...]  # what was to be shown, and nobody has answered
+
+
+def board_of(gathered: Gathered, known: Places, wish: Wish) -> Board:
+    """Count what was gathered."""
+    learners = gathered.learners
+    asked = guesses(learners, known, wish.lesson)
+    shown = [one for one in asked if wish.shows(one)]
+    title = f"{wish.lesson} {known.title(wish.lesson)}".strip() if wish.lesson else "the whole course"
+    return Board(
+        title,
+        len(learners),
+        where(learners, known, wish.lesson),
+        checks(learners, known, wish.lesson),
+        mistakes(learners, known, wish.lesson),
+        tuple(chart_of(one, question(one.name), reveal=wish.reveals(one)) for one in shown),
+        tuple(
+            (one.name, one.place, len(one.values) + one.bare, one.seen) for one in asked if one not in shown
+        ),
+        gathered.skipped,
+        gathered.half,
+        _unknown(asked, wish),
+    )
+
+
+def _unknown(asked: Sequence[Guesses], wish: Wish) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name in sorted(wish.show | wish.reveal)
+        if name != "all" and not any(_named(one, {name}) for one in asked)
+    )

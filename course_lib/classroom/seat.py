@@ -1,0 +1,77 @@
+"""A learner's place in a trial: a folder with a home, an environment, and a mark on every process of theirs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from course_lib.paths import project_root
+
+__all__ = ["MARK", "Seat", "new_token"]
+
+MARK = "COURSE_CLASS_SEAT"  # in the environment of all processes of a seat, however they began
+_LONGEST_ADDRESS = 107  # bytes of a socket's path
+
+
+def new_token() -> str:
+    """What tells the processes of one trial from those of another."""
+    return secrets.token_hex(8)
+
+
+@dataclass
+class Seat:
+    """One learner. Nothing of theirs lies outside ``folder``."""
+
+    number: int
+    token: str
+    folder: Path
+    kernels: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        for name in ("home", "t", "course", "notebooks", "k"):
+            (self.folder / name).mkdir(parents=True)
+
+    @property
+    def notebooks(self) -> Path:
+        return self.folder / "notebooks"
+
+    def environment(self, lesson: str) -> dict[str, str]:
+        """What this learner's kernel of a lesson has otherwise than the one who asks."""
+        home = self.folder / "home"
+        before = os.environ.get("PYTHONPATH")
+        return {
+            MARK: f"{self.token}:{self.number}:{lesson}",
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(home / ".cache"),
+            "XDG_CONFIG_HOME": str(home / ".config"),
+            "XDG_DATA_HOME": str(home / ".local" / "share"),
+            "IPYTHONDIR": str(home / ".ipython"),
+            "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+            "MPLCONFIGDIR": str(home / ".config" / "matplotlib"),
+            "TMPDIR": str(self.folder / "t"),
+            "COURSE_HOME": str(self.folder / "course"),
+            "PYTHONPATH": os.pathsep.join([str(project_root()), *([before] if before else [])]),
+        }
+
+    def next_addresses(self) -> tuple[Path, str]:
+        """The connection file of the next kernel, and the beginning of its sockets' paths; "" where that is too long.
+
+        Sockets in a private folder take no port: a port is free when it is chosen, and another's when it is taken.
+        """
+        self.kernels += 1
+        address = str(self.folder / "k" / str(self.kernels))
+        return self.folder / "k" / f"{self.kernels}.json", (
+            address if len(address) + len("-12345") <= _LONGEST_ADDRESS else ""
+        )
+
+    def disk_bytes(self) -> int:
+        """What this learner has written, as the disk holds it."""
+        total = 0
+        for path in self.folder.rglob("*"):
+            try:
+                total += path.lstat().st_blocks * 512
+            except OSError:  # it has gone meanwhile
+                continue
+        return total

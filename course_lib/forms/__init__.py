@@ -1,0 +1,11 @@
+"""What every form and explorer has in common on a page: its keys, the names of its parts, its look in both themes.
+
+``form.py`` is the box that they all are, ``page/`` what such a box brings to the page with it, ``picture.py`` the
+picture that follows a control, and ``busy.py`` a button that keeps the focus while it works.
+"""
+
+from course_lib.forms.busy import busy
+from course_lib.forms.form import Form
+from course_lib.forms.picture import picture_box
+
+__all__ = ["Form", "busy", "picture_box"]

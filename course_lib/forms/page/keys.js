@@ -1,0 +1,48 @@
+(style) => {
+  const form = style.closest(".course-form");
+  if (!form) return;
+  // What ipywidgets leaves without a name: pictures, the handles of sliders, groups of radio buttons.
+  const name = () => {
+    for (const image of form.querySelectorAll("img[title]")) {
+      image.alt = image.title;
+      image.removeAttribute("title");
+    }
+    for (const handle of form.querySelectorAll(".noUi-handle:not([aria-label])")) {
+      const label = handle.closest(".course-paired")?.querySelector("label");
+      if (label?.textContent) handle.setAttribute("aria-label", label.textContent);
+    }
+    for (const group of form.querySelectorAll(".course-question .widget-radio-box:not([role])")) {
+      group.setAttribute("role", "radiogroup");
+      // Radio buttons of one name are one stop of the Tab key.
+      const together = `course-${Math.random()}`;
+      for (const radio of group.querySelectorAll("input")) radio.name = together;
+      group.setAttribute("aria-label", group.closest(".course-question").querySelector("strong").textContent);
+    }
+  };
+  name();
+  if (form.dataset.courseKeys) return;
+  form.dataset.courseKeys = "kept";
+  new MutationObserver(name).observe(form, {childList: true, subtree: true, attributeFilter: ["title"]});
+  // A busy button is not pressed a second time.
+  form.addEventListener("click", (event) => {
+    if (event.target.closest(".course-busy")) {
+      event.stopPropagation();
+      event.preventDefault();
+    }
+  }, true);
+  // Shift+Enter goes on to the next cell, and leaves this one as it is: what was typed or chosen here is kept.
+  form.addEventListener("keydown", (event) => {
+    const cell = form.closest(".jp-Cell");
+    if (event.key !== "Enter" || !event.shiftKey || event.ctrlKey || event.altKey || event.metaKey || !cell) return;
+    event.preventDefault();
+    event.stopPropagation();
+    cell.focus();
+    const down = {key: "ArrowDown", code: "ArrowDown", keyCode: 40, bubbles: true, cancelable: true};
+    cell.dispatchEvent(new KeyboardEvent("keydown", down));
+  }, true);
+  // Letters and arrows are no commands of the notebook here. Escape, and what has Ctrl, Alt or Cmd, are.
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.stopPropagation();
+  });
+}

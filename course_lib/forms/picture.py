@@ -1,0 +1,17 @@
+"""The picture of an explorer: PNG bytes that a control replaces, with a text for those who cannot see it."""
+
+from __future__ import annotations
+
+import ipywidgets as widgets
+
+__all__ = ["ALT", "picture_box"]
+
+ALT = "The picture of what the lines below say."
+
+
+def picture_box(*, width: str | None = None) -> widgets.Image:
+    """An empty picture. Its text is the same all the time, for the lines below it are read out at every change.
+
+    ipywidgets knows no text for an image, but a tooltip, which keys.js makes one of.
+    """
+    return widgets.Image(format="png", tooltip=ALT, layout=widgets.Layout(width=width, max_width="100%"))

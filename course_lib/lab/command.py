@@ -1,0 +1,165 @@
+"""The command line of `course lab`: which folder, what came into it, and JupyterLab until it is stopped.
+
+JupyterLab runs inside this process. So the token never stands on a command line, where every user of a shared machine
+could read it, and the address is told once it answers, not while its port only seems free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from course_lib.lab.folder import FIRST_LESSON, Place, find_place
+from course_lib.lab.options import LOOPBACK, idle_minutes, lab_options, names_of
+from course_lib.lab.welcome import about_folder, about_idle, browser_missing, welcome
+
+__all__ = ["main"]
+
+# These make JupyterLab print something and end.
+_PAGE = Path(__file__).parent.parent / "forms" / "page"  # custom.css: looks of forms and pictures
+_PRINTS_AND_ENDS = {"--help-all", "--version", "--generate-config", "--show-config", "--show-config-json"}
+_HELP = f"""\
+course lab [--folder DIR] [options of `jupyter lab`]
+course lab --reset 04a [--folder DIR]
+course lab --prepare [--folder DIR]
+course lab --share
+
+Opens JupyterLab at {FIRST_LESSON}: on {LOOPBACK} only, with a token, on a free port.
+
+--folder DIR   your lessons lie in DIR, and what you have changed there is never written over: a newer edition of a
+               lesson comes beside yours. COURSE_FOLDER names it for good. Without either it is the clone, where it is
+               yours to write, and otherwise a folder in your home.
+--reset 04a    a lesson as it was at the start; yours is kept under a name with the date
+--prepare      brings the lessons into your folder and ends, for a hub that opens JupyterLab itself
+--share        for who keeps a course that others only read: prepares it, and says what they could not read
+
+Every other option is handed to JupyterLab: --no-browser, --port=9000, --ServerApp.root_dir=...;
+`course lab --help-all` lists them. COURSE_IDLE_MINUTES ends kernels that nobody uses, with their ranks."""
+
+
+class _Words(argparse.ArgumentParser):
+    """Our own options among JupyterLab's; what is wrong with them is a ValueError with a sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}. `course lab --help` shows what it takes, as in --reset 04a.")
+
+
+def _our_words(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = _Words(add_help=False, allow_abbrev=False)
+    parser.add_argument("--folder")
+    parser.add_argument("--reset", action="append", default=[])
+    for word in ("--prepare", "--share"):
+        parser.add_argument(word, action="store_true")
+    return parser.parse_known_args(list(argv))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run JupyterLab until it is stopped; 2 where the options or this place do not allow it."""
+    given = names_of(argv)
+    if "--help" in given or "-h" in argv:
+        print(_HELP)
+        return 0
+    if given & _PRINTS_AND_ENDS:
+        from jupyterlab.labapp import LabApp
+
+        LabApp.launch_instance(argv=list(argv))
+        return 0
+    try:
+        ours, rest = _our_words(argv)
+        place = find_place(ours.folder)
+        if ours.share:
+            from course_lib.lab.share import share
+
+            return share(place.course)
+        if ours.reset:
+            from course_lib.lab.reset import reset
+
+            print("\n".join(reset(place, ours.reset)))
+            return 0
+        if ours.prepare:
+            said = _prepare(place) or [f"You work in {place.course} itself: there is nothing to copy."]
+            print("\n".join(said))
+            return 0
+        return _open(place, rest)
+    except ValueError as error:
+        print(f"course lab: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"course lab: {_about(error)}", file=sys.stderr)
+        return 1
+
+
+def _about(error: OSError) -> str:
+    where = error.filename or "your folder"
+    return (
+        f"{where}: {error.strerror or error}. Nothing of yours was changed. Your lessons need a folder that you can "
+        "write: `course lab --folder DIR`, or COURSE_FOLDER, names another."
+    )
+
+
+def _open(place: Place, argv: list[str]) -> int:
+    given = names_of(argv)
+    idle = idle_minutes(is_shared=place.is_shared)
+    options = lab_options(argv, root=place.folder, token=secrets.token_hex(24), idle=idle)
+    if not given & {"--notebook-dir", "--ServerApp.root_dir"}:
+        said = [*_prepare(place), *about_idle(idle)]
+        if said:
+            print("\n".join(said), flush=True)
+    no_browser = browser_missing(given)
+    if no_browser and "--no-browser" not in given:
+        options.append("--no-browser")
+    return _serve(options, no_browser=no_browser)
+
+
+def _prepare(place: Place) -> list[str]:
+    """Have the lessons in the learner's folder, and settle what another user's installation leaves open."""
+    if place.is_shared:
+        from course_lib.lab.share import take_fonts
+
+        # Jupyter prefers the environment that it runs in only to its owner; a kernel of the home would be another.
+        os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")
+        take_fonts()
+    if place.is_clone:
+        return []
+    from course_lib.lab.edition import READ_ONLY, editions, worked_on
+    from course_lib.lab.hand_out import hand_out, link_or_copy
+
+    content = editions(place.course)
+    work = {} if place.is_shared else worked_on(place.course, content)
+    handed = hand_out(place.folder, content, work=work)
+    for name in READ_ONLY:
+        link_or_copy(place.course, place.folder, name)
+    return about_folder(place, handed)
+
+
+def _serve(options: list[str], *, no_browser: str) -> int:
+    try:
+        from jupyterlab.labapp import LabApp
+
+        app: Any = LabApp.initialize_server(argv=options)
+    except (OSError, RuntimeError) as error:
+        print(
+            f"course lab: JupyterLab cannot start: {error}. It keeps settings and running notebooks in your home "
+            "folder; set HOME to a folder that you can write.",
+            file=sys.stderr,
+        )
+        return 1
+
+    # The style sheet of forms and pictures; a learner's own ~/.jupyter/custom/custom.css goes before it.
+    app.web_app.settings["static_custom_path"].append(str(_PAGE))
+
+    def tell() -> None:
+        host = LOOPBACK if app.ip in ("", "0.0.0.0", "localhost") else app.ip
+        path = app.base_url + app.default_url.removeprefix(app.base_url).lstrip("/")
+        url = f"http://{host}:{app.port}{path}?token={app.identity_provider.token}"
+        print(welcome(url, port=app.port, no_browser=no_browser), flush=True)
+
+    # The server has put its binding of the port into the loop; behind that, this runs when the port is its own.
+    app.io_loop.add_callback(tell)
+    app.start()
+    return 0

@@ -1,0 +1,81 @@
+"""Kernels that listen on sockets in a folder of this user alone, where the system has them, and not on TCP ports.
+
+jupyter_client finds free ports, lets go of them, and has the kernel bind them a moment later; when a class starts at
+once, another process may have taken one: "Address already in use". Files in a private folder have no such race, and
+no other user can connect. `course lab` names this class to JupyterLab.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import zmq
+from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
+from traitlets import default
+
+from course_lib.cluster import folders
+
+__all__ = ["CourseKernelManager", "private_folder"]
+
+# The whole path of a socket; the system keeps one byte more for the end.
+_LONGEST_PATH = 107 if sys.platform == "linux" else 103
+_ROOM_FOR_NAMES = len("/kernel-99999-5")
+_numbers = itertools.count(1)
+
+
+class CourseKernelManager(ServerKernelManager):
+    """Starts a kernel by ``transport=ipc`` where that works here, and by TCP on loopback otherwise."""
+
+    @default("transport")
+    def _default_transport(self) -> str:
+        return "tcp" if private_folder() is None else "ipc"
+
+    @default("ip")
+    def _default_ip(self) -> str:
+        """The path of a kernel's sockets up to "-1", "-2", ...; an address where it speaks TCP."""
+        folder = private_folder()
+        if self.transport != "ipc" or folder is None:
+            return super()._ip_default()
+        return str(folder / f"kernel-{next(_numbers)}")
+
+
+@lru_cache(maxsize=1)
+def private_folder() -> Path | None:
+    """A folder for sockets, made once by a server and removed with it; None where no socket can lie in one.
+
+    What a server that was killed has left, the next server or notebook of the same user removes.
+    """
+    if not zmq.has("ipc") or not hasattr(socket, "AF_UNIX"):
+        return None
+    for parent in dict.fromkeys([tempfile.gettempdir(), "/tmp"]):
+        try:
+            folder = folders.make(Path(parent))
+        except OSError:
+            continue
+        if _takes_sockets(folder):
+            import atexit
+
+            atexit.register(folders.remove, folder)
+            return folder
+        folders.remove(folder)
+    return None
+
+
+def _takes_sockets(folder: Path) -> bool:
+    """Whether a path in the folder is short enough, and its file system has sockets."""
+    if len(os.fsencode(folder)) + _ROOM_FOR_NAMES > _LONGEST_PATH:
+        return False
+    path = folder / "trial"
+    try:
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.bind(str(path))
+        path.unlink()
+    except OSError:
+        return False
+    return True

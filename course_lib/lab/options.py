@@ -1,0 +1,98 @@
+"""JupyterLab's options: the learner's own, and the course's wherever they gave none of that kind."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from course_lib.lab.folder import FIRST_LESSON
+
+__all__ = ["LOOPBACK", "idle_minutes", "lab_options", "names_of"]
+
+LOOPBACK = "127.0.0.1"
+_SETTINGS = Path(__file__).parent.parent / "lab_settings"  # overrides.json: the course's own defaults
+_KERNELS = "course_lib.lab.kernels.CourseKernelManager"
+_SHARED_IDLE_MINUTES = 60
+
+
+def idle_minutes(*, is_shared: bool) -> int:
+    """After how many minutes without a cell a kernel ends with its ranks; 0 for never, as in a clone of one's own.
+
+    Raises:
+        ValueError: COURSE_IDLE_MINUTES is no whole number of at least 0.
+    """
+    text = os.environ.get("COURSE_IDLE_MINUTES", "").strip()
+    if not text:
+        return _SHARED_IDLE_MINUTES if is_shared else 0
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(
+            f"COURSE_IDLE_MINUTES is {text!r}; it is a whole number of minutes, 0 for kernels that stay: "
+            f"{_SHARED_IDLE_MINUTES} say."
+        )
+    return int(text)
+
+
+def _first_port() -> int:
+    """Where to look first for a free port: a place for each user, as a class starts all at the same moment."""
+    return 8888 + (os.getuid() % 1000 if hasattr(os, "getuid") else 0)
+
+
+def names_of(argv: Sequence[str]) -> set[str]:
+    return {word.split("=", 1)[0] for word in argv if word.startswith("--")}
+
+
+def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0) -> list[str]:
+    """JupyterLab's options for the folder ``root``; kernels end after ``idle`` minutes without a cell, if not 0.
+
+    Raises:
+        ValueError: The options would switch the token off.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--IdentityProvider.token", "--ServerApp.token", "--NotebookApp.token", dest="token")
+    own_token = parser.parse_known_args(list(argv))[0].token
+    if own_token is not None and own_token.strip("'\" ") == "":
+        raise ValueError(
+            "an empty token would let every user of this machine run code as you, so `course lab` keeps one. "
+            "Leave the option out, or give a token of your own."
+        )
+    given = names_of(argv)
+    ours = [
+        ({"--ip", "--ServerApp.ip"}, f"--ServerApp.ip={LOOPBACK}"),
+        ({"--port", "--ServerApp.port"}, f"--ServerApp.port={_first_port()}"),
+        ({"--port-retries", "--ServerApp.port_retries"}, "--ServerApp.port_retries=50"),
+        ({"--notebook-dir", "--ServerApp.root_dir"}, f"--ServerApp.root_dir={root}"),
+        (
+            {"--LabApp.default_url", "--ServerApp.default_url"},
+            f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}",
+        ),
+        # The glossary opens as a page to read, and no window asks about news at the first start.
+        ({"--LabApp.app_settings_dir"}, f"--LabApp.app_settings_dir={_SETTINGS}"),
+        ({"--custom-css", "--LabApp.custom_css"}, "--LabApp.custom_css=True"),
+        ({"--debug", "--log-level", "--Application.log_level", "--ServerApp.log_level"}, "--log-level=WARN"),
+    ]
+    ours += _about_kernels(idle)
+    options = [option for names, option in ours if not names & given]
+    if own_token is None:
+        options.append(f"--IdentityProvider.token={token}")
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in given:
+        options.append("--allow-root")  # a container's only user; the address and the token still guard it
+    return [*options, *argv]
+
+
+def _about_kernels(idle: int) -> list[tuple[set[str], str]]:
+    """Kernels of the course's kind, and their end when nobody has used them for a while, open tab or not."""
+    managers = ("MultiKernelManager", "MappingKernelManager", "AsyncMappingKernelManager")
+
+    def named(trait: str, value: object) -> tuple[set[str], str]:
+        return {f"--{manager}.{trait}" for manager in managers}, f"--MappingKernelManager.{trait}={value}"
+
+    ours = [named("kernel_manager_class", _KERNELS)]
+    if idle:
+        ours += [
+            named("cull_idle_timeout", idle * 60),
+            named("cull_interval", min(300, idle * 20)),
+            named("cull_connected", True),
+        ]
+    return ours

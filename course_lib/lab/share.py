@@ -1,0 +1,154 @@
+"""One installation for many users: what its keeper prepares once, and what each of the others takes from it.
+
+The others cannot write there. So what Python and matplotlib would keep at a first start is made beforehand: the
+compiled form of the library, and matplotlib's list of fonts, which takes seconds to gather.
+"""
+
+from __future__ import annotations
+
+import compileall
+import contextlib
+import importlib.util
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_lib.lab.edition import keep_prints
+from course_lib.lab.folder import default_folder, may_write, owner_of
+from course_lib.lab.hand_out import write
+
+__all__ = ["closed_to_others", "not_compiled", "share", "take_fonts"]
+
+_MOST_SHOWN = 5
+
+
+def share(course: Path) -> int:
+    """Prepare the course for users who only read it; 1, with what to mend, where some of it is closed to them.
+
+    Raises:
+        ValueError: Another user keeps this course.
+    """
+    if not may_write(course):
+        raise ValueError(
+            f"--share is for who keeps the course, and {course} is kept by {owner_of(course)}. It works for you "
+            f"as it is: `course lab` puts your lessons into {default_folder()}."
+        )
+    compileall.compile_dir(course / "course_lib", quiet=2)
+    fonts = _keep_fonts(_kept_fonts())
+    fresh = keep_prints(course)
+    print(f"{course} is prepared: the library is compiled, {fresh} notebooks are fresh, and {fonts}.")
+    closed = closed_to_others(course)
+    if closed:
+        print("\n".join(closed))
+        return 1
+    print(
+        f"Everybody on this machine can start it by  {course / 'course'} lab  and works in a folder of their own. "
+        "After `git pull`, run this again."
+    )
+    return 0
+
+
+# --- What others could not read ---------------------------------------------------------------------------------
+
+
+def closed_to_others(course: Path) -> list[str]:
+    """Sentences about files that not everybody can read, and about folders above them that not everybody can enter."""
+    python = Path(os.path.realpath(sys.executable))
+    found = []
+    for place in dict.fromkeys([course, Path(sys.prefix)]):
+        shut = [folder for folder in place.parents if not _mode(folder) & stat.S_IXOTH]
+        if shut:
+            found.append(f"Not everybody can enter {shut[-1]}: {place} must lie elsewhere, below /opt say.")
+        files = list(_unreadable(place))
+        if files:
+            shown = ", ".join(str(path) for path in files[:_MOST_SHOWN])
+            more = f" and {len(files) - _MOST_SHOWN} more" if len(files) > _MOST_SHOWN else ""
+            found.append(f"Not everybody can read {shown}{more}. To mend it:  chmod -R a+rX {place}")
+    shut = [folder for folder in python.parents if not _mode(folder) & stat.S_IXOTH]
+    if shut:
+        found.append(
+            f"Not everybody can enter {shut[-1]}, and the Python of the environment is {python}. To mend it, move "
+            f"{sys.prefix} away and make it with a Python that all can read:  /usr/bin/python3 {course / 'course'} "
+            "lab --share"
+        )
+    return list(dict.fromkeys(found))
+
+
+def _unreadable(place: Path) -> Iterator[Path]:
+    """Files and folders below a place that lack the rights of others; what git keeps for itself is left out."""
+    for name, folders, files in os.walk(place):
+        folder = Path(name)
+        if (_mode(folder) & 0o005) != 0o005:
+            yield folder
+        folders[:] = [each for each in folders if each != ".git"]
+        for file in files:
+            if not _mode(folder / file) & stat.S_IROTH:
+                yield folder / file
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except OSError:  # a link to nowhere is closed to nobody
+        return 0o777
+
+
+# --- Compiled files ---------------------------------------------------------------------------------------------
+
+
+def not_compiled(course: Path) -> list[Path]:
+    """Files of the library that every start would compile again, as their compiled form is absent or old."""
+    return [path for path in sorted((course / "course_lib").rglob("*.py")) if not _is_compiled(path)]
+
+
+def _is_compiled(path: Path) -> bool:
+    try:
+        with open(importlib.util.cache_from_source(str(path)), "rb") as file:
+            head = file.read(16)
+        known = path.stat()
+    except OSError:
+        return False
+    if head[:4] != importlib.util.MAGIC_NUMBER or head[4:8] != bytes(4):  # another Python's, or one by hash
+        return head[:4] == importlib.util.MAGIC_NUMBER
+    when = int(known.st_mtime) & 0xFFFFFFFF
+    return head[8:16] == when.to_bytes(4, "little") + (known.st_size & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+# --- Fonts ------------------------------------------------------------------------------------------------------
+
+
+def _kept_fonts() -> Path:
+    return Path(sys.prefix) / "share" / "course"
+
+
+def _keep_fonts(folder: Path) -> str:
+    """Gather matplotlib's list of fonts into the environment; what was done, in words."""
+    try:
+        import matplotlib as mpl
+        from matplotlib import font_manager
+
+        name = f"fontlist-v{font_manager.FontManager.__version__}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = Path(mpl.get_cachedir()) / name
+        if draft.is_file():
+            shutil.copyfile(draft, folder / name)
+        else:
+            font_manager.json_dump(font_manager.fontManager, folder / name)
+        (folder / name).chmod(0o644)
+    except (ImportError, OSError, AttributeError, TypeError) as error:
+        return f"each user's first picture takes some seconds more, as the list of fonts could not be kept ({error})"
+    return "matplotlib's list of fonts is kept"
+
+
+def take_fonts(folder: Path | None = None) -> None:
+    """Give this user the list of fonts that the keeper has gathered, where they have none. It may fail in silence."""
+    with contextlib.suppress(Exception):
+        import matplotlib as mpl
+
+        for kept in (folder or _kept_fonts()).glob("fontlist-v*.json"):
+            own = Path(mpl.get_cachedir()) / kept.name
+            if not own.exists():
+                write(own, kept.read_bytes())

@@ -1,0 +1,67 @@
+"""One `course lab` and one Chromium for all browser tests; each test has a page of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_page import LessonPage
+
+from course_lib.testing.browser_lab import BROWSER_OPTIONS, RunningLab, chromium, missing, running_lab
+
+ROOT = Path(__file__).resolve().parents[2]
+WHY_NOT = missing()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies here; all on one worker, for one server and one browser."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.xdist_group("browser"))
+            if WHY_NOT:
+                item.add_marker(pytest.mark.skip(reason=WHY_NOT))
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """Over a copy of the lessons."""
+    folder = tmp_path_factory.mktemp("lab")
+    left_out = shutil.ignore_patterns("solutions", "src")
+    shutil.copytree(ROOT / "notebooks", folder / "work" / "notebooks", ignore=left_out)
+    shutil.copytree(ROOT / "assets", folder / "work" / "assets")
+    with running_lab(folder / "work", folder / "home") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")  # while it is there, nothing else in this process can run an event loop
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_OPTIONS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def lesson(lab: RunningLab, browser: Any) -> Iterator[Callable[[str], LessonPage]]:
+    """``lesson("00_start_here.ipynb")`` opens a part in a page of its own; its kernel ends with the test."""
+    pages = []
+
+    def opened(part: str) -> LessonPage:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        pages.append(context)
+        return LessonPage(context.new_page(), lab, part)
+
+    yield opened
+    for context in pages:
+        for page in context.pages:
+            page.evaluate("""async () => {
+              const open = window.jupyterapp?.shell.currentWidget;
+              await open?.context?.sessionContext.shutdown();
+            }""")
+        context.close()

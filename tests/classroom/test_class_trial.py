@@ -1,0 +1,247 @@
+"""A class at once: what it takes, what goes wrong, by whom and where; and nothing is left of it, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from class_cases import MIB, notebook
+
+from course_lib.classroom import server, watch
+from course_lib.classroom.seat import Seat, new_token
+from course_lib.classroom.taken import taken_from
+from course_lib.classroom.trial import Failure, run_trial
+from course_lib.classroom.trial_record import findings_of, keep, record_of
+
+ROOT = Path(__file__).resolve().parents[2]
+HANG_LIMIT_S = 120
+WORKS = """
+import os, pathlib, subprocess, sys, time
+here = pathlib.Path("written")
+here.write_bytes(os.urandom(3_000_000))
+block = bytearray(os.urandom(60_000_000))
+pathlib.Path({folder!r}, os.environ["COURSE_CLASS_SEAT"].split(":")[1]).write_text(
+    "|".join([os.environ["HOME"], os.environ["COURSE_HOME"], os.environ["TMPDIR"], os.getcwd()]))
+"""
+# What a kernel leaves behind: not its child, in a session of its own.
+LEAVES = """
+code = "import subprocess, sys; print(subprocess.Popen(['sleep', '300'], start_new_session=True, " \
+    "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)"
+pid = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+pathlib.Path({folder!r}, "pids").open("a").write(pid)
+"""
+BUSY = "ends_s = time.process_time() + 0.6\nwhile time.process_time() < ends_s: pass\nprint('blocked: needs 2 GPUs')"
+FAILS = """
+import os
+if ":1:" in os.environ["COURSE_CLASS_SEAT"]:
+    raise ValueError("planted")
+os._exit(3)
+"""
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory):
+    """Two learners: the first notebook works, and leaves something; in the second each meets an ill of their own."""
+    folder = tmp_path_factory.mktemp("class")
+    cells = [WORKS.format(folder=str(folder)), LEAVES.format(folder=str(folder)), BUSY]
+    notebooks = {
+        "00": notebook(folder / "00_works.ipynb", *cells),
+        "01": notebook(folder / "01_fails.ipynb", "1 + 1", FAILS, "never"),
+        "02": notebook(folder / "02_idle.ipynb", "1 + 1"),
+    }
+    before = {path.name for path in Path(os.environ.get("TMPDIR", "/tmp")).glob("course-class-*")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "_END_LIMIT_S", 0.5)
+        told: list[str] = []
+        trial = run_trial(2, notebooks, tell=told.append)
+    return SimpleNamespace(trial=trial, folder=folder, told=told, before=before)
+
+
+def test_each_learner_has_a_place_of_their_own(tried):
+    one, two = ((tried.folder / name).read_text().split("|") for name in "12")
+    assert not set(one) & set(two)
+    assert not any(Path(place).exists() for place in one + two)
+
+
+def test_what_they_took(tried):
+    row = record_of(tried.trial, "a command", "solved")["lessons"]["00"]
+    assert row["learners"] == 2
+    assert row["peak_bytes"] > 60 * MIB
+    assert row["rest_bytes"] > 60 * MIB
+    assert row["processes"] >= 2  # the kernel, and what it began
+    assert row["threads"] > row["processes"]
+    assert row["descriptors"] >= row["process_descriptors"] > 10
+    assert row["longest_cell"] == 6
+    assert row["longest_cell_cpu_s"] >= 0.5
+    assert row["cpu_s"] >= row["longest_cell_cpu_s"]
+    assert tried.trial.together.memory_bytes > 60 * MIB
+    assert tried.trial.disk_bytes_each > 3_000_000
+
+
+def test_a_lesson_is_not_charged_for_the_one_before(tried):
+    rows = record_of(tried.trial, "a command", "solved")["lessons"]
+    assert 0 < rows["02"]["cpu_s"] < rows["00"]["cpu_s"]
+    assert rows["02"]["peak_bytes"] < rows["00"]["peak_bytes"] - 50 * MIB
+
+
+def test_errors_by_learner_lesson_and_cell(tried):
+    first, second = sorted(tried.trial.failures, key=lambda one: one.learner)
+    assert first == Failure(1, "01", 4, 3, "ValueError: planted")
+    assert (second.learner, second.lesson, second.cell) == (2, "01", 4)
+    assert "the kernel died in this cell" in second.reason
+    assert not tried.trial.has_fitted
+    assert len([line for line in tried.told if "00 done in" in line]) == 2
+    assert "learner 1: 01, cell 4: ValueError: planted" in tried.told
+
+
+def test_what_was_left_is_ended_and_named(tried):
+    pids = [int(pid) for pid in (tried.folder / "pids").read_text().split()]
+    assert len(pids) == 2
+    assert all(is_gone(pid) for pid in pids)
+    assert sorted(tried.trial.left_over) == sorted(f"{pid} sleep 300" for pid in pids)
+    now = {path.name for path in Path(os.environ.get("TMPDIR", "/tmp")).glob("course-class-*")}
+    assert now <= tried.before
+
+
+def test_the_trial_in_words(tried):
+    text = "\n".join(f"{one.name} [{one.status}] {one.detail}" for one in findings_of(tried.trial))
+    assert "trial [blocked] 2 at once, 00, 01, 02" in text
+    assert "2 of 2 met an error" in text
+    assert "trial, 01 [blocked] cell 4, 1 of 2: ValueError: planted" in text
+    assert "trial, 00 [ok] 2 done in" in text
+    assert "trial, blocked [warning] needs 2 GPUs" in text
+    assert text.count("had to be ended") == 2
+
+
+def test_a_record_is_kept_and_read_again(tried, tmp_path):
+    record = record_of(tried.trial, "a command", "solved")
+    keep(record, tmp_path / "kept.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.json"]
+    by = taken_from(record, ["00", "05a"], "a test")
+    assert by.most("peak_bytes") == record["lessons"]["00"]["peak_bytes"]
+    assert by.unmeasured == ("05a",)
+    assert not by.trial.has_fitted
+    with pytest.raises(ValueError, match="cannot be written"):
+        keep(record, tmp_path / "none" / "kept.json")
+
+
+def test_a_class_that_fits_in_words(tried):
+    fitted = replace(tried.trial, failures=[], left_over=[])
+    assert findings_of(fitted)[0].status == "ok"
+    assert "no error, 2 fit" in findings_of(fitted)[0].detail
+
+
+def test_many_errors_are_cut_and_counted(tried):
+    many = [Failure(1, "01", cell, 1, f"E{cell}") for cell in range(40)]
+    found = findings_of(replace(tried.trial, failures=many))
+    assert any("28 more errors" in one.detail for one in found)
+    assert any("its kernel did not start" in one.detail for one in found)
+
+
+def test_a_kernel_that_does_not_start(tmp_path, monkeypatch):
+    monkeypatch.setattr("course_lib.notebooks.execute.sys", SimpleNamespace(executable="/bin/false"))
+    trial = run_trial(1, {"00": notebook(tmp_path / "00_a.ipynb", "1")}, tell=lambda text: None)
+    (failure,) = trial.failures
+    assert failure.cell == 0
+    assert "died" in failure.reason.lower()
+
+
+def test_it_ends_before_memory_does(tmp_path, monkeypatch):
+    begun = tmp_path / "pid"
+    free = watch.available_memory_bytes
+    monkeypatch.setattr(watch, "available_memory_bytes", lambda: 0 if begun.exists() else free())
+    draft = tmp_path / "draft"
+    cell = (
+        f"import pathlib, os; pathlib.Path({str(draft)!r}).write_text(str(os.getpid()))\n"
+        f"os.rename({str(draft)!r}, {str(begun)!r})\nwhile True: pass"
+    )
+    began_s = time.monotonic()
+    trial = run_trial(1, {"00": notebook(tmp_path / "00_a.ipynb", cell)}, tell=lambda text: None)
+    assert trial.stopped == "memory ran short"
+    assert not trial.failures
+    assert time.monotonic() - began_s < HANG_LIMIT_S
+    assert findings_of(trial)[0].status == "blocked"
+    assert "memory ran short" in findings_of(trial)[0].detail
+    assert is_gone(int(begun.read_text()))
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+def test_an_interrupt_leaves_nothing(tmp_path, by):
+    pids = tmp_path / "pids"
+    cell = (
+        "import os, pathlib, subprocess, time\n"
+        "child = subprocess.Popen(['sleep', '300'], start_new_session=True)\n"
+        f"pathlib.Path({str(tmp_path)!r}, 'draft').write_text(f'{{os.getpid()}} {{child.pid}} ' + os.environ['HOME'])\n"
+        f"os.rename({str(tmp_path / 'draft')!r}, {str(pids)!r})\ntime.sleep(300)"
+    )
+    path = notebook(tmp_path / "00_a.ipynb", cell)
+    code = (
+        "import pathlib; from course_lib.classroom import trial, watch; watch._END_LIMIT_S = 0.5\n"
+        f"trial.run_trial(1, {{'00': pathlib.Path({str(path)!r})}})"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    try:
+        ends_s = time.monotonic() + HANG_LIMIT_S
+        while not pids.exists() and process.poll() is None and time.monotonic() < ends_s:
+            time.sleep(0.05)
+        kernel, child, home = pids.read_text().split()
+        process.send_signal(by)
+        _, errors = process.communicate(timeout=HANG_LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert "KeyboardInterrupt" in errors
+    assert is_gone(int(kernel))
+    assert is_gone(int(child))
+    assert not Path(home).parent.parent.exists()
+
+
+def test_processes_of_others_are_not_touched(tmp_path):
+    seat = Seat(1, new_token(), tmp_path / "ours")
+    with subprocess.Popen(["sleep", "300"], env={**os.environ, "COURSE_CLASS_SEAT": "another:1:00"}) as other:
+        try:
+            own = watch.Watch(seat.token)
+            assert list(own.processes()) == []
+            assert own.end_all() == []
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
+def test_a_path_too_long_for_a_socket_takes_ports(tmp_path):
+    assert Seat(1, "t", tmp_path / "short").next_addresses()[1] or len(str(tmp_path)) > 90
+    assert Seat(1, "t", tmp_path / ("x" * 100)).next_addresses()[1] == ""
+
+
+@pytest.mark.long
+def test_what_a_jupyterlab_takes(tmp_path):
+    seat = Seat(0, new_token(), tmp_path / "0")
+    own = watch.Watch(seat.token)
+    found = server.measured_server(seat, own)
+    assert found is not None
+    assert found.memory_bytes > 20 * MIB
+    assert own.end_all() == []
+
+
+def test_a_server_that_ends_at_once_is_not_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "sys", SimpleNamespace(executable="/bin/false"))
+    seat = Seat(0, new_token(), tmp_path / "0")
+    assert server.measured_server(seat, watch.Watch(seat.token)) is None

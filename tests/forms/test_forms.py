@@ -1,0 +1,91 @@
+"""What a form brings to the page with it; what it does there is tried in tests/browser."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import ipywidgets as widgets
+import pytest
+from matplotlib.colors import to_rgb
+
+from course_lib.forms import Form, busy, picture_box
+from course_lib.forms.form import STYLE_SHEET, manners
+from course_lib.plot.style import OKABE_ITO, text_colour
+
+LIBRARY = Path(__file__).resolve().parents[2] / "course_lib"
+
+
+def test_a_form_brings_script_and_style_behind_its_parts():
+    text = widgets.Text(description="name")
+    form = Form([text])
+    assert form.children[0] is text
+    assert form.children[-1].value == manners()
+    assert form.children[-1].layout.display == "none"
+    assert "course-form" in form._dom_classes
+
+
+def test_script_and_style_arrive_whole():
+    script, style = re.fullmatch(r'<style onload="([^"]*)">(.*)</style>', manners(), re.DOTALL).groups()
+    script = html.unescape(script)
+    assert script.startswith("((style) => {")
+    assert script.endswith("})(this)")
+    assert "//" not in script  # a comment would be harmless on lines of its own; there is none to be sent
+    assert style == STYLE_SHEET.read_text(encoding="utf-8")
+    assert "</" not in style
+
+
+def test_a_busy_button_is_marked_until_its_work_has_ended_or_failed():
+    button = widgets.Button(description="run")
+    with busy(button):
+        assert "course-busy" in button._dom_classes
+        assert not button.disabled
+    assert "course-busy" not in button._dom_classes
+    with pytest.raises(RuntimeError), busy(button):
+        raise RuntimeError("no ranks")
+    assert "course-busy" not in button._dom_classes
+
+
+def test_a_picture_has_a_text():
+    assert picture_box().tooltip.endswith(".")
+    assert picture_box(width="10px").layout.width == "10px"
+
+
+def luminance(colour: str, brightness: float = 1.0) -> float:
+    """Relative luminance of WCAG 2.2, after CSS has multiplied each channel."""
+    channels = [brightness * channel for channel in to_rgb(colour)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str, brightness: float = 1.0) -> float:
+    dark, light = sorted((luminance(one, brightness), luminance(other, brightness)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_letters_on_a_dimmed_picture_can_still_be_read():
+    (dimmed,) = re.findall(r"brightness\(([\d.]+)\)", STYLE_SHEET.read_text(encoding="utf-8"))
+    for colour in (*OKABE_ITO.values(), "white"):
+        for brightness in (1.0, float(dimmed)):
+            assert contrast(text_colour(colour), colour, brightness) >= 4.5, colour
+
+
+def test_no_ink_reads_on_white_and_on_the_dark_theme():
+    """Why a picture keeps a ground of its own."""
+    best = max(
+        min(contrast(f"#{grey:02x}{grey:02x}{grey:02x}", ground) for ground in ("white", "#111111"))
+        for grey in range(256)
+    )
+    assert best < 4.5
+
+
+def test_every_box_with_controls_is_a_form_or_a_row_of_one():
+    """An explorer that is a plain VBox would hand its keys to the notebook."""
+    rows = {"Paired": "course-paired", "BetRow": "", "QuestionForm": "course-question"}
+    for path in [*LIBRARY.glob("widgets/*.py"), *LIBRARY.glob("learn/*.py")]:
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"^class (\w+)\(widgets\.[VH]Box\)", text, re.MULTILINE):
+            assert name in rows, f"{path.name}: {name} should be a Form"
+            assert rows[name] in text
+        assert "widgets.Image(" not in text, f"{path.name}: picture_box gives a picture its text"
