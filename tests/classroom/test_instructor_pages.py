@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from course_lib.classroom import WORDS
 from course_lib.cli import VERBS
+from course_lib.learn.exercises import exercises_of
 from course_lib.notebooks.info import lesson_info, source_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,28 +20,12 @@ SOURCES = source_files(ROOT)
 MINUTES = {(info := lesson_info(source)).label: info.minutes for source in SOURCES}
 MOST_LINES = 70
 
-# Words and options of `course` by verb. Some are not in every edition; VERBS has those that are.
-WORDS = {
-    "class": {"check", "board", "share"},
-    "build": {"--nbgrader"},
-    "lab": {"--reset", "--folder", "--share", "--prepare", "--no-browser"},
-    "doctor": {"--json"},
-    "plan": {"--model", "--machine", "--nodes", "--gpus", "--batch", "--seq", "--tokens", "--price", "--days", "--layout"},
-}  # fmt: skip
-WORDS["class"] |= {"--learners", "--trial", "--lesson", "--watch", "--show", "--reveal", "--name", "--stop"}
-SOON = {"class", "export", "site"}
-
 
 def text_of(label: str) -> str:
     """The source of one part (04a), or of all parts of a lesson (04), as people read it."""
     files = [file for file in SOURCES if file.stem.split("_")[0].startswith(label)]
     assert files, f"there is no lesson {label}"
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
-
-
-def exercises_of(lesson: str) -> str:
-    folder = ROOT / "course_lib" / "learn" / "exercises" / f"lesson_{lesson}"
-    return "\n".join(file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.py")))
 
 
 def relative(page: Path) -> str:
@@ -54,7 +40,7 @@ def test_every_lesson_has_its_page_and_every_page_its_lesson():
 def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     missing = [one for one in targets if "://" not in one and not (page.parent / one).exists()]
-    assert not [one for one in missing if one != "grading.md"]  # that page comes with `course build --nbgrader`
+    assert not missing
 
 
 @pytest.mark.parametrize("page", LESSONS, ids=relative)
@@ -72,12 +58,13 @@ def test_questions_and_checks_stand_in_the_lessons(page):
 
 
 @pytest.mark.parametrize("page", LESSONS, ids=relative)
-def test_named_mistakes_are_those_of_the_lesson(page):
-    """A row "| `check("00.mean")` *mean-of-means* | ..." names a mistake of its catalogue."""
-    known = exercises_of(page.stem)
-    for names in re.findall(r"^\| `check\([^|]*?\)` ([^|]*)\|", page.read_text(), re.MULTILINE):
-        for name in re.findall(r"\*([\w-]+)\*", names):
-            assert f'"{name}"' in known, f"{page.name}: lesson {page.stem} has no mistake {name}"
+def test_named_mistakes_are_those_of_the_check(page):
+    """A row "| `check("00.mean")` *mean-of-means* | ..." names mistakes of that exercise's catalogue."""
+    known = {one.name: {mistake.name for mistake in one.mistakes} for one in exercises_of(page.stem)}
+    rows = re.findall(r'^\| `check\("([\w.]+)"\)` ([^|]*)\|', page.read_text(), re.MULTILINE)
+    assert rows, f"{page.name} names no mistake"
+    for exercise, names in rows:
+        assert set(re.findall(r"\*([\w-]+)\*", names)) <= known[exercise], f"{page.name}: {exercise}"
 
 
 @pytest.mark.parametrize("page", LESSONS, ids=relative)
@@ -96,7 +83,8 @@ def test_sections_that_may_be_left_out_exist(page):
     """Under "Short of time" a line begins with a part, and names its sections in italics."""
     skip = re.search(r"## Short of time\n(.*?)(?=\n## |\Z)", page.read_text(), re.DOTALL)
     assert skip, f"{page.name} does not say what to leave out"
-    for label, line in re.findall(r"^- \*\*(\d\d[a-z]?)\*\*(.*?)(?=^- |\Z)", skip.group(1) + "\n", re.MULTILINE | re.DOTALL):  # fmt: skip
+    rows = re.findall(r"^- \*\*(\d\d[a-z]?)\*\*(.*?)(?=^- |\Z)", skip.group(1), re.MULTILINE | re.DOTALL)
+    for label, line in rows:
         for section in re.findall(r"\*([A-Z][^*\n]+)\*", line.replace("\n  ", " ")):
             assert has_section(label, section), f"{page.name}: {label} has no section {section!r}"
 
@@ -105,33 +93,97 @@ def has_section(label: str, section: str) -> bool:
     return re.search(rf"^# #+ {re.escape(section)}\s*$", text_of(label), re.MULTILINE) is not None
 
 
+def source_of(home: str) -> str:
+    """The text of a module or package that does a verb of `course`, with the rooms that it is made of."""
+    place = ROOT / home.replace(".", "/")
+    files = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py"), *place.parent.glob("*.py")]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def unknown_in(line: str) -> list[str]:
+    """What of the words after `course` there is not: a verb, a word of `course class`, an option."""
+    verb, *words = line.split()
+    if verb not in VERBS:
+        return [verb]
+    known = source_of(VERBS[verb].home)
+    wrong = [word for word in words if word.startswith("--") and word.split("=")[0] not in known]
+    return wrong + [word for word in words[:1] if verb == "class" and word not in WORDS]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_commands_exist(page):
-    for line in re.findall(r"`(?:\./)?course ([^`]*)`", page.read_text()):
-        verb, *words = line.split()
-        assert verb in VERBS or verb in SOON, f"{page.name}: course {verb}"
-        options = {word.split("=")[0] for word in words if word.startswith("--")}
-        assert options <= WORDS.get(verb, set()), f"{page.name}: course {line}"
-        if verb == "class":
-            assert words[0] in WORDS["class"], f"{page.name}: course {line}"
+    lines = re.findall(r"`(?:\./)?course ([^`]*)`", page.read_text())
+    assert {line: wrong for line in lines if (wrong := unknown_in(line))} == {}
+
+
+def test_an_invented_command_is_found_out():
+    assert unknown_in("class board FOLDER --watch") == []
+    assert unknown_in("class bored FOLDER") == ["bored"]
+    assert unknown_in("lab --undo") == ["--undo"]
+    assert unknown_in("teach") == ["teach"]
+
+
+# --- what the course says, and prints -------------------------------------------------------------------------
+
+LIBRARY = "\n".join(file.read_text(encoding="utf-8") for file in ROOT.glob("course_lib/**/*.py"))
+SENTENCES = re.sub(r"[\"']\s*\n\s*[rf]*[\"']", "", LIBRARY)  # a text that stands on several lines becomes one
+
+
+def said_nowhere(phrase: str) -> list[str]:
+    """The pieces of a phrase that no text of the course has; names and numbers in it are cut out."""
+    pieces = re.split(r"\.\.\.|\d+|FOLDER|SIGKILL|notebooks/\S+", phrase)
+    return [piece for piece in pieces if len(piece.strip()) > 3 and piece.strip() not in SENTENCES]
+
+
+def test_what_the_course_is_said_to_say_it_says():
+    page = (DOCS / "when-it-breaks.md").read_text()
+    symptoms = re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE)
+    phrases = [phrase for cell in symptoms for phrase in re.findall(r"\*([^*]+)\*", cell)]
+    assert len(phrases) > 15
+    assert {phrase: wrong for phrase in phrases if (wrong := said_nowhere(phrase))} == {}
+
+
+def test_an_invented_sentence_is_found_out():
+    assert said_nowhere("rank 2 of 4 failed: ...") == []
+    assert said_nowhere("rank 2 of 4 is unwell") == [" is unwell"]
+
+
+def numbers_in(text: str) -> set[str]:
+    """Numbers that somebody has measured or computed: with a fraction, or before a unit; "98 %" as "98%"."""
+    found = re.findall(r"\d[\d,]*(?:\.\d+| (?:%|KiB|MiB|GiB|years|hours)(?!\w))", text)
+    return {number.replace(" %", "%") for number in found}
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=relative)
+def test_numbers_are_those_of_the_solved_copies(page):
+    solved = "".join(
+        file.read_text(encoding="utf-8").replace(" %", "%")
+        for file in (ROOT / "notebooks" / "solutions").glob(f"{page.stem}*.ipynb")
+    )
+    assert [number for number in sorted(numbers_in(page.read_text())) if number not in solved] == []
 
 
 # --- plans ----------------------------------------------------------------------------------------------------
 
 
-def plans(text: str) -> list[tuple[str, int, list[list[str]]]]:
-    """Of each plan its title, the minutes in it, and its rows: minutes, what, the room, when behind."""
-    found = re.findall(r"^## ([^\n]*) \((\d+) minutes\)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    return [
-        (title, int(total), [[cell.strip() for cell in row.strip("|").split("|")] for row in re.findall(r"^\| *\d.*$", body, re.MULTILINE)])
-        for title, total, body in found
-    ]  # fmt: skip
+Row = list[str]  # minutes, what, the room, when behind
+
+
+def plans(text: str) -> list[tuple[str, int, list[Row]]]:
+    """Of each plan its title, the minutes in it, and its rows."""
+    plan = re.compile(r"^## ([^\n]*) \((\d+) minutes\)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    return [(title, int(total), rows_of(body)) for title, total, body in plan.findall(text)]
+
+
+def rows_of(body: str) -> list[Row]:
+    lines = re.findall(r"^\| *\d.*$", body, re.MULTILINE)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 PLANS = plans((DOCS / "plans.md").read_text())
 
 
-def wrong_with(total: int, rows: list[list[str]]) -> list[str]:
+def wrong_with(total: int, rows: list[Row]) -> list[str]:
     """What does not hold of a plan: its sum, a part's minutes, a section."""
     wrong = []
     if sum(int(row[0]) for row in rows) != total:
