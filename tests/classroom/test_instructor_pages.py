@@ -150,6 +150,7 @@ def test_an_invented_sentence_is_found_out():
 
 def numbers_in(text: str) -> set[str]:
     """Numbers that somebody has measured or computed: with a fraction, or before a unit; "98 %" as "98%"."""
+    text = " ".join(text.split())  # a line may end between a number and its unit
     found = re.findall(r"\d[\d,]*(?:\.\d+| (?:%|KiB|MiB|GiB|years|hours)(?!\w))", text)
     return {number.replace(" %", "%") for number in found}
 
