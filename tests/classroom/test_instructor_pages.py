@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -162,6 +163,24 @@ def test_numbers_are_those_of_the_solved_copies(page):
         for file in (ROOT / "notebooks" / "solutions").glob(f"{page.stem}*.ipynb")
     )
     assert [number for number in sorted(numbers_in(page.read_text())) if number not in solved] == []
+
+
+def told_by(name: str) -> str:
+    """What the cell with reveal("NAME") has printed in the solved copy."""
+    for file in (ROOT / "notebooks" / "solutions").glob(f"{name[:2]}*.ipynb"):
+        for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
+            if f'reveal("{name}"' in "".join(cell["source"]) and cell["cell_type"] == "code":
+                return json.dumps(cell["outputs"])
+    raise AssertionError(f'no solved copy says reveal("{name}"')
+
+
+@pytest.mark.parametrize("page", LESSONS, ids=relative)
+def test_a_number_stands_in_the_cell_that_is_named_for_it(page):
+    """ "A quarter." 98 % measured (cell of `reveal("11.stages")`): the 98 is in the outputs of this cell."""
+    text = " ".join(page.read_text().split())
+    for before, name in re.findall(r'([^.?"]*(?:\.\d[^.?"]*)*)\(cell of `reveal\("([\w.]+)"\)`', text):
+        for number in numbers_in(before):
+            assert re.sub(r"[^\d.,]", "", number) in told_by(name), f"{page.name}: {number}, {name}"
 
 
 # --- plans ----------------------------------------------------------------------------------------------------
