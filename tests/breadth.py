@@ -36,9 +36,29 @@ KEPT: dict[str, dict[str, int]] = {
         "test_life_of_an_environment": 0,
         "test_stopped_while_pip_works": 0,
         "test_python_without_its_venv_module": 1,
+        "test_pip_fails_and_nothing_half_made_is_used": 0,
         "test_help_and_a_mistyped_verb_install_nothing": 2,
     },
-    "test_environment_install.py": {"test_pip_does_it_where_uv_fails": 0, "test_real_uv_from_files": 0},
+    "test_environment_install.py": {
+        "test_pip_does_it_where_uv_fails": 0,
+        "test_pip_does_not_try_what_it_cannot_do_either": 0,
+        "test_real_uv_from_files": 0,
+    },
+    "test_nodes_launch.py": {  # lessons 12a and 12b do the same in every run
+        "test_a_killed_rank_restarts_both_nodes_and_a_killed_node_comes_back": 0,
+        "test_two_agents_meet_and_what_crosses_between_them_is_counted_and_slowed": 0,
+        "test_a_hang_is_ended_at_its_limit_and_the_ranks_say_where_they_stand": 0,
+    },
+    "test_launch_files.py": {"test_ssh_starts_two_agents_that_meet": 0},
+    "test_preflight.py": {"test_ranks_that_cannot_meet_end_with_a_sentence": 1},
+    "test_cluster_folders.py": {"test_what_a_killed_notebook_has_left_is_removed_by_the_next": 0},
+    "test_cluster_shortage.py": {
+        "test_a_cluster_that_finds_no_descriptor_says_so_and_works_when_there_are_some": 0
+    },
+    "test_cluster_surroundings.py": {
+        "test_what_torch_changes_when_a_part_of_it_is_loaded_late_is_nobodys_fault": 0
+    },
+    "test_capstone_face.py": {"test_no_name_is_shadowed_by_a_module": 0},
     "test_mesh_launches.py": {
         "test_four_ranks_are_stopped_by_sigterm_and_one_process_without_torchrun_goes_on": 0
     },
@@ -46,13 +66,17 @@ KEPT: dict[str, dict[str, int]] = {
     "test_cluster_black_box.py": {"test_the_reader_of_pytorch_names_the_rank_that_did_not_join": 0},
     "test_cluster_hardships.py": {
         "test_modules_beside_the_notebook_may_be_named_like_the_librarys": 0,
+        "test_a_program_ends_though_a_temporary_folder_was_made_before_the_course_came_in": 0,
         "test_a_stopped_rank_does_not_outlive_a_parent_that_is_killed": 0,
     },
     "test_warm_kernels.py": {
         "test_all_end_when_the_run_is_killed": 0,
         "test_outputs_are_compared_and_errors_seen_in_forked_kernels": 0,
     },
-    "test_cluster_notebook.py": {"test_loading_ends_with_its_notebook": 0},
+    "test_cluster_notebook.py": {
+        "test_loading_ends_with_its_notebook": 0,
+        "test_loading_is_silent_survives_and_leaves_things_as_they_were": 0,
+    },
     "test_device_discipline.py": {"test_values_on_another_device_are_those_of_the_cpu": 16},
     "test_lesson_03_answers.py": {"test_wrong_answers_do_not_pass": 3},
     "test_lesson_03_reviews.py": {"test_what_was_accepted_is_refused_and_told": 4},
