@@ -30,6 +30,32 @@
       event.preventDefault();
     }
   }, true);
+  // What is chosen as an answer is sent when its control is left or a button is pressed, not with each arrow: while
+  // the kernel is busy, a page keeps back all changes of a control but the first, and not the press of a button.
+  if (form.matches(".course-answers")) {
+    const unsent = new Map();
+    // What ipywidgets listens to, of menus and of radio buttons.
+    const events = {SELECT: "change", INPUT: "click"};
+    const group = (control) => control?.name || control;
+    const keep = (event) => {
+      const control = event.target;
+      if (!event.isTrusted || !control.matches("select, input[type=radio]") || events[control.tagName] !== event.type)
+        return;
+      event.stopPropagation();
+      unsent.set(group(control), control);
+    };
+    const send = (still) => {
+      for (const [name, control] of unsent) {
+        if (name === still) continue;
+        unsent.delete(name);
+        control.dispatchEvent(new Event(events[control.tagName], {bubbles: true}));
+      }
+    };
+    form.addEventListener("change", keep, true);
+    form.addEventListener("click", keep, true);
+    form.addEventListener("focusout", (event) => send(group(event.relatedTarget)), true);
+    form.addEventListener("click", (event) => event.target.closest("button") && send(), true);
+  }
   // Shift+Enter goes on to the next cell, and leaves this one as it is: what was typed or chosen here is kept.
   form.addEventListener("keydown", (event) => {
     const cell = form.closest(".jp-Cell");
