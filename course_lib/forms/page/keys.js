@@ -71,4 +71,21 @@
     if (event.key === "Escape" || event.ctrlKey || event.altKey || event.metaKey) return;
     event.stopPropagation();
   });
+  // A picture that code has made has a text in its output, and JupyterLab shows the picture without it.
+  const page = form.closest(".jp-Notebook");
+  if (!page || !window.jupyterapp || page.dataset.courseTexts) return;
+  page.dataset.courseTexts = "given";
+  const give = () => {
+    const pictures = page.querySelectorAll(".jp-RenderedImage img:not([alt])");
+    if (!pictures.length) return;
+    const notebook = [...window.jupyterapp.shell.widgets("main")].find((each) => each.content?.node === page)?.content;
+    for (const image of pictures) {
+      const cell = notebook?.widgets.find((each) => each.node.contains(image));
+      const output = image.closest(".jp-OutputArea-child");
+      const place = [...output.parentNode.children].indexOf(output);
+      image.alt = cell?.outputArea?.model.get(place)?.data["text/plain"] ?? "";
+    }
+  };
+  give();
+  new MutationObserver(give).observe(page, {childList: true, subtree: true});
 }
