@@ -56,8 +56,9 @@ def places(root: Path, repository: str = "") -> Places:
         pages |= {f"notebooks/{info.stem}.ipynb": page, f"notebooks/solutions/{info.stem}.ipynb": page}
     known = {"notebooks/glossary.md": "glossary.md", "CONTRIBUTING.md": "contributing.md"}
     pages |= {origin: page for origin, page in known.items() if (root / origin).exists()}
-    for path in sorted((root / _INSTRUCTOR).glob("*.md")):
-        pages[f"{_INSTRUCTOR}/{path.name}"] = f"instructor/{path.name}"
+    for path in sorted((root / _INSTRUCTOR).rglob("*.md")):
+        name = path.relative_to(root / _INSTRUCTOR).as_posix()
+        pages[f"{_INSTRUCTOR}/{name}"] = f"instructor/{name}"
     if example_pages(root):
         pages[FOLDER] = "examples/index.md"
     for path in sorted((root / "assets").rglob("*.png")):

@@ -419,3 +419,16 @@ def test_the_doctor_on_seats(room, letters, env, status, words):
     found = check_seats(machine_with(letters))
     assert (found.status, words in found.detail) == (status, True), found
     assert bool(found.remedy) == (status != "ok")
+
+
+def test_a_seat_that_is_taken_within_a_check_is_no_change_by_the_answer(room):
+    import torch  # noqa: F401 - without it the check looks after nothing
+
+    from course_lib.devices import seated
+    from course_lib.learn.left_behind import put_back
+
+    with put_back() as said:
+        seated(1)
+    assert said == []
+    assert seats.survey().reason == ""
+    assert os.environ["COURSE_SEAT"] == seats._here.seat.file.name
