@@ -92,6 +92,23 @@ class LessonPage:
         """Run the active cell and stay on it; whether it ran. The Shift+Enter of a person moves the focus later."""
         return bool(self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell')"))
 
+    def run_below(self, source: str) -> int:
+        """Run a cell of its own below the active one; its number."""
+        return int(
+            self.page.evaluate(
+                """async (source) => {
+                  const {commands, shell} = window.jupyterapp;
+                  await commands.execute("notebook:insert-cell-below");
+                  const {content} = shell.currentWidget;
+                  content.activeCell.model.sharedModel.setSource(source);
+                  const number = content.activeCellIndex;
+                  await commands.execute("notebook:run-cell");
+                  return number;
+                }""",
+                source,
+            )
+        )
+
     def go_to(self, text: str, kind: str = "code") -> int:
         """Make the first cell of a kind that holds ``text`` the active one; its number."""
         number = int(self.page.evaluate(_CELL, [text, kind]))
