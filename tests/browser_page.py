@@ -12,6 +12,7 @@ __all__ = ["THEMES", "LessonPage"]
 THEMES = ("JupyterLab Light", "JupyterLab Dark")
 _RUN_LIMIT_MS = 600_000
 _LIMIT_MS = 120_000
+_KEY_LIMIT_MS = 5_000
 _OUTPUTS = ".jp-Notebook .jp-OutputArea-output"
 # JupyterLab says "idle" before there is a kernel, and forgets a Run All that comes then.
 _READY = """async () => {
@@ -38,7 +39,11 @@ _FOCUS = """() => {
 }"""
 _AXE = """async (include) => {
   if (!document.querySelector(include)) return [];
-  const found = await axe.run({include: [[include]]}, {resultTypes: ["violations"]});
+  const found = await axe.run({include: [[include]]}, {
+    resultTypes: ["violations"],
+    // An output that is too wide can be scrolled by keys: Firefox and Chromium (from 130) let Tab stop there.
+    rules: {"scrollable-region-focusable": {enabled: false}},
+  });
   return found.violations.flatMap((rule) => rule.nodes.map(
     (node) => `${rule.id}: ${node.html.slice(0, 160)} (${node.failureSummary.slice(0, 200)})`));
 }"""
@@ -87,6 +92,23 @@ class LessonPage:
         """Run the active cell and stay on it; whether it ran. The Shift+Enter of a person moves the focus later."""
         return bool(self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell')"))
 
+    def run_below(self, source: str) -> int:
+        """Run a cell of its own below the active one; its number."""
+        return int(
+            self.page.evaluate(
+                """async (source) => {
+                  const {commands, shell} = window.jupyterapp;
+                  await commands.execute("notebook:insert-cell-below");
+                  const {content} = shell.currentWidget;
+                  content.activeCell.model.sharedModel.setSource(source);
+                  const number = content.activeCellIndex;
+                  await commands.execute("notebook:run-cell");
+                  return number;
+                }""",
+                source,
+            )
+        )
+
     def go_to(self, text: str, kind: str = "code") -> int:
         """Make the first cell of a kind that holds ``text`` the active one; its number."""
         number = int(self.page.evaluate(_CELL, [text, kind]))
@@ -99,6 +121,17 @@ class LessonPage:
           await sessionContext.session.kernel.restart();
           await sessionContext.session.kernel.info;
         }""")
+
+    def keep_busy(self, seconds: float) -> None:
+        """Have the kernel do something else for that long; it has begun when this returns."""
+        self.page.evaluate(
+            """async (code) => {
+              const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+              const request = kernel.requestExecute({code, store_history: false});
+              await new Promise((begun) => { request.onIOPub = begun; });
+            }""",
+            f"import time; time.sleep({seconds})",
+        )
 
     def save(self) -> None:
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
@@ -119,8 +152,16 @@ class LessonPage:
     def num_cells(self) -> int:
         return int(self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length"))
 
-    def active_cell(self) -> int:
-        return int(self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"))
+    def comes_to(self, number: int) -> bool:
+        """Whether a cell becomes the active one within seconds: a key is answered a moment after it was pressed."""
+        active = "(number) => window.jupyterapp.shell.currentWidget.content.activeCellIndex === number"
+        from playwright.sync_api import TimeoutError
+
+        try:
+            self.page.wait_for_function(active, arg=number, timeout=_KEY_LIMIT_MS)
+        except TimeoutError:
+            return False
+        return True
 
     def tracebacks(self) -> list[str]:
         errors = self.page.locator(f'{_OUTPUTS} [data-mime-type="application/vnd.jupyter.error"]')
@@ -171,7 +212,7 @@ class LessonPage:
             "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", name
         )
         light = str("Dark" not in name).lower()
-        self.page.wait_for_selector(f'body[data-jp-theme-light="{light}"]')
+        self.page.wait_for_selector(f'body[data-jp-theme-light="{light}"]', state="attached")
 
     def width(self, pixels: int) -> None:
         self.page.set_viewport_size({"width": pixels, "height": 900})

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import ipywidgets as widgets
+from traitlets import Unicode
 
 __all__ = ["ALT", "picture_box"]
 
 ALT = "The picture of what the lines below say."
+
+
+class _Titled(widgets.Image):
+    """An image that may have a tooltip: the page of ipywidgets 8 shows it only beside a description, and an image
+    with the one and not the other is not shown at all.
+    """
+
+    description = Unicode("").tag(sync=True)
 
 
 def picture_box(*, width: str | None = None) -> widgets.Image:
@@ -14,4 +23,4 @@ def picture_box(*, width: str | None = None) -> widgets.Image:
 
     ipywidgets knows no text for an image, but a tooltip, which keys.js makes one of.
     """
-    return widgets.Image(format="png", tooltip=ALT, layout=widgets.Layout(width=width, max_width="100%"))
+    return _Titled(format="png", tooltip=ALT, layout=widgets.Layout(width=width, max_width="100%"))

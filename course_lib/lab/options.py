@@ -70,6 +70,11 @@ def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0) -
         # The glossary opens as a page to read, and no window asks about news at the first start.
         ({"--LabApp.app_settings_dir"}, f"--LabApp.app_settings_dir={_SETTINGS}"),
         ({"--custom-css", "--LabApp.custom_css"}, "--LabApp.custom_css=True"),
+        # So that a form's script finds the texts of pictures (course_lib/forms/page/keys.js).
+        (
+            {"--expose-app-in-browser", "--LabApp.expose_app_in_browser"},
+            "--LabApp.expose_app_in_browser=True",
+        ),
         ({"--debug", "--log-level", "--Application.log_level", "--ServerApp.log_level"}, "--log-level=WARN"),
     ]
     ours += _about_kernels(idle)

@@ -59,6 +59,7 @@ class BetForm(Form):
         self.status = widgets.HTML()
         self.button.on_click(self._lock)
         super().__init__([*self.rows, self.button, self.status])
+        self.add_class("course-answers")  # sent when they are complete, see keys.js
         self.refresh()
 
     def refresh(self, said: str = "") -> None:

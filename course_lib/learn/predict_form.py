@@ -29,6 +29,7 @@ class PredictForm(Form):
         self.button.on_click(self._lock)
         question = widgets.HTML(f"<strong>{paragraph(prediction.question)}</strong>")
         super().__init__([question, *self.inputs, self.button, self.status])
+        self.add_class("course-answers")  # sent when they are complete, see keys.js
         prediction.watch(self.refresh)
         self.refresh()
 

@@ -49,3 +49,4 @@ class QuizForm(Form):
         for question in self.questions:
             question.button.on_click(lambda _: setattr(self.standing, "value", paragraph(quiz.standing())))
         super().__init__([*self.questions, self.standing])
+        self.add_class("course-answers")  # sent when they are complete, see keys.js

@@ -91,10 +91,13 @@ def unbroken(text: str) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table of texts, the first column being the name of its row."""
+    """A table of texts, the first column being the name of its row. A column may go without a name."""
     cell = "padding:0.15em 0.9em 0.15em 0;text-align:left;vertical-align:top"
     line = "border-bottom:1px solid var(--jp-border-color2,#ccc)"
-    top = "".join(f"<th scope='col' style='{cell};{line}'>{escape(text)}</th>" for text in head)
+    top = "".join(
+        f"<th scope='col' style='{cell};{line}'>{escape(text)}</th>" if text else f"<td style='{line}'></td>"
+        for text in head
+    )
     body = ""
     for first, *rest in rows:
         cells = "".join(f"<td style='{cell}'>{escape(text)}</td>" for text in rest)

@@ -70,7 +70,7 @@ def running_lab(work: Path, home: Path) -> Iterator[RunningLab]:
     (settings / "tracker.jupyterlab-settings").write_text(_WHOLE_PAGE, encoding="utf-8")
     environment = os.environ | _environment(home)
     command = [sys.executable, "-u", "-m", "course_lib.cli", "lab", "--no-browser"]
-    command += [f"--ServerApp.root_dir={work}", "--LabApp.expose_app_in_browser=True"]
+    command += [f"--ServerApp.root_dir={work}"]
     told = home / "told.txt"
     with told.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=work)

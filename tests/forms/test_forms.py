@@ -50,6 +50,8 @@ def test_a_busy_button_is_marked_until_its_work_has_ended_or_failed():
 def test_a_picture_has_a_text():
     assert picture_box().tooltip.endswith(".")
     assert picture_box(width="10px").layout.width == "10px"
+    # Without it ipywidgets' page fails on the tooltip, and no explorer has a picture.
+    assert picture_box().get_state()["description"] == ""
 
 
 def luminance(colour: str, brightness: float = 1.0) -> float:

@@ -180,6 +180,7 @@ def test_options_that_are_not_ours_pass_through() -> None:
         ("--notebook-dir=/data", "--ServerApp.root_dir="),
         ("--ServerApp.default_url=/lab", "--LabApp.default_url="),
         ("--debug", "--log-level="),
+        ("--LabApp.expose_app_in_browser=False", "--LabApp.expose_app_in_browser=True"),
         ("--IdentityProvider.token=mine", "--IdentityProvider.token=secret"),
     ],
 )

@@ -30,6 +30,32 @@
       event.preventDefault();
     }
   }, true);
+  // What is chosen as an answer is sent when its control is left or a button is pressed, not with each arrow: while
+  // the kernel is busy, a page keeps back all changes of a control but the first, and not the press of a button.
+  if (form.matches(".course-answers")) {
+    const unsent = new Map();
+    // What ipywidgets listens to, of menus and of radio buttons.
+    const events = {SELECT: "change", INPUT: "click"};
+    const group = (control) => control?.name || control;
+    const keep = (event) => {
+      const control = event.target;
+      if (!event.isTrusted || !control.matches("select, input[type=radio]") || events[control.tagName] !== event.type)
+        return;
+      event.stopPropagation();
+      unsent.set(group(control), control);
+    };
+    const send = (still) => {
+      for (const [name, control] of unsent) {
+        if (name === still) continue;
+        unsent.delete(name);
+        control.dispatchEvent(new Event(events[control.tagName], {bubbles: true}));
+      }
+    };
+    form.addEventListener("change", keep, true);
+    form.addEventListener("click", keep, true);
+    form.addEventListener("focusout", (event) => send(group(event.relatedTarget)), true);
+    form.addEventListener("click", (event) => event.target.closest("button") && send(), true);
+  }
   // Shift+Enter goes on to the next cell, and leaves this one as it is: what was typed or chosen here is kept.
   form.addEventListener("keydown", (event) => {
     const cell = form.closest(".jp-Cell");
@@ -45,4 +71,21 @@
     if (event.key === "Escape" || event.ctrlKey || event.altKey || event.metaKey) return;
     event.stopPropagation();
   });
+  // A picture that code has made has a text in its output, and JupyterLab shows the picture without it.
+  const page = form.closest(".jp-Notebook");
+  if (!page || !window.jupyterapp || page.dataset.courseTexts) return;
+  page.dataset.courseTexts = "given";
+  const give = () => {
+    const pictures = page.querySelectorAll(".jp-RenderedImage img:not([alt])");
+    if (!pictures.length) return;
+    const notebook = [...window.jupyterapp.shell.widgets("main")].find((each) => each.content?.node === page)?.content;
+    for (const image of pictures) {
+      const cell = notebook?.widgets.find((each) => each.node.contains(image));
+      const output = image.closest(".jp-OutputArea-child");
+      const place = [...output.parentNode.children].indexOf(output);
+      image.alt = cell?.outputArea?.model.get(place)?.data["text/plain"] ?? "";
+    }
+  };
+  give();
+  new MutationObserver(give).observe(page, {childList: true, subtree: true});
 }
