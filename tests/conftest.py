@@ -6,7 +6,6 @@ import atexit
 import faulthandler
 import gc
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from breadth import more_of_the_same
+from lesson_names import lesson_of
 from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
     empty_environment,
     made_project,
@@ -47,12 +47,6 @@ _MOST_TIMES = 10.0
 _errors = os.dup(
     2
 )  # what a worker of pytest-xdist says last; pytest keeps what is written to 2 itself for its report
-
-
-def lesson_of(nodeid: str) -> str:
-    """The number of the lesson that a test is about, by its file or by the exercise in brackets; "" for none."""
-    found = re.search(r"test_lesson_(\d\d)|test_predictions_(\d\d)|\[(\d\d)\.", nodeid)
-    return next(filter(None, found.groups())) if found else ""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

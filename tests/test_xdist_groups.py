@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from conftest import lesson_of
+from lesson_names import lesson_of
 
 
 @pytest.mark.xdist_group("together")

@@ -1,4 +1,4 @@
-"""A kernel that is busy when somebody answers: what stands on the page is what is locked, not what stood there before."""
+"""A busy kernel when somebody answers: what stands on the page is locked, not what stood there before."""
 
 from __future__ import annotations
 
