@@ -82,7 +82,7 @@ def test_a_search_says_how_long_it_takes_and_puts_the_quickest_first(clusters, m
     runs = search(FOUR, clusters(4), say=said.append)
     assert said[0].startswith("2 meshes may fit; to run them all takes about ")
     assert {run.mesh for run in runs} == {"pp=4", "dp_shard=4"}
-    assert runs[0].counted_s <= runs[1].counted_s  # the clock's steps may stand the other way round on a busy machine
+    assert runs[0].counted_s <= runs[1].counted_s  # by the clock it may be the other way round
     assert not any(run.ended for run in runs)
     assert len(said) == 3
 
