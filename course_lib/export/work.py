@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from course_lib.lab.folder import find_place
 from course_lib.paths import project_root
 
 __all__ = ["Work", "work_in"]
@@ -68,7 +69,7 @@ def _notebooks(folder: Path) -> list[Path]:
 
 def _folder(asked: Path | None) -> Path:
     """The folder that is asked for, or the first of the usual ones that holds lessons."""
-    usual = [asked] if asked is not None else [Path.cwd(), project_root()]
+    usual = [asked] if asked is not None else [Path.cwd(), *_own_folder(), project_root()]
     for place in usual:
         for folder in (place, place / "notebooks"):
             if folder.is_dir() and any(_LESSON.match(path.name) for path in _notebooks(folder)):
@@ -79,6 +80,14 @@ def _folder(asked: Path | None) -> Path:
     raise ValueError(
         f"there are no notebooks of the course in {looked}; --folder names the one where yours lie"
     )
+
+
+def _own_folder() -> list[Path]:
+    """Where `course lab` puts this learner's lessons; nothing where it cannot say."""
+    try:
+        return [find_place().folder]
+    except ValueError:
+        return []
 
 
 def _was_run(notebook: NotebookNode) -> bool:

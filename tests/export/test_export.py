@@ -205,6 +205,21 @@ def test_without_a_folder_the_clone_is_taken(tmp_path, monkeypatch):
     assert work.work_in(None, ["00"]).folder == paths.project_root() / "notebooks"
 
 
+def test_the_folder_of_course_lab_comes_before_the_clone(tmp_path, monkeypatch):
+    save(tmp_path / "lessons" / "notebooks", "00_start_here", ran("1"))
+    monkeypatch.setenv("COURSE_FOLDER", str(tmp_path / "lessons"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert work.work_in().folder == tmp_path / "lessons" / "notebooks"
+
+
+def test_where_course_lab_has_no_folder_the_clone_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_FOLDER", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    assert work.work_in(None, ["00"]).folder == paths.project_root() / "notebooks"
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
