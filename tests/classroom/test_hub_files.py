@@ -14,6 +14,7 @@ import pytest
 import yaml  # jupyterlab brings it
 
 from course_lib import paths
+from course_lib.devices.lock_files import VARIABLE
 from course_lib.take_along import read_sbatch
 
 ROOT = paths.project_root()
@@ -208,6 +209,28 @@ def test_shared_memory_is_mounted_and_counts_towards_the_limit() -> None:
     memory = VALUES["singleuser"]["memory"]
     assert size_bytes(volume["emptyDir"]["sizeLimit"]) < size_bytes(memory["limit"])
     assert size_bytes(memory["guarantee"]) <= size_bytes(memory["limit"])
+
+
+def uncommented(text: str, start: str, end: str) -> object:
+    """The YAML that stands in comments between two lines, as it is once the # are taken away."""
+    lines = text[text.index(start) : text.index(end)].splitlines()
+    return yaml.safe_load("\n".join(line.removeprefix("#") for line in lines))
+
+
+def test_pods_that_share_a_gpu_get_one_folder_of_the_node() -> None:
+    """The lines to take in, for clusters where one GPU goes to several pods: they fit each other and the course."""
+    text = (HUB / "zero-to-jupyterhub.yaml").read_text()
+    added = uncommented(text, "#     extraVolumes:", "# Every pod then")
+    assert isinstance(added, dict)
+    (volume,), (mount,) = added["extraVolumes"], added["extraVolumeMounts"]
+    assert volume["name"] == mount["name"] != "shared-memory"
+    assert f"mkdir -p {volume['hostPath']['path']} && chmod 1777 {volume['hostPath']['path']}" in text
+    assert volume["hostPath"]["type"] == "Directory"  # one that Kubernetes made would be root's alone
+    taken_in = yaml.safe_load(re.sub(r"# (environment: \{[^}]*\})", r"\1", text))
+    shared = [one["kubespawner_override"] for one in taken_in["singleuser"]["profileList"][1:]]
+    named = [one["environment"] for one in shared if "environment" in one]
+    assert named == [{VARIABLE: mount["mountPath"]}]
+    assert VALUES["singleuser"]["extraEnv"].get(VARIABLE) is None, "pods on the CPU have cores of their own"
 
 
 def test_profiles_have_one_default_and_gpus_by_their_names() -> None:
