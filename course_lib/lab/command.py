@@ -126,9 +126,10 @@ def _prepare(place: Place) -> list[str]:
         take_fonts()
     if place.is_clone:
         return []
-    from course_lib.lab.edition import READ_ONLY, editions, worked_on
-    from course_lib.lab.hand_out import hand_out, link_or_copy
+    from course_lib.lab.edition import PICTURES, READ_ONLY, editions, worked_on
+    from course_lib.lab.hand_out import hand_out, link_or_copy, remove_link
 
+    remove_link(place.folder / PICTURES)  # an older course had one there
     content = editions(place.course)
     work = {} if place.is_shared else worked_on(place.course, content)
     handed = hand_out(place.folder, content, work=work)

@@ -1,7 +1,8 @@
 """What the course hands out: each lesson as it is for somebody who has not begun it.
 
 A learner's notebook is made from its source, not copied: whoever keeps the course may have tried a lesson in it, and
-what they typed is not for the class. Solutions and pictures are only read, and are linked.
+what they typed is not for the class. Pictures are copied too, since JupyterLab gives a browser no file that a link has
+outside of its folder (Tornado since 6.5.9). Solutions are opened, and not fetched: a link leads to them.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pathlib import Path
 from course_lib.lab.hand_out import write
 from course_lib.notebooks.info import source_files
 
-__all__ = ["READ_ONLY", "editions", "keep_prints", "lesson_named", "pristine", "worked_on"]
+__all__ = ["PICTURES", "READ_ONLY", "editions", "keep_prints", "lesson_named", "pristine", "worked_on"]
 
-READ_ONLY = ("assets", "notebooks/solutions")  # linked, not copied
+READ_ONLY = ("notebooks/solutions",)  # linked, not copied
+PICTURES = "assets"
 _AS_THEY_ARE = ("notebooks/glossary.md",)
 
 
@@ -30,6 +32,8 @@ def editions(course: Path) -> dict[str, bytes]:
     for name in _AS_THEY_ARE:
         if (course / name).is_file():
             found[name] = (course / name).read_bytes()
+    for picture in sorted((course / PICTURES).glob("*.png")):
+        found[f"{PICTURES}/{picture.name}"] = picture.read_bytes()
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["RECORD", "Handed", "free_name", "hand_out", "link_or_copy", "write"]
+__all__ = ["RECORD", "Handed", "free_name", "hand_out", "link_or_copy", "remove_link", "write"]
 
 RECORD = ".course-lessons.json"
 
@@ -126,7 +126,7 @@ def write(file: Path, content: bytes) -> None:
 
 
 def link_or_copy(course: Path, folder: Path, name: str) -> None:
-    """Have the pictures, or the solutions, of the course in the folder: by a link that leads to today's.
+    """Have the solutions of the course in the folder: by a link that leads to today's.
 
     A folder of that name which is no link is the learner's and stays; where the system makes no links, files that it
     lacks are copied into it.
@@ -135,8 +135,7 @@ def link_or_copy(course: Path, folder: Path, name: str) -> None:
     if not target.is_dir() or (place.is_symlink() and os.readlink(place) == str(target)):
         return
     place.parent.mkdir(parents=True, exist_ok=True)
-    if place.is_symlink():  # the course has moved
-        place.unlink()
+    remove_link(place)  # the course has moved
     if not place.exists():
         try:
             place.symlink_to(target, target_is_directory=True)
@@ -148,6 +147,12 @@ def link_or_copy(course: Path, folder: Path, name: str) -> None:
         if file.is_file() and not copy.exists():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
+
+
+def remove_link(place: Path) -> None:
+    """Remove what is a link, so that nothing is written where it leads to; anything else stays."""
+    if place.is_symlink():
+        place.unlink()
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from small_lessons import small_course
 
 from course_lib import lab, paths
 from course_lib.lab import command
@@ -71,7 +72,10 @@ def settings(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("lab")
-    root = lessons(folder / "clone")
+    root = folder / "mine"
+    command._prepare(
+        Place(small_course(folder / "course"), root)
+    )  # as for a learner beside a course of others
     with socket.create_server(("127.0.0.1", 0)) as busy:
         busy_port = busy.getsockname()[1]
         options = ["--no-browser", f"--port={busy_port}", f"--ServerApp.root_dir={root}"]
@@ -133,6 +137,16 @@ def test_it_listens_on_loopback_alone(running: Lab) -> None:
     ]
     assert running.port in {address.port for address in listening}
     assert {address.ip for address in listening} == {"127.0.0.1"}
+
+
+def test_a_browser_gets_the_pictures_and_opens_the_solutions(running: Lab) -> None:
+    """JupyterLab fetches a picture as a file, and the server gives no file that a link has outside of its folder."""
+    for path in (
+        "files/assets/00_loop.png",
+        "api/contents/notebooks/solutions/00_start_here.ipynb?content=0",
+    ):
+        sign = "&" if "?" in path else "?"
+        assert running.get(f"/{path}{sign}token={running.token}")[0] == 200, path
 
 
 def test_the_glossary_opens_as_a_page_and_no_news_are_asked_for(running: Lab) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from small_lessons import small_course, write_lesson
 
-from course_lib.lab import edition
+from course_lib.lab import command, edition
 from course_lib.lab.edition import editions, lesson_named, worked_on
 from course_lib.lab.folder import Place
 from course_lib.lab.hand_out import RECORD, Handed, hand_out, link_or_copy
@@ -20,6 +20,7 @@ from course_lib.notebooks.source import read_source as read
 
 FIRST = "notebooks/00_start_here.ipynb"
 A = "notebooks/04a_one.ipynb"
+PICTURE = "assets/00_loop.png"
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -41,7 +42,7 @@ def test_what_is_handed_out_is_the_lesson_and_not_what_its_keeper_typed_in_it(co
     fresh = editions(course)
     (course / FIRST).write_text("the keeper's answers")
     assert editions(course) == fresh
-    assert list(fresh) == [FIRST, A, "notebooks/04b_two.ipynb", "notebooks/glossary.md"]
+    assert list(fresh) == [FIRST, A, "notebooks/04b_two.ipynb", "notebooks/glossary.md", PICTURE]
     assert json.loads(fresh[FIRST])["cells"][1]["source"] == ["print(1)"]
 
 
@@ -204,31 +205,54 @@ def test_work_in_the_clone_comes_beside_work_in_the_folder_and_once(course: Path
 # --- Pictures and solutions -----------------------------------------------------------------------------------------
 
 
-def test_pictures_and_solutions_are_linked_and_follow_a_course_that_moves(course: Path, folder: Path) -> None:
-    for name in edition.READ_ONLY:
-        link_or_copy(course, folder, name)
-    assert (folder / "assets" / "00_loop.png").read_text() == "assets/00_loop.png"
-    assert (folder / "notebooks" / "solutions").is_symlink()
+def test_solutions_are_linked_and_follow_a_course_that_moves(course: Path, folder: Path) -> None:
+    (name,) = edition.READ_ONLY
+    link_or_copy(course, folder, name)
+    assert (folder / name).is_symlink()
     moved = course.rename(course.with_name("moved"))
-    link_or_copy(moved, folder, "assets")
-    assert (folder / "assets").resolve() == moved / "assets"
-    assert (folder / "assets" / "00_loop.png").is_file()
+    link_or_copy(moved, folder, name)
+    assert (folder / name).resolve() == moved / name
+    assert (folder / FIRST.replace("notebooks", name)).is_file()
 
 
-def test_where_no_links_can_be_made_pictures_are_copied(
+def test_where_no_links_can_be_made_solutions_are_copied(
     course: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "symlink_to", refuse)
-    link_or_copy(course, folder, "assets")
+    (name,) = edition.READ_ONLY
+    link_or_copy(course, folder, name)
+    assert not (folder / name).is_symlink()
+    (folder / name / "00_start_here.ipynb").write_text("written over")
+    (course / name / "01_new.ipynb").write_text("new")
+    link_or_copy(course, folder, name)
+    assert (folder / name / "00_start_here.ipynb").read_text() == "written over"
+    assert (folder / name / "01_new.ipynb").read_text() == "new"
+
+
+def test_pictures_are_copied_and_renewed_and_one_that_was_drawn_over_stays(
+    course: Path, folder: Path
+) -> None:
+    hand_out(folder, editions(course))
     assert not (folder / "assets").is_symlink()
-    (folder / "assets" / "00_loop.png").write_text("drawn over")
-    (course / "assets" / "01_new.png").write_text("new")
-    link_or_copy(course, folder, "assets")
-    assert (folder / "assets" / "00_loop.png").read_text() == "drawn over"
-    assert (folder / "assets" / "01_new.png").read_text() == "new"
+    (course / PICTURE).write_text("newer")
+    assert hand_out(folder, editions(course)).renewed == [PICTURE]
+    (folder / PICTURE).write_text("drawn over")
+    (course / PICTURE).write_text("newest")
+    hand_out(folder, editions(course))
+    assert (folder / PICTURE).read_text() == "drawn over"
+
+
+def test_pictures_take_the_place_of_the_link_that_an_older_course_made(course: Path, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "assets").symlink_to(course / "assets", target_is_directory=True)
+    before = files(course)
+    command._prepare(Place(course, folder))
+    assert not (folder / "assets").is_symlink()
+    assert (folder / PICTURE).read_bytes() == before[PICTURE]
+    assert files(course) == before
 
 
 # --- Reset ----------------------------------------------------------------------------------------------------------

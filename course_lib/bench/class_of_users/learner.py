@@ -9,6 +9,7 @@ import re
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ __all__ = ["Outcome", "work_through"]
 _START_LIMIT_S = 600.0
 _CELL_LIMIT_S = 900.0
 _END_LIMIT_S = 60.0
+_PICTURE = re.compile(r"\(\.\./(assets/[^)\s\"]+)\)")  # as the text of a notebook names it
 
 
 @dataclass
@@ -124,13 +126,24 @@ class _Lab:
             text = answer.read()
         return json.loads(text) if text else None
 
+    def fetch_picture(self, name: str) -> None:
+        """Ask for a file as a page asks for its pictures. Raises ``HTTPError`` where it is not given."""
+        address = f"{self._base}/files/{name}?token={self._token}"
+        with urllib.request.urlopen(address, timeout=_START_LIMIT_S) as answer:
+            answer.read()
+
     def connection_file(self, kernel: str) -> Path:
         return self._home / ".local" / "share" / "jupyter" / "runtime" / f"kernel-{kernel}.json"
 
 
 def _run_lesson(lab: _Lab, course: Path, stem: str, outcome: Outcome) -> None:
     path = f"notebooks/{stem}.ipynb"
-    lab.ask("GET", f"contents/{path}")  # it lies in the learner's folder
+    notebook = lab.ask("GET", f"contents/{path}")["content"]  # it lies in the learner's folder
+    for picture in sorted(set(_PICTURE.findall(json.dumps(notebook)))):
+        try:
+            lab.fetch_picture(picture)
+        except urllib.error.HTTPError as error:
+            outcome.errors.append(f"{stem}: {picture} is not given to a browser: {error}")
     kernel_wish = {"path": path, "name": stem, "type": "notebook", "kernel": {"name": "python3"}}
     session = lab.ask("POST", "sessions", kernel_wish)
     client = BlockingKernelClient()
