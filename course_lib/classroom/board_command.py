@@ -10,7 +10,11 @@ that a question's run gives before you reveal it:
 
 While it watches, type one of these and Enter:
     show 04.bytes    reveal 04.bytes    hide 04.bytes    lesson 04b    quit
-A lesson (04), a part of one (04a) and "all" may stand in the place of a question. Nothing leaves this machine.
+A lesson (04), a part of one (04a) and "all" may stand in the place of a question. What was asked for last is on top.
+
+On a machine without a screen, put the page beside your own lessons (--out ~/one-model-many-gpus/class_board.html), type
+`course lab`, and take "Open in New Browser Tab" from the page's menu (right click) in the list of files. Nothing leaves
+this machine.
 """
 
 from __future__ import annotations
@@ -179,10 +183,9 @@ def _obey(words: list[str], wish: Wish, known: Places) -> str:
             wish.lesson = ""
         case ["lesson", name]:
             wish.lesson = known.need(name)
-        case ["show", name]:
-            wish.show.add(name)
-        case ["reveal", name]:
-            wish.reveal.add(name)
+        case ["show" | "reveal" as word, name]:
+            getattr(wish, word).add(name)
+            wish.latest = name
         case ["hide", "all"]:
             wish.show.clear()
             wish.reveal.clear()

@@ -17,17 +17,24 @@ __all__ = ["Board", "Wish", "board_of"]
 
 @dataclass
 class Wish:
-    """What the instructor wants on the board now. ``show`` and ``reveal`` name questions, lessons, or "all"."""
+    """What the instructor wants on the board now. ``show`` and ``reveal`` name questions, lessons, or "all".
+
+    ``latest`` was asked for last. It stands on top: a projector shows little below its first question.
+    """
 
     lesson: str = ""
     show: set[str] = field(default_factory=set)
     reveal: set[str] = field(default_factory=set)
+    latest: str = ""
 
     def shows(self, one: Guesses) -> bool:
         return self.reveals(one) or _named(one, self.show)
 
     def reveals(self, one: Guesses) -> bool:
         return _named(one, self.reveal)
+
+    def is_latest(self, one: Guesses) -> bool:
+        return _named(one, {self.latest})
 
 
 def _named(one: Guesses, names: set[str]) -> bool:
@@ -56,7 +63,7 @@ def board_of(gathered: Gathered, known: Places, wish: Wish) -> Board:
     """Count what was gathered."""
     learners = gathered.learners
     asked = guesses(learners, known, wish.lesson)
-    shown = [one for one in asked if wish.shows(one)]
+    shown = sorted(filter(wish.shows, asked), key=lambda one: not wish.is_latest(one))
     title = f"{wish.lesson} {known.title(wish.lesson)}".strip() if wish.lesson else "the whole course"
     return Board(
         title,

@@ -29,7 +29,11 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the instructor's folder")
     parser.add_argument("--name", metavar="ALIAS", help="what the board calls you; '' for a number again")
-    parser.add_argument("--watch", action="store_true", help="copy again every 30 s, until Ctrl-C")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="copy again every 30 s, until Ctrl-C; before the first lesson as well",
+    )
     parser.add_argument("--stop", action="store_true", help="take your file out of the folder again")
     return parser.parse_args(list(argv))
 
@@ -40,13 +44,16 @@ def main(argv: Sequence[str]) -> int:
     try:
         if wish.stop:
             return _stop(wish.folder)
-        who = _share(wish.folder, wish.name)
-        print(f"Copied into {wish.folder}. The board calls you {_called(who)}; no code is in it.")
+        who = _share_from_the_first_answer(wish) if wish.watch else _share(wish.folder, wish.name)
+        print(f"Copied into {wish.folder}. The board calls you {_called(who)}; no code is in it.", flush=True)
         if not wish.watch:
             print("Run this again to bring it up to date; --watch does so every 30 s; --stop takes it back.")
         while wish.watch:
             time.sleep(_EVERY_S)
             _share_again(wish.folder)
+    except _NotBegunError as error:
+        print(f"course class share: {error}. Run this again then, or now with --watch.", file=sys.stderr)
+        return 2
     except ValueError as error:
         print(f"course class share: {error}", file=sys.stderr)
         return 2
@@ -54,6 +61,23 @@ def main(argv: Sequence[str]) -> int:
         print(f"course class share: {_reason(error, wish.folder)}", file=sys.stderr)
         return 1
     return 0
+
+
+class _NotBegunError(ValueError):
+    """There is nothing to share yet."""
+
+
+def _share_from_the_first_answer(wish: argparse.Namespace) -> shared.Identity:
+    """As ``_share``, for who begins to watch before the first lesson: it waits until there is something."""
+    has_told = False
+    while True:
+        try:
+            return _share(wish.folder, wish.name)
+        except _NotBegunError as error:
+            if not has_told:
+                print(f"Nothing to copy so far: {error}. It is copied as soon as it is there.", flush=True)
+            has_told = True
+            time.sleep(_EVERY_S)
 
 
 def _called(who: shared.Identity) -> str:
@@ -79,8 +103,8 @@ def _own_events() -> tuple[Path, list[dict[str, Any]]]:
         raise ValueError(f"{error}; COURSE_HOME may name the folder of your progress") from None
     path = folder / "progress.jsonl"
     if not path.is_file():
-        raise ValueError(
-            f"there is no progress yet in {path}. It begins with your first prediction or check; run this again then"
+        raise _NotBegunError(
+            f"there is no progress yet in {path}; it begins with your first prediction or check"
         )
     events, _ = parse(path.read_bytes())
     return folder, events

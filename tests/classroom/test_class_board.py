@@ -220,6 +220,15 @@ def test_watching_obeys_what_is_typed(tmp_path, monkeypatch, capsys):
     assert "'dance' is none of: show NAME" in said
 
 
+def test_what_was_asked_for_last_is_on_top(class_of_forty, tmp_path, monkeypatch, capsys):
+    """A projector shows one question above the fold, and it is the one that the room talks about."""
+    typed = "show 00.sum\nshow 04.calls\nreveal 00.sum\nquit\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    assert classroom.main(["board", str(class_of_forty), "--out", str(tmp_path / "b.html"), "--watch"]) == 0
+    tops = re.findall(r"^(\d\d\.\w+)  \S.*\?$", capsys.readouterr().out, re.MULTILINE)
+    assert tops == ["00.sum", "04.calls", "00.sum", "00.sum", "04.calls"]
+
+
 def test_watching_goes_on_where_the_folder_is_away_for_a_moment(tmp_path, monkeypatch, capsys):
     drop, out = one_question(tmp_path / "drop"), tmp_path / "b.html"
     moves = iter([lambda: drop.rename(tmp_path / "away"), lambda: (tmp_path / "away").rename(drop)])

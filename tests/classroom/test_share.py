@@ -108,6 +108,34 @@ def test_without_progress_there_is_nothing_to_share(drop, tmp_path, monkeypatch,
     assert "there is no progress yet" in capsys.readouterr().err
 
 
+def test_who_watches_before_the_first_lesson_shares_from_the_first_answer(
+    drop, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("COURSE_HOME", str(tmp_path / "new"))
+    slept = []
+
+    def sleep(_):
+        slept.append(list(drop.iterdir()))
+        if len(slept) == 2:
+            Store(tmp_path / "new" / "data" / "progress.jsonl").append(GUESS)
+        elif len(slept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(share_command.time, "sleep", sleep)
+    with pytest.raises(KeyboardInterrupt):
+        classroom.main(["share", str(drop), "--watch", "--name", "ada"])
+    assert [len(files) for files in slept] == [0, 0, 1]
+    assert json.loads(only_file(drop).read_text().splitlines()[0])["name"] == "ada"
+    told = capsys.readouterr().out
+    assert told.count("no progress yet") == 1
+    assert "Copied into" in told
+
+
+def test_who_watches_a_folder_that_is_not_there_is_told_at_once(home, tmp_path, capsys):
+    assert classroom.main(["share", str(tmp_path / "nowhere"), "--watch"]) == 2
+    assert "is no folder" in capsys.readouterr().err
+
+
 def test_a_folder_that_refuses_is_told(home, drop, monkeypatch, capsys):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", str(drop))
