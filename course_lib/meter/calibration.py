@@ -113,6 +113,8 @@ class Calibration(ToldInRows):
             parts |= {"gpu": gpu, "link": LinkFit(**link), "together": together}
             found = cls(**{**data, **parts})
             found.rows()  # every number is looked at once, so that text in its place is found now
+            if found.link.latency_s <= 0:  # an older fit gave that, and models divide by it
+                raise ValueError("its messages take no time")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"This is not a calibration of format {FORMAT}: {error!r}.") from error
         return found

@@ -39,8 +39,9 @@ class LinkFit:
 def fit_link(samples: Sequence[tuple[int, float]]) -> LinkFit:
     """Fit latency and bandwidth to measured (size in bytes, one-way time in seconds) pairs.
 
-    Needs two different sizes at least and times above zero, else ``ValueError``. Latency is never below
-    zero. Where time does not grow with size, the bandwidth is infinite.
+    Needs two different sizes at least and times above zero, else ``ValueError``. Where time does not grow with
+    size, the bandwidth is infinite. Latency is above zero: on a busy machine the best line may begin below it, and
+    then the quickest message stands for the latency, as no message takes less.
     """
     if len({size for size, _ in samples}) < 2:
         raise ValueError(
@@ -49,8 +50,9 @@ def fit_link(samples: Sequence[tuple[int, float]]) -> LinkFit:
     if any(time <= 0 for _, time in samples):
         raise ValueError("A measured time of zero or less cannot be fitted; every time must be above 0 s.")
     alpha, beta = _weighted_line(samples)
-    if alpha < 0:  # the best line through the origin, by the same weights
-        alpha, beta = 0.0, _slope_through(0.0, samples)
+    if alpha <= 0:  # the best line through the quickest message's time, by the same weights
+        alpha = min(time for _, time in samples)
+        beta = _slope_through(alpha, samples)
     elif beta <= 0:
         alpha, beta = sum(1 / t for _, t in samples) / sum(1 / t**2 for _, t in samples), 0.0
     error = median(abs(alpha + beta * size - time) / time for size, time in samples)

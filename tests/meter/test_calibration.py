@@ -76,10 +76,30 @@ def test_the_error_is_the_median_distance_over_the_measured_time():
     assert fit.relative_error > 0
 
 
-def test_latency_is_never_negative():
-    fit = fit_link([(1000, 1e-6), (2000, 3e-6), (4000, 7e-6)])
-    assert fit.latency_s == 0
-    assert fit.bandwidth_bytes_per_s > 0
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [(1000, 1e-6), (2000, 3e-6), (4000, 7e-6)],
+        [(1000, 1e-6), (2000, 2e-6), (4000, 4e-6)],  # a line through zero
+    ],
+)
+def test_latency_is_above_zero(samples):
+    """Lesson 00 divides by it: six users beside other work met a ZeroDivisionError there."""
+    fit = fit_link(samples)
+    assert fit.latency_s == pytest.approx(min(time for _, time in samples))
+    assert 0 < fit.bandwidth_bytes_per_s < math.inf
+
+
+def test_a_kept_link_without_latency_is_measured_anew(home):
+    calls, file = home
+    calibrate()
+    kept = json.loads(file.read_text())
+    (entry,) = kept.values()
+    entry["link"]["latency_s"] = 0.0
+    file.write_text(json.dumps(kept))
+    with pytest.warns(UserWarning, match="take no time"):
+        assert calibrate().link.latency_s > 0
+    assert len(calls) == 2
 
 
 def test_time_that_does_not_grow_has_no_bandwidth():
