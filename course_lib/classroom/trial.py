@@ -79,6 +79,7 @@ class Trial:
     free_least_bytes: int = 0
     shared_peak_bytes: int = 0
     gpu_peak_bytes: int = 0
+    longest_gap_s: float = 0.0  # between two looks at what they take
     disk_bytes_each: int = 0
     left_over: list[str] = field(default_factory=list)
 
@@ -155,6 +156,7 @@ def _try(
     trial.peaks, trial.together = dict(watch.peaks), watch.together
     trial.free_at_first_bytes, trial.free_least_bytes = watch.free_at_first_bytes, watch.free_least_bytes
     trial.shared_peak_bytes, trial.gpu_peak_bytes = watch.shared_peak_bytes, watch.gpu_peak_bytes
+    trial.longest_gap_s = watch.longest_gap_s
 
 
 @dataclass

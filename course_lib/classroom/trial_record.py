@@ -19,6 +19,7 @@ __all__ = ["findings_of", "keep", "record_of"]
 
 _MOST_FAILURES = 12
 _QUIET_LOAD = 0.5
+_COARSE_S = 5.0
 
 
 def record_of(trial: Trial, command: str, copies: str) -> dict[str, Any]:
@@ -29,7 +30,8 @@ def record_of(trial: Trial, command: str, copies: str) -> dict[str, Any]:
     return {
         **origin(command),
         "what": "a class at once: learners with a home and kernels of their own run the same lessons, from cold",
-        "memory_by": "PSS of all processes of a learner, looked at about once a second",
+        "memory_by": "PSS of all processes of a learner, looked at once a second, or less often on a busy machine",
+        "longest_gap_s": round(trial.longest_gap_s, 1),
         "load_before": [round(load, 2) for load in trial.load_before],
         "remark": _remark(trial),
         "learners": trial.learners,
@@ -78,11 +80,20 @@ def findings_of(trial: Trial) -> list[Finding]:
     together = f"{bytes_text(trial.together.memory_bytes)} in their processes; what was free fell by {fell}"
     counts = f"{trial.together.processes} processes, {trial.together.threads} threads"
     found.append(Finding("trial, together", "ok", f"at most {together}; {counts}"))
+    found += _coarse(trial)
     for line in sorted({line for lap in trial.laps for line in lap.blocked}):
         found.append(Finding("trial, blocked", "warning", line.removeprefix("blocked: ")))
     for process in trial.left_over:
         found.append(Finding("trial, left over", "warning", f"had to be ended: {process}"))
     return found
+
+
+def _coarse(trial: Trial) -> list[Finding]:
+    """That a short peak may have been missed, where there were long times between two looks."""
+    if trial.longest_gap_s <= _COARSE_S:
+        return []
+    told = f"{trial.longest_gap_s:.0f} s passed between two looks at them: a learner may take more than is said here"
+    return [Finding("trial, memory", "warning", told, "On a quieter machine a trial looks every second.")]
 
 
 def _verdict(trial: Trial, what: str) -> Finding:

@@ -56,10 +56,13 @@ class Watch(threading.Thread):
         self._lowest_bytes = int(LOWEST_FREE * memory_bytes())
         self._gpu_first, self.gpu_peak_bytes = sum(used_gpu_bytes()), 0
         self.is_low = False
+        self.longest_gap_s = 0.0  # between two looks at everybody
 
     def run(self) -> None:
+        last_s = time.monotonic()
         while not self._ended.is_set():
             began_s = time.monotonic()
+            self.longest_gap_s, last_s = max(self.longest_gap_s, began_s - last_s), began_s
             self._look_round()
             spent_s = time.monotonic() - began_s
             self._ended.wait(max(_EVERY_S, spent_s * (1 / _SHARE - 1)))

@@ -96,6 +96,16 @@ def test_what_they_took(tried):
     assert tried.trial.disk_bytes_each > 3_000_000
 
 
+def test_long_times_between_two_looks_are_told(tried):
+    """Beside other work a trial of ten saw 0.8 GiB of a lesson that takes 1.2: peaks fell between its looks."""
+    assert record_of(tried.trial, "a command", "solved")["longest_gap_s"] > 0
+    told = {gap_s: findings_of(replace(tried.trial, longest_gap_s=gap_s)) for gap_s in (1.0, 25.0)}
+    assert [one for one in told[1.0] if one.name == "trial, memory"] == []
+    (found,) = [one for one in told[25.0] if one.name == "trial, memory"]
+    assert found.status == "warning"
+    assert "25 s passed between two looks" in found.detail
+
+
 def test_a_lesson_is_not_charged_for_the_one_before(tried):
     rows = record_of(tried.trial, "a command", "solved")["lessons"]
     assert 0 < rows["02"]["cpu_s"] < rows["00"]["cpu_s"]
