@@ -2,7 +2,7 @@
 
 To be read in this order: `folder` (the clone, or a folder of the learner's own), `edition` (what is handed out),
 `hand_out` (never over work), `reset`, `share` (one installation for many), `options` (what JupyterLab is told),
-`kernels` (sockets of files in place of ports), `welcome` (what is said), `command`.
+`kernels` (sockets of files in place of ports), `port` (found free, and kept), `welcome` (what is said), `command`.
 """
 
 from collections.abc import Sequence

@@ -142,6 +142,9 @@ def _serve(options: list[str], *, no_browser: str) -> int:
     try:
         from jupyterlab.labapp import LabApp
 
+        from course_lib.lab.port import KeepsItsPort
+
+        LabApp.serverapp_class = KeepsItsPort
         app: Any = LabApp.initialize_server(argv=options)
     except (OSError, RuntimeError) as error:
         print(

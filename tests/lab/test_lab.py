@@ -14,9 +14,11 @@ import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
+from jupyter_server.serverapp import ServerApp
 from small_lessons import small_course
 
 from course_lib import lab, paths
@@ -24,6 +26,7 @@ from course_lib.lab import command
 from course_lib.lab import options as lab_options_of
 from course_lib.lab import welcome as welcome_of
 from course_lib.lab.folder import Place
+from course_lib.lab.port import KeepsItsPort
 
 HANG_LIMIT_S = 300
 EMPTY_NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
@@ -162,6 +165,36 @@ def test_the_glossary_opens_as_a_page_and_no_news_are_asked_for(running: Lab) ->
 
 def test_a_busy_port_is_passed_over(running: Lab) -> None:
     assert running.port != running.busy_port
+
+
+def test_a_port_that_was_found_is_kept_until_the_server_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six learners began at once, one found a free port, and it was another's when the server came to bind it."""
+    server = KeepsItsPort(ip="127.0.0.1", port=0, port_retries=0)
+    server._find_http_port()
+    with pytest.raises(OSError, match="in use"), socket.create_server(("127.0.0.1", server.port)):
+        pass
+    given: list[socket.socket] = []
+    monkeypatch.setattr(server, "_http_server", SimpleNamespace(add_sockets=given.extend), raising=False)
+    assert server._bind_http_server_tcp()
+    assert [one.getsockname() for one in given] == [("127.0.0.1", server.port)]
+    for one in given:
+        one.close()
+
+
+def test_a_port_that_is_taken_at_the_last_moment_is_given_up_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+        probe.close()
+        found = iter([taken.getsockname()[1], free])
+        server = KeepsItsPort(ip="127.0.0.1")
+        monkeypatch.setattr(ServerApp, "_find_http_port", lambda self: setattr(self, "port", next(found)))
+        server._find_http_port()
+    assert server.port == free
+    for one in server._kept:
+        one.close()
 
 
 def test_the_token_is_on_no_command_line(running: Lab) -> None:

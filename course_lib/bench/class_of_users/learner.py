@@ -67,7 +67,10 @@ def work_through(
     except Exception as error:  # a line of the report, like all that goes wrong
         outcome.errors.append(f"{user.name}: {type(error).__name__}: {error}")
     with contextlib.suppress(OSError):
-        outcome.stderr += log.read_text(errors="replace")
+        said = log.read_text(errors="replace")
+        outcome.stderr += said
+        if outcome.errors:
+            outcome.errors.append(f"{user.name}: course lab said at last: {said[-500:].strip()}")
     return outcome
 
 
