@@ -96,7 +96,8 @@ def _are_numbers(one: Any) -> bool:
 
 def _count(one: Any, known: Container[int], large: Counter[str], small: Counter[str]) -> None:
     """An object, where it belongs."""
-    kind, size = type(one).__name__, _size_bytes(one, known)
+    kind = "ctypes" if isinstance(one, _C_DATA) else type(one).__name__
+    size = _size_bytes(one, known)
     if isinstance(one, str) and (size < _LEAST_WORD_BYTES or _is_prose(one)):
         return
     (large if size >= (_LEAST_TEXT_BYTES if isinstance(one, str) else _LEAST_BYTES) else small)[kind] += size
