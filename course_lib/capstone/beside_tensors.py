@@ -27,7 +27,7 @@ from course_lib.cluster.failure import is_user_code
 __all__ = ["raw_bytes"]
 
 _STORAGES = (torch.UntypedStorage, torch.TypedStorage)
-_C_DATA: type[Any] = ctypes.Array.__base__  # arrays, structures, numbers of C
+_C_DATA: Any = ctypes.Array.__base__  # arrays, structures, numbers of C
 _NUMBERS = (float, complex, Decimal, np.generic)
 _NUMBER_KINDS = frozenset({"int", "float", "complex"})
 _RAW = (
