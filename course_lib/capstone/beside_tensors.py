@@ -49,7 +49,7 @@ _BOXES = (dict, list, tuple, set, frozenset)
 _LEAST_BYTES = 1024  # of one object: below, it is small
 _LEAST_TEXT_BYTES = 32 * 1024  # of a text: below, it may describe a function of a library
 _LEAST_NUMBERS, _NUMBER_BYTES = 1024, 32  # of a list that holds numbers, and what each takes there
-_LEAST_WORD_BYTES = 128  # of a text: below, it is a name
+_LEAST_WORD_BYTES = 256  # of a text: below, it is a name, or the path of a file
 _SMALL_BYTES = 64 * 1024  # of all small objects of a kind: below, they are shapes, keys, flags
 _SMALL_NUMBERS_BYTES = 256 * 1024  # of numbers: below, they are losses, times, a library's constants
 
@@ -61,6 +61,7 @@ def raw_bytes(roots: Iterable[Any], known: Container[int]) -> dict[str, int]:
     attempt. So both are looked into, the second as far as ``roots`` can reach it by name.
     """
     new = gc.get_objects()
+    told_by_libraries = _with_names_of_libraries(new)
     ahead = [(one, False) for one in new] + [(list(roots), True)]
     seen = {id(new), id(ahead)}
     large: Counter[str] = Counter()
@@ -74,6 +75,8 @@ def raw_bytes(roots: Iterable[Any], known: Container[int]) -> dict[str, int]:
             if _are_numbers(one):
                 seen.add(id(one))
                 large[f"{type(one).__name__} of numbers"] += _NUMBER_BYTES * len(one)
+            elif isinstance(one, str) and id(holder) in told_by_libraries:
+                seen.add(id(one))
             elif isinstance(one, _RAW):
                 seen.add(id(one))
                 owner = _owner_of(one)
@@ -88,6 +91,16 @@ def raw_bytes(roots: Iterable[Any], known: Container[int]) -> dict[str, int]:
                 seen.add(id(one))
                 ahead.append((one, is_named))
     return dict(large + Counter({kind: size for kind, size in small.items() if size >= _few_bytes(kind)}))
+
+
+def _with_names_of_libraries(new: Iterable[Any]) -> set[int]:
+    """Ids of modules, classes and functions that a library has brought, and of their names: they hold its own words."""
+    found = set()
+    for one in new:
+        if isinstance(one, (ModuleType, FunctionType, type)) and not _is_own(one):
+            found.add(id(one))
+            found.update(id(part) for part in gc.get_referents(one) if isinstance(part, dict))
+    return found
 
 
 def _are_numbers(one: Any) -> bool:

@@ -79,6 +79,9 @@ EVERYBODY = {
     "words about functions": lambda: [
         f"The function number {n} adds {n} to what it is given. " * 40 for n in range(500)
     ],
+    "paths": lambda: [
+        f"/home/somebody/course/.venv/lib/python3.11/site-packages/library/part_{n}.py" for n in range(5000)
+    ],
     "names": lambda: [f"blocks.{n}.attention.w_out.weight" for n in range(5000)],
 }
 
