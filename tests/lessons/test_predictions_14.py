@@ -116,3 +116,15 @@ def test_what_the_order_costs_is_that_of_the_runs(run):
     because = ASKED["14.home"].tell(*run).because
     assert ("600 ms in place of 340 ms" in because) == (run[1].counted_s is not None)
     assert ("does not come to its end" in because) == (run[1].counted_s is None)
+
+
+def test_who_expects_the_end_in_a_backward_pass_is_told_why_it_came_before():
+    """Weights and gradients may be more than the room, as at level 1 with seed 7: nothing may say that they are not."""
+
+    def said(**parts):
+        told = ASKED["14.when"].tell(stopped_with(**parts))
+        return told.misreadings["in a backward pass"]
+
+    assert "DDP sets that room aside before it begins" in said(parameter=900, other=900)
+    assert said(parameter=900, activation=900) == "It does not come so far: forward is too much already."
+    assert "are less than the room" in said(parameter=9, gradient=9, optimizer_state=900)
