@@ -95,7 +95,8 @@ def _on_screen(folder: Path, rounds: int) -> dict[str, list[float]]:
     cells = [made.new_code_cell(text) for text in (_SETUP, "echo()", *(text for text, _ in _MADE.values()))]
     work = folder / "work" / "notebooks"
     work.mkdir(parents=True)
-    notebook: Any = made.new_notebook(cells=cells)
+    kernel = {"name": "python3", "display_name": "Python 3"}  # without it JupyterLab asks for one, and waits
+    notebook: Any = made.new_notebook(cells=cells, metadata={"kernelspec": kernel})
     (work / "page.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
     labels = {"": "number"} | {name: label for name, (_, label) in _MADE.items()}
     with running_lab(folder / "work", folder / "home") as lab, sync_playwright() as playwright:
