@@ -196,8 +196,15 @@ class LessonPage:
         return True
 
     def tracebacks(self) -> list[str]:
-        errors = self.page.locator(f'{_OUTPUTS}[data-mime-type="application/vnd.jupyter.error"]')
-        return [text[-400:] for text in errors.all_inner_texts()]
+        """What cells have failed with; from the notebook's model, since the page names such an output in many ways."""
+        return list(
+            self.page.evaluate(
+                """() => window.jupyterapp.shell.currentWidget.content.widgets
+                  .flatMap((cell) => cell.model.sharedModel.toJSON().outputs ?? [])
+                  .filter((output) => output.output_type === "error")
+                  .map((output) => `${output.ename}: ${output.evalue}`.slice(-400))"""
+            )
+        )
 
     def pictures_without_text(self) -> list[str]:
         return list(
