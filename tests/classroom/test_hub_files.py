@@ -19,6 +19,7 @@ from course_lib.take_along import read_sbatch
 ROOT = paths.project_root()
 HUB = ROOT / "docs" / "instructor" / "hub"
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+IGNORED = (ROOT / ".dockerignore").read_text()
 VALUES = yaml.safe_load((HUB / "zero-to-jupyterhub.yaml").read_text())
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
@@ -176,10 +177,30 @@ def test_the_images_torch_is_for_cpus_or_cuda(torch: str, code: int, tmp_path: P
 
 
 def test_the_image_is_made_of_what_git_has() -> None:
-    ignored = (ROOT / ".dockerignore").read_text().split()
+    ignored = IGNORED.replace("[(]", "(").replace("[)]", ")").split()
     for line in (ROOT / ".gitignore").read_text().split():
         name = line.strip("/").removeprefix("*")
         assert any(name in entry for entry in ignored) or name == ".pyc", f"{line} would go into the image"
+
+
+@pytest.mark.parametrize("special", [".$", ".+()|{}$"], ids=["older builders", "newer builders"])
+def test_no_lesson_is_left_out_of_the_image(special: str) -> None:
+    """A builder makes regular expressions of .dockerignore; older ones left brackets as they were."""
+    words = {"**/": "(.*/)?", "*": "[^/]*"} | {one: re.escape(one) for one in special}
+    parts = re.compile("|".join(map(re.escape, words)))
+    patterns = [re.compile(parts.sub(lambda found: words[found[0]], line)) for line in IGNORED.split()]
+
+    def is_left_out(path: str) -> bool:
+        return any(pattern.fullmatch(path) for pattern in patterns)
+
+    kept = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+    assert [path for path in kept if "(" not in path and is_left_out(path)] == []
+    assert not any(
+        map(is_left_out, ("course_lib", "notebooks/src", "notebooks/solutions", "assets", "README.md"))
+    )
+    assert all(
+        map(is_left_out, (".git", ".venv", "notebooks/00_start_here (2).ipynb", "course_lib/__pycache__"))
+    )
 
 
 def test_pods_fit_the_image() -> None:
