@@ -92,7 +92,8 @@ def _judged(
     steps = ranks[0].steps
     expected, state = on_one_device(job, len(steps)), ranks[0].state or {}
     odd = misfits(expected, state)
-    values = None if odd else compared(expected, state, [step.loss for step in steps])
+    told = [[step.loss for step in one.steps] for one in ranks]
+    values = None if odd else compared(expected, state, told)
     faults = faults_of(job, ranks, odd, values is not None and values.are_equal)
     memory = tuple(_memory(number, one) for number, one in enumerate(ranks))
     timed = [number for number, step in enumerate(steps) if step.peak is None]

@@ -6,47 +6,21 @@ The garbage collector knows every tensor and every container. What lived before 
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import io
-import mmap
-import sys
-from array import array
-from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import numpy as np
 import psutil
 import torch
 from torch import Tensor
 
+from course_lib.capstone.beside_tensors import raw_bytes
 from course_lib.capstone.weighing import living
-from course_lib.cluster.failure import is_user_code
 from course_lib.meter.storages import storages_of
 
 __all__ = ["Holdings", "begin", "holdings", "numbers_held"]
 
-_STORAGES = (torch.UntypedStorage, torch.TypedStorage)
-_RAW = (
-    np.ndarray,
-    bytes,
-    bytearray,
-    memoryview,
-    array,
-    mmap.mmap,
-    str,
-    int,
-    io.BytesIO,
-    ctypes.Array,
-    *_STORAGES,
-)
-_BOXES = (dict, list, tuple, set, frozenset)
-_LEAST_BYTES = 1024  # of one object: below, it is a name, a shape, a flag
-_LEAST_TEXT_BYTES = 32 * 1024  # of a text: below, it may describe a function of a library
-_LEAST_NUMBERS, _NUMBER_BYTES = 1024, 32  # of a list that holds numbers, and what each takes there
 _NARROW = frozenset(
     {torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.float8_e4m3fn, torch.float8_e5m2}
 )
@@ -82,7 +56,7 @@ def holdings(roots: Iterable[Any] = ()) -> Holdings:
             narrow_bytes += storage.nbytes() if tensor.dtype in _NARROW and tensor.numel() > 1 else 0
     children = tuple(child.name() for child in psutil.Process().children())
     return Holdings(
-        sum(storages.values()), shared_bytes, narrow_bytes, _raw_bytes(roots, storages.keys()), children
+        sum(storages.values()), shared_bytes, narrow_bytes, raw_bytes(roots, storages.keys()), children
     )
 
 
@@ -94,65 +68,3 @@ def numbers_held() -> Tensor:
             if storage.nbytes() and storage.nbytes() % 4 == 0 and tensor.dtype == torch.float32:
                 seen[storage._cdata] = torch.empty(0, dtype=torch.int32).set_(storage)  # type: ignore[call-overload]
     return torch.cat([torch.empty(0, dtype=torch.int32), *seen.values()]).unique()
-
-
-def _raw_bytes(roots: Iterable[Any], known: Container[int]) -> dict[str, int]:
-    """Bytes of large objects that are no tensors, by type, an object once. ``known``: storages that count already.
-
-    Of two kinds the collector does not know: containers that hold nothing but such objects, and what is older than the
-    attempt. So both are looked into, the second as far as ``roots`` can reach it by name.
-    """
-    new = gc.get_objects()
-    ahead = [(one, False) for one in new] + [(list(roots), True)]
-    seen = {id(new), id(ahead)}
-    found: Counter[str] = Counter()
-    while ahead:
-        holder, is_named = ahead.pop()
-        for one in gc.get_referents(holder):
-            if id(one) in seen:
-                continue
-            if isinstance(one, (list, tuple)) and len(one) >= _LEAST_NUMBERS and type(one[0]) in (int, float):
-                seen.add(id(one))
-                found[f"{type(one).__name__} of numbers"] += _NUMBER_BYTES * len(one)
-            elif isinstance(one, _RAW):
-                seen.add(id(one))
-                size = _size_bytes(one, known)
-                if size >= (_LEAST_TEXT_BYTES if isinstance(one, str) else _LEAST_BYTES):
-                    found[type(one).__name__] += size
-            elif (isinstance(one, _BOXES) and (is_named or not gc.is_tracked(one))) or (
-                is_named and _is_own(one)
-            ):
-                seen.add(id(one))
-                ahead.append((one, is_named))
-    return dict(found)
-
-
-def _is_own(one: Any) -> bool:
-    """Whether a function, a class, a module, or an object of such a class is somebody's own, and no library's."""
-    if isinstance(one, ModuleType):
-        name, file = one.__name__, getattr(one, "__file__", None)
-        return name not in sys.modules or name == "__main__" or (file is not None and is_user_code(file))
-    if isinstance(one, FunctionType):
-        return is_user_code(one.__code__.co_filename)
-    if isinstance(one, (CellType, MethodType)):
-        return True
-    kind = one if isinstance(one, type) else type(one)
-    module = sys.modules.get(kind.__module__)
-    return module is None or _is_own(module)
-
-
-def _size_bytes(one: Any, known: Container[int]) -> int:
-    """Of a view nothing: its base counts, where that is one of these itself."""
-    if isinstance(one, np.ndarray):
-        return 0 if isinstance(one.base, _RAW) or _is_of_a_tensor(one) else one.nbytes
-    if isinstance(one, memoryview):
-        return 0 if isinstance(one.obj, _RAW) else one.nbytes
-    if isinstance(one, _STORAGES):
-        return 0 if one._cdata in known else one.nbytes()
-    if isinstance(one, array):
-        return one.itemsize * len(one)
-    return len(one) if isinstance(one, (bytes, bytearray, mmap.mmap)) else sys.getsizeof(one)
-
-
-def _is_of_a_tensor(one: np.ndarray[Any, Any]) -> bool:
-    return isinstance(one.base, Tensor)

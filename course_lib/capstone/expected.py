@@ -68,6 +68,7 @@ def expected(job: ScaledJob, mesh: Mesh) -> Expected:
     return Expected(mesh, peak_bytes(job, mesh), _paper_s(job, mesh), played_s, _real_s(job, mesh, played_s))
 
 
+@lru_cache(maxsize=4096)
 def between_bytes(job: ScaledJob, mesh: Mesh) -> int:
     """What all ranks send to the other nodes in a step."""
     step = job.step(replace(mesh, ranks_per_node=job.nodes.ranks_per_node))

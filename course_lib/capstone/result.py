@@ -28,8 +28,9 @@ class Values:
     moved: float
     tolerance: float
     where: str  # the name of the parameter with the largest difference
-    losses: tuple[float, ...]  # of each step, as the run told them
+    losses: tuple[float, ...]  # of each step, as rank 0 told them
     expected_losses: tuple[float, ...]
+    told_by_ranks: tuple[tuple[float, ...], ...] = ()  # the same as each rank told them
 
     @property
     def share(self) -> float:

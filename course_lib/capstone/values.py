@@ -107,9 +107,12 @@ def misfits(expected: OneDevice, state: Mapping[str, Tensor]) -> list[str]:
     return said
 
 
-def compared(expected: OneDevice, state: Mapping[str, Tensor], losses: Sequence[float]) -> Values:
-    """Of a state without misfits."""
+def compared(
+    expected: OneDevice, state: Mapping[str, Tensor], told_by_ranks: Sequence[Sequence[float]]
+) -> Values:
+    """Of a state without misfits. ``told_by_ranks``: the losses of the steps, for each rank."""
     apart = {name: float((state[name].double() - t).abs().max()) for name, t in expected.after.items()}
     # NaN is the largest of all
     where = max(apart, key=lambda name: float("inf") if apart[name] != apart[name] else apart[name])
-    return Values(apart[where], expected.moved, TOLERANCE, where, tuple(losses), expected.losses)
+    told = tuple(map(tuple, told_by_ranks))
+    return Values(apart[where], expected.moved, TOLERANCE, where, told[0], expected.losses, told)

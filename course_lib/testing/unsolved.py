@@ -154,7 +154,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if number is None or number in by_file[path]:
             kept.append(item)
     if len(kept) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        staying = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in staying])
         items[:] = kept
 
 

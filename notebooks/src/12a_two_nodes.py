@@ -53,8 +53,8 @@ four = shared_cluster(4)
 # `torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint zebra:29500 train.py`
 #
 # What starts is an agent on each machine (lesson 04). No rank exists yet. The agents look for each other at the
-# *endpoint*: there, on `zebra`, one of them opens a **store**, a table of keys and values that others read and write
-# over the network. When as many agents as `--nnodes` says have written themselves in, the rendezvous is complete. Each
+# *endpoint*: there the agent of `zebra` opens a **store**, a table of keys and values that others read and write over
+# the network. When as many agents as `--nnodes` says have written themselves in, the rendezvous is complete. Each
 # agent then knows its number, starts its ranks, and puts into their environment who they are.
 #
 # <!-- word: group rank | also: `GROUP_RANK`, node rank -->
@@ -393,8 +393,8 @@ reveal("12.many", *ways)
 # each rank of a node a port, as fast as that link was. gloo's flat ring enters a node at one rank, and leaves it at
 # another.
 #
-# **With a port for each rank: how many times as long as the hierarchical all-reduce does the flat one take, as far as
-# the busiest port decides?**
+# **A port for each rank, and the busiest port decides. How many times as long as the hierarchical all-reduce does the
+# flat one take?**
 
 # %%
 ### BEGIN SOLUTION
@@ -566,6 +566,8 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
 #
 # ## In production
 #
+# (This section may be read at home: nothing on this page comes back to it.)
+#
 # <!-- word: InfiniBand | also: IB -->
 # **InfiniBand** is a network whose cards write straight into the memory of another machine (*RDMA*), without its
 # processor; RoCE does the same over Ethernet. A card carries 200 to 800 Gbit/s.
@@ -605,7 +607,8 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
 #
 # You know what happens before the first rank starts, and where each rank is. You have counted what leaves a node, and
 # have seen that a hierarchical all-reduce saves bytes on few nodes, time where ranks have cards of their own, and
-# waiting on many nodes; and which way to train leaves a slow link alone. All of it ran on two nodes.
+# waiting on many nodes; and which way to train leaves a slow link alone. The all-reduces and the steps of training ran
+# on two nodes.
 #
 # **The limit.** The two nodes stayed alive. With thousands of GPUs one of them dies every few hours. [Part
 # 2](12b_when_ranks_die.ipynb) kills a rank, and then a node.

@@ -91,9 +91,9 @@ threads = settle("C1", "C2", "C4")
 # A true story. The course had a trial that timed a pipeline. On a quiet machine it said "holds". On a machine with
 # other work it said "false" in one run of four. Nothing about pipelines had changed.
 #
-# You can build that in five lines. A takes 1 second, B takes 1.3. One measurement in four, at random, is disturbed, and
-# then it takes three times as long. A trial measures both once, and says which is faster. **How often does it name
-# B?**
+# You can build that in a few lines. A takes 1 second, B takes 1.3. One measurement in four, at random, is disturbed,
+# and then it takes three times as long. A trial measures both once, and says which is faster. **How often does it
+# name B?**
 
 # %%
 ### BEGIN SOLUTION

@@ -125,6 +125,13 @@ class InANumber(InMemory):
         return int.from_bytes(matrix.numpy().tobytes(), "big")
 
 
+class InRows(InMemory):
+    """Each row of a matrix is a list, and none of them is large."""
+
+    def keep(self, matrix):
+        return matrix.repeat(2, 1).tolist()
+
+
 class InNumbers(InMemory):
     def keep(self, matrix):
         return matrix.flatten().tolist()

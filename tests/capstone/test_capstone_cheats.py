@@ -37,6 +37,7 @@ TOLD = {
     "InAStorage": ("hidden memory", "in objects of type UntypedStorage"),
     "InAText": ("hidden memory", "in objects of type str"),
     "InANumber": ("hidden memory", "in objects of type int"),
+    "InRows": ("hidden memory", "in objects of type float"),
     "InNumbers": ("hidden memory", "in objects of type list of numbers"),
     "InAnotherProcess": ("hidden memory", "has started the process"),
     "InAMap": ("hidden memory", "maps 1,048,576 bytes"),

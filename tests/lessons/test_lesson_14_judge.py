@@ -61,6 +61,16 @@ TOLD = {
 }
 
 
+def test_each_rank_has_to_tell_the_loss_of_the_whole_batch(runs):
+    values = replace(VALUES, told_by_ranks=(VALUES.losses, VALUES.losses, (4.2, 0.0)))
+    runs.append(made(values=values))
+    verdict = judged(ONE, answer)
+    assert (verdict.status, verdict.mistake) == ("not yet", "another-loss")
+    assert "the loss of step 2 is 4.1 on rank 0 and 0 on rank 2" in verdict.evidence
+    runs.append(made(values=replace(VALUES, told_by_ranks=(VALUES.losses,) * 4)))
+    assert judged(ONE, answer).passed
+
+
 @pytest.mark.parametrize("name", TOLD)
 def test_a_result_is_told_by_name(runs, name):
     runs.append(TOLD[name])

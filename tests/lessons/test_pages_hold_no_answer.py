@@ -17,6 +17,8 @@ from course_lib.notebooks.info import lessons, source_files
 from course_lib.notebooks.source import read_source
 from course_lib.paths import project_root
 
+pytestmark = pytest.mark.xdist_group("pages_of_lessons")  # each page is read once
+
 ROOT = project_root()
 SOURCES = {info.number: source_files(ROOT, info.number) for info in lessons()}
 A_PHRASE = 6  # words in a row that give something away

@@ -15,7 +15,6 @@ from course_lib.notebooks.source import Source, parse_source, read_source
 from course_lib.paths import project_root
 
 ROOT = project_root()
-SOURCES = [read_source(path) for path in source_files(ROOT)]
 HEAD = """\
 # %% [markdown]
 # # {number} · A title
@@ -26,6 +25,11 @@ HEAD = """\
 
 # %% [markdown]
 """
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[Source]:
+    return [read_source(path) for path in source_files(ROOT)]
 
 
 def lesson(*lines: str, number: str = "05") -> Source:
@@ -159,18 +163,18 @@ def test_the_glossary_is_what_the_lessons_say():
     assert glossary_is_fresh(ROOT), "run `course build`"
 
 
-def test_every_lesson_explains_words():
+def test_every_lesson_explains_words(sources):
     explained = Counter()  # by lesson, whose parts are counted together
-    for source in SOURCES:
+    for source in sources:
         explained[source.info.number] += len(words_of(source))
     assert not {lesson: words for lesson, words in explained.items() if words < 5}
 
 
-def test_no_word_is_put_in_bold_before_it_is_explained():
+def test_no_word_is_put_in_bold_before_it_is_explained(sources):
     """Bold is for a word that is explained there: so a mark stands at the first bold one, not at a later one."""
     seen: dict[str, str] = {}
     late = []
-    for source in SOURCES:
+    for source in sources:
         marked = {word.name.casefold() for word in words_of(source)}
         late += [
             f"{name}: bold in {seen[name]}, explained in {source.info.number}"

@@ -33,6 +33,7 @@ def test_built_notebooks_are_fresh(source: Path):
     assert stale(source) == [], "run `course build`"
 
 
+@pytest.mark.xdist_group("rules_of_lessons")  # each source is read once, and not by every process
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_every_lesson_keeps_the_rules(rule: Rule, source: Path):

@@ -15,6 +15,7 @@ import importlib.util
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 
+@cache  # every question and every check asks for them: to look at the disk each time took a millisecond
 def lesson_numbers() -> tuple[str, ...]:
     """The lessons that have a room here, as two digits, in order. Imports none of them."""
     names = (re.fullmatch(r"lesson_(\d\d)", module.name) for module in pkgutil.iter_modules(__path__))

@@ -43,8 +43,9 @@ def _restarted(before: Sequence[int], after: Sequence[int]) -> Told:
         measured=_new(before, after),
         model=len(before),
         because="Agents begin the whole group of ranks anew, on all nodes. The survivors stood in a collective that "
-        "can never end, in groups that hold a rank which is gone; nothing mends such a group from inside. So those who "
-        "were well are ended too, and what they held in memory is lost. (There is work on mending: torchft, part 4.)",
+        "nobody can complete: its group holds a rank which is gone, and nothing mends such a group from inside. So "
+        "those who were well end too, by an error or by their agent, and what they held in memory is lost. (There is "
+        "work on mending: torchft, part 4.)",
         misreadings={
             1: "The one that died is not enough: the others are in groups with it, and stand in its collective.",
             2: "The agent of that node does begin its two ranks anew. The other agent does the same with its own.",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["SEED", "ByAttempt", "of_result"]
 
 SEED = 7  # of the jobs on the page
+_LOSS_SHARE = 1e-4  # of a loss: what float32 and another order of adding may make of it
 _TRIES = 2  # more, of one that is late by the clock alone, which a busy machine makes longer
 
 
@@ -77,6 +78,7 @@ def of_result(result: Result) -> tuple[Outcome, ...]:
         off = f"after all steps {values.where} is off by {values.share:.1e} of what training moves"
         found.append(outcome("the weights of one device", "" if values.are_equal else off))
         found.append(outcome("the losses of one device", _of_losses(values.losses, values.expected_losses)))
+        found.append(outcome("the same losses on every rank", _of_ranks(values.told_by_ranks)))
     if result.counted_s is not None:
         found.append(outcome("a step within its budget", _of_time(result)))
     return tuple(found)
@@ -91,8 +93,19 @@ def _of_time(result: Result) -> str:
     return f"a step takes {counted_s * 1e3:.0f} ms {by}, and the budget is {budget_s * 1e3:.0f} ms"
 
 
+def _of_ranks(told: tuple[tuple[float, ...], ...]) -> str:
+    """Empty where all ranks tell the losses of rank 0."""
+    for rank, losses in enumerate(told):
+        for number, (first, other) in enumerate(zip(told[0], losses, strict=True)):
+            if not abs(first - other) <= _LOSS_SHARE * abs(first):
+                return (
+                    f"the loss of step {number + 1} is {first:.5g} on rank 0 and {other:.5g} on rank {rank}"
+                )
+    return ""
+
+
 def _of_losses(got: tuple[float, ...], expected: tuple[float, ...]) -> str:
     for number, (one, right) in enumerate(zip(got, expected, strict=False)):
-        if not abs(one - right) <= 1e-4 * abs(right):
+        if not abs(one - right) <= _LOSS_SHARE * abs(right):
             return f"the loss of step {number + 1} is {one:.5g}, and one device has {right:.5g}"
     return ""

@@ -129,6 +129,18 @@ _WHEN = (
 )
 
 
+def _not_at_gradients(place: int, parts: Mapping[str, int]) -> str:
+    """Why the run did not end in a backward pass; ``place``: where it did."""
+    if place != 1:
+        return "Weights, gradients and what is left of the activations are less than the room here."
+    if parts.get("other", 0) >= 0.9 * parts.get("parameter", 0):
+        return (
+            "By sizes alone that is well argued: gradients take as much as weights. But DDP sets that room aside "
+            "before it begins, so there is too much in forward already."
+        )
+    return "It does not come so far: forward is too much already."
+
+
 def _when(first: Result) -> Told:
     """From the first attempt: what the fullest rank held when it was ended says how far it had come."""
     fullest = max(first.memory, key=lambda rank: rank.peak_bytes, default=None)
@@ -149,9 +161,7 @@ def _when(first: Result) -> Told:
             for answer, sentence in {
                 _WHEN[0]: "Weights are a quarter of the states, and alone they have room. It can begin.",
                 _WHEN[1]: "Weights and activations alone are less than the room here.",
-                _WHEN[
-                    2
-                ]: "Weights, gradients and what is left of the activations are less than the room here.",
+                _WHEN[2]: _not_at_gradients(place, parts),
                 _WHEN[3]: "It does not come so far: something before is too much already.",
                 _WHEN[4]: "Look at the first number that you worked out.",
             }.items()
