@@ -7,8 +7,9 @@ from typing import Any
 
 from course_lib.testing.browser_lab import RunningLab
 
-__all__ = ["THEMES", "LessonPage"]
+__all__ = ["PARTS", "THEMES", "LessonPage"]
 
+PARTS = sorted(path.name for path in (Path(__file__).parents[1] / "notebooks").glob("[0-9]*.ipynb"))
 THEMES = ("JupyterLab Light", "JupyterLab Dark")
 _RUN_LIMIT_MS = 600_000
 _LIMIT_MS = 120_000
@@ -109,6 +110,27 @@ class LessonPage:
             )
         )
 
+    def sources(self) -> dict[int, str]:
+        """The text of each code cell, by the number of the cell."""
+        found = self.page.evaluate(
+            """() => window.jupyterapp.shell.currentWidget.content.widgets.map(
+              (cell) => cell.model.type === "code" ? cell.model.sharedModel.getSource() : null)"""
+        )
+        return {number: source for number, source in enumerate(found) if source is not None}
+
+    def activate(self, number: int) -> None:
+        """Make a cell the active one and give it the focus, as the arrow keys do."""
+        self.page.evaluate(
+            """(number) => {
+              const {content} = window.jupyterapp.shell.currentWidget;
+              content.activeCellIndex = number;
+              content.deselectAll();
+              content.mode = "command";
+              content.activeCell.node.focus();
+            }""",
+            number,
+        )
+
     def go_to(self, text: str, kind: str = "code") -> int:
         """Make the first cell of a kind that holds ``text`` the active one; its number."""
         number = int(self.page.evaluate(_CELL, [text, kind]))
@@ -135,6 +157,16 @@ class LessonPage:
 
     def save(self) -> None:
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+
+    def disconnected(self) -> list[str]:
+        """What forms show in place of the broken links of a kernel that is gone; waits until it is."""
+        self.page.wait_for_selector(".course-form.jupyter-widgets-disconnected")
+        return list(
+            self.page.evaluate(
+                """() => [...document.querySelectorAll(".course-form, .course-form .jupyter-widgets-disconnected")].map(
+                  (part) => getComputedStyle(part, "::before").content).filter((text) => text !== "none")"""
+            )
+        )
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -164,8 +196,15 @@ class LessonPage:
         return True
 
     def tracebacks(self) -> list[str]:
-        errors = self.page.locator(f'{_OUTPUTS} [data-mime-type="application/vnd.jupyter.error"]')
-        return [text[-400:] for text in errors.all_inner_texts()]
+        """What cells have failed with; from the notebook's model, since the page names such an output in many ways."""
+        return list(
+            self.page.evaluate(
+                """() => window.jupyterapp.shell.currentWidget.content.widgets
+                  .flatMap((cell) => cell.model.sharedModel.toJSON().outputs ?? [])
+                  .filter((output) => output.output_type === "error")
+                  .map((output) => `${output.ename}: ${output.evalue}`.slice(-400))"""
+            )
+        )
 
     def pictures_without_text(self) -> list[str]:
         return list(

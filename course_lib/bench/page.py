@@ -49,15 +49,16 @@ _CHANGE = """async ([cell, label]) => {
   const named = [...output.querySelectorAll("label")].find((one) => one.textContent === label);
   const control = named.parentElement.querySelector("select, input");
   const picture = output.querySelector("img.widget-image"), words = output.querySelector(".echo");
-  const step = +control.step || 1, back = control.dataset.back;
+  const step = +control.step || 1, back = control.dataset.back, menu = control.options;
   const start = performance.now();
   const shown = new Promise((resolve) => {
     if (picture) picture.addEventListener("load", resolve, {once: true});
     else new MutationObserver(resolve).observe(words, {childList: true, subtree: true, characterData: true});
   });
-  if (control.tagName === "SELECT") control.selectedIndex += back ? -1 : 1;
-  else control.value = +control.value + (back ? -step : step);
-  if (back) delete control.dataset.back; else control.dataset.back = "yes";
+  const other = menu ? (control.selectedIndex || 2) - 1 : +control.value + step; // a menu may stand at its last line
+  const goal = back ?? other;
+  if (back) delete control.dataset.back; else control.dataset.back = menu ? control.selectedIndex : control.value;
+  if (menu) control.selectedIndex = goal; else control.value = goal;
   for (const kind of ["input", "change"]) control.dispatchEvent(new Event(kind, {bubbles: true}));
   await shown;
   await new Promise(requestAnimationFrame);
@@ -94,7 +95,8 @@ def _on_screen(folder: Path, rounds: int) -> dict[str, list[float]]:
     cells = [made.new_code_cell(text) for text in (_SETUP, "echo()", *(text for text, _ in _MADE.values()))]
     work = folder / "work" / "notebooks"
     work.mkdir(parents=True)
-    notebook: Any = made.new_notebook(cells=cells)
+    kernel = {"name": "python3", "display_name": "Python 3"}  # without it JupyterLab asks for one, and waits
+    notebook: Any = made.new_notebook(cells=cells, metadata={"kernelspec": kernel})
     (work / "page.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
     labels = {"": "number"} | {name: label for name, (_, label) in _MADE.items()}
     with running_lab(folder / "work", folder / "home") as lab, sync_playwright() as playwright:
@@ -124,10 +126,11 @@ def _drawing(name: str, rounds: int) -> list[float]:
     options = getattr(control, "options", None)
     names = [one[1] if isinstance(one, tuple) else one for one in options] if options else []
     at = names.index(control.value) if names else control.value
-    other = names[at + 1] if names else at + (control.step or 1)
+    first = names[at] if names else at
+    other = names[at - 1 if at else 1] if names else at + (control.step or 1)  # as in the browser
     times_ms = []
     for turn in range(rounds + 2):
-        value = other if turn % 2 == 0 else (names[at] if names else at)
+        value = other if turn % 2 == 0 else first
         start_s = time.perf_counter()
         control.value = value
         times_ms.append(1e3 * (time.perf_counter() - start_s))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from matplotlib.axes import Axes
 
@@ -40,14 +40,16 @@ def gantt(
     ranks, bands = joined.ranks, _bands(spans)
     looks: dict[str, Look] = {}
     with canvas(height=1.3 + 0.25 * (1 + len(bands)) * len(ranks), title=title) as (figure, axes):
-        for depth, span in zip(_depths(spans, bands), spans, strict=True):
+        for depth, span, room in _laid_out(spans, bands):
             word, look = look_of_span(span.name, span.kind)
             looks[word] = look
             start, width = (span.start_s - zero) / scale, span.time_s / scale
             middle, height = bands[_band(span, bands)]
             height *= max(1 - 0.275 * depth, 0.25)
             row = ranks.index(span.rank) + middle
-            _box(axes, row, height, depth, start, width, span.name, look, wall_s / scale)
+            _box(axes, row, height, depth, start, width, look)
+            seen = tuple((end - zero) / scale for end in room)
+            _label(axes, row, depth, seen, span.name, look, wall_s / scale)
         axes.set_yticks(range(len(ranks)), labels=[_row_name(rank, names) for rank in ranks])
         axes.set_ylim(len(ranks) - 0.45, -0.55)
         axes.set_xlim(0, max(wall_s, 1e-9) / scale)
@@ -87,17 +89,32 @@ def _depths(spans: Iterable[Span], bands: tuple[tuple[float, float], ...]) -> li
     return depths
 
 
-def _box(
-    axes: Axes,
-    row: float,
-    height: float,
-    depth: int,
-    start: float,
-    width: float,
-    name: str,
-    look: Look,
-    wall: float,
-) -> None:
+def _laid_out(
+    spans: Sequence[Span], bands: tuple[tuple[float, float], ...]
+) -> Iterator[tuple[int, Span, tuple[float, float]]]:
+    """Each span with its depth, and the longest stretch of it that nothing deeper lies on: there its label is seen."""
+    depths = _depths(spans, bands)
+    placed: dict[tuple[int, int], list[tuple[int, Span]]] = {}
+    for depth, span in zip(depths, spans, strict=True):
+        placed.setdefault((span.rank, _band(span, bands)), []).append((depth, span))
+    for depth, span in zip(depths, spans, strict=True):
+        others = placed[span.rank, _band(span, bands)]
+        on_top = [(one.start_s, one.end_s) for deep, one in others if deep > depth]
+        yield depth, span, _longest_free(span.start_s, span.end_s, on_top)
+
+
+def _longest_free(start: float, end: float, covers: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The longest stretch from ``start`` to ``end`` outside all ``covers``; empty where there is none."""
+    longest, free_from = (start, start), start
+    for cover_start, cover_end in [*sorted(covers), (end, end)]:
+        longest = max(
+            longest, (free_from, min(cover_start, end)), key=lambda stretch: stretch[1] - stretch[0]
+        )
+        free_from = max(free_from, cover_end)
+    return longest
+
+
+def _box(axes: Axes, row: float, height: float, depth: int, start: float, width: float, look: Look) -> None:
     axes.broken_barh(
         [(start, width)],
         (row - height / 2, height),
@@ -107,13 +124,20 @@ def _box(
         linewidth=0.5,
         zorder=2 + depth,
     )
-    share = width / wall if wall else 0
+
+
+def _label(
+    axes: Axes, row: float, depth: int, room: tuple[float, ...], name: str, look: Look, wall: float
+) -> None:
+    """The name of a box where it can be seen, its letter where the name has no room, else nothing."""
+    start, end = room
+    share = (end - start) / wall if wall else 0
     text = name if share > 0.013 * (len(name) + 1) else look.letter if share > 0.016 else ""
     if text:
         box = {"boxstyle": "round,pad=0.12", "facecolor": look.colour, "edgecolor": "none"}
         ink = text_colour(look.colour)
         axes.text(
-            start + width / 2,
+            (start + end) / 2,
             row,
             text,
             color=ink,

@@ -34,10 +34,6 @@ def test_after_a_restart_a_form_says_what_has_happened(lesson):
     assert page.run_cell()
     page.form(number).locator("textarea").wait_for()
     page.restart_kernel()
-    page.page.wait_for_selector(".course-form.jupyter-widgets-disconnected")
-    signs = page.page.evaluate(
-        """() => [...document.querySelectorAll(".course-form, .course-form .jupyter-widgets-disconnected")].map(
-          (part) => getComputedStyle(part, "::before").content).filter((text) => text !== "none")"""
-    )
+    signs = page.disconnected()
     assert len(signs) == page.page.locator(".course-form").count()
     assert all("Run its cell again" in sign for sign in signs)

@@ -25,8 +25,9 @@ def test_a_drag_draws_few_pictures_and_ends_at_the_newest_value(lesson):
     handle.focus()
     steps = 12
     page.press(*["ArrowRight"] * steps)
-    box = form.get_by_label("backward / forward")
+    box = form.get_by_role("spinbutton", name="backward / forward")
     page.page.wait_for_function("(box) => Math.abs(box.value - 3.2) < 1e-6", arg=box.element_handle())
-    page.page.wait_for_timeout(1500)
+    still = "() => window.drawn.length && performance.now() - window.drawn.at(-1) > 1500"
+    page.page.wait_for_function(still)
     drawn = page.page.evaluate("() => window.drawn.length")
     assert 1 <= drawn < steps

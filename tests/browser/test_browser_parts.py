@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from browser_page import THEMES
+from browser_page import PARTS, THEMES
 
-ROOT = Path(__file__).resolve().parents[2]
-PARTS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 pytestmark = [pytest.mark.long, pytest.mark.limit_s(900)]
 
 

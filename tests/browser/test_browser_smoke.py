@@ -38,3 +38,6 @@ def test_a_prediction_is_locked_by_keyboard_and_the_next_cell_is_one_key_away(le
     assert page.pictures_without_text() == []
     assert page.axe() == []
     assert page.problems == []
+    assert page.tracebacks() == []
+    page.run_below("1 / 0")
+    assert page.tracebacks() == ["ZeroDivisionError: division by zero"]
