@@ -31,6 +31,7 @@ __all__ = ["YOURS", "is_own_name", "own_claim", "own_trials"]
 
 YOURS = "a claim of your own"
 _NAME = re.compile(r"Y[1-9]\d?")
+_WORDS = 4  # a sentence has a few
 _OWN: dict[str, Trial] = {}
 
 
@@ -45,10 +46,10 @@ def own_claim(name: str, text: str) -> Callable[[Callable[[Ranks], Evidence]], T
             "The nearest is 'Y1'."
         )
     words = text.split() if isinstance(text, str) else []
-    if len(words) < 4 or not words[-1].endswith("."):
+    if len(words) < _WORDS or not words[-1].endswith("."):
         raise ValueError(
-            f"Write the claim of {name} as a sentence that a run can contradict, with a full stop at its end; "
-            f"got {text!r}."
+            f"Write the claim of {name} as a sentence that a run can contradict, of {_WORDS} words or more, with a "
+            f"full stop at its end; got {text!r}."
         )
 
     def register(function: Callable[[Ranks], Evidence]) -> Trial:

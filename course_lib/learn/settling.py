@@ -65,7 +65,10 @@ class SettledClaim:
 
     def numbers(self) -> list[list[str]]:
         """Name and value of each number that the trial brought back."""
-        return [[key, str(value)] for key, value in {**self.evidence.facts, **self.evidence.timings}.items()]
+        found = {**self.evidence.facts, **self.evidence.timings}
+        return [
+            [key, "; ".join(line.strip() for line in str(value).splitlines())] for key, value in found.items()
+        ]
 
 
 def _stopped(text: str) -> str:

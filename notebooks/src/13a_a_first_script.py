@@ -224,6 +224,9 @@ halves = settle("A3", "A10", "A12")
 # down all the same. You know the cure from lesson 06, the gradient's way back. And to A3 the whole of lesson 05 is an
 # answer: between "it fits" and "it must be cut" lies sharding.
 #
+# A12 was tried on a tiny model, with two heads, three pieces and three samples. So the trial shows that one axis can
+# run out of places, and that two axes together have them. It does not count who combines them in practice.
+#
 # ## Case 4: what communication takes away
 #
 # One sentence is left, and it needs a clock. The trial shapes the link between two ranks and paces their computing, so

@@ -61,7 +61,7 @@ one_class = settle("D4", "D5", "D6", "D7")
 # together with the weights. Who does as the claim says is safe from it.
 #
 # D6 needs two GPUs, and without them your bet stays open. D7 needs two cores that nobody else is using. Where they were
-# not free, run its cell again later.
+# not free, run its cell again later. Its last two rows are speeds, and one worker that does all the work is 1.
 #
 # ## Case 2: do two GPUs have twice the memory?
 #

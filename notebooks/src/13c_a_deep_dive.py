@@ -83,6 +83,10 @@ threads = settle("C1", "C2", "C4")
 # C2 was put on trial with sixty small layers alone at first, where threads stand in line for the interpreter. It held.
 # Then somebody asked for large layers. A claim is easily borne out by the one workload that one has at hand.
 #
+# For large layers the trial looks at the threads alone: where two of them are more than 1.3 times as fast as one
+# worker, they do not take turns, and the cause that the claim names is not at work. Processes may be somewhat faster
+# there all the same.
+#
 # ## Case 3: a trial that changed its mind
 #
 # ![Two timelines of a trial, one on a quiet machine and one with another program in between; below, pairs of
@@ -175,6 +179,9 @@ training = settle("C9", "C10", "C13", "C14")
 # which is exact, or to average weights now and then, which is another algorithm. A small batch harms a layer that looks
 # at its batch, and no other. Mixed precision makes narrow what is computed, and not what is kept. In such cases "holds
 # with conditions" says more than "holds" and "false" together, if the condition is told with it.
+#
+# The last row of C13 is a time: below 1 the step was faster in mixed precision, above 1 it was slower. It is of this
+# machine and this moment, and the verdict does not rest on it.
 #
 # ## What the article gave you
 

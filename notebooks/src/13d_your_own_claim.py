@@ -110,10 +110,10 @@ bet("E10", "E11", "E12").commit(E10=("holds", 50), E11=("holds", 90), E12=("hold
 slices = settle("E10", "E11", "E12")
 
 # %% [markdown]
-# E12 is the rule of thumb of the whole field. Look for the row in which replicas send more than slices: a short text,
-# and so few tokens for the weights. And the last row: in a rack where one fast domain holds all ranks, all is
-# inside, and the order makes no difference. Rules of thumb age with the hardware, and this one is a good one that has
-# begun to.
+# E12 is the rule of thumb of the whole field. The axis that a row names is the one that runs between the nodes. Look
+# for the row in which replicas send more than slices: a short text, and so few tokens for the weights. And the last
+# row: in a rack where one fast domain holds all ranks, all is inside, and the order makes no difference. Rules of thumb
+# age with the hardware. This one is good, and has begun to age.
 #
 # ### And one for a GPU
 #
@@ -142,7 +142,8 @@ busy = settle("E4")
 # 1. **A sentence that a run can contradict.** "Is slower" can be contradicted, "may be slower" cannot.
 # 2. **A bound, fixed before the run.** How much slower is slower? Whoever chooses it afterwards chooses the verdict.
 # 3. **A control**: the same thing without the one difference. It shows that the trial could have said otherwise. That
-#    of E2 counts the devices of a script that names two; without it, a machine with one device proves nothing.
+#    of E2 counts the devices of a script that names two (the CPU, and PyTorch's `meta`, which holds shapes and no
+#    numbers); without it, a machine with one device proves nothing.
 # 4. **More situations than one**, none of them chosen for its outcome. That is where conditions come from.
 # 5. **Counts where it can, pairs where it must.** And a middle that a few disturbed measurements cannot move.
 # 6. **A way to say nothing.** "Cannot tell here" is a result.
@@ -209,7 +210,8 @@ twice_verdict = check("13.own", twice)
 # %% [markdown]
 # ## Your own claim, beside the 52
 #
-# Now the same on real ranks. `own_claim` takes a name, Y1 to Y99, and a sentence. The function below it is the trial:
+# Now the same on real ranks. `own_claim` takes a name, Y1 to Y99, and a sentence of four words or more, with a full
+# stop. The function below it is the trial:
 # it gets `ranks`, measures, decides, and returns `Evidence` with a verdict, numbers, a because and what would turn it.
 # From then on `bet`, `settle` and `scoreboard` know it as they know A1.
 #

@@ -411,15 +411,22 @@ def test_an_own_claim_without_evidence_or_number_gets_a_sentence():
         settle("Y1")
 
 
+def test_a_number_of_several_lines_stands_in_one():
+    plant_own(facts={"held": "Run on 2 ranks\n  rank 0: 1\n  rank 1: 2"})
+    assert "held  Run on 2 ranks; rank 0: 1; rank 1: 2" in str(settle("Y1"))
+
+
 @pytest.mark.parametrize("name", ["A4", "Y0", "Y100", "y1", 3])
 def test_an_own_name_is_y_and_a_number(name):
     with pytest.raises(ValueError, match=r"named Y1 to Y99.*The nearest is 'Y1'"):
         own_claim(name, "My laptop is faster.")
 
 
-@pytest.mark.parametrize("text", ["faster", "My laptop is faster", "", None])
+@pytest.mark.parametrize("text", ["faster", "My laptop is faster", "Nothing comes back.", "", None])
 def test_an_own_claim_is_a_sentence(text):
-    with pytest.raises(ValueError, match="as a sentence that a run can contradict"):
+    with pytest.raises(
+        ValueError, match="a sentence that a run can contradict, of 4 words or more, with a full stop"
+    ):
         own_claim("Y1", text)
 
 
