@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from course_lib.learn.exercises.lesson_14 import right_runs
+from course_lib.learn.exercises.lesson_14.same_function import SAME_FUNCTION
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = dict.fromkeys(("14.one", "14.two", "14.three"), right_runs.ALL)
-
-SAME_FUNCTION: dict[str, dict[str, str]] = {}
