@@ -80,9 +80,9 @@ ask("12.started").commit("1 torchrun, 16 ranks")  # "sbatch runs the script once
 
 # %% [markdown]
 # There is no Slurm here, but a *dry run* will do: the script runs as it is, in bash, and finds stand-ins for
-# `scontrol`, `srun` and `torchrun` on its path. The last one starts nothing and notes what it was told. Each such
-# line is then read by torchrun's own parser, so that an option which does not exist is found here and not in the
-# queue.
+# `scontrol`, `srun` and `torchrun` on its path. The last one starts nothing and notes what it was told. As
+# soon as its ranks are counted, as `reveal` does, each such line is read by torchrun's own parser, so that an option
+# which does not exist is found here and not in the queue.
 
 # %%
 program = ["-m", "train_ddp", "--out", "/shared/runs/1"]

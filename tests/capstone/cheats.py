@@ -246,6 +246,15 @@ class NoPacedBlocks(Honest):
             block.__class__ = type(Transformer(self.model.config).blocks[0])
 
 
+class OnePlainBlock(Honest):
+    """One block does not wait, and computes what it should."""
+
+    def prepare(self):
+        from course_lib.models import Transformer
+
+        self.model.blocks[1].__class__ = type(Transformer(self.model.config).blocks[1])
+
+
 class PatchedSleep(Honest):
     """The clock's own function is replaced in a step, so that a wait is none."""
 

@@ -48,6 +48,7 @@ TOLD = {
     "SmallerBatch": ("smaller batch", "4 of 8 sequences went through the layers"),
     "PatchedWait": ("no waiting", "of computing took"),
     "NoPacedBlocks": ("no waiting", "no rank has waited for any computing"),
+    "OnePlainBlock": ("no waiting", "blocks.1 waited on no rank, and yet the weights are right"),
     "PatchedSleep": ("no waiting", "of computing took"),
     "StoredWeights": ("foreign weights", "no rank held"),
     "FewerSteps": ("fewer steps", "no rank computed anything"),

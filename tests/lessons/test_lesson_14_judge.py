@@ -83,6 +83,13 @@ def test_half_of_the_batch_is_told_as_that(runs):
     assert judged(ONE, answer).mistake == "part-of-the-batch"
 
 
+def test_several_broken_rules_make_a_sentence_each(runs):
+    runs.append(
+        made(faults=(Fault("hidden memory", "rank 0 holds it."), Fault("no waiting", "nobody waits.")))
+    )
+    assert "hidden memory: rank 0 holds it; no waiting: nobody waits." in judged(ONE, answer).evidence
+
+
 def test_a_block_that_nobody_has_computed_is_no_matter_of_shapes(runs):
     skipped = Fault("smaller model", "blocks.1 was computed on no rank.")
     runs.append(made(faults=(skipped,), values=wrong()))

@@ -72,7 +72,8 @@ def of_result(result: Result) -> tuple[Outcome, ...]:
 
     if result.ended:
         return (outcome("a run that comes to its end", result.ended),)
-    found = [outcome("no rule broken", "; ".join(f"{one.name}: {one.sentence}" for one in result.faults))]
+    broken = [f"{one.name}: {one.sentence.removesuffix('.')}" for one in result.faults]
+    found = [outcome("no rule broken", "; ".join(broken))]
     values = result.values
     if values is not None:
         off = f"after all steps {values.where} is off by {values.share:.1e} of what training moves"
