@@ -62,8 +62,7 @@ class Cluster:
     ``process_group=False`` the function makes the group itself, as a script under torchrun does:
     ``init_process_group("gloo")``; its store is a port on loopback, whose keys other users of the machine can read and
     set, as under torchrun. ``links`` shapes latency and bandwidth between ranks, which then sit on the CPU;
-    ``slow={3: 2.0}`` has rank 3 compute at half speed. After a failure the next call works again; the error says so
-    where variables of ``%%ranks`` cells were lost.
+    ``slow={3: 2.0}``: rank 3 computes at half speed. An error names the variables that it cost; the next call works.
     """
 
     def __init__(
@@ -184,6 +183,11 @@ class Cluster:
         finally:
             self._shape, self._keeper = before
 
+    def renew(self) -> None:
+        """End the ranks with all that they hold, variables of cells too; the next call starts new ones."""
+        with self._lock:
+            self._keeper.drop()
+
     def close(self) -> None:
         """End the ranks. Safe to repeat."""
         with self._lock:
@@ -210,8 +214,6 @@ class Cluster:
         ranks = self._keeper.seats
         devices = ", ".join(sorted({seat.device for seat in ranks}))
         return f"Cluster({self.world_size}) on {devices} by {ranks[0].backend}: {state}"
-
-    # -- inside ------------------------------------------------------------------------------------------------
 
     @property
     def _team(self) -> Team | None:
@@ -268,9 +270,8 @@ class Cluster:
 
     def _error(self, team: Team, outcome: Outcome, run: Run, timeout_s: float | None) -> RankError:
         """Bring the ranks back into order, and tell what happened."""
-        first = first_failure(outcome.failures)
         story = team.story(outcome, timeout_s=timeout_s) + self._settle(team)
-        kind = RankTimeout if first is None else RankFailed
+        kind = RankFailed if first_failure(outcome.failures) else RankTimeout
         return kind(story, failures=outcome.failures, run=run, **outcome.ended())
 
     def _settle(self, team: Team, *, keep: bool = True) -> str:

@@ -30,6 +30,7 @@ from course_lib.take_along import (
     dry_run_ssh,
     his_script,
     launch_file,
+    pod_environment,
     sick_links,
     variables_for,
 )
@@ -202,8 +203,8 @@ ask("12.unsaid").commit("1")  # "one is the default of --nnodes"
 # %%
 words = ["-m", "train_ddp", "--out", "/shared/runs/1"]
 here = get_args_parser().parse_args(words)
-in_a_pod = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_NODE_RANK": "1"}
-with mock.patch.dict(os.environ, in_a_pod | {"PET_MASTER_ADDR": "train-node-0-0.train"}):
+in_a_pod = pod_environment(trainjob, node=1)  # what Kubeflow Trainer puts there
+with mock.patch.dict(os.environ, in_a_pod):
     there = get_args_parser().parse_args(words)
 for name, read in {"here": here, "there": there}.items():
     print(

@@ -55,6 +55,27 @@ def test_what_a_mesh_holds_and_sends_is_what_was_expected(clusters, text):
     assert result.paced_s <= min(result.steps_s)
 
 
+def test_what_a_refused_attempt_has_put_into_a_module_is_gone_at_the_next(two):
+    def leaves(me, task):
+        import builtins
+
+        builtins.kept = [bytearray(100_000) for _ in range(20)]
+        return run_of("Honest")(me, task)
+
+    first = attempt(JOB, leaves, two, num_timed=1, show=False)
+    assert {fault.name for fault in first.faults} == {"hidden memory"}
+    assert attempt(JOB, run_of("Honest"), two, num_timed=1, show=False).faults == ()
+
+
+def test_a_function_that_a_wrong_attempt_has_changed_is_the_old_one_at_the_next(two):
+    def changes(me, task):
+        cheats.Honest.average = lambda self: None
+        return run_of("Honest")(me, task)
+
+    assert not attempt(JOB, changes, two, num_timed=1, show=False).values.are_equal
+    assert attempt(JOB, run_of("Honest"), two, num_timed=1, show=False).values.are_equal
+
+
 def test_a_run_that_holds_too_much_is_ended_and_told_by_part(two):
     small = replace(JOB, memory_bytes=300_000)
     result = attempt(small, run_of("Honest"), two, num_timed=1, show=False)

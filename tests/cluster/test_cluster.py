@@ -204,6 +204,15 @@ def test_threads_of_the_notebook_take_turns_on_one_cluster(cluster2):
     assert sorted(answers) == [2.0 * i + 1 for i in range(8)]
 
 
+def test_renewed_ranks_hold_nothing_of_before():
+    with Cluster(2) as cluster:
+        cluster.push(kept=1)
+        before = cluster.run(lambda me: os.getpid())
+        cluster.renew()
+        assert not cluster.has_variables
+        assert not set(before) & set(cluster.run(lambda me: os.getpid()))
+
+
 def test_a_closed_cluster_says_so():
     cluster = Cluster(2)
     cluster.close()

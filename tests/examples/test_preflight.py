@@ -6,6 +6,7 @@ import copy
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -153,6 +154,13 @@ def test_which_pairs_are_measured():
     many = pairs_to_measure([rank // 8 for rank in range(32)])
     assert set(many) == {*((rank, rank + 1) for rank in range(31)), (0, 8), (8, 16), (16, 24), (0, 24)}
     assert pairs_to_measure([0]) == []
+
+
+def test_a_message_that_takes_no_longer_than_an_empty_one_has_no_endless_bandwidth(monkeypatch):
+    monkeypatch.setattr(measure, "_one_way_s", lambda place, pair, size_bytes, rounds: 0.001)
+    monkeypatch.setattr(measure.dist, "barrier", lambda: None)
+    place = SimpleNamespace(rank=0, from_all=lambda value: [value])
+    assert measure.links(place, [(0, 1)], 1_000_000) == {(0, 1): (0.001, 2e9)}
 
 
 def test_links_alike_are_ok():
