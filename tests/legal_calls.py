@@ -107,6 +107,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     "cost.StateBytes": {"parameters": 4, "gradients": 4, "optimizer": 8, "master": 0},
     "cost.activation_bytes": {"saved": [cost.Saved("x", 4)]},
     "take_along.launch_file": {"name": "ssh.sh"},
+    "take_along.pod_environment": {"trainjob": "  numNodes: 2\n  numProcPerNode: 8\n", "node": 1},
     "take_along.read_sbatch": {"text": "#!/bin/bash\n#SBATCH --nodes=2\n"},
     "take_along.variables_for": {"symptom": "hangs later"},
     "cost.algorithms_of": {"collective": "all_reduce"},

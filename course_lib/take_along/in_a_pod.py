@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+from course_lib.checked import checked
+
 __all__ = ["pod_environment"]
 
 
+@checked
 def pod_environment(trainjob: str, node: int) -> dict[str, str]:
     """The options of torchrun that Kubeflow Trainer puts into the environment of the pod of one node.
 
