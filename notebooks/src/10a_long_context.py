@@ -408,7 +408,7 @@ longest_of_one = longest(one.run(peaks, (128, 256, 320, 384))[0])
 ask("10.longest").commit(512)  # "four times the room, and attention is quadratic"
 ### END SOLUTION
 
-# %%
+# %% tags=["nbval-ignore-output"]
 reveal("10.longest", longest_of_one, longest(four.run(peaks, range(256, 1281, 256))[0]))
 
 # %% [markdown]
