@@ -45,8 +45,8 @@ def attempt(
     the one that is recorded for this job, if any. ``show``: print what the ranks print.
 
     A run that fails, holds too much, breaks a rule or has other weights gives a result that says why; its ranks are
-    replaced, so that the next attempt finds nothing of it. ``ValueError`` for a
-    cluster of another number of ranks than the job's.
+    replaced, so that the next attempt finds nothing of it. ``ValueError`` for a cluster of another number of ranks
+    than the job's.
     """
     if cluster.world_size != job.ranks:
         raise ValueError(
@@ -64,7 +64,7 @@ def attempt(
         with cluster.shaped(links=links_of(job)):
             ranks = list(cluster.call(take_steps, (job, assemble, [True, *order]), show=show))
             result = _judged(job, words or ranks[0].words, ranks, planned, planned_run, real)
-            if result.faults or not (result.values and result.values.are_equal):
+            if not result.is_right:
                 cluster.renew()  # what it has put into a rank's modules would count against the next attempt
     except RankError as error:
         return _ended(job, words or getattr(assemble, "__name__", "a run"), error, planned, planned_run, real)

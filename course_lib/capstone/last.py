@@ -22,8 +22,7 @@ _MOST = 8  # jobs
 
 def keep(assemble: Any, result: Result) -> None:
     """Remember it, if its weights are right by the rules, however long it took; one for each job."""
-    is_right = not result.faults and result.values is not None and result.values.are_equal
-    mark = _mark_of(assemble) if is_right and not result.ended else None
+    mark = _mark_of(assemble) if result.is_right else None
     _last.pop(result.job, None)
     if mark is not None:
         _last[result.job] = (mark, result)

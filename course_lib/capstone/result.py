@@ -143,11 +143,14 @@ class Result:
         return max((rank.peak_bytes for rank in self.memory), default=None)
 
     @property
+    def is_right(self) -> bool:
+        """Whether the run came to its end, by the rules, with the weights of one device; however long it took."""
+        return not self.ended and not self.faults and self.values is not None and self.values.are_equal
+
+    @property
     def passed(self) -> bool:
         """Whether the run came to its end, by the rules, with the right weights, and within its budget of time."""
-        if self.ended or self.faults or self.values is None or self.counted_s is None:
-            return False
-        return self.values.are_equal and self.counted_s <= self.job.budget_s
+        return self.is_right and self.counted_s is not None and self.counted_s <= self.job.budget_s
 
     def __str__(self) -> str:
         head = f"level {self.job.level}, seed {self.job.seed}, {self.words}: {self.total} points of 100"

@@ -52,7 +52,7 @@ def _over_memory(result: Result) -> bool:
 def _other_loss(result: Result) -> bool:
     """All weights right, and another loss told, by rank 0 or by another one."""
     values = result.values
-    if values is None or result.ended or result.faults or not values.are_equal:
+    if values is None or not result.is_right:
         return False
     return not all(_alike(told, values.expected_losses) for told in (values.losses, *values.told_by_ranks))
 
@@ -64,8 +64,7 @@ def _of_another_shape(result: Result) -> bool:
 
 def _late(result: Result) -> bool:
     """Nothing else is wrong: whoever asks has seen that something is."""
-    values = result.values
-    return not result.ended and not result.faults and values is not None and values.are_equal
+    return result.is_right
 
 
 def _left_out(evidence: Evidence) -> bool:
