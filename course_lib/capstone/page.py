@@ -6,6 +6,8 @@ import base64
 import html
 from collections.abc import Sequence
 
+from course_lib.plot.dark import DARK_FILTER
+
 __all__ = ["escaped", "image", "page", "paragraphs", "table"]
 
 _STYLE = """
@@ -40,8 +42,9 @@ tbody th { font-weight: 600; }
   .picture img { width: 40rem; max-width: none; }
   tbody td::before { content: attr(data-label); flex: 0 0 8.5rem; color: var(--soft); }
 }
+@media screen and (prefers-color-scheme: dark) { img { filter: DARK_FILTER; } }
 @media print { body { max-width: none; padding: 0; } }
-"""
+""".replace("DARK_FILTER", DARK_FILTER)
 
 
 def escaped(text: object) -> str:

@@ -2,8 +2,8 @@
 each.
 
 Colours are those of Okabe and Ito (jfly.uni-koeln.de/color, 2008). None is used alone: each comes with a
-letter or a hatch. Figures are made without pyplot, so that nothing is kept behind the scenes, and have a
-white ground of their own, which reads well in a light and in a dark notebook.
+letter or a hatch. Figures are made without pyplot, so that nothing is kept behind the scenes, and stand on
+white; ``dark.py`` says what a dark theme makes of them.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ before_and_after("all_gather", "all_to_all")
 # %% [markdown]
 # ### With adding
 #
-# A tile without a white corner is a sum over all four ranks.
+# A tile without an empty corner is a sum over all four ranks.
 
 # %%
 before_and_after("reduce", "reduce_scatter", "all_reduce, ring")

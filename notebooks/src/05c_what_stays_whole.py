@@ -46,8 +46,8 @@ four = shared_cluster(4)
 # Twelve layers, each a matrix of 129 rows, and your choice of stage, ranks and layers to a unit (a bucket, in stages 0
 # to 2). *Prefetch* is how many units are fetched ahead of their time, and *weights after forward* go, or stay whole
 # until backward has used them; part 4 has more of both. The bars are the cost model's. The button runs steps of this
-# very setting on the ranks, and a black line shows what the ledger saw. Other numbers of ranks are the model's alone.
-# Three missions:
+# very setting on the ranks, and a line across the bars shows what the ledger saw. Other numbers of ranks are the
+# model's alone. Three missions:
 #
 # 1. Four ranks: at most half of what DDP holds at its peak, with no more messages in a step than DDP with a bucket for
 #    each layer.

@@ -353,7 +353,7 @@ def share_at_work(timeline):
 # %% tags=["nbval-ignore-output"]
 steps = {cluster.world_size: steps_of(cluster.run(timelines_of_steps)) for cluster in [two, four]}
 working = {n: [span for span in quickest(mine).spans if span.kind == "compute"] for n, mine in steps.items()}
-gantt(working[4], title="One batch, four ranks: boxes are computing, white is waiting")
+gantt(working[4], title="One batch, four ranks: boxes are computing, gaps are waiting")
 
 # %% tags=["nbval-ignore-output"]
 reveal("06.two", share_at_work(quickest(steps[2])))

@@ -494,9 +494,9 @@ quiz("06")
 # You can choose a cut by what runs out first, and find the best one exactly. You can say when no cut is needed. And you
 # know that a tensor in two places is two tensors.
 #
-# **The limit.** You have bought memory, and paid with time: while one device computes, all others wait. The white on
-# your staircase of part 1 is large enough for more batches. Lesson 07 cuts the batch in pieces and sends them down the
-# stairs one after the other.
+# **The limit.** You have bought memory, and paid with time: while one device computes, all others wait. The empty part
+# of your staircase of part 1 is large enough for more batches. Lesson 07 cuts the batch in pieces and sends them down
+# the stairs one after the other.
 #
 # **Further reading.** Huang et al., [GPipe](https://arxiv.org/abs/1811.06965) (2019), section 2 and figure 2: the
 # staircase, and what to do about it. Narayanan et al., [PipeDream](https://doi.org/10.1145/3341301.3359646) (2019),

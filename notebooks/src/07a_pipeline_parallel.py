@@ -39,7 +39,7 @@ two, four = shared_cluster(2), shared_cluster(4)
 # ## The staircase again
 #
 # ![Four ranks on a time axis: a forward box on each, one after the other, down the stairs, then a backward box on each,
-# up again; everything else is white](../assets/07_staircase.png)
+# up again; everything else is empty](../assets/07_staircase.png)
 #
 # Lesson 06 ended with this picture: four stages, one batch, and at any moment one device at work. Here it is from four
 # ranks of this machine.
@@ -99,7 +99,7 @@ reveal("07.four", pieces)
 # %% [markdown]
 # <!-- word: bubble | also: pipeline bubble -->
 # By the model the ranks now work for more than half of the time, and that is far from full. The **bubble** is the time
-# in which ranks of a pipeline wait: what is white in the picture.
+# in which ranks of a pipeline wait: what is empty in the picture.
 #
 # One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both: four stages, and
 # one batch or its pieces on them. Does the sentence hold? (`trial` runs the course's test of a claim; what is printed

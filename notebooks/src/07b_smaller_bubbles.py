@@ -244,7 +244,7 @@ zero_bubble = schedules.zero_bubble_h1(4, 8)
 plan, run = simulate(zero_bubble, times), run_paced(zero_bubble, times)
 before = simulate(schedules.one_f_one_b(4, 8), times)
 print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, measured {run.idle_share:.1%}")
-pipeline_gantt(plan, run, title="ZB-H1: yellow goes back, green can wait")
+pipeline_gantt(plan, run, title="ZB-H1: I goes back, W can wait")
 
 # %% [markdown]
 # A smaller bubble, and the model is cut in the same places as for 1F1B, so the same messages travel. **Who pays, and

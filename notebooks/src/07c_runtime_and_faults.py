@@ -299,7 +299,7 @@ reveal("07.b6", tried)
 # %% [markdown]
 # ## Clinic 2: the link that is always full
 #
-# ![Two pipelines and the link between them, black from end to end, with a question mark](../assets/07_clinic_bytes.png)
+# ![Two pipelines and the link between them, full from end to end, with a question mark](../assets/07_clinic_bytes.png)
 #
 # *Symptom.* Another team has the same two pipelines. Their losses are right. They cut the batch in more micro-batches,
 # for the bubble's sake, and the step gets *slower*. The link between the replicas is always full. This is how they call

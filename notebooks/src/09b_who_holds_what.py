@@ -284,8 +284,8 @@ reveal("09.fullest", fullest_kib)
 # Our model again, a batch of 32 sequences, and your choice of axes, order and nodes. In a tile stand the ranks that
 # hold it; a bar parts the nodes, so `0 1 | 4 5` are four copies on two nodes. Below are what each rank keeps after a
 # step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. If
-# the mesh has four ranks, the button runs a step on yours, and black lines show what the ledger and the meter saw.
-# Three missions:
+# the mesh has four ranks, the button runs a step on yours, and lines across the bars show what the ledger and the
+# meter saw. Three missions:
 #
 # 1. Eight ranks on two nodes of four: no rank keeps more than 500 KiB, and in a step at most 1,024 KiB pass between the
 #    nodes.

@@ -127,7 +127,7 @@ lap, busy_share = lap_of(QUARTERS)
 reveal("10.lap", busy_share, T, 4)
 
 # %% tags=["nbval-ignore-output"]
-gantt(lap, title="A lap with a quarter each (paced): white is waiting")
+gantt(lap, title="A lap with a quarter each (paced): gaps are waiting")
 
 # %% [markdown]
 # ## Clinic: as many pairs each
@@ -564,7 +564,7 @@ print(four.run(pytorchs)[0])
 # One layer again, small: 4 heads of queries, of 8 numbers each, one sequence, float32. On the left is the causal mask,
 # in the colours of the ranks that compute it; a number in a tile is the step of the ring. On the right are the pairs of
 # each rank in each step, and what each rank sends. All of it is the cost model's. The button goes forward and backward
-# with this very setting on your ranks, lays the meter's bytes over the bars as black lines, and says how far the
+# with this very setting on your ranks, lays the meter's bytes over the bars as lines, and says how far the
 # results are from those of one process. More ranks than yours are the model's alone. Three missions:
 #
 # 1. Four ranks, four heads of keys, 64 tokens or more: no rank sends more than 12 KiB, forward and backward together.

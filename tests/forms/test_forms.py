@@ -8,11 +8,9 @@ from pathlib import Path
 
 import ipywidgets as widgets
 import pytest
-from matplotlib.colors import to_rgb
 
 from course_lib.forms import Form, busy, picture_box
 from course_lib.forms.form import STYLE_SHEET, manners
-from course_lib.plot.style import OKABE_ITO, text_colour
 
 LIBRARY = Path(__file__).resolve().parents[2] / "course_lib"
 
@@ -52,34 +50,6 @@ def test_a_picture_has_a_text():
     assert picture_box(width="10px").layout.width == "10px"
     # Without it ipywidgets' page fails on the tooltip, and no explorer has a picture.
     assert picture_box().get_state()["description"] == ""
-
-
-def luminance(colour: str, brightness: float = 1.0) -> float:
-    """Relative luminance of WCAG 2.2, after CSS has multiplied each channel."""
-    channels = [brightness * channel for channel in to_rgb(colour)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str, brightness: float = 1.0) -> float:
-    dark, light = sorted((luminance(one, brightness), luminance(other, brightness)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def test_letters_on_a_dimmed_picture_can_still_be_read():
-    (dimmed,) = re.findall(r"brightness\(([\d.]+)\)", STYLE_SHEET.read_text(encoding="utf-8"))
-    for colour in (*OKABE_ITO.values(), "white"):
-        for brightness in (1.0, float(dimmed)):
-            assert contrast(text_colour(colour), colour, brightness) >= 4.5, colour
-
-
-def test_no_ink_reads_on_white_and_on_the_dark_theme():
-    """Why a picture keeps a ground of its own."""
-    best = max(
-        min(contrast(f"#{grey:02x}{grey:02x}{grey:02x}", ground) for ground in ("white", "#111111"))
-        for grey in range(256)
-    )
-    assert best < 4.5
 
 
 def test_every_box_with_controls_is_a_form_or_a_row_of_one():

@@ -156,6 +156,7 @@ BAD_SOURCES = [
     ("images_have_alt_text", *in_last_cell("![a picture](../assets/a.png)"), 32, "alt text 'a picture'"),
     ("images_have_alt_text", *in_last_cell('<img src="../assets/a.png">'), 32, "alt text ''"),
     ("words_are_plain", *in_last_cell("You simply run it."), 33, "'simply'"),
+    ("colours_are_not_named", *in_last_cell("The white boxes wait."), 33, "'white'"),
     ("links_resolve", *in_last_cell("[x](07_none.ipynb)"), 32, "07_none.ipynb leads nowhere"),
     ("links_resolve", *in_last_cell("[x](06_next.ipynb#No)"), 32, "no heading 'No'"),
     ("links_resolve", *in_last_cell("![two boxes again](../assets/b.png)"), 32, "assets/b.png leads nowhere"),

@@ -18,6 +18,7 @@ from course_lib.notebooks.rules.outputs import (
     timings_are_tagged,
 )
 from course_lib.notebooks.rules.prose import (
+    colours_are_not_named,
     images_have_alt_text,
     links_resolve,
     parts_lead_to_each_other,
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     imports_are_public,
     images_have_alt_text,
     words_are_plain,
+    colours_are_not_named,
     links_resolve,
     parts_lead_to_each_other,
     widgets_have_pictures,

@@ -16,6 +16,7 @@ from course_lib.notebooks.rules.lesson import Lesson
 from course_lib.notebooks.source import Cell
 
 __all__ = [
+    "colours_are_not_named",
     "images_have_alt_text",
     "links_resolve",
     "parts_lead_to_each_other",
@@ -32,6 +33,7 @@ _LINK = re.compile(r"(?:\]\(|(?:src|href)=\")(?P<target>[^)\"\s]+)")
 _HEADING = re.compile(r"^#{1,6} +(?P<text>.+?)\s*$", re.MULTILINE)
 _SECTION = re.compile(r"^#{1,2} ", re.MULTILINE)
 _WORDS = re.compile(r"\bsimply\b", re.IGNORECASE)
+_TURNED = re.compile(r"\b(?:white|black|yellow)\b", re.IGNORECASE)
 _WIDGET_HOMES = ("ipywidgets", "course_lib.widgets")
 _FORMS = {"ask", "quiz"}
 
@@ -54,6 +56,16 @@ def words_are_plain(lesson: Lesson) -> list[str]:
         f"{lesson.at(cell, text.count(chr(10), 0, match.start()) + 1)}: leave out the word {match[0]!r}"
         for cell, text in _markdown(lesson)
         for match in _WORDS.finditer(text)
+    ]
+
+
+def colours_are_not_named(lesson: Lesson) -> list[str]:
+    """A dark theme turns white, black and yellow round: what a picture shows is called by place, letter or hatch."""
+    return [
+        f"{lesson.at(cell, cell.text.count(chr(10), 0, match.start()) + 1)}: {match[0]!r} is another colour in a dark "
+        "theme; name the place, the letter or the hatch"
+        for cell in lesson.source.cells
+        for match in _TURNED.finditer(cell.text)
     ]
 
 

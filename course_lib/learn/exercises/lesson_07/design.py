@@ -201,7 +201,7 @@ DESIGN = Exercise(
         Mistake(
             "w-comes-at-once",
             "The memory is right and the backwards are in halves, and still too much time is idle. Look at the picture "
-            "for the longest white piece: which action ends it, and what stands in front of that action without need? "
+            "for the longest empty piece: which action ends it, and what stands in front of that action without need? "
             "Often it is a W before an I for which the stage before is waiting.",
             _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1), kinds="IW"),
             _seen(lambda seen: seen.kinds == {"F", "I", "W"} and not seen.too_full),
