@@ -40,7 +40,9 @@ def test_white_is_the_themes_ground_and_black_is_white():
     assert max(grey) == min(grey)
 
 
-@pytest.mark.parametrize("colour", [*OKABE_ITO.values(), "#FFFFFF", "#BBBBBB", "#F5CF80", "#F0B08A", "#7FCDB5", *TINTS])
+@pytest.mark.parametrize(
+    "colour", [*OKABE_ITO.values(), "#FFFFFF", "#BBBBBB", "#F5CF80", "#F0B08A", "#7FCDB5", *TINTS]
+)
 def test_letters_on_a_box_can_be_read_in_both_themes(colour):
     ink = text_colour(colour)
     assert contrast(ink, colour) >= 4.5
