@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Cluster, RankTimeout
+from course_lib.cluster import Cluster, RankTimeout, operators
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
@@ -101,3 +101,9 @@ def test_a_call_that_makes_its_own_default_group_leaves_the_next_its_numbers():
             run = cluster.run(own_group)
             assert run.left == ()
             assert [name for _, name in run] == ["0"] * 3
+
+
+def test_every_operator_of_this_torch_that_moves_data_is_known():
+    c10d = {name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")}
+    names = {name.removeprefix("c10d::").partition(".")[0] for name in c10d}
+    assert names - set(operators._OPERATIONS) == {"check_for_nan"}
