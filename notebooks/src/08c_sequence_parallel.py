@@ -269,8 +269,8 @@ print(f"one block on four ranks: each keeps {plain_kept / 1024:.0f} KiB")
 print(f"a tensor of the stream is {4 * 4 * 32 * 128 / 1024:.0f} KiB large")
 
 # %% [markdown]
-# Four of the tensors that it keeps are as large as the stream: the inputs of the two norms, and the inputs of the two
-# regions.
+# Four of the tensors that it keeps are *the same on all ranks*, 64 KiB each: the inputs of the two norms, and the
+# inputs of the two regions. The rest is the rank's own part of what the regions make, and a little for each norm.
 #
 # **With sequence parallelism each of the four ranks has a quarter of the positions outside the regions. How many KiB
 # does it keep?**
@@ -493,9 +493,9 @@ for ranks in (two, four):
 # %% [markdown]
 # ## What you can do now
 #
-# You have built sequence parallelism: two gates that are each other's backward. You have measured what it saves for
-# nothing, and what the rest costs. And you know two ways in which a norm's copies drift apart: a gate that stands in
-# the wrong place, and positions whose gradients nobody has summed.
+# You have built sequence parallelism: two gates that are each other's backward. You have measured what it saves
+# without one more byte sent, and what the rest costs. And you know two ways in which a norm's copies drift apart: a
+# gate that stands in the wrong place, and positions whose gradients nobody has summed.
 #
 # Every region still waits for the link. [Part 4](08d_links_and_production.ipynb) asks how fast it must be, and hides
 # one sum of two.
