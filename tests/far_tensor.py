@@ -103,6 +103,9 @@ class FarTensor(torch.Tensor):
         _note("tolist", sys._getframe(1))
         return self.near.tolist()
 
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if self.dim() == 0 else repr(self), spec)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> FarTensor:
         if id(self) in memo:
             return memo[id(self)]
