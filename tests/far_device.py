@@ -29,7 +29,7 @@ _libraries: list[Any] = []
 
 def set_up() -> None:
     """Tell PyTorch of the device, once in a process."""
-    if _libraries:
+    if hasattr(torch.Tensor, "is_far"):  # also where ranks have forgotten this module since
         return
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
@@ -76,13 +76,25 @@ def _copy_from(source: Any, destination: Any, non_blocking: bool = False) -> tor
     return destination
 
 
-class TestsMakeFarTensors(TorchFunctionMode):
-    """The default device of a test's own lines, and of no others."""
+class MakesFarTensors(TorchFunctionMode):
+    """Whoever asks for a tensor on the far device gets one; with ``for_tests`` a test's own lines need not ask.
+
+    Without it ``torch.arange`` and others that find the size themselves would hand out a tensor without elements.
+    """
+
+    def __init__(self, *, for_tests: bool) -> None:
+        super().__init__()
+        self.for_tests = for_tests
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func not in _makers():
+            return func(*args, **kwargs)
+        asked = kwargs.get("device")
+        if asked is not None and torch.device(asked).type == "far":
+            return pytree.tree_map_only(torch.Tensor, to_far, func(*args, **kwargs | {"device": "cpu"}))
         made = func(*args, **kwargs)
-        if func in _makers() and kwargs.get("device") is None and _asked_by_a_test(sys._getframe(1)):
+        if asked is None and self.for_tests and _asked_by_a_test(sys._getframe(1)):
             return pytree.tree_map_only(torch.Tensor, to_far, made)
         return made
 
@@ -133,7 +145,7 @@ def far(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def on_far(me: Any, *args: Any, **kwargs: Any) -> Any:
         set_up()
-        with TestsMakeFarTensors(), OnlyFarInCollectives():
+        with MakesFarTensors(for_tests=True), OnlyFarInCollectives():
             moved = _moved((_with_far_cells(function), args, kwargs), to_far)
             there = dataclasses.replace(me, device=torch.device(FAR))
             result = moved[0](there, *moved[1], **moved[2])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from far_device import OnlyFarInCollectives, moved, set_up
+from far_device import MakesFarTensors, OnlyFarInCollectives, moved, set_up
 from far_tensor import FAR, to_far, to_near
 
 from course_lib.cluster.cluster import Cluster
@@ -43,7 +43,7 @@ def on_far(me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: M
     """Runs on a rank."""
     set_up()
     function, args, kwargs = moved((function, tuple(args), dict(kwargs)), to_far)
-    with OnlyFarInCollectives():
+    with MakesFarTensors(for_tests=False), OnlyFarInCollectives():
         result = function(dataclasses.replace(me, device=torch.device(FAR)), *args, **kwargs)
     return moved(result, to_near)
 
