@@ -40,7 +40,19 @@ def set_up() -> None:
     library.impl("_copy_from", _copy_from, "PrivateUse1")  # where torch.tensor has turned subclasses off
     _libraries.append(library)
     _let_pytorch_ask()
+    torch.nn.Module.to = _to  # type: ignore[method-assign]
     _let_gloo_carry_it()
+
+
+_plain_to = torch.nn.Module.to
+
+
+def _to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    """A tied weight stays tied on its way, as it does to a GPU."""
+    device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+    if device is None or device.type != "far":
+        return _plain_to(self, *args, **kwargs)
+    return _moved_module(self if dtype is None else _plain_to(self, dtype), to_far)
 
 
 def _let_pytorch_ask() -> None:

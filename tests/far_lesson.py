@@ -48,6 +48,12 @@ def on_far(me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: M
     return moved(result, to_near)
 
 
+def near(me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Runs on a rank. PyTorch must hear of the device before the first backward pass of a process."""
+    set_up()
+    return function(me, *args, **kwargs)
+
+
 def call(
     self: Cluster,
     function: Callable[..., Any],
@@ -56,9 +62,12 @@ def call(
     **options: Any,
 ) -> Any:
     """``Cluster.call`` of a lesson: far, unless a judge asks."""
-    if not self.is_far or _asked_by_a_judge() or _innermost(function, args).__name__ in NEAR:
-        return _plain(_twin(self), function, args, kwargs, **options)
-    return _plain(self, on_far, (function, tuple(args), dict(kwargs or {})), **options)
+    given = (function, tuple(args), dict(kwargs or {}))
+    if _asked_by_claims() or not self.is_far:  # type: ignore[attr-defined]
+        return _plain(_twin(self), *given, **options)
+    if self._shape is not None or _innermost(function, args).__name__ in NEAR:  # shaped ranks sit on the CPU
+        return _plain(self, near, given, **options)
+    return _plain(self, on_far, given, **options)
 
 
 _twins: dict[int, Cluster] = {}
@@ -73,14 +82,11 @@ def _twin(cluster: Cluster) -> Cluster:
     return _twins[cluster.world_size]
 
 
-def _asked_by_a_judge() -> bool:
+def _asked_by_claims() -> bool:
     frame = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if "course_lib/learn/" in name or "course_lib/claims/" in name:
-            return True
+    while frame is not None and "course_lib/claims/" not in frame.f_code.co_filename:
         frame = frame.f_back
-    return False
+    return frame is not None
 
 
 def _innermost(function: Callable[..., Any], args: Sequence[Any]) -> Any:
