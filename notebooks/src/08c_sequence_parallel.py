@@ -93,9 +93,9 @@ def part_of(rank, num_ranks, name, tensor):
 def gradients(me, block):
     """This rank's gradients of both blocks, by name, and the loss."""
     parts = {name: part_of(me.rank, me.world_size, name, tensor) for name, tensor in WHOLE.items()}
-    mine = {name: part.clone().requires_grad_() for name, part in parts.items()}
+    mine = {name: part.to(me.device, copy=True).requires_grad_() for name, part in parts.items()}
     weights = list(mine.values())
-    loss = block(me, block(me, INPUT, *weights[:3]), *weights[3:]).square().sum()
+    loss = block(me, block(me, INPUT.to(me.device), *weights[:3]), *weights[3:]).square().sum()
     loss.backward()
     return {name: tensor.grad for name, tensor in mine.items()} | {"loss": loss.detach()}
 
@@ -404,7 +404,7 @@ def part_along(rank, num_ranks, name, tensor):
 
 def first_gradients(me, block):
     parts = {name: part_along(me.rank, me.world_size, name, tensor) for name, tensor in BLOCK.items()}
-    mine = {name: part.clone().requires_grad_() for name, part in parts.items()}
+    mine = {name: part.to(me.device, copy=True).requires_grad_() for name, part in parts.items()}
     loss = block(me, *mine.values()).square().sum()  # of this rank's positions
     loss.backward()
     total = loss.detach()
@@ -467,7 +467,7 @@ evidence_along(mended_positions if positions_verdict.passed else colleagues_posi
 # %%
 def five_steps(me, is_split):
     torch.manual_seed(0)
-    model = Transformer(replace(small, width=32, vocab_size=50)).double()
+    model = Transformer(replace(small, width=32, vocab_size=50)).double().to(me.device)
     if is_split:
         split_transformer(me, model, sequence_parallel=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
