@@ -38,7 +38,9 @@ def set_up() -> None:
     library.impl("empty.memory_format", _empty, "PrivateUse1")
     library.impl("empty_strided", _empty_strided, "PrivateUse1")
     library.impl("_copy_from", _copy_from, "PrivateUse1")  # where torch.tensor has turned subclasses off
-    _libraries.append(library)
+    uncast = torch.library.Library("_", "IMPL")
+    uncast.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    _libraries.extend([library, uncast])
     _let_pytorch_ask()
     torch.nn.Module.to = _to  # type: ignore[method-assign]
     _let_gloo_carry_it()
