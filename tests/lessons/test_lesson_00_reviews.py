@@ -162,7 +162,6 @@ def switches_gradients_off(me, values):
         (leaves_a_message, "started isend #1"),
         (makes_a_group, "a process group that your code made is left behind"),
         (switches_gradients_off, "left gradients switched off"),
-        (whole_numbers, "expected"),
         (half_of_the_total, "expected"),
     ],
 )
@@ -170,6 +169,31 @@ def test_a_mean_that_costs_too_much_or_leaves_something_behind_is_refused(answer
     seen = verdict("00.mean", answer, world_sizes=(2,))
     assert (seen.status, seen.mistake) == ("not yet", None), seen
     assert words in seen.message
+
+
+def whole_sums_in_float(me, values):
+    """The whole part of the sum, in a tensor that could have held the rest."""
+    totals = torch.tensor([float(int(values.sum())), float(len(values))])
+    dist.all_reduce(totals)
+    return float(totals[0] / totals[1])
+
+
+def own_count_times_ranks(me, values):
+    total = values.sum()
+    dist.all_reduce(total)
+    return float(total / (len(values) * me.world_size)) if len(values) else 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (whole_numbers, "in-whole-numbers"),
+        (whole_sums_in_float, "in-whole-numbers"),
+        (own_count_times_ranks, "takes-shares-for-equal"),
+    ],
+)
+def test_a_mean_of_cut_sums_or_of_shares_taken_for_equal_is_told_so(answer, mistake):
+    assert verdict("00.mean", answer, world_sizes=(2,)).mistake == mistake
 
 
 def assigned(me, values):

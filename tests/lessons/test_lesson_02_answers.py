@@ -70,3 +70,34 @@ def test_a_wrong_number_is_shown_where_no_mistake_fits():
 def test_the_evidence_counts_what_a_broadcast_sent(mistake, words):
     example = next(one.example for one in exercises.exercise("02.tree").mistakes if one.name == mistake)
     assert words in verdict("02.tree", example).evidence
+
+
+def children_of_a_heap(me, tensor):
+    """A binary tree, right-hand child first: as quick as doubling up to 6 ranks."""
+    if me.rank:
+        exchange([recv(tensor, (me.rank - 1) // 2)])
+    for child in (2 * me.rank + 2, 2 * me.rank + 1):
+        if child < me.world_size:
+            exchange([send(tensor, child)])
+    return tensor
+
+
+def test_a_tree_that_falls_behind_beyond_six_ranks_is_refused():
+    seen = verdict("02.tree", children_of_a_heap)
+    assert seen.status == "not yet"
+    assert "rounds, one message after the other" in f"{seen.message} {seen.evidence}"
+
+
+def sums_under_another_name(me, tensor):
+    n, parts = me.world_size, list(tensor.tensor_split(me.world_size))
+    for step in range(2 * (n - 1)):
+        lap, step = divmod(step, n - 1)
+        give, take = (me.rank + lap - step) % n, (me.rank + lap - step - 1) % n
+        arrived = torch.empty_like(parts[take])
+        exchange([send(parts[give], (me.rank + 1) % n), recv(arrived, (me.rank - 1) % n)])
+        parts[take] = arrived if lap else parts[take] + arrived
+    return tensor
+
+
+def test_a_ring_whose_sums_never_reach_the_tensor_is_told_by_what_stands_there():
+    assert verdict("02.ring", sums_under_another_name).mistake == "sums-in-new-tensors"

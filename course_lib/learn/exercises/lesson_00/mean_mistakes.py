@@ -56,6 +56,18 @@ def _divides_by_own_count(me: Any, values: torch.Tensor) -> float:
     return float(total) / max(len(values), 1)
 
 
+def _takes_shares_for_equal(me: Any, values: torch.Tensor) -> float:
+    total = values.sum()
+    dist.all_reduce(total)
+    return float(total) / max(len(values) * me.world_size, 1)
+
+
+def _in_whole_numbers(me: Any, values: torch.Tensor) -> float:
+    totals = torch.tensor([int(values.sum()), len(values)], device=me.device)
+    dist.all_reduce(totals)
+    return float(totals[0] / totals[1])
+
+
 def _divides_by_world_size(me: Any, values: torch.Tensor) -> float:
     total = values.sum()
     dist.all_reduce(total)
@@ -101,6 +113,11 @@ def _gives(wrong: Callable[[int, int], float], *, sent: bool = True) -> Callable
 
 def _sum_of_all(world_size: int) -> float:
     return sum(float(numbers(rank).sum()) for rank in range(world_size))
+
+
+def _of_whole_sums(rank: int, world_size: int) -> float:
+    sums = sum(int(numbers(other).sum()) for other in range(world_size))
+    return sums / sum(len(numbers(other)) for other in range(world_size))
 
 
 def _mean_of_rank_means(rank: int, world_size: int) -> float:
@@ -153,6 +170,20 @@ MISTAKES = (
         "up over the ranks as well.",
         _divides_by_own_count,
         _gives(lambda rank, world_size: _sum_of_all(world_size) / (rank + 1)),
+    ),
+    Mistake(
+        "takes-shares-for-equal",
+        "The sum is right, and you divide it by this rank's count times the number of ranks. That is the number of all "
+        "values only where every rank holds equally many. The count has to be added up over the ranks as well.",
+        _takes_shares_for_equal,
+        _gives(lambda rank, world_size: _sum_of_all(world_size) / ((rank + 1) * world_size)),
+    ),
+    Mistake(
+        "in-whole-numbers",
+        "The sums were cut to whole numbers before they travelled: `int()`, and a tensor of integers, hold no "
+        "fraction. Put sum and count into a tensor of floating-point numbers.",
+        _in_whole_numbers,
+        _gives(_of_whole_sums),
     ),
     Mistake(
         "divides-by-world-size",

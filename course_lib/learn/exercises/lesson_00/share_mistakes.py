@@ -56,6 +56,12 @@ def _includes_the_end(num_items: int, rank: int, world_size: int) -> range:
     return range(start, start + base + (rank < extra) + 1)
 
 
+def _one_extra_too_many(num_items: int, rank: int, world_size: int) -> range:
+    base, extra = divmod(num_items, world_size)
+    start = rank * base + min(rank, extra)
+    return range(start, start + base + (rank <= extra))
+
+
 def _counts_from_one(num_items: int, rank: int, world_size: int) -> range:
     size = num_items // world_size
     return range((rank + 1) * size, (rank + 2) * size)
@@ -147,6 +153,12 @@ MISTAKES = (
         "Neighbouring ranks share an item: your share ends one too late. A `range` stops before its end, so the "
         "start of the next rank is the end of this one.",
         _includes_the_end,
+    ),
+    _mistake(
+        "one-extra-too-many",
+        "One rank too many takes one more, and so an item belongs to two ranks. Ranks are counted from 0: the first "
+        "two are ranks 0 and 1, those *below* 2. With 8 items on 4 ranks nothing is left over, and nobody takes more.",
+        _one_extra_too_many,
     ),
     _mistake(
         "length-for-end",
