@@ -47,6 +47,25 @@ def by_floats(num_items, rank, world_size):
     return range(round(num_items / world_size * rank), round(num_items / world_size * (rank + 1)))
 
 
+def by_whole_parts(num_items, rank, world_size):
+    return range(-(-num_items * rank // world_size), -(-num_items * (rank + 1) // world_size))
+
+
+def last_ranks_take_more(num_items, rank, world_size):
+    base, extra = divmod(num_items, world_size)
+    start = rank * base + max(0, rank - (world_size - extra))
+    return range(start, start + base + (rank >= world_size - extra))
+
+
+@pytest.mark.parametrize("answer", [by_whole_parts, last_ranks_take_more])
+def test_a_fair_deal_is_called_so_wherever_the_extra_items_fall(answer):
+    assert verdict("00.share", answer).mistake == "extras-elsewhere"
+
+
+def test_a_deal_that_is_fair_for_most_sizes_only_is_not_called_so():
+    assert verdict("00.share", four_ranks_at_most).mistake is None
+
+
 def as_pairs(num_items, rank, world_size):
     share = right_share(num_items, rank, world_size)
     return share.start, share.stop
@@ -176,6 +195,18 @@ def whole_sums_in_float(me, values):
     totals = torch.tensor([float(int(values.sum())), float(len(values))])
     dist.all_reduce(totals)
     return float(totals[0] / totals[1])
+
+
+def divides_by_the_largest_count(me, values):
+    """With rank + 1 numbers on each rank the largest count is the number of ranks."""
+    total, count = values.sum(), torch.tensor(len(values))
+    dist.all_reduce(total)
+    dist.all_reduce(count, op=dist.ReduceOp.MAX)
+    return float(total / count)
+
+
+def test_the_largest_count_is_not_taken_for_the_number_of_ranks():
+    assert verdict("00.mean", divides_by_the_largest_count, world_sizes=(2,)).mistake is None
 
 
 def own_count_times_ranks(me, values):

@@ -88,6 +88,20 @@ def test_a_tree_that_falls_behind_beyond_six_ranks_is_refused():
     assert "rounds, one message after the other" in f"{seen.message} {seen.evidence}"
 
 
+def three_children(me, tensor):
+    """On 4 ranks a star, on 5 no more."""
+    if me.rank:
+        exchange([recv(tensor, (me.rank - 1) // 3)])
+    exchange(
+        [send(tensor, child) for child in range(3 * me.rank + 1, 3 * me.rank + 4) if child < me.world_size]
+    )
+    return tensor
+
+
+def test_a_tree_of_three_children_is_not_told_that_the_root_does_all_the_sending():
+    assert verdict("02.tree", three_children).mistake is None
+
+
 def sums_under_another_name(me, tensor):
     n, parts = me.world_size, list(tensor.tensor_split(me.world_size))
     for step in range(2 * (n - 1)):

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from course_lib.learn.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
-from course_lib.learn.exercises.lesson_00.mean_cases import FEW, NONE_ON_RANK_0, numbers
+from course_lib.learn.exercises.lesson_00.mean_cases import AGAIN, FEW, NONE_ON_RANK_0, numbers
 from course_lib.learn.exercises.lesson_00.tried import place_of, value_of, with_label
 
 __all__ = ["MISTAKES"]
@@ -124,6 +124,16 @@ def _mean_of_rank_means(rank: int, world_size: int) -> float:
     return sum(float(numbers(other).mean()) for other in range(world_size)) / world_size
 
 
+def _again_by_ranks(seen: Evidence) -> bool:
+    """Whether with the other shares, too, the sum was divided by the number of ranks, and not by the largest count."""
+    for one in with_label(seen, AGAIN):
+        world_size = place_of(one)[1]
+        num_values = sum(2 * rank + 4 for rank in range(world_size))
+        if abs(float(value_of(one.got)) - one.expected * num_values / world_size) > 1e-4:
+            return False
+    return True
+
+
 def _right_on_rank_0_alone(seen: Evidence) -> bool:
     on_0 = [one for one in seen.outcomes if place_of(one)[0] == 0] if seen.error is None else []
     rest = [one for one in seen.outcomes if one not in on_0]
@@ -190,7 +200,10 @@ MISTAKES = (
         "The sum is over all numbers, but you divide by the number of ranks. Divide by how many numbers there are "
         "on all ranks together.",
         _divides_by_world_size,
-        _gives(lambda rank, world_size: _sum_of_all(world_size) / world_size),
+        lambda seen: (
+            _gives(lambda rank, world_size: _sum_of_all(world_size) / world_size)(seen)
+            and _again_by_ranks(seen)
+        ),
     ),
     Mistake(
         "sum-for-mean",
