@@ -190,3 +190,28 @@ def test_the_formula_names_one_copy_of_what_one_product_reads():
         "input of w_up, a bfloat16 copy",
         "GELU: output",
     } <= names
+
+
+@torch.no_grad()
+def returns_in_the_loop(model, batches):
+    model.eval()
+    total = count = 0
+    for x, y in batches:
+        total, count = total + F.cross_entropy(model(x), y).item() * len(x), count + len(x)
+        return total / count
+
+
+@torch.no_grad()
+def weighs_and_divides_by_batches(model, batches):
+    model.eval()
+    return sum(F.cross_entropy(model(x), y).item() * len(x) for x, y in batches) / len(batches)
+
+
+def test_an_evaluation_that_ends_after_a_batch_is_told_how_many_it_saw():
+    message = verdict("01.evaluate", returns_in_the_loop).message
+    assert "ran on 1 of 4 batches" in message
+    assert "`return`" in message
+
+
+def test_a_sum_over_examples_that_is_divided_by_the_batches_is_told_so():
+    assert verdict("01.evaluate", weighs_and_divides_by_batches).mistake == "divided-by-batches"
