@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.cluster import exchange, recv, send
+from course_lib.cluster import exchange, recv, send, shared
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
 from course_lib.learn.exercises.lesson_02.right_answers import ring_the_other_way
@@ -73,10 +73,10 @@ def test_the_evidence_counts_what_a_broadcast_sent(mistake, words):
 
 
 def children_of_a_heap(me, tensor):
-    """A binary tree, right-hand child first: as quick as doubling up to 6 ranks."""
+    """A binary tree: as quick as doubling up to 6 ranks."""
     if me.rank:
         exchange([recv(tensor, (me.rank - 1) // 2)])
-    for child in (2 * me.rank + 2, 2 * me.rank + 1):
+    for child in (2 * me.rank + 1, 2 * me.rank + 2):
         if child < me.world_size:
             exchange([send(tensor, child)])
     return tensor
@@ -85,7 +85,18 @@ def children_of_a_heap(me, tensor):
 def test_a_tree_that_falls_behind_beyond_six_ranks_is_refused():
     seen = verdict("02.tree", children_of_a_heap)
     assert seen.status == "not yet"
-    assert "rounds, one message after the other" in f"{seen.message} {seen.evidence}"
+    assert seen.mistake == "two-children"
+    assert "on 7 ranks" in seen.evidence
+    assert 7 not in _open_world_sizes()
+
+
+def _open_world_sizes():
+    return {world_size for world_size, cluster in shared._clusters.items() if not cluster.is_closed}
+
+
+def test_seven_ranks_are_tried_where_all_else_is_right_only():
+    judge = exercises.exercise("02.tree").judge
+    assert not any(one.case.endswith("of 7") for one in judge(lambda me, tensor: tensor).outcomes)
 
 
 def three_children(me, tensor):
