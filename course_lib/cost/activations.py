@@ -106,7 +106,8 @@ def _matmul_inputs(name: str, rows: int, width: int, outs: Sequence[int], autoca
     """The float32 input that the matmuls share; under autocast a 2-byte copy for each of them."""
     if not autocast:
         return [Saved(f"input of {name}", 4 * rows * width)]
-    copies = Saved(f"input of {name}, a bfloat16 copy each", 2 * rows * width * len(outs))
+    each = "a bfloat16 copy each" if len(outs) > 1 else "a bfloat16 copy"
+    copies = Saved(f"input of {name}, {each}", 2 * rows * width * len(outs))
     return [copies, *_weight_copies(name, width * sum(outs), autocast)]
 
 

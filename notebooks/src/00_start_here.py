@@ -201,8 +201,9 @@ share_verdict = check("00.share", my_share)
 
 # %% [markdown]
 # `check` tries your answer in several cases and tells you what is wrong, if anything. It never stops the
-# notebook. When you are stuck, take the `#` away in the next cell; each further run of it gives one more hint,
-# three in all. `solution("00.share")` tells where the solved version stands.
+# notebook. A call of a library that does the whole exercise is no answer here. When you are stuck, take the `#` away in
+# the next cell; each further run of it gives one more hint, three in all. `solution("00.share")` tells where the solved
+# version stands.
 
 # %%
 # hint("00.share")

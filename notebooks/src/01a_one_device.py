@@ -142,7 +142,8 @@ reveal("01.peak", ledger.peak(), state, kept)
 # <!-- word: parameter | also: weight -->
 # <!-- word: gradient -->
 # - A **parameter** is a number that the model learns. A **gradient** is one number for each parameter, from
-#   `backward()`: how the loss changes with it.
+#   `backward()`: how the loss changes with it. (PyTorch calls a whole tensor of such numbers a parameter as well, as in
+#   `model.parameters()`.)
 # <!-- word: optimizer state -->
 # - The **optimizer state** is what the optimizer remembers from step to step: AdamW a running mean of each gradient,
 #   and one of its square. *Twice the model*, and for each tensor that learns a count of the steps, 4 bytes.
@@ -181,7 +182,7 @@ for name, formula, found in rows:
     print(f"{name:<16} formula {formula:>9,}   ledger {found:>9,}   difference {found - formula}")
 
 # %% [markdown]
-# Which of these depend on the batch? Ask the formula, and check one line of it against the figure above.
+# Which of these depend on the batch? Ask the formula. Its bar of 64 is what the cost model said to your prediction.
 
 # %%
 bars = {}
@@ -305,9 +306,10 @@ lines(
 )
 
 # %% [markdown]
-# Look at both ends. In the first steps, which of the two leaps above the loss with which it began? In the last steps,
-# which still jumps about? One model and one seed are an example, no proof. With `highest=3e-3` (try it) there is no
-# leap to prevent, and the schedule need not win. Lesson 04 comes back to warm-up, for many ranks and large batches.
+# Look at both ends. In the first steps, which of the two leaps above the loss with which it began? Of the last ten
+# steps, which has the lower mean (it stands above the figure; a single step says little)? One model and one seed are an
+# example, no proof. With `highest=3e-3` (try it) there is no leap to prevent, and the schedule need not win. Lesson 04
+# comes back to warm-up, for many ranks and large batches.
 
 # %% [markdown]
 # ## Clinic: a job that dies after its first epoch

@@ -216,8 +216,9 @@ reveal("01.autocast", config, plain, mixed)
 # denominator: with it, backward can make the whole row again, so the row need not be kept.
 
 # %%
-for item in cost.transformer_activations(config, batch_size=8, autocast=True)[1:12]:
-    print(f"{bytes_text(item.size_bytes):>9}  {item.name}")
+for item in cost.transformer_activations(config, batch_size=8, autocast=True):
+    if item.name.startswith("blocks.0:"):
+        print(f"{bytes_text(item.size_bytes):>9}  {item.name}")
 
 # %% [markdown]
 # Is it faster? That depends on the machine: a GPU has units that multiply bfloat16 matrices, and many CPUs have no

@@ -70,7 +70,7 @@ def test_what_a_gpu_looks_like_is_read_while_a_model_trains(monkeypatch):
         torch.cuda, "utilization", lambda device: asked.append(device) or 100 * (len(asked) > 1)
     )
     me = Rank(0, 1, torch.device("cpu"), "gloo")
-    seen = utilisation._look(me, width=8, num_samples=(1, 4), run_s=0.05)
+    seen = utilisation._look(me, width=8, num_samples=(1, 4), run_s=0.3)
     assert (seen.before, seen.few.utilisation, seen.many.utilisation) == (0.0, 1.0, 1.0)
     assert seen.few.free_memory == 0.75
     assert min(seen.few.samples_per_s, seen.many.samples_per_s) > 0

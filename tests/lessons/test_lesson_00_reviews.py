@@ -47,6 +47,25 @@ def by_floats(num_items, rank, world_size):
     return range(round(num_items / world_size * rank), round(num_items / world_size * (rank + 1)))
 
 
+def by_whole_parts(num_items, rank, world_size):
+    return range(-(-num_items * rank // world_size), -(-num_items * (rank + 1) // world_size))
+
+
+def last_ranks_take_more(num_items, rank, world_size):
+    base, extra = divmod(num_items, world_size)
+    start = rank * base + max(0, rank - (world_size - extra))
+    return range(start, start + base + (rank >= world_size - extra))
+
+
+@pytest.mark.parametrize("answer", [by_whole_parts, last_ranks_take_more])
+def test_a_fair_deal_is_called_so_wherever_the_extra_items_fall(answer):
+    assert verdict("00.share", answer).mistake == "extras-elsewhere"
+
+
+def test_a_deal_that_is_fair_for_most_sizes_only_is_not_called_so():
+    assert verdict("00.share", four_ranks_at_most).mistake is None
+
+
 def as_pairs(num_items, rank, world_size):
     share = right_share(num_items, rank, world_size)
     return share.start, share.stop
@@ -162,7 +181,6 @@ def switches_gradients_off(me, values):
         (leaves_a_message, "started isend #1"),
         (makes_a_group, "a process group that your code made is left behind"),
         (switches_gradients_off, "left gradients switched off"),
-        (whole_numbers, "expected"),
         (half_of_the_total, "expected"),
     ],
 )
@@ -170,6 +188,43 @@ def test_a_mean_that_costs_too_much_or_leaves_something_behind_is_refused(answer
     seen = verdict("00.mean", answer, world_sizes=(2,))
     assert (seen.status, seen.mistake) == ("not yet", None), seen
     assert words in seen.message
+
+
+def whole_sums_in_float(me, values):
+    """The whole part of the sum, in a tensor that could have held the rest."""
+    totals = torch.tensor([float(int(values.sum())), float(len(values))])
+    dist.all_reduce(totals)
+    return float(totals[0] / totals[1])
+
+
+def divides_by_the_largest_count(me, values):
+    """With rank + 1 numbers on each rank the largest count is the number of ranks."""
+    total, count = values.sum(), torch.tensor(len(values))
+    dist.all_reduce(total)
+    dist.all_reduce(count, op=dist.ReduceOp.MAX)
+    return float(total / count)
+
+
+def test_the_largest_count_is_not_taken_for_the_number_of_ranks():
+    assert verdict("00.mean", divides_by_the_largest_count, world_sizes=(2,)).mistake is None
+
+
+def own_count_times_ranks(me, values):
+    total = values.sum()
+    dist.all_reduce(total)
+    return float(total / (len(values) * me.world_size)) if len(values) else 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (whole_numbers, "in-whole-numbers"),
+        (whole_sums_in_float, "in-whole-numbers"),
+        (own_count_times_ranks, "takes-shares-for-equal"),
+    ],
+)
+def test_a_mean_of_cut_sums_or_of_shares_taken_for_equal_is_told_so(answer, mistake):
+    assert verdict("00.mean", answer, world_sizes=(2,)).mistake == mistake
 
 
 def assigned(me, values):

@@ -93,7 +93,8 @@ def test_another_right_way_to_recompute_passes():
 def test_gradients_that_were_there_must_stay():
     found = verdict("01.recompute", overwrites)
     assert found.status == "not yet"
-    assert ".grad of the block's parameters" in found.message
+    assert found.mistake == "gradients-replaced"
+    assert ".grad of the block's parameters" in found.evidence
 
 
 @torch.inference_mode()
@@ -141,3 +142,76 @@ def test_the_quiz_agrees_with_the_lesson():
         "recompute": "to 4/3 of what it was",
         "batch": "activations",
     }
+
+
+def gradients_assigned(block, x, grad_y, rng_state):
+    """Right but for `.grad`, which is replaced; and autograd.grad refuses frozen weights."""
+    x, before = x.detach().requires_grad_(), torch.get_rng_state()
+    torch.set_rng_state(rng_state)
+    with torch.enable_grad():
+        y = block(x)
+    torch.set_rng_state(before)
+    parameters = list(block.parameters())
+    grad_x, *grads = torch.autograd.grad(y, [x, *parameters], grad_y)
+    for parameter, grad in zip(parameters, grads, strict=True):
+        parameter.grad = grad
+    return grad_x
+
+
+def gradients_cleared(block, x, grad_y, rng_state):
+    x = x.detach().requires_grad_()
+    block.zero_grad(set_to_none=False)
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.set_rng_state(rng_state)
+        y = block(x)
+    y.backward(grad_y)
+    return x.grad
+
+
+@pytest.mark.parametrize("answer", [gradients_assigned, gradients_cleared])
+def test_lost_gradients_are_not_taken_for_a_pass_that_was_not_recorded(answer):
+    found = verdict("01.recompute", answer)
+    assert found.mistake == "gradients-replaced"
+    assert "recording was off" not in found.message
+
+
+def test_a_gradient_for_x_that_is_wrong_is_not_called_a_lost_one():
+    assert verdict("01.recompute", lambda *given: (gradients_cleared(*given), given[2])[1]).mistake is None
+
+
+def test_the_formula_names_one_copy_of_what_one_product_reads():
+    from course_lib import cost
+    from course_lib.models import TransformerConfig
+
+    kept = cost.transformer_activations(TransformerConfig(), batch_size=1, autocast=True)
+    names = {item.name.partition(": ")[2] for item in kept if item.name.startswith("blocks.0:")}
+    assert {
+        "input of q, k, v, a bfloat16 copy each",
+        "input of w_up, a bfloat16 copy",
+        "GELU: output",
+    } <= names
+
+
+@torch.no_grad()
+def returns_in_the_loop(model, batches):
+    model.eval()
+    total = count = 0
+    for x, y in batches:
+        total, count = total + F.cross_entropy(model(x), y).item() * len(x), count + len(x)
+        return total / count
+
+
+@torch.no_grad()
+def weighs_and_divides_by_batches(model, batches):
+    model.eval()
+    return sum(F.cross_entropy(model(x), y).item() * len(x) for x, y in batches) / len(batches)
+
+
+def test_an_evaluation_that_ends_after_a_batch_is_told_how_many_it_saw():
+    message = verdict("01.evaluate", returns_in_the_loop).message
+    assert "ran on 1 of 4 batches" in message
+    assert "`return`" in message
+
+
+def test_a_sum_over_examples_that_is_divided_by_the_batches_is_told_so():
+    assert verdict("01.evaluate", weighs_and_divides_by_batches).mistake == "divided-by-batches"

@@ -34,6 +34,8 @@ TRAINJOB = yaml.safe_load(launch_file("trainjob.yaml").read_text())
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
+_LIMIT_S = 240  # against hangs alone; a loaded machine takes its time
+
 
 @pytest.mark.parametrize("name", ["slurm.sbatch", "ssh.sh"])
 def test_bash_can_read_it(name):
@@ -173,7 +175,7 @@ def test_the_slurm_script_says_what_it_misses(tmp_path, words, change, said):
     write_stand_ins(tmp_path)
     done = subprocess.run(
         ["bash", str(launch_file("slurm.sbatch")), *words], env={"PATH": f"{tmp_path}:{os.defpath}", **change},
-        capture_output=True, text=True, timeout=55, check=False,
+        capture_output=True, text=True, timeout=_LIMIT_S, check=False,
     )  # fmt: skip
     assert done.returncode in (1, 2)
     assert said in done.stderr
@@ -279,7 +281,7 @@ def stand_in_ssh(folder: Path, torchrun: str) -> dict[str, str]:
 def test_words_that_ssh_cannot_take_are_told(tmp_path, words, said):
     done = subprocess.run(
         [str(launch_file("ssh.sh")), *words], env=stand_in_ssh(tmp_path, ""), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=55, check=False,
+        capture_output=True, text=True, timeout=_LIMIT_S, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
@@ -292,7 +294,7 @@ def test_ranks_of_an_agent_that_was_killed_are_killed(tmp_path):
     environment = stand_in_ssh(tmp_path, torchrun)
     done = subprocess.run(
         [str(launch_file("ssh.sh")), "here", "1", "x.py"], env=environment, cwd=tmp_path, check=False,
-        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, timeout=55,
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, timeout=_LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 1
     assert "here has failed, exit code 137" in done.stderr
@@ -304,17 +306,17 @@ def test_ranks_of_an_agent_that_was_killed_are_killed(tmp_path):
 
 
 def test_ssh_ends_all_when_one_host_fails(tmp_path):
-    torchrun = "#!/bin/bash\n[[ $STAND_IN_HOST == bad ]] && exit 3\nexec sleep 60\n"
+    torchrun = "#!/bin/bash\n[[ $STAND_IN_HOST == bad ]] && exit 3\nexec sleep 900\n"
     environment = stand_in_ssh(tmp_path, torchrun)
     began_s = time.monotonic()
     done = subprocess.run(
         [str(launch_file("ssh.sh")), "good bad", "1", "x.py"], env=environment, cwd=tmp_path, check=False,
-        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, timeout=55,
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, timeout=_LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 1
     assert "bad has failed, exit code 3" in done.stderr
     assert "The others are ended." in done.stderr
-    assert time.monotonic() - began_s < 55
+    assert time.monotonic() - began_s < _LIMIT_S
 
 
 def a_free_port() -> int:

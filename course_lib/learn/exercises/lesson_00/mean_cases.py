@@ -8,7 +8,7 @@ import torch
 
 from course_lib.learn.exercise import Case
 
-__all__ = ["CASES", "FEW", "MOST_BYTES", "NONE_ON_RANK_0", "numbers"]
+__all__ = ["AGAIN", "CASES", "FEW", "MOST_BYTES", "NONE_ON_RANK_0", "numbers"]
 
 NumbersOf = Callable[[int], torch.Tensor]
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from course_lib.learn.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
-from course_lib.learn.exercises.lesson_00.mean_cases import FEW, NONE_ON_RANK_0, numbers
+from course_lib.learn.exercises.lesson_00.mean_cases import AGAIN, FEW, NONE_ON_RANK_0, numbers
 from course_lib.learn.exercises.lesson_00.tried import place_of, value_of, with_label
 
 __all__ = ["MISTAKES"]
@@ -54,6 +54,18 @@ def _divides_by_own_count(me: Any, values: torch.Tensor) -> float:
     total = values.sum()
     dist.all_reduce(total)
     return float(total) / max(len(values), 1)
+
+
+def _takes_shares_for_equal(me: Any, values: torch.Tensor) -> float:
+    total = values.sum()
+    dist.all_reduce(total)
+    return float(total) / max(len(values) * me.world_size, 1)
+
+
+def _in_whole_numbers(me: Any, values: torch.Tensor) -> float:
+    totals = torch.tensor([int(values.sum()), len(values)], device=me.device)
+    dist.all_reduce(totals)
+    return float(totals[0] / totals[1])
 
 
 def _divides_by_world_size(me: Any, values: torch.Tensor) -> float:
@@ -103,8 +115,23 @@ def _sum_of_all(world_size: int) -> float:
     return sum(float(numbers(rank).sum()) for rank in range(world_size))
 
 
+def _of_whole_sums(rank: int, world_size: int) -> float:
+    sums = sum(int(numbers(other).sum()) for other in range(world_size))
+    return sums / sum(len(numbers(other)) for other in range(world_size))
+
+
 def _mean_of_rank_means(rank: int, world_size: int) -> float:
     return sum(float(numbers(other).mean()) for other in range(world_size)) / world_size
+
+
+def _again_by_ranks(seen: Evidence) -> bool:
+    """Whether with the other shares, too, the sum was divided by the number of ranks, and not by the largest count."""
+    for one in with_label(seen, AGAIN):
+        world_size = place_of(one)[1]
+        num_values = sum(2 * rank + 4 for rank in range(world_size))
+        if abs(float(value_of(one.got)) - one.expected * num_values / world_size) > 1e-4:
+            return False
+    return True
 
 
 def _right_on_rank_0_alone(seen: Evidence) -> bool:
@@ -155,11 +182,28 @@ MISTAKES = (
         _gives(lambda rank, world_size: _sum_of_all(world_size) / (rank + 1)),
     ),
     Mistake(
+        "takes-shares-for-equal",
+        "The sum is right, and you divide it by this rank's count times the number of ranks. That is the number of all "
+        "values only where every rank holds equally many. The count has to be added up over the ranks as well.",
+        _takes_shares_for_equal,
+        _gives(lambda rank, world_size: _sum_of_all(world_size) / ((rank + 1) * world_size)),
+    ),
+    Mistake(
+        "in-whole-numbers",
+        "The sums were cut to whole numbers before they travelled: `int()`, and a tensor of integers, hold no "
+        "fraction. Put sum and count into a tensor of floating-point numbers.",
+        _in_whole_numbers,
+        _gives(_of_whole_sums),
+    ),
+    Mistake(
         "divides-by-world-size",
         "The sum is over all numbers, but you divide by the number of ranks. Divide by how many numbers there are "
         "on all ranks together.",
         _divides_by_world_size,
-        _gives(lambda rank, world_size: _sum_of_all(world_size) / world_size),
+        lambda seen: (
+            _gives(lambda rank, world_size: _sum_of_all(world_size) / world_size)(seen)
+            and _again_by_ranks(seen)
+        ),
     ),
     Mistake(
         "sum-for-mean",

@@ -56,6 +56,18 @@ def _includes_the_end(num_items: int, rank: int, world_size: int) -> range:
     return range(start, start + base + (rank < extra) + 1)
 
 
+def _stops_too_early(num_items: int, rank: int, world_size: int) -> range:
+    base, extra = divmod(num_items, world_size)
+    start = rank * base + min(rank, extra)
+    return range(start, start + base + (rank < extra) - 1)
+
+
+def _one_extra_too_many(num_items: int, rank: int, world_size: int) -> range:
+    base, extra = divmod(num_items, world_size)
+    start = rank * base + min(rank, extra)
+    return range(start, start + base + (rank <= extra))
+
+
 def _counts_from_one(num_items: int, rank: int, world_size: int) -> range:
     size = num_items // world_size
     return range((rank + 1) * size, (rank + 2) * size)
@@ -100,6 +112,21 @@ def _like_one_of(*wrong: Callable[..., Any]) -> Callable[[Evidence], bool]:
     return recognise
 
 
+def _a_fair_deal(seen: Evidence) -> bool:
+    """Whether every deal is one of blocks in order, of all items, none longer than another by more than one."""
+    return all(_is_fair(outcome.got, sum(map(len, outcome.expected))) for outcome in seen.outcomes)
+
+
+def _is_fair(shares: list[Any], num_items: int) -> bool:
+    done = 0
+    for share in shares:
+        if not isinstance(share, range) or share.step != 1 or (len(share) and share.start != done):
+            return False
+        done += len(share)
+    sizes = [len(share) for share in shares]
+    return done == num_items and max(sizes) - min(sizes) <= 1
+
+
 def _right_but_no_range(seen: Evidence) -> bool:
     """Whether the items are right everywhere, and not one share is a ``range``."""
     for one in seen.outcomes:
@@ -136,17 +163,30 @@ MISTAKES = (
         _forgets_the_extras_before,
         _all_extras_before,
     ),
-    _mistake(
+    Mistake(
         "extras-elsewhere",
-        "A fair deal: no item is lost, and no share is too long. But your extra items fall to ranks in the middle "
-        "and at the end; here the first ranks take them, as in the picture.",
+        "A fair deal: no item is lost, and no share is too long. But your extra items fall to other ranks; here the "
+        "first ranks take them, as in the picture.",
         _extras_in_the_middle,
+        _a_fair_deal,
     ),
     _mistake(
         "overlaps",
         "Neighbouring ranks share an item: your share ends one too late. A `range` stops before its end, so the "
         "start of the next rank is the end of this one.",
         _includes_the_end,
+    ),
+    _mistake(
+        "stops-too-early",
+        "The last item of each share is missing. A `range` stops before its end already, so the end is the start plus "
+        "the number of items, with nothing taken off.",
+        _stops_too_early,
+    ),
+    _mistake(
+        "one-extra-too-many",
+        "One rank too many takes one more, and so an item belongs to two ranks. Ranks are counted from 0: the first "
+        "two are ranks 0 and 1, those *below* 2. With 8 items on 4 ranks nothing is left over, and nobody takes more.",
+        _one_extra_too_many,
     ),
     _mistake(
         "length-for-end",

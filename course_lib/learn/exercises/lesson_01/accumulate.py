@@ -68,6 +68,11 @@ def _any_scale(**how: bool) -> tuple[Callable[..., None], ...]:
     return tuple(_stepper(weight=weight, **how) for weight in _SCALES)
 
 
+def _as_long_as_the_first(model: nn.Module, optimizer: torch.optim.Optimizer, pieces: list) -> None:
+    total = len(pieces) * len(pieces[0][0])
+    _stepper(weight=lambda size, _, count: size / total)(model, optimizer, pieces)
+
+
 def _clears_before_the_step(model: nn.Module, optimizer: torch.optim.Optimizer, pieces: list) -> None:
     for x, y in pieces:
         F.cross_entropy(model(x), y).backward()
@@ -129,6 +134,18 @@ ACCUMULATE: Exercise = Exercise(
             "You divided the loss of a piece by the number of its examples, and `F.cross_entropy` had done so already: "
             "it gives the mean. Multiply that mean by the piece's share of all examples.",
             _stepper(weight=lambda size, total, count: 1 / size),
+        ),
+        Mistake(
+            "divided-by-all",
+            "You divided the loss of a piece by the number of all examples, and `F.cross_entropy` had divided it by "
+            "those of the piece already: it gives the mean. Multiply that mean by the piece's share of all examples.",
+            _stepper(weight=lambda size, total, count: 1 / total),
+        ),
+        Mistake(
+            "as-long-as-the-first",
+            "You took all pieces to be as long as the first. The last one is usually shorter: how many examples there "
+            "are is the sum of the pieces' lengths.",
+            _as_long_as_the_first,
         ),
         Mistake(
             "no-step",

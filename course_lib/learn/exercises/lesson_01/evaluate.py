@@ -38,6 +38,10 @@ def _evaluator(
     return evaluate
 
 
+def _divides_by_batches(model: nn.Module, batches: list) -> float:
+    return _evaluator(scale=lambda size, count: size / len(batches))(model, batches)
+
+
 EVALUATE = Exercise(
     name="01.evaluate",
     title="An evaluation that keeps nothing",
@@ -76,6 +80,12 @@ EVALUATE = Exercise(
             "Nothing is kept, which is the point; but you added the means of the batches and divided by the number of "
             "examples. Each mean stands for as many examples as its batch has, and has to count as often.",
             _evaluator(scale=lambda size, count: 1 / count),
+        ),
+        Mistake(
+            "divided-by-batches",
+            "Nothing is kept, which is the point; but you weighed each batch by its examples and divided by the number "
+            "of batches. Divide by the number of examples.",
+            _divides_by_batches,
         ),
         Mistake(
             "sum-for-mean",

@@ -102,6 +102,11 @@ def _other_runs(runs: Sequence[int], sizes: Sequence[int]) -> str:
         return ""
     if not runs:
         return "the model never ran"
+    if len(runs) < len(sizes) and not Counter(runs) - Counter(sizes):
+        return (
+            f"the model ran on {len(runs)} of {len(sizes)} batches; a `return` inside the loop ends it, and so does a "
+            "`break`"
+        )
     return (
         f"the model ran on batches of {_list(runs)} examples, where the batches have {_list(sizes)}: one run for each "
         "is enough, and memory for one"

@@ -111,6 +111,18 @@ def _with_fractions(parameters: list) -> dict[str, float]:
     return {name: float(size) for name, size in _counting()(parameters).items()}
 
 
+def _counts_what_learns(parameters: list) -> dict[str, int]:
+    return _counting()([p for p in parameters if p.requires_grad])
+
+
+def _with_steps(num_counts: Callable[[list], int]) -> Callable[[list], dict[str, int]]:
+    def count(parameters: list) -> dict[str, int]:
+        counted = _counting(step_bytes=0)(parameters)
+        return {**counted, "optimizer state": counted["optimizer state"] + 4 * num_counts(parameters)}
+
+    return count
+
+
 def _counts_by_shape(parameters: list) -> dict[str, int]:
     return _counting()(list({(p.shape, p.dtype): p for p in parameters}.values()))
 
@@ -188,9 +200,36 @@ LEDGER: Exercise = Exercise(
         ),
         Mistake(
             "no-step-count",
-            "Nearly to the byte: AdamW also counts its steps, in a tensor of one float32 number for each parameter.",
+            "Nearly to the byte: AdamW also counts its steps, for each tensor that learns in a tensor of one "
+            "float32 number.",
             _counting(step_bytes=0),
             recognise=_plain_state(176),
+        ),
+        Mistake(
+            "steps-counted-once",
+            "You gave AdamW one count of its steps for the whole model. It keeps one for each tensor that learns, 4 "
+            "bytes each.",
+            _with_steps(lambda parameters: 1),
+            recognise=_plain_state(180),
+        ),
+        Mistake(
+            "steps-of-frozen",
+            "Right but for the counts of the steps: AdamW keeps one for each tensor that *learns*, and you counted one "
+            "for the frozen tensors too.",
+            _with_steps(lambda parameters: len({id(p) for p in parameters})),
+        ),
+        Mistake(
+            "frozen-not-there",
+            "You left the frozen tensors out of the parameters. A frozen tensor has no gradient and no optimizer "
+            "state, but it lies in memory all the same.",
+            _counts_what_learns,
+        ),
+        Mistake(
+            "no-gradient-yet",
+            "Your gradients take 0 bytes. Before the first backward pass `.grad` is None everywhere, and you are to "
+            "count what the training *will* hold: `requires_grad` says whether a tensor will have a gradient.",
+            lambda parameters: {**_counting()(parameters), "gradient": 0, "optimizer state": 0},
+            recognise=lambda seen: seen.got(_PLAIN)["parameter"] == 88 and seen.got(_PLAIN)["gradient"] == 0,
         ),
         Mistake(
             "frozen-learns",

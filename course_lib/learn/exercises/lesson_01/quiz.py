@@ -72,7 +72,7 @@ QUIZ = (
         text="Every layer is recomputed. By how much does the arithmetic of a step grow?",
         choices=(Fraction(1), Fraction(4, 3), Fraction(3, 2), Fraction(2)),
         answer=_steps_with_recomputation,
-        show=lambda factor: f"to {factor} of what it was",
+        show=lambda factor: {1: "not at all", 2: "it doubles"}.get(factor, f"to {factor} of what it was"),
         misconceptions={
             Fraction(1): "The forward pass runs a second time; that is not free.",
             Fraction(3, 2): "That would be so if backward were as long as forward; it is twice as long.",

@@ -25,7 +25,7 @@ from course_lib.learn.judge import by_cases
 __all__ = ["RECOMPUTE"]
 
 
-_DROPS = "a block with dropout"
+_PLAIN, _DROPS = "a block without dropout", "a block with dropout"
 
 
 def _again(
@@ -73,6 +73,11 @@ def _from_y_alone(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor
     return x.grad
 
 
+def _clears_before(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
+    block.zero_grad()
+    return _again()(block, x, grad_y, rng_state)
+
+
 def _leaves_recording_on(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
     torch.set_grad_enabled(True)
     return _again()(block, x, grad_y, rng_state)
@@ -83,6 +88,16 @@ def _wrong_with_dropout_alone(seen: Evidence) -> bool:
     compare = close_to(1e-6, 1e-9)
     wrong = [one.case for one in seen.outcomes if compare(one.expected[OF_X], one.got[OF_X])]
     return seen.error is None and wrong == [_DROPS] and not any(one.got[BESIDES] for one in seen.outcomes)
+
+
+def _lost_the_gradients_before(seen: Evidence) -> bool:
+    """Whether the plain block's gradients are those of this pass alone: there were ones in ``.grad`` before it."""
+    compare = close_to(1e-6, 1e-9)
+    plain = next((one for one in seen.outcomes if one.case == _PLAIN and one.error is None), None)
+    if plain is None or compare(plain.expected[OF_X], plain.got[OF_X]):
+        return False
+    alone = {name: grad - 1 for name, grad in plain.expected[BLOCK_GRADS].items()}
+    return not compare(alone, plain.got[BLOCK_GRADS])
 
 
 def _no_gradient_came_back(seen: Evidence) -> bool:
@@ -97,7 +112,7 @@ def _does_not_require_grad(*, recorded: bool) -> Callable[[Evidence], bool]:
     """Whether backward met something without a graph, and the block itself ran recorded or not."""
     return lambda seen: (
         seen.error is not None
-        and "does not require grad" in seen.error.message
+        and "element 0 of tensors does not require grad" in seen.error.message
         and second_run_was_recorded(seen.answer) == recorded
     )
 
@@ -115,7 +130,7 @@ RECOMPUTE: Exercise = Exercise(
     title="The backward pass of a block that kept nothing but its input",
     judge=by_cases(
         [
-            Case("a block without dropout", (Setting(),), recomputed),
+            Case(_PLAIN, (Setting(),), recomputed),
             Case(_DROPS, (Setting(dropout=0.5),), recomputed),
             Case("the first step, where `.grad` is still None", (Setting(first=True),), recomputed),
             Case(
@@ -185,6 +200,14 @@ RECOMPUTE: Exercise = Exercise(
             "gradient of `x` alone adds nothing to the `.grad` of others; `torch.autograd.backward` reaches every leaf "
             "unless told otherwise.",
             _again(parameters=False),
+        ),
+        Mistake(
+            "gradients-replaced",
+            "The block's parameters have the gradients of this pass, and what was in their `.grad` before is lost: it "
+            "was cleared or replaced. A block may be used twice in a step, or by several micro-batches, so a backward "
+            "pass adds to `.grad`.",
+            _clears_before,
+            recognise=_lost_the_gradients_before,
         ),
         Mistake(
             "other-dropout",

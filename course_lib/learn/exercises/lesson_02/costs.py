@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from course_lib.cluster import shared_cluster
 from course_lib.learn.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_02.on_rank import metered_trial
 from course_lib.learn.judge import RankJudge
@@ -39,6 +40,7 @@ class CostJudge:
     """``ranks`` tries the values. After each of its cases that ``weigh`` names by label, the cost is an outcome too.
 
     ``weigh[label](communication)`` gives what was expected, what came, and the difference in words (empty: none).
+    ``also`` is a larger world size, tried where all else is right; its ranks end with the trial, as no page uses them.
     ``handed`` says what becomes of the one tensor that the answer is handed: "filled" (it holds the result afterwards,
     and is what comes back), "kept" (it stays as it was, and another one comes back); empty: it is not looked at.
     """
@@ -46,6 +48,7 @@ class CostJudge:
     ranks: RankJudge
     weigh: Mapping[str, Weigh]
     handed: str = ""
+    also: int = 0
 
     @property
     def world_sizes(self) -> tuple[int, ...]:
@@ -69,6 +72,11 @@ class CostJudge:
                 break  # each such case is a long one: a limit runs out, or ranks are replaced
         if all(outcome.right for outcome in outcomes):
             outcomes += self._weighed(inner.again(answer, forbidden))
+        if self.also and all(outcome.right for outcome in outcomes):
+            seen = replace(inner, world_sizes=(self.also,))(answer, forbidden)
+            called.update(seen.called)
+            outcomes += self._weighed(seen.outcomes)
+            shared_cluster(self.also).close()
         return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
 
     def _weighed(self, seen: Sequence[Outcome]) -> list[Outcome]:

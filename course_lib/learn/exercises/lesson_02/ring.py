@@ -10,14 +10,14 @@ import torch.distributed as dist
 from course_lib.learn.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_02.costs import CostJudge
 from course_lib.learn.exercises.lesson_02.ring_cost import weigh
-from course_lib.learn.exercises.lesson_02.ring_mistakes import EVEN, MISTAKES, UNEVEN
+from course_lib.learn.exercises.lesson_02.ring_mistakes import EVEN, FEWER, MISTAKES, UNEVEN
 from course_lib.learn.exercises.lesson_02.ring_numbers import compare_sums, numbers, total
 from course_lib.learn.judge import RankJudge
 
 __all__ = ["RING"]
 
 _NEW_NAMES = ("all_gather_single", "reduce_scatter_single")  # of PyTorch 2.13 and later
-_FEWER, _FRACTIONS = "3 numbers, fewer than some rings have ranks", "10 numbers that are not whole"
+_FRACTIONS = "10 numbers that are not whole"
 
 
 def _case(label: str, count: int, dtype: torch.dtype = torch.int64) -> Case:
@@ -40,11 +40,11 @@ RING = Exercise(
     judge=CostJudge(
         RankJudge(
             (2, 3, 4, 5),
-            (_case(EVEN, 0), _case(UNEVEN, 11), _case(_FEWER, 3), _case(_FRACTIONS, 10, torch.float64)),
+            (_case(EVEN, 0), _case(UNEVEN, 11), _case(FEWER, 3), _case(_FRACTIONS, 10, torch.float64)),
             compare=compare_sums,
             timeout_s=5.0,
         ),
-        {EVEN: weigh(0), UNEVEN: weigh(11), _FEWER: weigh(3), _FRACTIONS: weigh(10)},
+        {EVEN: weigh(0), UNEVEN: weigh(11), FEWER: weigh(3), _FRACTIONS: weigh(10)},
         handed="filled",
     ),
     mistakes=MISTAKES,

@@ -15,13 +15,15 @@ from course_lib.learn.exercises.lesson_02.ring_wrong import (
     knows_the_inputs,
     ring,
     straight_to_owners,
+    sums_in_new_tensors,
     through_one_rank,
     whole_tensors_around,
 )
 
-__all__ = ["EVEN", "MISTAKES", "UNEVEN"]
+__all__ = ["EVEN", "FEWER", "MISTAKES", "UNEVEN"]
 
 EVEN, UNEVEN = "10 numbers for each rank", "11 numbers, which no ring of 2, 3, 4 or 5 divides"
+FEWER = "3 numbers, fewer than some rings have ranks"
 
 
 def _on_four(evidence: Evidence) -> Iterator[tuple[int, Outcome]]:
@@ -51,6 +53,22 @@ def _one_rank_alone(rank: int, outcome: Outcome) -> bool:
     within = ranks_within(outcome.expected, outcome.got)
     alone = within is not None and all(sorted(counts) == [0, 0, 0, 1] for counts in within)
     return alone and not torch.equal(outcome.got, numbers(rank, len(outcome.got)))
+
+
+def _one_part_written_at_most(rank: int, outcome: Outcome) -> bool:
+    own = numbers(rank, len(outcome.got)).tensor_split(4)
+    parts = zip(outcome.got.tensor_split(4), outcome.expected.tensor_split(4), own, strict=True)
+    found = [(torch.equal(have, want), torch.equal(have, mine)) for have, want, mine in parts]
+    return sorted(found)[:3] == [(False, True)] * 3 and found.count((False, False)) == 0
+
+
+def _too_few_parts(evidence: Evidence) -> bool:
+    error = evidence.error
+    return (
+        error is not None
+        and "index out of range" in error.message
+        and evidence.wrong[0].case.startswith(FEWER)
+    )
 
 
 def _backwards(evidence: Evidence) -> bool:
@@ -138,6 +156,16 @@ MISTAKES = (
         _after_one_lap,
     ),
     Mistake(
+        "sums-in-new-tensors",
+        "All messages went round, and the tensor holds what it held before, but for one part at most: the sums are in "
+        "new tensors. `part = part + arrived` makes a new tensor and leaves the old one as it was, and so does putting "
+        "`arrived` into your list of parts. `part += arrived` and `part.copy_(arrived)` write into the tensor.",
+        sums_in_new_tensors,
+        lambda evidence: (
+            sent(evidence, "messages by rank") == [6] * 4 and _each_rank(evidence, _one_part_written_at_most)
+        ),
+    ),
+    Mistake(
         "one-rank-in-each-part",
         "With 10 numbers for each of 4 ranks, every number of your result is one rank's alone: no sum is in it. Usual "
         "causes: the first lap replaces your part by what arrives; it adds to another part than the one that arrived, "
@@ -173,6 +201,13 @@ MISTAKES = (
         "not always right for the next.",
         ring(cut=lambda tensor, n: tensor.view(n, -1)),
         _breaks_where_uneven,
+    ),
+    Mistake(
+        "too-few-parts",
+        "An index went past the end of a list, where there are fewer numbers than ranks. `tensor.chunk(n)` gives fewer "
+        "than n parts there; `tensor.tensor_split(n)` always gives n, some of them empty.",
+        ring(cut=lambda tensor, n: tensor.chunk(n)),
+        _too_few_parts,
     ),
     Mistake(
         "own-numbers",

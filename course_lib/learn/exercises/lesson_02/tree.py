@@ -112,6 +112,14 @@ def _reaches(n: int) -> list[int]:
     return [2**number for number in range((n - 1).bit_length())]
 
 
+def _two_children(me: Any, tensor: torch.Tensor) -> torch.Tensor:
+    """A binary tree: as quick as the doubling up to 6 ranks."""
+    if me.rank:
+        exchange([recv(tensor, (me.rank - 1) // 2)])
+    exchange([send(tensor, child) for child in (2 * me.rank + 1, 2 * me.rank + 2) if child < me.world_size])
+    return tensor
+
+
 def _only_the_root_sends(me: Any, tensor: torch.Tensor) -> torch.Tensor:
     for reach in _reaches(me.world_size):
         if me.rank == 0:
@@ -181,6 +189,7 @@ TREE = Exercise(
         ),
         {_LABEL: partial(_weigh, _SIZE_BYTES), _TABLE: partial(_weigh, 4 * 15)},
         handed="filled",
+        also=7,
     ),
     mistakes=(
         Mistake(
@@ -202,7 +211,7 @@ TREE = Exercise(
             "Right, and the root does all the sending: n - 1 messages through one port, one after the other. After the "
             "first message two ranks have the tensor. Let both of them send.",
             _star,
-            _right_but(lambda evidence: sent(evidence, "bytes by rank") == [3 * _SIZE_BYTES, 0, 0, 0]),
+            _right_but(lambda evidence: sent(evidence, "bytes by rank", 5) == [4 * _SIZE_BYTES, 0, 0, 0, 0]),
         ),
         Mistake(
             "chain",
@@ -213,6 +222,20 @@ TREE = Exercise(
                 lambda evidence: (
                     sorted(sent(evidence, "bytes by rank")) == [0, *[_SIZE_BYTES] * 3]
                     and sent(evidence, "rounds") == 3
+                )
+            ),
+        ),
+        Mistake(
+            "two-children",
+            "Right, and as quick as can be up to 6 ranks. But each rank sends twice at most and is idle then, while "
+            "others wait: on 7 ranks that takes 4 rounds, and 3 will do. Let every rank that has the tensor send in "
+            "every round, as long as somebody has not.",
+            _two_children,
+            _right_but(
+                lambda evidence: (
+                    sent(evidence, "rounds") == 2
+                    and sent(evidence, "rounds", 7) == 4
+                    and max(sent(evidence, "bytes by rank", 7)) == 2 * _SIZE_BYTES
                 )
             ),
         ),
@@ -263,6 +286,6 @@ TREE = Exercise(
         "course_lib.parallel.collectives.all_reduce",
     ),
     forbidden_example=_by_the_library,
-    passed="On 2, 3, 4 and 5 ranks everybody has it after log2(n) rounds, rounded up, and every rank but the first "
+    passed="On 2, 3, 4, 5 and 7 ranks everybody has it after log2(n) rounds, rounded up, and every rank but the first "
     "received it once.",
 )
