@@ -374,7 +374,7 @@ else:
 # | `replica_tensors` | `torch.nn.parallel.replicate`, which sends many tensors in one go |
 # | `apply_in_threads` | `torch.nn.parallel.parallel_apply`, with a CUDA stream for each device |
 # | `scatter`, `gather` | the same names in `torch.nn.parallel` |
-# | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")`, which never asks |
+# | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")`: in place, whatever the model |
 #
 # The course's own version is in `course_lib/parallel/data/data_parallel.py`, about four screens.
 

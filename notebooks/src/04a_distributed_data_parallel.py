@@ -107,7 +107,8 @@ reveal("04.apart", furthest)
 # should be equal on all ranks are not. Keep in mind: **replicas that drift apart do so in silence**.
 #
 # How do they stay one model? Article A again: when the gradients have been reduced, the updated weights are broadcast
-# to every device, in each iteration. **In ten steps on four ranks, how many times do the weights have to travel?**
+# to every device, in each iteration. **Four ranks begin with different weights and take ten steps. How many times
+# do the weights have to travel?**
 
 # %%
 ### BEGIN SOLUTION
