@@ -105,7 +105,7 @@ DRIFT = Exercise(
         Mistake(
             "frozen-left-out",
             "A parameter that does not learn was off, and your list leaves it out. Nothing should change it, so a rank "
-            "that holds another value has drifted just as well: look at all parameters, whatever their "
+            "that holds another value has drifted as well: look at all parameters, whatever their "
             "`requires_grad`.",
             wrong.leaves_out_frozen,
             wrong.overlooks_frozen,
