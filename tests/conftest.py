@@ -8,6 +8,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,8 @@ from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
     no_network,
     project,
 )
+
+from course_lib.devices.container_limits import available_memory_bytes
 
 if (
     "COURSE_HOME" not in os.environ
@@ -115,6 +118,7 @@ def cluster4():
 _warm_for_the_session: list[Any] = []
 _have_used_warm_ranks: set[pytest.Module] = set()
 _MOST_GROUPS = 4  # that are left alone
+_SHORT_OF_MEMORY_BYTES = 2 << 30
 _WARM = frozenset({"cluster2", "cluster4", "clusters"})  # fixtures of these
 
 
@@ -145,6 +149,16 @@ def _new_ranks_where_a_file_has_left_groups(request: pytest.FixtureRequest) -> I
     _have_used_warm_ranks.remove(request.node)
     for cluster in _warm_for_the_session:
         if not cluster.is_closed and max(cluster.run(number_of_groups)) > _MOST_GROUPS:
+            cluster._keeper.drop(gently=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_idle_ranks_where_memory_is_short() -> Iterator[None]:
+    """Warm ranks of a session, and those that checks share, add up to sixty processes: more than 3 GB have room for."""
+    yield
+    shared = sys.modules.get("course_lib.cluster.shared")
+    if available_memory_bytes() < _SHORT_OF_MEMORY_BYTES:
+        for cluster in [*_warm_for_the_session, *(shared._clusters.values() if shared else ())]:
             cluster._keeper.drop(gently=True)
 
 

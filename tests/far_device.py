@@ -7,6 +7,7 @@ result back. What a test itself makes without naming a device lands on the far o
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import sys
@@ -18,6 +19,7 @@ import torch
 from far_tensor import FAR, FarTensor, is_pytorch, to_far, to_near, waits
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 HAS_FAR = hasattr(
     __import__("torch.utils.backend_registration", fromlist=["x"]), "_setup_privateuseone_for_python_backend"
@@ -27,7 +29,7 @@ _libraries: list[Any] = []
 
 def set_up() -> None:
     """Tell PyTorch of the device, once in a process."""
-    if _libraries:
+    if hasattr(torch.Tensor, "is_far"):  # also where ranks have forgotten this module since
         return
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
@@ -36,8 +38,31 @@ def set_up() -> None:
     library.impl("empty.memory_format", _empty, "PrivateUse1")
     library.impl("empty_strided", _empty_strided, "PrivateUse1")
     library.impl("_copy_from", _copy_from, "PrivateUse1")  # where torch.tensor has turned subclasses off
-    _libraries.append(library)
+    uncast = torch.library.Library("_", "IMPL")
+    uncast.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    _libraries.extend([library, uncast])
+    _let_pytorch_ask()
+    torch.nn.Module.to = _to  # type: ignore[method-assign]
     _let_gloo_carry_it()
+
+
+_plain_to = torch.nn.Module.to
+
+
+def _to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    """A tied weight stays tied on its way, as it does to a GPU."""
+    device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+    if device is None or device.type != "far":
+        return _plain_to(self, *args, **kwargs)
+    return _moved_module(self if dtype is None else _plain_to(self, dtype), to_far)
+
+
+def _let_pytorch_ask() -> None:
+    """What autocast and pipelining ask the module of a device for. Autocast casts nothing here."""
+    module: Any = torch.get_device_module("far")
+    module.get_amp_supported_dtype = lambda: [torch.bfloat16, torch.float16]
+    module.get_rng_state = lambda device=None: torch.get_rng_state()
+    module.set_rng_state = lambda state, device=None: torch.set_rng_state(state)
 
 
 def _let_gloo_carry_it() -> None:
@@ -65,13 +90,25 @@ def _copy_from(source: Any, destination: Any, non_blocking: bool = False) -> tor
     return destination
 
 
-class TestsMakeFarTensors(TorchFunctionMode):
-    """The default device of a test's own lines, and of no others."""
+class MakesFarTensors(TorchFunctionMode):
+    """Whoever asks for a tensor on the far device gets one; with ``for_tests`` a test's own lines need not ask.
+
+    Without it ``torch.arange`` and others that find the size themselves would hand out a tensor without elements.
+    """
+
+    def __init__(self, *, for_tests: bool) -> None:
+        super().__init__()
+        self.for_tests = for_tests
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func not in _makers():
+            return func(*args, **kwargs)
+        asked = kwargs.get("device")
+        if asked is not None and torch.device(asked).type == "far":
+            return pytree.tree_map_only(torch.Tensor, to_far, func(*args, **kwargs | {"device": "cpu"}))
         made = func(*args, **kwargs)
-        if func in _makers() and kwargs.get("device") is None and _asked_by_a_test(sys._getframe(1)):
+        if asked is None and self.for_tests and _asked_by_a_test(sys._getframe(1)):
             return pytree.tree_map_only(torch.Tensor, to_far, made)
         return made
 
@@ -93,13 +130,36 @@ def _asked_by_a_test(frame: Any) -> bool:
     return False
 
 
+_WITHOUT_DATA = {"c10d::barrier", "c10d::monitored_barrier_"}
+
+
+class OnlyFarInCollectives(TorchDispatchMode):
+    """What NCCL would refuse; objects are sent as bytes, for which PyTorch finds the device itself."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "c10d" and func._schema.name not in _WITHOUT_DATA and not _sends_objects():
+            given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            if any(not isinstance(tensor, FarTensor) for tensor in given):
+                raise RuntimeError(f"{func} was given a tensor of the CPU, and this rank's device is {FAR}")
+        return func(*args, **(kwargs or {}))
+
+
+def _sends_objects() -> bool:
+    frame = sys._getframe(2)
+    while frame is not None:
+        if "object" in frame.f_code.co_name and "/torch/" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def far(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` as it is to be called on a rank: ``me.device`` is far, and so are its arguments."""
 
     @functools.wraps(function)
     def on_far(me: Any, *args: Any, **kwargs: Any) -> Any:
         set_up()
-        with TestsMakeFarTensors():
+        with MakesFarTensors(for_tests=True), OnlyFarInCollectives():
             moved = _moved((_with_far_cells(function), args, kwargs), to_far)
             there = dataclasses.replace(me, device=torch.device(FAR))
             result = moved[0](there, *moved[1], **moved[2])
@@ -119,6 +179,13 @@ def _waits_of(function: Callable[..., Any], me: Any, *args: Any, **kwargs: Any) 
     return dict(waits)
 
 
+def moved(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Every tensor of a function, of what it has caught from around it, and of its arguments."""
+    function, *rest = value if type(value) is tuple else (value,)
+    function = _with_far_cells(function) if callable(function) and move is to_far else function
+    return _moved((function, *rest) if type(value) is tuple else function, move)
+
+
 def _moved(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Every tensor and module in containers and dataclasses."""
     if isinstance(value, torch.Tensor):
@@ -128,7 +195,7 @@ def _moved(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     if isinstance(value, dict):
         return (
             type(value)({key: _moved(part, move) for key, part in value.items()})
-            if type(value) is dict
+            if type(value) in (dict, collections.OrderedDict)
             else value
         )
     if type(value) in (list, tuple, set):

@@ -41,6 +41,7 @@ waits: Counter[tuple[str, str]] = Counter()  # (operation, "file:line" of the co
 class FarTensor(torch.Tensor):
     """``near`` is the CPU tensor behind it: of the same shape, strides and offset, and without a history."""
 
+    __module__ = "torch"  # by which the course's comparisons know a tensor
     near: torch.Tensor
 
     @staticmethod
@@ -83,6 +84,9 @@ class FarTensor(torch.Tensor):
     def data_ptr(self) -> int:
         return self.near.data_ptr()
 
+    def untyped_storage(self) -> Any:
+        return self.near.untyped_storage()
+
     @property
     def data(self) -> torch.Tensor:  # type: ignore[override]
         return self.detach()
@@ -103,6 +107,9 @@ class FarTensor(torch.Tensor):
         _note("tolist", sys._getframe(1))
         return self.near.tolist()
 
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if self.dim() == 0 else repr(self), spec)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> FarTensor:
         if id(self) in memo:
             return memo[id(self)]
@@ -120,10 +127,19 @@ class FarTensor(torch.Tensor):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(f"a tensor on {FAR} stays in its process; send tensor.cpu()")
+        return _as_sent, (
+            self.near.detach().clone(),
+            isinstance(self, torch.nn.Parameter),
+            self.requires_grad,
+        )
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"FarTensor({self.near!r})"
+
+
+def _as_sent(near: torch.Tensor, is_parameter: bool, requires_grad: bool) -> torch.Tensor:
+    """A result comes to the notebook, and a checkpoint to the disk, as what the CPU can read."""
+    return torch.nn.Parameter(near, requires_grad) if is_parameter else near
 
 
 def to_far(tensor: torch.Tensor) -> torch.Tensor:

@@ -216,8 +216,9 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
         (2, 64e9, True, 3),
         (2, 64e9, False, 2),
         (64, 640e9, True, 5),
-        (4, 3e9, True, 4),
-        (4, 1.5e9, True, 2),
+        (4, 9e9, True, 4),
+        (4, 5e9, True, 2),
+        (4, 3e9, True, 1),
         (4, 1e8, True, 1),
     ],
 )

@@ -77,9 +77,9 @@ def main(argv: Sequence[str]) -> int:
         gatherer = Gatherer(asked.folders)
         draw = lambda: _draw(gatherer, known, wish, asked.out, _EVERY_S if asked.watch else 0)  # noqa: E731
         print(draw())
-        print(f"\nThe page is {asked.out}; open it in a browser.")
+        print(f"\nThe page is {asked.out}; open it in a browser.", flush=True)
         if asked.watch:
-            print(f"Drawn again every {_EVERY_S} s. {_WORDS}")
+            print(f"Drawn again every {_EVERY_S} s. {_WORDS}", flush=True)
             _watch(draw, wish, known, _lines(sys.stdin))
     except ValueError as error:
         print(f"course class board: {error}", file=sys.stderr)
@@ -169,7 +169,7 @@ def _watch(draw: Callable[[], str], wish: Wish, known: Places, typed: queue.Simp
             print(f"Not drawn this time: {error}. Trying again in {_EVERY_S} s.", file=sys.stderr)
             continue
         if line.strip():
-            print(said or text)
+            print(said or text, flush=True)
 
 
 def _obey(words: list[str], wish: Wish, known: Places) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from course_lib.lab.edition import editions_bytes
 from course_lib.paths import project_root
 
 __all__ = ["RECORD", "Server", "Taken", "TakenByLesson", "Trialled", "read_record", "taken_from"]
@@ -119,7 +120,8 @@ def taken_from(record: dict[str, Any], labels: Sequence[str], source: str) -> Ta
         return Taken(
             lessons=measured if unmeasured else chosen,
             server=_only(Server, record.get("server") or {}),
-            disk_bytes=int(record["disk_bytes_each"]),
+            # A trial copies no lessons; `course lab` gives everybody all of them.
+            disk_bytes=int(record["disk_bytes_each"]) + editions_bytes(project_root()),
             shared_bytes=int(record.get("shared_bytes_each") or 0),
             gpu_bytes=record.get("gpu_bytes_each"),
             trial=trial,

@@ -17,7 +17,16 @@ from pathlib import Path
 from course_lib.lab.hand_out import write
 from course_lib.notebooks.info import source_files
 
-__all__ = ["PICTURES", "READ_ONLY", "editions", "keep_prints", "lesson_named", "pristine", "worked_on"]
+__all__ = [
+    "PICTURES",
+    "READ_ONLY",
+    "editions",
+    "editions_bytes",
+    "keep_prints",
+    "lesson_named",
+    "pristine",
+    "worked_on",
+]
 
 READ_ONLY = ("notebooks/solutions",)  # linked, not copied
 PICTURES = "assets"
@@ -35,6 +44,12 @@ def editions(course: Path) -> dict[str, bytes]:
     for picture in sorted((course / PICTURES).glob("*.png")):
         found[f"{PICTURES}/{picture.name}"] = picture.read_bytes()
     return found
+
+
+def editions_bytes(course: Path) -> int:
+    """How much a learner gets, nearly: the notebooks as they lie there now, their glossary and their pictures."""
+    files = [course / name for name in (*_names(course), *_AS_THEY_ARE)]
+    return sum(file.stat().st_size for file in [*files, *(course / PICTURES).glob("*.png")] if file.is_file())
 
 
 def pristine(course: Path, name: str) -> bytes:

@@ -47,7 +47,14 @@ def quantity(value: Any, unit: str = "") -> str:
         return _scaled(number, unit.replace("bytes", "B"))
     if unit in ("x", "times"):
         return f"{_digits(number)} times"
-    return f"{_digits(number)} {unit}".strip()
+    return f"{_digits(number)} {_of_one(unit) if number == 1 else unit}".strip()
+
+
+def _of_one(unit: str) -> str:
+    """What one of a count is called: micro-batches and ranks lose their ending, "times the limit" stays."""
+    if " " in unit or not unit.endswith("s"):
+        return unit
+    return unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
 
 
 def ratio(predicted: float, measured: float, unit: str = "") -> str:

@@ -13,7 +13,9 @@ from course_lib.devices.container_limits import available_memory_bytes, usable_c
 __all__ = ["GROUPS", "PARTS", "Part", "choose", "commands_of", "workers"]
 
 _MOST_WORKERS = 5
-_WORKER_BYTES = 700_000_000  # of a worker with the ranks that it keeps warm
+_WORKER_BYTES = 2_000_000_000  # of a worker with the ranks that it keeps warm
+# A worker that was killed, for memory say, ends the run. A new one would wait for work for ever (xdist 3.8).
+_NO_NEW_WORKERS = ("--max-worker-restart=0",)
 _CELL_LIMIT_S = 900  # a cell that hangs; the slowest honest one takes a thirtieth of it on two cores
 _KERNEL_START_LIMIT_S = 600  # one that hangs; a minute or two where many others run
 _WARM_FROM = 3  # notebooks: for fewer, the process that kernels are forked from costs more than it saves
@@ -66,7 +68,7 @@ def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
         raise ValueError(f"{root / folder} holds no notebook, so nothing is proved. Run `course build`.")
     rules = ["--nbval-sanitize-with", _NBVAL_RULES] if (root / _NBVAL_RULES).is_file() else []
     # loadfile: the cells of a notebook share a kernel, so one worker takes them all.
-    spread = ["-n", str(workers()), "--dist", "loadfile"]
+    spread = ["-n", str(workers()), "--dist", "loadfile", *_NO_NEW_WORKERS]
     kernel = ["--nbval-current-env", f"--nbval-cell-timeout={_CELL_LIMIT_S}", "-p", "no:cacheprovider"]
     kernel += [f"--nbval-kernel-startup-timeout={_KERNEL_START_LIMIT_S}"]
     if len(notebooks) >= _WARM_FROM:
@@ -83,7 +85,7 @@ def commands_of(part: str, *, root: Path, pytest_options: Sequence[str] = ()) ->
     # loadgroup: by single tests, but those of one `xdist_group` stay on one worker, one after another.
     # no:nbval: it takes over a second to import, in each of the processes.
     plugins = ["-p", "no:cacheprovider", "-p", "no:nbval"]
-    unit = [*python, "pytest", "-q", *plugins, "-n", str(workers()), "--dist", "loadgroup"]
+    unit = [*python, "pytest", "-q", *plugins, "-n", str(workers()), "--dist", "loadgroup", *_NO_NEW_WORKERS]
     match part:
         case "lint":
             return [

@@ -263,7 +263,7 @@ class PacedLayer(nn.Module):
 def paced_model(me, time_s=0.004, timeline=None):
     timeline = timeline or Timeline(rank=me.rank)
     torch.manual_seed(0)
-    return nn.Sequential(*(PacedLayer(me, time_s, timeline) for _ in range(8)))
+    return nn.Sequential(*(PacedLayer(me, time_s, timeline) for _ in range(8))).to(me.device)
 
 
 LAYER_BYTES = 4 * 256 * 256, 4 * 256  # weight and bias

@@ -89,7 +89,7 @@ ask("05.peak").commit(LAYERS * layer_bytes / 1024)  # "a quarter of everything"
 # %%
 def watched_step(me, wrap, num_steps=6):
     """What this rank holds at three moments of a step, in bytes; and the history of the leanest step."""
-    model = wrap(me, stack())
+    model = wrap(me, stack().to(me.device))
     optimizer = torch.optim.AdamW(model.parameters())
     x, found = torch.ones(1, WIDTH, device=me.device), []
     for _ in range(num_steps):

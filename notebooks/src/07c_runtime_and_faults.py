@@ -4,7 +4,7 @@
 # You write the loop that executes a row of a schedule, see it hang, and mend it. You put two pipelines side by side,
 # find two more faults by their evidence, and run your schedule on PyTorch's own runtime.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 3 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule of
 # your own](07b_smaller_bubbles.ipynb)
@@ -28,8 +28,6 @@ from course_lib.meter import bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import pipeline
 from course_lib.parallel.model import cut, parameter_costs, split_evenly
-
-import time
 
 import torch
 import torch.distributed as dist
@@ -530,30 +528,9 @@ def from_csv_by_torch(me, stages, schedule):
 compare(four, designed, from_csv_by_torch, tuple(tensor[:24] for tensor in batches[0]))
 
 # %% [markdown]
-# Two runtimes, and both read the schedule as a table. And the time of a step, side by side:
-
-
-# %% tags=["nbval-ignore-output"]
-def times_of_both(me, schedule, repeats=5):
-    (x, y), times_s = batches[0], {"PyTorch": [], "the course": []}
-    runner = one_f_one_b_of_torch(me, torch_stages(me, schedule), schedule)
-    model = pipeline.Pipeline(me, make_stages(me.world_size), schedule, next_token_loss)
-    steps = {
-        "PyTorch": lambda: run_by_torch(me, schedule, runner, x, y),
-        "the course": lambda: model.step(x, y),
-    }
-    for name in list(steps) * repeats:
-        dist.barrier()
-        start_s = time.perf_counter()
-        steps[name]()
-        times_s[name].append(time.perf_counter() - start_s)
-    return {name: min(each) for name, each in times_s.items()}
-
-
-for name, time_s in two.run(times_of_both, schedules.one_f_one_b(2, 8))[0].items():
-    print(f"{name:<11} {time_s * 1e3:6.1f} ms, the quickest step of 1F1B on two ranks")
-
-# %% [markdown]
+# Two runtimes, and both read the schedule as a table. (`./course bench pipeline` times them side by side, in paired
+# runs.)
+#
 # | you wrote | production code uses |
 # |---|---|
 # | `run_row` | `PipelineStage` with a schedule's `step`, over `dist.batch_isend_irecv` |

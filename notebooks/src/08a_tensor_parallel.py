@@ -125,7 +125,7 @@ reveal("08.rows", first, second, X @ A)
 def by_both(me):
     row, column = divmod(me.rank, 2)
     tile = A.chunk(2, dim=0)[row].chunk(2, dim=1)[column]
-    partial = X.chunk(2, dim=1)[row] @ tile
+    partial = (X.chunk(2, dim=1)[row] @ tile).to(me.device)
     groups = [dist.new_group([c, c + 2]) for c in range(2)]  # all ranks make all groups, in one order
     dist.all_reduce(partial, group=groups[column])
     dist.destroy_process_group(groups[column])

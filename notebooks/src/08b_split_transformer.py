@@ -274,7 +274,7 @@ check("08.loss", split_loss)
 # %%
 def five_steps(me, is_split):
     torch.manual_seed(0)
-    model = Transformer(replace(small, width=32, vocab_size=50)).double()
+    model = Transformer(replace(small, width=32, vocab_size=50)).double().to(me.device)
     if is_split:
         split_transformer(me, model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

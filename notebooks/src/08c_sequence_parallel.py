@@ -93,9 +93,9 @@ def part_of(rank, num_ranks, name, tensor):
 def gradients(me, block):
     """This rank's gradients of both blocks, by name, and the loss."""
     parts = {name: part_of(me.rank, me.world_size, name, tensor) for name, tensor in WHOLE.items()}
-    mine = {name: part.clone().requires_grad_() for name, part in parts.items()}
+    mine = {name: part.to(me.device, copy=True).requires_grad_() for name, part in parts.items()}
     weights = list(mine.values())
-    loss = block(me, block(me, INPUT, *weights[:3]), *weights[3:]).square().sum()
+    loss = block(me, block(me, INPUT.to(me.device), *weights[:3]), *weights[3:]).square().sum()
     loss.backward()
     return {name: tensor.grad for name, tensor in mine.items()} | {"loss": loss.detach()}
 
@@ -269,8 +269,8 @@ print(f"one block on four ranks: each keeps {plain_kept / 1024:.0f} KiB")
 print(f"a tensor of the stream is {4 * 4 * 32 * 128 / 1024:.0f} KiB large")
 
 # %% [markdown]
-# Four of the tensors that it keeps are as large as the stream: the inputs of the two norms, and the inputs of the two
-# regions.
+# Four of the tensors that it keeps are *the same on all ranks*, 64 KiB each: the inputs of the two norms, and the
+# inputs of the two regions. The rest is the rank's own part of what the regions make, and a little for each norm.
 #
 # **With sequence parallelism each of the four ranks has a quarter of the positions outside the regions. How many KiB
 # does it keep?**
@@ -404,7 +404,7 @@ def part_along(rank, num_ranks, name, tensor):
 
 def first_gradients(me, block):
     parts = {name: part_along(me.rank, me.world_size, name, tensor) for name, tensor in BLOCK.items()}
-    mine = {name: part.clone().requires_grad_() for name, part in parts.items()}
+    mine = {name: part.to(me.device, copy=True).requires_grad_() for name, part in parts.items()}
     loss = block(me, *mine.values()).square().sum()  # of this rank's positions
     loss.backward()
     total = loss.detach()
@@ -467,7 +467,7 @@ evidence_along(mended_positions if positions_verdict.passed else colleagues_posi
 # %%
 def five_steps(me, is_split):
     torch.manual_seed(0)
-    model = Transformer(replace(small, width=32, vocab_size=50)).double()
+    model = Transformer(replace(small, width=32, vocab_size=50)).double().to(me.device)
     if is_split:
         split_transformer(me, model, sequence_parallel=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -493,9 +493,9 @@ for ranks in (two, four):
 # %% [markdown]
 # ## What you can do now
 #
-# You have built sequence parallelism: two gates that are each other's backward. You have measured what it saves for
-# nothing, and what the rest costs. And you know two ways in which a norm's copies drift apart: a gate that stands in
-# the wrong place, and positions whose gradients nobody has summed.
+# You have built sequence parallelism: two gates that are each other's backward. You have measured what it saves
+# without one more byte sent, and what the rest costs. And you know two ways in which a norm's copies drift apart: a
+# gate that stands in the wrong place, and positions whose gradients nobody has summed.
 #
 # Every region still waits for the link. [Part 4](08d_links_and_production.ipynb) asks how fast it must be, and hides
 # one sum of two.

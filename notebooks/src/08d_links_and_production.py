@@ -380,10 +380,14 @@ def colleagues_logits(me, h, w_vocab):
 WEIGHTS = torch.tensor([[1.0, token] for token in range(4)])  # (V, D); h is [10 position, 1]
 
 
+def part_of_weights(me):
+    return WEIGHTS.chunk(me.world_size)[me.rank].to(me.device)  # (V/n, D)
+
+
 def evidence_of_logits(gather):
     for num_positions in (1, 2):
         h = torch.tensor([[10.0 * position, 1.0] for position in range(num_positions)])
-        got = two.run(lambda me, h=h: gather(me, h, WEIGHTS.chunk(me.world_size)[me.rank]))[0]
+        got = two.run(lambda me, h=h: gather(me, h.to(me.device), part_of_weights(me)))[0]
         print(f"{num_positions} positions: wanted {F.linear(h, WEIGHTS).int().tolist()}")
         print(f"{'got':>19} {got.int().tolist()}")
 

@@ -142,6 +142,14 @@ def turns_of_one_number(stage, p, m):
     return begin + turns + [cell.replace("F", "B") for cell in begin]
 
 
+def warm_up_past_the_end(stage, p, m):
+    """As many forwards as there are micro-batches, and turns counted as if there were more."""
+    first = p - stage - 1
+    begin = [f"F{i}" for i in range(min(first, m))]
+    turns = [cell for i in range(first, m) for cell in (f"F{i}", f"B{i - first}")]
+    return begin + turns + [f"B{i}" for i in range(m - first, m)]
+
+
 def half_of_the_mean(model, group, step):
     step()
     for parameter in model.parameters():
@@ -174,6 +182,7 @@ def both_products_now(x, gradient, weight):
         ("07.gpipe", dots_one_short, "waits-for-nothing", "9 columns; 8 are enough"),
         ("07.1f1b", turns_of_one_number, "same-number-in-a-turn", "counts from 0"),
         ("07.1f1b", all_warm_up, "holds-another-number", "at a time"),
+        ("07.1f1b", warm_up_past_the_end, "few-micro-batches", "min(..., num_micro_batches)"),
         ("07.1f1b", lambda s, p, m: " ".join(as_room_allows(s, p, m)), None, "expected a list"),
         ("07.1f1b", lambda s, p, m: as_room_allows(s, p, m)[:-1], None, ""),
         ("07.halves", both_products_now, "computed-too-early", "later"),

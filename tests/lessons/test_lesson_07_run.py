@@ -108,3 +108,41 @@ def test_what_works_on_gloo_alone_passes_with_a_warning():
 def test_a_backward_before_its_forward_is_told_so():
     seen = verdict(lambda me, row, stage: stage.backward(0))
     assert "asked for before forward(0)" in seen.message
+
+
+def together(me, row, stage):
+    """Right: what an action made starts with what the next one waits for."""
+    going = []
+    for action in row:
+        kind, i = action[0], int(action[1:])
+        before, after = _peers(me, kind)
+        arrived = None if before is None else stage.room()
+        exchange(going + ([] if before is None else [recv(arrived, before)]))
+        made = (stage.forward if kind == "F" else stage.backward)(i, arrived)
+        going = [] if after is None else [send(made, after)]
+    exchange(going)
+
+
+def by_one_digit(me, row, stage):
+    together(me, [action[:2] for action in row], stage)
+
+
+def counting_up(me, row, stage):
+    forwards, backwards = iter(range(99)), iter(range(99))
+    together(me, [f"{a[0]}{next(forwards if a[0] == 'F' else backwards)}" for a in row], stage)
+
+
+@pytest.mark.parametrize("answer", [by_one_digit, counting_up])
+def test_a_row_with_other_micro_batches_is_turned_away_and_told_so(answer):
+    seen = verdict(answer)
+    assert not seen.passed
+    assert seen.mistake == "other-numbers"
+
+
+def test_even_and_odd_ranks_that_alternate_hang_with_one_micro_batch_and_are_told_so():
+    from course_lib.learn.exercises.lesson_07.wrong_runs import even_and_odd
+
+    seen = verdict(even_and_odd)
+    assert not seen.passed
+    assert seen.mistake == "receive-before-send"
+    assert "three stages, one micro-batch" in f"{seen.message} {seen.evidence}"

@@ -154,3 +154,47 @@ def test_a_cpu_tensor_beside_one_of_the_device_is_an_error(clusters):
     assert "at least two devices, far:0 and cpu" in added
     assert "can't convert" in as_array
     assert sums == [2.0] * 3, "a CPU tensor without dims may be mixed in, as on CUDA"
+
+
+def sends_what_lies_on_the_cpu(me):
+    import torch
+    import torch.distributed as dist
+
+    found = []
+    for tensor in (torch.ones(2, device="cpu"), torch.arange(2, device=me.device)):
+        try:
+            dist.all_reduce(tensor)
+        except RuntimeError as error:
+            found.append(str(error))
+        else:
+            found.append(tensor.tolist())
+    everybody: list = [None] * me.world_size
+    dist.all_gather_object(everybody, me.rank)  # bytes, for which PyTorch finds the device
+    return found, everybody
+
+
+@needs_far
+def test_a_cpu_tensor_in_a_collective_is_an_error(clusters):
+    for (refused, summed), everybody in clusters(2).call(far(sends_what_lies_on_the_cpu)):
+        assert "was given a tensor of the CPU" in refused
+        assert summed == [0, 2]
+        assert everybody == [0, 1]
+
+
+def begins_on_the_cpu(me):
+    import torch
+
+    from course_lib.parallel.data import broadcast_parameters
+
+    torch.manual_seed(me.rank)
+    model = torch.nn.Linear(3, 2, device="cpu")
+    broadcast_parameters(me, model)
+    return model.weight.device.type, model.weight.tolist()
+
+
+@needs_far
+def test_parameters_on_the_cpu_are_broadcast_by_way_of_the_device(clusters):
+    """A mesh cuts the whole model before its parts go to their devices."""
+    first, second = clusters(2).call(far(begins_on_the_cpu))
+    assert first == second
+    assert first[0] == "cpu"

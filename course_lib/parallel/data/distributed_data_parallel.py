@@ -50,7 +50,11 @@ __all__ = ["DistributedDataParallel", "all_reduce_gradients", "broadcast_paramet
 def broadcast_parameters(
     me: Rank, module: nn.Module, src: int | None = None, group: dist.ProcessGroup | None = None
 ) -> None:
-    """Give every rank of ``group`` the parameters and buffers of rank ``src``, by default its first."""
+    """Give every rank of ``group`` the parameters and buffers of rank ``src``, by default its first.
+
+    What lies elsewhere than on ``me.device`` goes there for its message, one tensor at a time, and comes back: NCCL
+    sends nothing from the CPU.
+    """
     ranks = Members.of(me, group).ranks
     src = ranks[0] if src is None else src
     if src not in ranks:
@@ -58,7 +62,10 @@ def broadcast_parameters(
         there = f"0 to {me.world_size - 1}" if group is None else ", ".join(map(str, ranks))
         raise ValueError(f"src={src} is none of the ranks {there}; the nearest is {nearest}")
     for tensor in [*module.parameters(), *module.buffers()]:
-        dist.broadcast(tensor.detach(), src, group=group)
+        message = tensor.detach().to(me.device)  # the tensor itself, where it lies there
+        dist.broadcast(message, src, group=group)
+        if message.device != tensor.device:
+            tensor.detach().copy_(message)
 
 
 def all_reduce_gradients(me: Rank, module: nn.Module) -> None:

@@ -138,8 +138,8 @@ LOSS = Exercise(
         ),
         Mistake(
             "upside-down",
-            "The share stands on its head: you multiply by batch / micro-batch. A piece is the smaller, the less it "
-            "contributes.",
+            "The share stands on its head: you multiply by batch / micro-batch. The smaller a piece is, the "
+            "less it contributes.",
             _upside_down,
         ),
         Mistake(

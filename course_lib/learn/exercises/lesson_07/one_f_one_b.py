@@ -152,6 +152,11 @@ def _another_number_at_once(evidence: Evidence) -> bool:
     return " in flight at a time" in evidence.wrong[0].difference
 
 
+def _short_of_micro_batches(evidence: Evidence) -> bool:
+    """Wrong only where there are fewer micro-batches than forwards before the first turn."""
+    return all(o.expected["micro-batches"] < o.expected["stages"] - 1 for o in evidence.wrong)
+
+
 def _by_the_library(stage: int, num_stages: int, num_micro_batches: int) -> Row:
     return [action.short for action in one_f_one_b(num_stages, num_micro_batches).rows[stage]]
 
@@ -214,6 +219,7 @@ ONE_F_ONE_B = Exercise(
             "Right where there are enough micro-batches. With fewer of them than stages, the first stage runs forwards "
             "of micro-batches that do not exist: begin with `min(..., num_micro_batches)` of them.",
             _order(lambda s, p, m: p - 1 - s, cap=False),
+            _short_of_micro_batches,
         ),
         Mistake(
             "backward-first",

@@ -35,7 +35,9 @@ def _four(run: ScheduleTrace) -> Told:
         misreadings={
             0: "As many pieces as devices are enough to have all four at work at *some* moment. But the pipeline has "
             "to fill first, and to empty at the end.",
-            25: "That is the share in which ONE device works in a staircase.",
+            25: "That is how much of the time a device *works* in the staircase. What is asked is how much of it "
+            "they are idle, with pieces.",
+            57: "That is how much of the time they work. What is left is idle.",
             lambda share: share > 60: "That was the staircase. Look how the boxes overlap now.",
         },
         because="By the model rank 3 waits while three forwards are run before its first one, and three backwards "

@@ -65,7 +65,8 @@ def _twice() -> Told:
         label="the evidence says",
         misreadings={
             _SMALL: "Gradients add up over pieces, small or not. Look at the ratio between rows.",
-            _LOST: "What is left of two would not be half as long so exactly, and on both ranks.",
+            _LOST: "Without some of the samples the gradient would be another one. Here it is a half, a quarter and an "
+            "eighth of the first row's, on both ranks.",
             _RATES: "No optimizer has stepped yet in this table.",
         },
         because="Twice the micro-batches, half the gradients, on every rank. The runtime weighs each micro-batch by "

@@ -83,9 +83,18 @@ def _somewhere(check: Callable[[Right, Seen], bool]) -> Callable[[Evidence], boo
     )
 
 
+def _kinds(actions: list[str]) -> str:
+    return "".join(action[0] for action in actions)
+
+
 def _all_forwards_first(right: Right, got: Seen) -> bool:
-    kinds = "".join(action[0] for action in got.ran)
-    return sorted(got.ran) == sorted(right.row) and got.ran != right.row and "BF" not in kinds
+    is_another = _kinds(got.ran) != _kinds(right.row)
+    return is_another and sorted(got.ran) == sorted(right.row) and "BF" not in _kinds(got.ran)
+
+
+def _other_numbers(right: Right, got: Seen) -> bool:
+    """F's and B's as in the row, with other micro-batches."""
+    return got.ran != right.row and _kinds(got.ran) == _kinds(right.row)
 
 
 def _crosses(evidence: Evidence) -> bool:
@@ -93,6 +102,14 @@ def _crosses(evidence: Evidence) -> bool:
     first, *_ = LAYOUTS
     began = [one for one in evidence.outcomes if one.case.startswith(first)]
     return all(one.right for one in began) and _story(evidence).count("waits in a send") > 1
+
+
+def _receives_first(evidence: Evidence) -> bool:
+    """GPipe was right, and further on ranks wait in receives for each other, with what they made still in hand."""
+    story, (first, *_) = _story(evidence), LAYOUTS
+    began = [one for one in evidence.outcomes if one.case.startswith(first)]
+    waits = story.count("waits in a receive") > 1 and "waits in a send" not in story
+    return all(one.right for one in began) and waits and "returned" not in story
 
 
 def _is_never_taken(evidence: Evidence) -> bool:
@@ -105,6 +122,14 @@ def _never_waits(evidence: Evidence) -> bool:
     """By luck it came to its end, or the message went away with its tensor."""
     by_luck = any(_NEVER in one.difference for one in evidence.outcomes)
     return by_luck or _LET_GO in _story(evidence)
+
+
+def _other_micro_batches(evidence: Evidence) -> bool:
+    """Other numbers than the row's; or the stage was asked for a micro-batch twice, where numbers have two digits."""
+    last, (*_, eleven) = evidence.outcomes[-1], LAYOUTS
+    stopped = "" if last.error is None else last.error.message
+    is_lost = last.case.startswith(eleven) and "asked for before forward(" in stopped
+    return is_lost or _somewhere(_other_numbers)(evidence)
 
 
 def _story(evidence: Evidence) -> str:
@@ -132,6 +157,21 @@ RUN = Exercise(
             "otherwise: go through it as it stands.",
             wrong_runs.forwards_first,
             _somewhere(_all_forwards_first),
+        ),
+        Mistake(
+            "other-numbers",
+            "Forwards and backwards come as in the row, and some have another number than the row says. The "
+            "micro-batch is all that stands behind the letter, `int(action[1:])`: the row need not count "
+            "up from 0, and a number may have two digits.",
+            wrong_runs.counts_up,
+            _other_micro_batches,
+        ),
+        Mistake(
+            "receive-before-send",
+            "Ranks wait in a receive, each for the other, and what a neighbour waits for has not been sent: it stands "
+            "behind that receive. Whether this hangs depends on the row. Start both in one `exchange`.",
+            wrong_runs.even_and_odd,
+            _receives_first,
         ),
         Mistake(
             "one-room",

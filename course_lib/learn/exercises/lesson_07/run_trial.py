@@ -57,7 +57,8 @@ LAYOUTS = {
     "1F1B, two stages, four micro-batches": Layout(one_f_one_b(2, 4)),
     "1F1B, three stages, five micro-batches": Layout(one_f_one_b(3, 5)),
     "GPipe, two stages, backwards from the last to the first": Layout(_LAST_BACK_FIRST),
-    "one stage, two micro-batches": Layout(gpipe(1, 2)),
+    "three stages, one micro-batch": Layout(gpipe(3, 1)),
+    "one stage, eleven micro-batches": Layout(gpipe(1, 11)),
 }
 
 

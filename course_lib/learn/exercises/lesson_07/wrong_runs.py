@@ -12,10 +12,13 @@ from course_lib.cluster.point_to_point import exchange, recv, send
 
 __all__ = [
     "by_the_course",
+    "counts_up",
+    "even_and_odd",
     "forgets_the_last",
     "forwards_first",
     "in_turn",
     "never_waits",
+    "one_digit",
     "one_room",
     "without_messages",
 ]
@@ -61,6 +64,35 @@ def never_waits(me: Any, row: list[str], stage: Any) -> None:
 
 def forwards_first(me: Any, row: list[str], stage: Any) -> None:
     _together(me, sorted(row, key=lambda action: (action[0] == "B", int(action[1:]))), stage)
+
+
+def counts_up(me: Any, row: list[str], stage: Any) -> None:
+    """The next forward and the next backward, whatever number the row gives them."""
+    done = {"F": 0, "B": 0}
+    counted = []
+    for action in row:
+        counted.append(f"{action[0]}{done[action[0]]}")
+        done[action[0]] += 1
+    _together(me, counted, stage)
+
+
+def one_digit(me: Any, row: list[str], stage: Any) -> None:
+    _together(me, [action[:2] for action in row], stage)
+
+
+def even_and_odd(me: Any, row: list[str], stage: Any) -> None:
+    """One message at a time: even ranks send what they made and then receive, odd ones the other way round."""
+    going: list[Any] = []
+    for action in row:
+        kind, i = action[0], int(action[1:])
+        before, after = _peers(me, kind)
+        arrived = stage.room() if _is_there(me, before) else None
+        coming = [] if arrived is None else [recv(arrived, before)]
+        for messages in (coming, going) if me.rank % 2 else (going, coming):
+            exchange(messages)
+        made = (stage.forward if kind == "F" else stage.backward)(i, arrived)
+        going = [send(made.contiguous(), after)] if _is_there(me, after) else []
+    exchange(going)
 
 
 def one_room(me: Any, row: list[str], stage: Any) -> None:

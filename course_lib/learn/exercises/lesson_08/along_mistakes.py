@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from course_lib.learn.exercise import Evidence, Mistake
+from course_lib.learn.exercises.lesson_08.gates_mistakes import (
+    FLAG_NOT_KEPT,
+    ONE_GRADIENT_SHORT,
+    raised_about_gradients,
+    raised_about_the_flag,
+)
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, FORWARD, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
 from course_lib.learn.exercises.lesson_08.wrong_along import (
+    LostAlongFlag,
+    OneAlongGradient,
     along,
     features_shared_out,
     joined,
@@ -100,5 +108,7 @@ MISTAKES = (
         along(enter=(joined, summed_and_cut), leave=(summed_and_cut, joined)),
         _twice_as_dear,
     ),
+    Mistake("flag-not-kept", FLAG_NOT_KEPT, LostAlongFlag, raised_about_the_flag),
+    Mistake("one-gradient-short", ONE_GRADIENT_SHORT, OneAlongGradient, raised_about_gradients),
     no_way_back(along(enter=(joined, lost), leave=(shared_out, lost)), "output", gradient_of("x")),
 )

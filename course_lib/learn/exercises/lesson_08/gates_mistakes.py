@@ -21,7 +21,13 @@ from course_lib.learn.exercises.lesson_08.wrong_gates import (
     what_all_reduce_returns,
 )
 
-__all__ = ["MISTAKES"]
+__all__ = [
+    "FLAG_NOT_KEPT",
+    "MISTAKES",
+    "ONE_GRADIENT_SHORT",
+    "raised_about_gradients",
+    "raised_about_the_flag",
+]
 
 _GRADIENTS = (gradient_of("x"), gradient_of("partial"))
 
@@ -30,11 +36,11 @@ def _of(evidence: Evidence, kind: str) -> list[Outcome]:
     return [outcome for outcome in evidence.outcomes if outcome.case.startswith(f"{kind}, rank")]
 
 
-def _raised_about_gradients(evidence: Evidence) -> bool:
+def raised_about_gradients(evidence: Evidence) -> bool:
     return evidence.error is not None and "number of gradients" in evidence.error.message
 
 
-def _raised_about_the_flag(evidence: Evidence) -> bool:
+def raised_about_the_flag(evidence: Evidence) -> bool:
     """Nothing of that name in ctx, no such name in ``backward``, or a flag given to ``save_for_backward``."""
     error = evidence.error
     return error is not None and (
@@ -70,6 +76,16 @@ def _backward_is_unwritten(evidence: Evidence) -> bool:
     )
 
 
+FLAG_NOT_KEPT = (
+    "`backward` does not see the arguments of `forward`. Keep the flag in `ctx` as an attribute, "
+    "`ctx.is_entrance = is_entrance`. (`ctx.save_for_backward` is for tensors.)"
+)
+ONE_GRADIENT_SHORT = (
+    "`forward` takes two things beside `ctx`, so two gradients are to come back from `backward`: that of x, and "
+    "None for the flag. Something else came. (A `backward` without a `return`, or with `return None`, counts as "
+    "one; so does a list, whatever is in it: `return grad, None` gives a tuple.)"
+)
+
 MISTAKES = (
     not_waited(gate(leave=(not_waited_for, same))),
     Mistake(
@@ -77,6 +93,12 @@ MISTAKES = (
         "The values are right forward, and the gradient at the entrance is each rank's own: it tells of this "
         "rank's features alone. x went to all ranks, so its gradient comes back from all of them: sum it.",
         gate(enter=(same, same)),
+    ),
+    Mistake(
+        "nothing-summed",
+        "Both gates let everything pass, both ways. At the entrance that is right forward, at the exit backward. The "
+        "other two ways each rank has a summand, and somebody has to add up.",
+        gate(enter=(same, same), leave=(same, same)),
     ),
     Mistake(
         "nothing-summed-at-the-exit",
@@ -114,6 +136,12 @@ MISTAKES = (
         "You take means. In data parallelism each rank had a loss of its own and the mean was wanted; here all "
         "ranks share one loss and each has a summand: sum, and divide by nothing.",
         gate(enter=(same, mean), leave=(mean, same)),
+    ),
+    Mistake(
+        "mean-at-the-exit",
+        "At the exit you divide by the number of ranks. What comes there are summands of one output: add them up, and "
+        "divide by nothing.",
+        gate(leave=(mean, same)),
     ),
     Mistake(
         "mean-going-back",
@@ -166,17 +194,14 @@ MISTAKES = (
     ),
     Mistake(
         "flag-not-kept",
-        "`backward` does not see the arguments of `forward`. Keep the flag in `ctx` as an attribute, "
-        "`ctx.is_entrance = is_entrance`. (`ctx.save_for_backward` is for tensors.)",
+        FLAG_NOT_KEPT,
         LostFlag,
-        _raised_about_the_flag,
+        raised_about_the_flag,
     ),
     Mistake(
         "one-gradient-short",
-        "`forward` takes two things beside `ctx`, so two gradients are to come back from `backward`: that of x, and "
-        "None for the flag. Something else came. (A `backward` without a `return`, or with `return None`, counts as "
-        "one; so does a list, whatever is in it: `return grad, None` gives a tuple.)",
+        ONE_GRADIENT_SHORT,
         OneGradient,
-        _raised_about_gradients,
+        raised_about_gradients,
     ),
 )

@@ -7,6 +7,7 @@ from course_lib.learn.exercises.lesson_08.heads_cases import WEIGHTS
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, SumBothWays, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
 from course_lib.learn.exercises.lesson_08.wrong_heads import (
+    heads_by_view,
     heads_last,
     joined_in_place,
     keep,
@@ -89,6 +90,13 @@ MISTAKES = (
         "The shape is right, and numbers of one head stand in rows of others: heads were still before positions when "
         "they were joined. First `.transpose(1, 2)`, then flatten.",
         split_attention(join=joined_in_place),
+    ),
+    Mistake(
+        "heads-by-view",
+        "The shapes are right, and the numbers are dealt out wrongly: in memory positions stand before heads, and a "
+        "`view(B, heads, T, ...)` gives one head numbers of several. Take the last dim apart first, (B, T, heads, "
+        "numbers of a head), then `.transpose(1, 2)`.",
+        split_attention(heads=heads_by_view),
     ),
     Mistake(
         "heads-interleaved",

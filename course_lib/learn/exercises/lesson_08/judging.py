@@ -21,6 +21,7 @@ from course_lib.learn.exercises.lesson_08.tries import (
     NOTHING,
     SENT_BACK,
     UNWAITED,
+    WIDE,
 )
 from course_lib.learn.judge import RankJudge
 
@@ -117,5 +118,6 @@ _IN_WORDS = {
     LEFT: "the numbers are right, and your code did not leave the rank as it was: ",
     HANDED_IN: "the loss and its gradient are right, and for them this rank handed in ",
     SENT_BACK: "the loss and its gradient are right, and going back this rank sent ",
+    WIDE: "the numbers are right, and this rank keeps ",
     ALIVE: "the numbers are right, and something holds on to tensors of every step that is over; of each, to ",
 }

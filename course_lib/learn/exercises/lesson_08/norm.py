@@ -43,18 +43,21 @@ def _block(
     before: Callable[[Rank, Tensor], Tensor] = _keep,
     after: Callable[[Rank, Tensor], Tensor] = _keep,
     hidden: Callable[[Rank, Tensor], Tensor] = _keep,
+    widened: Callable[[Rank, Tensor], Tensor] = _keep,
+    matrix: Callable[[Rank, Tensor], Tensor] = _keep,
+    summed: Callable[[Rank, Tensor], Tensor] = _keep,
     weight: Callable[[Rank, Tensor], Tensor] = _keep,
     residual_inside: bool = False,
 ) -> Callable[..., Tensor]:
-    """The block with a gate somewhere: around all, before the norm, after it, at its weight, at the hidden units."""
+    """The block with a gate somewhere: around all, before the norm, after it, at a weight, at the hidden units."""
 
     def block(me: Rank, x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
         x = around(me, x)
         h = after(me, F.layer_norm(before(me, x), (x.size(-1),), weight(me, norm_weight)))
-        partial = F.linear(hidden(me, F.gelu(F.linear(h, w_up))), w_down)
+        partial = F.linear(hidden(me, F.gelu(widened(me, F.linear(h, matrix(me, w_up))))), w_down)
         if residual_inside:
             return all_reduce_identity(me, x + partial)
-        return x + all_reduce_identity(me, partial)
+        return x + summed(me, all_reduce_identity(me, partial))
 
     return block
 
@@ -106,6 +109,24 @@ NORM = Exercise(
             "At the hidden units every rank has units of its own: summing their gradients adds what belongs to "
             "different weights. The gate stands where the tensor is still the same on all ranks.",
             _block(hidden=identity_all_reduce),
+        ),
+        Mistake(
+            "gate-before-gelu",
+            "What goes into GELU are hidden units, and every rank has units of its own: summing their gradients adds "
+            "what belongs to different weights. The gate stands where the tensor is still the same on all ranks.",
+            _block(widened=identity_all_reduce),
+        ),
+        Mistake(
+            "gate-at-a-cut-matrix",
+            "The gate sums the gradient of a matrix that is cut: each rank has other rows of it, and their gradients "
+            "do not belong together. What all ranks have the same is what goes into that product.",
+            _block(matrix=identity_all_reduce),
+        ),
+        Mistake(
+            "gate-behind-the-exit",
+            "Behind the exit the gradient is complete on every rank: summed there, it is `n` times too large, and what "
+            "comes out of the region at its entrance is a summand still.",
+            _block(summed=identity_all_reduce),
         ),
         Mistake(
             "residual-n-times",

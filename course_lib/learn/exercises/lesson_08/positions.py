@@ -13,8 +13,8 @@ from course_lib.cluster import Rank
 from course_lib.learn.exercise import Exercise, Mistake
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.positions_cases import CASES, LIBRARY, trial
-from course_lib.learn.exercises.lesson_08.tries import gradient_of
-from course_lib.learn.exercises.lesson_08.usual import no_way_back, not_waited
+from course_lib.learn.exercises.lesson_08.tries import WIDE, gradient_of
+from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
 from course_lib.parallel.tensor import (
     SequenceParallelNorm,
     all_gather_reduce_scatter,
@@ -74,6 +74,12 @@ def _not_waited_for(me: Rank, weight: Tensor) -> Tensor:
     return entered
 
 
+def _norm_of_all(me: Rank, x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
+    """All gradients right: gathered first, and then the norm, inside the region."""
+    h = F.layer_norm(all_gather_reduce_scatter(me, x), (x.size(-1),), identity_all_reduce(me, norm_weight))
+    return x + reduce_scatter_all_gather(me, F.linear(F.gelu(F.linear(h, w_up)), w_down))
+
+
 def _by_the_library(me: Rank, x: Tensor, norm_weight: Tensor) -> Tensor:
     norm = SequenceParallelNorm(me, nn.LayerNorm(x.size(-1), bias=False))
     return torch.func.functional_call(norm, {"weight": norm_weight}, (x,))
@@ -120,6 +126,14 @@ POSITIONS = Exercise(
             "The norm's gradient is right now. Those of `w_up` and `w_down` are not: each rank has parts of its own, "
             "which have seen all positions, and you add up what belongs to different weights.",
             _block(weight=identity_all_reduce, matrices=identity_all_reduce),
+        ),
+        Mistake(
+            "norm-of-all-positions",
+            "Every number is right, and sequence parallelism is undone: the norm, or its weight, stands *behind* the "
+            "all-gather, so that every rank computes it for all positions and keeps them. Leave the norm with this "
+            "rank's positions; its weight alone needs a gate.",
+            _norm_of_all,
+            lambda evidence: all(differs_in(outcome, WIDE) for outcome in evidence.wrong),
         ),
         no_way_back(_block(weight=lambda me, weight: weight.detach()), "output", gradient_of("norm_weight")),
     ),

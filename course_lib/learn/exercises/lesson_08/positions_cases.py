@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -18,6 +20,7 @@ from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_ag
 from course_lib.learn.exercises.lesson_08.tries import (
     CALLED,
     OUTPUT,
+    WIDE,
     in_words,
     leaf,
     made,
@@ -30,6 +33,8 @@ from course_lib.learn.exercises.lesson_08.tries import (
 from course_lib.meter import Call
 
 __all__ = ["CASES", "LIBRARY", "trial"]
+
+_NARROW = "one tensor of all positions"
 
 LIBRARY = "course_lib.parallel.tensor.layers.SequenceParallelNorm"
 _FORWARD, _BACKWARD = (
@@ -68,7 +73,8 @@ _SIZES = (
 
 def trial(answer: Callable[..., Any], me: Rank, sizes: _Sizes) -> dict[str, Any]:
     """The report of an answer on this rank."""
-    seen = seen_again(partial(_step, answer, me, sizes), me.world_size)
+    wide: set[int] = set()
+    seen = seen_again(partial(_step, answer, me, sizes, wide), me.world_size)
     if isinstance(seen.outputs, str):
         return {OUTPUT: seen.outputs, CALLED: seen.ready_made}
     n = me.world_size
@@ -80,15 +86,36 @@ def trial(answer: Callable[..., Any], me: Rank, sizes: _Sizes) -> dict[str, Any]
     )  # gathered and added up, or by a ring
     there = _in_words(seen.forward, _FORWARD, stream_bytes)
     back = _in_words(seen.backward, _BACKWARD, stream_bytes + norm_bytes)
-    return reported(seen.outputs[0], seen.gradients, there, back, manners_of(seen))
+    return reported(
+        seen.outputs[0], seen.gradients, there, back, {WIDE: _kept(len(wide)), **manners_of(seen)}
+    )
 
 
-def _step(answer: Callable[..., Any], me: Rank, sizes: _Sizes, number: int) -> Seen:
+def _kept(number: int) -> str:
+    """What is told of so many tensors of all positions: the input of ``w_up`` is one."""
+    return (
+        _NARROW if number < 2 else f"{number} tensors of all positions for the backward pass; one is enough"
+    )
+
+
+def _step(answer: Callable[..., Any], me: Rank, sizes: _Sizes, wide: set[int], number: int) -> Seen:
     parts = _parts(me.rank, me.world_size, sizes.whole(me.world_size, number))
     leaves = {name: leaf(part, me, is_frozen=name in sizes.frozen) for name, part in parts.items()}
     handed = {**leaves, "x": leaves["x"] * 1.0}  # x comes from the layers before, weights are leaves
     run = partial(answer, me, *handed.values())
-    return take_step(me, run, leaves, handed, weighted_sum, (LIBRARY, *READY_MADE))
+    with _noting(wide, (sizes.positions_a_rank * me.world_size, sizes.width), on=number == 0):
+        return take_step(me, run, leaves, handed, weighted_sum, (LIBRARY, *READY_MADE))
+
+
+def _noting(wide: set[int], shape: tuple[int, int], *, on: bool) -> Any:
+    """Where tensors of this shape lie that autograd keeps. In the first of two steps: hooks change what keeps what."""
+
+    def keep(tensor: Tensor) -> Tensor:
+        if tuple(tensor.shape) == shape:
+            wide.add(tensor.data_ptr())
+        return tensor.detach()
+
+    return torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept) if on else nullcontext()
 
 
 def _in_words(calls: Sequence[Call], needed: str, most_bytes: int) -> str:
@@ -111,7 +138,7 @@ def _right(sizes: _Sizes) -> Callable[[int, int], dict[str, Any]]:
         learning = {name: tensor.grad for name, tensor in whole.items() if tensor.grad is not None}
         parts = _parts(rank, world_size, learning)
         gradients = {name: parts.get(name, NO_GRADIENT) for name in whole}
-        return reported(outputs[rank].detach(), gradients, _FORWARD, _BACKWARD, manners())
+        return reported(outputs[rank].detach(), gradients, _FORWARD, _BACKWARD, {WIDE: _NARROW, **manners()})
 
     return expected
 

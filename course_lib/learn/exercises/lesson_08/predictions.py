@@ -205,7 +205,7 @@ def _bet_b3(evidence: Evidence) -> Told:
     return Told(
         measured=evidence.verdict,
         because="`x @ a` of two plain tensors cuts nothing and sends nothing, process group or not. The same `@` of "
-        "two *DTensors*, which carry their placement, does what the table at the beginning says.",
+        "two *DTensors*, which carry their placement, does what the table of part 1 says.",
         misreadings={
             "false": "For plain tensors it is. A DTensor knows where its parts are, and its operators act on it.",
             "holds": "For DTensors it does. The tensors that you have cut in this lesson were plain ones.",

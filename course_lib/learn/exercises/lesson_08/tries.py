@@ -29,6 +29,7 @@ __all__ = [
     "OUTPUT",
     "SENT_BACK",
     "UNWAITED",
+    "WIDE",
     "SumBothWays",
     "all_reduce_of",
     "gradient_of",
@@ -47,6 +48,7 @@ OUTPUT, FORWARD, BACKWARD = "the output", "sent forward", "sent backward"
 HANDED_IN, SENT_BACK = "numbers a position handed in", "numbers a position sent back"
 UNWAITED, HANDED, LEFT = "never waited for", "what it was given, afterwards", "left behind"
 ALIVE, CALLED = "tensors that each step keeps alive", "ready-made functions called"
+WIDE = "tensors of all positions that are kept"
 NOTHING = "nothing"
 
 

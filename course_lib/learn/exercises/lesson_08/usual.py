@@ -45,7 +45,7 @@ def no_way_back(example: Any, output: str, *names: str) -> Mistake:
     return Mistake(
         "no-way-back",
         f"The {output} is right, and no gradient came to what went in. Autograd has lost the way: after a `.detach()`, "
-        "`.data` or `torch.no_grad()` nothing goes back.",
+        "`.data` or `torch.no_grad()` nothing goes back, and out of a plain `dist.all_gather` neither.",
         example,
         recognise,
     )

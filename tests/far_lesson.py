@@ -1,0 +1,110 @@
+"""One lesson as a script whose own bodies run on the far device (``far_device``): what names no device is on the CPU.
+
+    PYTHONPATH=.:tests python tests/far_lesson.py notebooks/src/04a_distributed_data_parallel.py
+
+A tensor of the CPU beside one of the device is an error, and so is one in a collective: NCCL takes none. What judges
+ask of ranks stays on the CPU (they look into storages, which a far tensor does not have), and so does what PyTorch
+itself does on real devices only (``NEAR``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from far_device import MakesFarTensors, OnlyFarInCollectives, moved, set_up
+from far_tensor import FAR, to_far, to_near
+
+from course_lib.cluster.cluster import Cluster
+
+# Functions of lessons: why the far device cannot stand for a GPU there.
+NEAR = {
+    "two_tasks": "PyTorch's DDP asks a device's hooks for pinned memory, to look for unused parameters",
+    "save_and_go_on": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
+    "both": "on gloo PyTorch's pipeline stages stay on the CPU, as the lesson says",
+    "train_and_resume": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
+    "balances": "PyTorch's checkpoint asks a device for its random state, from the threads of backward",
+}
+
+_plain, _plain_init = Cluster.call, Cluster.__init__
+
+
+def init(self: Cluster, *args: Any, **settings: Any) -> None:
+    """``Cluster(..., backend="gloo")`` has its ranks on the CPU on any machine."""
+    _plain_init(self, *args, **settings)
+    self.is_far = settings.get("backend") is None  # type: ignore[attr-defined]
+
+
+def on_far(me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Runs on a rank."""
+    set_up()
+    function, args, kwargs = moved((function, tuple(args), dict(kwargs)), to_far)
+    with MakesFarTensors(for_tests=False), OnlyFarInCollectives():
+        result = function(dataclasses.replace(me, device=torch.device(FAR)), *args, **kwargs)
+    return moved(result, to_near)
+
+
+def near(me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Runs on a rank. PyTorch must hear of the device before the first backward pass of a process."""
+    set_up()
+    return function(me, *args, **kwargs)
+
+
+def call(
+    self: Cluster,
+    function: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """``Cluster.call`` of a lesson: far, unless a judge asks."""
+    given = (function, tuple(args), dict(kwargs or {}))
+    if _asked_by_claims() or not self.is_far:  # type: ignore[attr-defined]
+        return _plain(_twin(self), *given, **options)
+    if self._shape is not None or _innermost(function, args).__name__ in NEAR:  # shaped ranks sit on the CPU
+        return _plain(self, near, given, **options)
+    return _plain(self, on_far, given, **options)
+
+
+_twins: dict[int, Cluster] = {}
+
+
+def _twin(cluster: Cluster) -> Cluster:
+    """As many ranks that have never heard of the device: PyTorch would take it for the machine's accelerator."""
+    if not cluster.is_far:  # type: ignore[attr-defined]
+        return cluster
+    if cluster.world_size not in _twins:
+        _twins[cluster.world_size] = Cluster(cluster.world_size, backend="gloo")
+    return _twins[cluster.world_size]
+
+
+def _asked_by_claims() -> bool:
+    frame = sys._getframe(2)
+    while frame is not None and "course_lib/claims/" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _innermost(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """The lesson's own function: meters and runs hand theirs, with the lesson's as an argument."""
+    while isinstance(function, functools.partial):
+        function, args = function.func, (*function.args, *args)
+    own = function.__module__ == "__main__"
+    return (
+        function
+        if own
+        else next((one for one in args if callable(one) and hasattr(one, "__name__")), function)
+    )
+
+
+if __name__ == "__main__":
+    import far_lesson
+
+    Cluster.call, Cluster.__init__ = far_lesson.call, far_lesson.init  # type: ignore[method-assign]
+    from course_lib.bench.gpu.lesson_script import main
+
+    sys.exit(main(sys.argv[1:]))
