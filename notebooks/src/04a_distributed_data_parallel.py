@@ -550,9 +550,9 @@ from course_lib.widgets import BucketExplorer
 BucketExplorer(two)
 
 # %% [markdown]
-# To compare, by the model: on the first link two buckets win, and the latencies of four last longer than the backward
-# pass. Without latency it prefers the smallest: nothing speaks against many, and the last one is short. (Measured, a
-# call still takes what it takes on your machine, and a larger size may win.)
+# To compare, by the model: on the first link two buckets win, and the latencies of four alone last as long as the
+# backward pass. Without latency it prefers the smallest: nothing speaks against many, and the last one is short.
+# (Measured, a call still takes what it takes on your machine, and a larger size may win.)
 #
 # On the third link the bytes alone take longer than the backward pass that should hide them. Then send fewer, less
 # often, or over another link; part 2 begins with that.

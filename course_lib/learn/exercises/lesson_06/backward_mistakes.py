@@ -161,8 +161,9 @@ def waits_for_ever(evidence: Evidence) -> bool:
 def sends_what_is_none(evidence: Evidence) -> bool:
     """Whether a gradient that is None was to be sent."""
     error = evidence.error
-    asked = error is not None and "'NoneType' object has no attribute" in error.message
-    return asked and "grad" in error.source and not loss_without_a_target(evidence)
+    if error is None or loss_without_a_target(evidence):
+        return False
+    return "'NoneType' object has no attribute" in error.message and "grad" in error.source
 
 
 def loss_without_a_target(evidence: Evidence) -> bool:
