@@ -41,6 +41,7 @@ class Accounts:
     made: Mapping[str, tuple[int, ...]] = field(
         default_factory=dict
     )  # asked of new_group, by name, oldest first
+    num_apart: int = 0  # groups that members alone have made, and that have moved the number in the names
     sent: Mapping[Channel, int] = field(default_factory=dict)
     posted: Mapping[Channel, int] = field(default_factory=dict)  # receives
     received: Mapping[Channel, int] = field(default_factory=dict)  # receives that are over
@@ -140,7 +141,8 @@ class Witness:
         return Accounts(
             counts=counts,
             groups={name: ranks_of(group) for name, group in groups_here()},
-            made=dict(self._ledger.made),
+            made=dict(self._ledger.names.made),
+            num_apart=self._ledger.names.num_apart,
             sent=dict(page.sent),
             posted=dict(page.posted),
             received=dict(page.received),

@@ -28,6 +28,7 @@ from course_lib.cluster.begun import (
     ranks_of,
     user_frame,
 )
+from course_lib.cluster.group_names import GroupNames
 
 __all__ = ["Ledger", "mark_done", "unwaited_here"]
 
@@ -39,7 +40,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.page = Page()
-        self.made: dict[str, tuple[int, ...]] = {}  # groups asked of new_group, by name, oldest first
+        self.names = GroupNames()
         self._open: dict[int, Entry] = {}  # by the id of the Work, or of the entry where that is gone
         self._waiting: dict[int, list[Entry | None]] = {}  # by thread: what it waits for; None is unknown
         self._messages: Any = weakref.WeakKeyDictionary()  # by group, in all calls: its own count has them
@@ -59,7 +60,7 @@ class Ledger:
             plain = getattr(ProcessGroup, method, None)  # a torch of another age lacks some
             if plain is not None:
                 setattr(ProcessGroup, method, self._heard(method, plain))
-        c10d._process_group_name = self._heard_name(c10d._process_group_name)
+        c10d._process_group_name = self.names.heard(c10d._process_group_name)
         Work.wait = self._heard_wait(Work.wait)  # type: ignore[method-assign]
         Work.is_completed = self._heard_look(Work.is_completed)  # type: ignore[method-assign]
         Work.get_future = self._heard_future(Work.get_future)  # type: ignore[method-assign]
@@ -77,18 +78,6 @@ class Ledger:
             return work
 
         return call
-
-    def _heard_name(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        """``new_group`` asks for a name first: by the number of groups before it, so that ranks must agree."""
-
-        @functools.wraps(plain)
-        def name_of(ranks: Any, *args: Any, **kwargs: Any) -> Any:
-            name = plain(ranks, *args, **kwargs)
-            self.made.pop(str(name), None)
-            self.made[str(name)] = tuple(ranks)
-            return name
-
-        return name_of
 
     def _heard_wait(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(plain)

@@ -25,6 +25,7 @@ _OPERATIONS = {
     "_reduce_scatter_base_": ("reduce_scatter", "input_tensor"),
     "reduce_scatter_tensor_coalesced_": ("reduce_scatter", "inputs"),
     "gather_": ("gather", "input_tensors"),
+    "gather_into_tensor_": ("gather", "input_tensor"),  # since torch 2.14, on NCCL alone
     "scatter_": ("scatter", "input_tensors"),
     "alltoall_": ("all_to_all", "input_tensors"),
     "alltoall_base_": ("all_to_all", "input"),

@@ -9,6 +9,7 @@ ends when the notebook has ended.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -49,6 +50,9 @@ def load(modules: tuple[str, ...] = MODULES) -> None:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
     gc.freeze()  # the collector then leaves these objects alone, and their memory pages stay shared between ranks
+    # At the end it must find them: Triton 3.9, which comes with CUDA builds of torch 2.15, says on standard error of
+    # every object of its own that is left over that it has leaked.
+    atexit.register(gc.unfreeze)
 
 
 @contextlib.contextmanager

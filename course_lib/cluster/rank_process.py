@@ -136,6 +136,9 @@ class _Worker:
         self._gatherer.settle(_SETTLE_S)
         return "done", _NOTHING, self._catcher.take(), self._remains(with_threads=True)
 
+    def name_groups_from(self, number: int) -> Answer:
+        return self._answer(lambda: self._ledger.names.go_on_from(number))
+
     def push(self, parcel: Parcel, context: Context | None) -> Answer:
         return self._answer(lambda: self._namespace.update(unpack(parcel)), context)
 

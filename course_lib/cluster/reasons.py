@@ -89,11 +89,22 @@ def _meeting(standing: Standing, wait: Wait, standings: Mapping[int, Standing]) 
         return f"Rank {standing.rank} makes a group by new_group that is another one elsewhere: all must make the same."
     absent = sorted(wait.missing)
     if standing.meeting == "new_group" and all(standings[rank].meeting == "new_group" for rank in absent):
+        apart = {rank: _num_apart(standings[rank]) for rank in sorted((standing.rank, *absent))}
+        if len(set(apart.values())) > 1:  # from torch 2.14 on
+            more = [rank for rank, number in apart.items() if number == max(apart.values())]
+            return (
+                f"{rank_list(more).capitalize()} asked for a group with use_local_synchronization=True, which PyTorch "
+                "counts on its members alone; groups are named by that count, so this one has two names."
+            )
         who, them = ("stands", "it") if len(absent) == 1 else ("stand", "them")
         return (
             f"{rank_list(absent).capitalize()} {who} in an earlier new_group than those that wait for {them}."
         )
     return f"{rank_list(absent).capitalize()} never called {standing.meeting}."
+
+
+def _num_apart(standing: Standing) -> int:
+    return 0 if standing.accounts is None else standing.accounts.num_apart
 
 
 def _let_go(standings: Mapping[int, Standing], waits: Mapping[int, Wait]) -> list[str]:

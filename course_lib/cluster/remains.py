@@ -31,7 +31,8 @@ class Remains:
     threads: tuple[str, ...] = ()  # of the function, still running
     counts: Mapping[str, int] = field(default_factory=dict)  # collectives of the call, by group
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # beside the default one: its ranks
-    num_made: int = 0  # times that new_group was called, in the life of the default group
+    num_made: int = 0  # times that new_group was called by all, in the life of the default group
+    next_number: int = 0  # of the next group; it is past the above where members alone have made groups
     sent: Mapping[Channel, int] = field(default_factory=dict)
     received: Mapping[Channel, int] = field(default_factory=dict)
 
@@ -80,7 +81,8 @@ class Gatherer:
             is_member=own_group or self._is_member(),
             threads=tuple(self._users_threads()) if with_threads else (),
             groups={name: ranks_of(group) for name, group in groups if group is not _default_group()},
-            num_made=_num_made(),
+            num_made=ledger.names.num_made,
+            next_number=ledger.names.next if ledger.names.num_apart else 0,
         )
         if not counts and not page.is_used:
             return remains
@@ -151,8 +153,3 @@ def _is_users(thread: threading.Thread) -> bool:
 def _default_group() -> Any:
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     return None if c10d is None else c10d._world.default_pg
-
-
-def _num_made() -> int:
-    c10d = sys.modules.get("torch.distributed.distributed_c10d")
-    return 0 if c10d is None else max(0, c10d._world.group_count - 1)  # the default group counts as one

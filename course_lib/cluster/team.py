@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from course_lib.cluster import folders, processes
@@ -17,6 +17,7 @@ from course_lib.cluster.group import Place
 from course_lib.cluster.hold import held_back
 from course_lib.cluster.left_over import LeftOver, compare
 from course_lib.cluster.links import Shape
+from course_lib.cluster.remains import Remains
 from course_lib.cluster.report import failed_story, stuck_story
 from course_lib.cluster.supervisor import Outcome, Supervisor
 
@@ -88,14 +89,28 @@ class Team:
     def left_over(self, outcome: Outcome) -> LeftOver:
         """What a call that went well has left on its ranks, when what ends by itself has had a moment to do so."""
         left = compare(outcome.remains)
-        if not left.may_settle:
-            return left
+        if left.may_settle:
+            left = self._settled(outcome, left)
+        if left.is_clean and not self._agree_on_names(outcome.remains):
+            return dataclasses.replace(left, is_clean=False, needs_new_ranks=True)
+        return left
+
+    def _settled(self, outcome: Outcome, left: LeftOver) -> LeftOver:
         later = self.ask(sorted(outcome.remains), "settle", timeout_s=_SETTLE_TIMEOUT_S)
         outcome.text |= {rank: outcome.text.get(rank, "") + text for rank, text in later.text.items()}
         if later.failures or later.standings:
             return left
         again = compare(later.remains)
         return dataclasses.replace(again, lines=again.lines + left.put_back)
+
+    def _agree_on_names(self, remains: Mapping[int, Remains]) -> bool:
+        """Where members alone have made groups, have all ranks number their next one alike; False where they cannot."""
+        numbers = {left.next_number for left in remains.values()}
+        everyone = range(len(self._processes))
+        if not any(numbers) or (len(numbers) == 1 and len(remains) == len(everyone)):
+            return True
+        told = self.ask(everyone, "name_groups_from", max(numbers), timeout_s=_SETTLE_TIMEOUT_S)
+        return len(told.parcels) == len(everyone)
 
     def story(self, outcome: Outcome, *, timeout_s: float | None) -> str:
         """What happened in a call that did not go well."""

@@ -30,7 +30,8 @@ _LABEL = re.compile(r"^(?:rank\s+)?(\d+)\s*:\s*", re.IGNORECASE)
 _CELL = re.compile(r"([FBIW])(\d{1,5})(?:\.(\d{1,5}))?$", re.IGNORECASE)
 _CSV_CELL = re.compile(r"(\d{1,5})([FBIW])(\d{1,5})$")
 _CSV_OVERLAP = re.compile(r"\(([^;()]*);([^;()]*)\)OVERLAP_F_B$")
-_IMPLIED = re.compile(r"\d+(UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B)\d*$")
+# WAIT_...: since torch 2.15
+_IMPLIED = re.compile(r"\d+(UNSHARD|RESHARD|(WAIT_)?(REDUCE_GRAD|SEND_F|SEND_B)|RECV_F|RECV_B)\d*$")
 _LETTERS = ", ".join(f"{kind} ({words})" for kind, words in KINDS.items())
 
 

@@ -293,7 +293,7 @@ torch_counts = counter.get_total_flops()
 print(f"counted by torch {torch_counts:,}, difference {torch_counts - cost.flops(layers).total}")
 
 # %% [markdown]
-# ### A transformer, and a counter that misses something
+# ### A transformer, and two counts that differ
 #
 # Count a step of a small transformer in both ways.
 
@@ -310,7 +310,7 @@ step_flops = cost.flops(cost.transformer_layers(config, batch_size=8)).total
 print(f"formula        {step_flops:>13,}\ntorch counted  {counter.get_total_flops():>13,}")
 
 # %% [markdown]
-# On a CPU they differ. Which part is missing? The formula knows its parts, so ask it for the attention alone. And let
+# On a CPU they differ. In which part? The formula knows its parts, so ask it for the attention alone. And let
 # PyTorch compute attention by another kernel: usually `scaled_dot_product_attention` (SDPA) is one fused operation, and
 # `sdpa_kernel(SDPBackend.MATH)` has it made of plain matrix products.
 
@@ -329,10 +329,11 @@ rule = cost.six_n_flops(parameter_count(reader), tokens.numel())
 print(f"6 x parameters x tokens            {rule:>13,}, {rule / step_flops:.0%} of the formula")
 
 # %% [markdown]
-# The fused attention of the CPU is missing from torch's table, and so it counts as no work at all. With attention made
-# of plain matrix products, look at the first line of this cell and of the one before: what is left between formula and
-# counter? *A counter that is silent about what it does not know is worth a second opinion.* (On a GPU torch's count may
-# be the higher one: the fused attention there computes its scores a second time in backward, and that is counted.)
+# Up to torch 2.14 the fused attention of the CPU is missing from torch's table, and so it counts as no work at all.
+# With attention made of plain matrix products, look at the first line of this cell and of the one before: what is left
+# between formula and counter? *A counter that is silent about what it does not know is worth a second opinion.* (Where
+# the table has it, on a GPU, and on a CPU from torch 2.15 on, torch's count may be the higher one: fused attention
+# computes its scores a second time in backward, and that is counted.)
 #
 # The last line is the rule of thumb for large models: two operations forward and four backward for each parameter and
 # token ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361), section 2.1). It forgets attention. And it is often

@@ -432,7 +432,9 @@ reveal("02.new_group", ended)
 # %% [markdown]
 # [PyTorch's rule](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.new_group): **every rank of
 # the job calls `new_group`, for every group, in the same order**, members or not. (With
-# `use_local_synchronization=True` the members alone do; then each rank must still make its groups in one order.)
+# `use_local_synchronization=True` the members alone do; then each rank must still make its groups in one order. From
+# torch 2.14 on such a group also moves the count by which the members name the groups that all make later: then all
+# ranks must have made as many of them.)
 #
 # ## What you can do now
 #

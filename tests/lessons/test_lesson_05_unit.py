@@ -123,7 +123,7 @@ def next_ranks_rows(whole):
         (
             unit(product=lambda x, weight: x @ weight[: len(weight) // 2]),
             None,
-            "raised RuntimeError: mat1 and mat2",
+            "mat1 and mat2 shapes cannot be multiplied",
         ),
         (unit(gather=twice), None, "one all-gather for each use is enough"),
         (OverwritesTheShard, None, "`shard` has changed"),

@@ -263,3 +263,11 @@ def test_names_that_are_not_there():
     with pytest.raises(AttributeError, match="has no name 'one_f_two_b'; it offers"):
         _ = schedules.one_f_two_b
     assert "validate" in dir(schedules)
+
+
+def test_the_waits_that_torch_2_15_dumps_are_left_out():
+    first = "0F0,0SEND_F0,0WAIT_SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n"
+    second = "1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0\n"
+    assert from_csv(first + second) == from_csv("0F0,0B0\n1F0,1B0\n")
+    with pytest.raises(ValueError, match="0WAIT_RECV_F0"):
+        from_csv("0F0,0WAIT_RECV_F0,0B0\n")
