@@ -91,8 +91,9 @@ for batch_size in (32, 10, 9, 6, 3):
     )
 
 # %% [markdown]
-# Look at ten rows: a part of *one* row. A BatchNorm cannot train on that, and such a run dies on the last batch of its
-# first epoch, with an error that names a replica:
+# Look at ten rows: a part of *one* row. A `BatchNorm1d` behind a linear layer cannot train on that: a channel has one
+# value there. Such a run dies on the last batch of its first epoch, with an error that names a replica. (Behind a
+# convolution a channel has a value for each pixel. There the run goes on, with the statistics of a single image.)
 
 # %%
 try:
@@ -221,8 +222,8 @@ reveal("03.copies", sum(totals.values()) / 10, size)
 #
 # The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and tells what they say in its
 # own words. Article A, *How can a single model be trained using multiple GPUs?*, says of data parallelism that the
-# updated weights are sent to every device in each iteration. Of *this* class it is true, and for an evaluation under
-# `no_grad` too. Lesson 04 asks it of the next one.
+# updated weights are sent to every device in each iteration. It is true of *this* class: it sends the weights in
+# each forward pass, also in an evaluation under `no_grad`. Lesson 04 asks it of the next one.
 
 # %% [markdown]
 # ## What BatchNorm remembers
@@ -343,8 +344,9 @@ for where, wrap in {"one device": lambda m: m, "four devices": lambda m: DataPar
 reveal("03.self")
 
 # %% [markdown]
-# So a module must not keep things on `self` in its forward pass, or keep them where replica 0 can write through: in a
-# buffer, *in place*. (`self.step = self.step + 1` would make a new tensor and put it on the replica: lost again.)
+# So in its forward pass a module must keep nothing on `self`. If it has to remember something, there is one place that
+# replica 0 can write through to: a buffer, changed *in place*. (`self.step = self.step + 1` would make a new tensor and
+# put it on the replica: lost again.)
 
 
 # %%

@@ -374,7 +374,10 @@ else:
 # | `replica_tensors` | `torch.nn.parallel.replicate`, which sends many tensors in one go |
 # | `apply_in_threads` | `torch.nn.parallel.parallel_apply`, with a CUDA stream for each device |
 # | `scatter`, `gather` | the same names in `torch.nn.parallel` |
-# | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")`, which never asks |
+# | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")` |
+#
+# (The last one strips the prefix in place, and does not look at the model: a part of its own that is called `module`
+# loses its name.)
 #
 # The course's own version is in `course_lib/parallel/data/data_parallel.py`, about four screens.
 

@@ -107,7 +107,8 @@ reveal("04.apart", furthest)
 # should be equal on all ranks are not. Keep in mind: **replicas that drift apart do so in silence**.
 #
 # How do they stay one model? Article A again: when the gradients have been reduced, the updated weights are broadcast
-# to every device, in each iteration. **In ten steps on four ranks, how many times do the weights have to travel?**
+# to every device, in each iteration. **Four ranks begin with different weights and take ten steps. How many times
+# do the weights have to travel?**
 
 # %%
 ### BEGIN SOLUTION
@@ -549,9 +550,9 @@ from course_lib.widgets import BucketExplorer
 BucketExplorer(two)
 
 # %% [markdown]
-# To compare, by the model: on the first link two buckets win, and the latencies of four last longer than the backward
-# pass. Without latency it prefers the smallest: nothing speaks against many, and the last one is short. (Measured, a
-# call still takes what it takes on your machine, and a larger size may win.)
+# To compare, by the model: on the first link two buckets win, and the latencies of four alone last as long as the
+# backward pass. Without latency it prefers the smallest: nothing speaks against many, and the last one is short.
+# (Measured, a call still takes what it takes on your machine, and a larger size may win.)
 #
 # On the third link the bytes alone take longer than the backward pass that should hide them. Then send fewer, less
 # often, or over another link; part 2 begins with that.

@@ -162,9 +162,9 @@ for name, hook in (("no hook", None), ("fp16_compress_hook", fp16_compress_hook)
 
 # %% [markdown]
 # Sums of gradients in 16 bits are less exact, and float16 overflows at 65,504. `bf16_compress_hook`, with the range of
-# float32, is the usual choice on GPUs; it needs NCCL and refuses gloo. A hook may do more: [PyTorch's
-# list](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) has one that sends a product of two small matrices in
-# place of a gradient.
+# float32, is the usual choice on GPUs; a PyTorch that was built without NCCL refuses it. A hook may do more:
+# [PyTorch's list](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html) has one that sends a product of two small
+# matrices in place of a gradient.
 #
 # ## Who reads what
 #
@@ -580,9 +580,9 @@ print(f"if nothing were lost, by one rank that computes a part alone: {alone_rea
 
 # %% [markdown]
 # What lies between the two numbers is lost to messages, and to waiting for cores. Is the second number larger than n?
-# Then a smaller batch computes faster here for each image, since more of it stays in the caches. n ranks get that as a
-# present; do not take it for a law. And if the first number is the larger one, other work was in the way of one rank:
-# run the cell again.
+# Then a smaller batch computes faster here for each image: most often since more of it stays in the caches, which n
+# ranks get as a present, and no law; on a busy machine, since other work held up the large batch. And if the first
+# number is the larger one, other work was in the way of one rank: run the cell again.
 #
 # ### Where two ranks lose to one
 #

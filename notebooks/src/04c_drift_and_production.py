@@ -527,7 +527,7 @@ print(inspect.getsource(train.resume))
 # The sampler tells each image's epoch along with its number. How an image is cut and mirrored is drawn from the seed
 # and these two, so it looks the same on any rank, in any of the loader's workers, and after any resume.
 #
-# The rest you can read in the file. You will meet the *local rank* of lesson 00 there: the number of a process
+# The rest you can read in the folder. You will meet the *local rank* of lesson 00 there: the number of a process
 # on its machine, which chooses its GPU. It stands in `LOCAL_RANK`; `RANK`, which `init_process_group` reads itself, is
 # the number in the whole job.
 

@@ -199,7 +199,8 @@ for by, its in times_s.items():
 # <!-- word: naive model parallelism -->
 # In **naive model parallelism** one device computes at a time, and all of the computing has to be done: wherever you
 # cut, it takes as long. What a cut changes is the crossing, so *bytes* decide, as far as memory allows. On a quick link
-# the difference drowns in noise; on a slow one it is most of the step.
+# the difference drowns in noise, and on a busy machine so does a small one on a slow link. There the cut with the most
+# bytes shows it: they are most of its step.
 #
 # <!-- word: load balance | also: load balancing, load imbalance -->
 # In a pipeline (lesson 07) all devices compute at once and wait for the slowest. Then *time* decides: the **load

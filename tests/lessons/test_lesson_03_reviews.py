@@ -210,3 +210,27 @@ def test_what_was_accepted_is_refused_and_told(name, answer, words):
     seen = verdict(name, answer)
     assert not seen.passed
     assert words in f"{seen.message} {seen.evidence}", seen
+
+
+def test_a_failure_told_in_the_learners_own_words_is_no_error_of_theirs():
+    def tells_nobodys_number(modules, inputs):
+        results, failed, recording = [None] * len(modules), [], torch.is_grad_enabled()
+
+        def work(r):
+            try:
+                with torch.set_grad_enabled(recording):
+                    results[r] = modules[r](inputs[r])
+            except ValueError as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=work, args=(r,)) for r in range(len(modules))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failed:
+            raise RuntimeError("a replica failed")
+        return results
+
+    seen = verdict("03.threads", tells_nobodys_number)
+    assert seen.mistake == "nobody-named", seen

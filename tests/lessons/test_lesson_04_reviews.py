@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
+from functools import partial
 
 import pytest
 import torch
@@ -178,3 +179,64 @@ def test_an_error_about_none_where_a_layer_was_unused_is_not_taken_for_a_hang():
 
     seen = verdict("04.gradients", adds_to_none)
     assert (seen.status, seen.mistake) == ("raised", None), seen
+
+
+# -- slips that had no name beside another one ------------------------------------------------------------------
+
+
+def fills_once(*, seed_of=lambda seed, epoch, rank: seed + epoch, shuffle=True, blocks=False, cut=False):
+    """The gap is filled by what there is, as far as that goes; or the order is cut."""
+
+    def indices(num_items, rank, world_size, epoch, seed):
+        order = list(range(num_items))
+        if shuffle:
+            draw = torch.Generator().manual_seed(seed_of(seed, epoch, rank))
+            order = torch.randperm(num_items, generator=draw).tolist()
+        share = num_items // world_size if cut else -(-num_items // world_size)
+        order = (order + order)[: share * world_size]
+        return order[rank * share : (rank + 1) * share] if blocks else order[rank::world_size]
+
+    return indices
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (fills_once(), "fills-up-once"),
+        (fills_once(blocks=True), "in-blocks"),
+        (fills_once(blocks=True, cut=True), "in-blocks"),
+        (fills_once(shuffle=False), "not-shuffled"),
+        (fills_once(seed_of=lambda seed, epoch, rank: seed), "the-same-in-every-epoch"),
+        (fills_once(seed_of=lambda seed, epoch, rank: seed + epoch + rank), "a-seed-for-each-rank"),
+    ],
+)
+def test_a_slip_of_the_sampler_keeps_its_name_where_the_gap_is_filled_once(answer, mistake):
+    assert verdict("04.sampler", answer).mistake == mistake
+
+
+def test_a_bucket_that_leaves_too_soon_with_zeros_is_told_so():
+    def zeros_for_those_to_come(me, buckets):
+        begun, come = [], [0] * len(buckets)
+
+        def on_gradient(number, parameter):
+            come[number] += 1
+            if come[number] == 1:
+                there = [torch.zeros_like(p) if p.grad is None else p.grad for p in buckets[number]]
+                flat = torch.cat([gradient.flatten() for gradient in there])
+                begun.append((number, flat, dist.all_reduce(flat, async_op=True)))
+            come[number] %= len(buckets[number])
+
+        def finish():
+            for number, flat, work in begun:
+                work.wait()
+                sizes = [p.numel() for p in buckets[number]]
+                for p, part in zip(buckets[number], (flat / me.world_size).split(sizes), strict=True):
+                    p.grad.copy_(part.view_as(p))
+            begun.clear()
+
+        for number, bucket in enumerate(buckets):
+            for parameter in bucket:
+                parameter.register_post_accumulate_grad_hook(partial(on_gradient, number))
+        return finish
+
+    assert verdict("04.overlap", zeros_for_those_to_come).mistake == "leaves-too-soon"

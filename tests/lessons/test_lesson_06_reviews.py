@@ -13,6 +13,7 @@ import torch.distributed as dist
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checking import judged
+from course_lib.learn.exercises.lesson_06.backward_mistakes import first_and_others
 from course_lib.learn.exercises.lesson_06.right_answers import by_a_product, in_turns
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -188,3 +189,16 @@ def test_the_courses_own_cut_is_refused_by_name():
 
     seen = verdict("06.cut", lambda costs, num_parts: [len(part) for part in split_evenly(costs, num_parts)])
     assert seen.status == "forbidden"
+
+
+def test_a_gradient_received_on_top_of_ones_own_is_told_so():
+    def into_the_gradient(me, weight, other):
+        exchange([send(weight.grad, other), recv(weight.grad, other)])
+
+    assert verdict("06.tied", into_the_gradient).mistake in ("wiped-out", "swaps")
+
+
+def test_a_loss_without_a_target_is_not_said_to_be_a_missing_leaf():
+    seen = verdict("06.backward", first_and_others)
+    assert seen.mistake == "no-target-in-the-middle", seen
+    assert "requires_grad_" not in seen.message

@@ -156,7 +156,7 @@ THREADS = Exercise(
         ),
         Mistake(
             "nobody-named",
-            "The exception arrives, without a word on which replica it was. With eight devices one would like to know: "
+            "An exception arrives, without a word on which replica failed. With eight devices one would like to know: "
             '`raise RuntimeError(f"replica {r} failed: {error}") from error`.',
             _applying(tell="as it is"),
         ),

@@ -137,7 +137,10 @@ def _told(error: BaseException, failing: int | None) -> str:
     if failing is not None and re.search(rf"\b{failing}\b", words):
         return f"that replica {failing} failed"
     whole = f"{words} {error.__cause__} {error.__context__}"
-    return "that some replica failed" if "label is out of range" in whole else ""
+    in_own_words = type(error) in (RuntimeError, ValueError, Exception) and re.search(
+        r"\bfail|\bwrong\b", words, re.I
+    )
+    return "that some replica failed" if in_own_words or "label is out of range" in whole else ""
 
 
 def _words(error: BaseException) -> Iterator[str]:

@@ -103,6 +103,14 @@ DRIFT = Exercise(
             wrong.in_another_order,
         ),
         Mistake(
+            "frozen-left-out",
+            "A parameter that does not learn was off, and your list leaves it out. Nothing should change it, so a rank "
+            "that holds another value has drifted as well: look at all parameters, whatever their "
+            "`requires_grad`.",
+            wrong.leaves_out_frozen,
+            wrong.overlooks_frozen,
+        ),
+        Mistake(
             "only-the-first",
             "You name the first parameter that differs and leave out the others. Go through all of them.",
             wrong.first_alone,

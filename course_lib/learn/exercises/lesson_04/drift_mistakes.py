@@ -89,6 +89,11 @@ def gathers_weights(me: Rank, model: nn.Module) -> list[str]:
     return found
 
 
+def leaves_out_frozen(me: Rank, model: nn.Module) -> list[str]:
+    found, learns = by(_crc)(me, model), {n for n, p in model.named_parameters() if p.requires_grad}
+    return [name for name in found if name in learns]
+
+
 def first_alone(me: Rank, model: nn.Module) -> list[str]:
     return by(_crc)(me, model)[:1]
 
@@ -208,6 +213,16 @@ def has_few_bits(evidence: Evidence) -> bool:
             isinstance(o.got[NAMES], list) and set(o.got[NAMES]) < set(o.expected[NAMES])
             for o in evidence.wrong
         )
+    )
+
+
+def overlooks_frozen(evidence: Evidence) -> bool:
+    """Whether nothing is missing but parameters that do not learn."""
+    frozen = {name for name, p in replica_with(SAME).named_parameters() if not p.requires_grad}
+    return evidence.error is None and all(
+        isinstance(o.got[NAMES], list)
+        and o.got[NAMES] == [name for name in o.expected[NAMES] if name not in frozen]
+        for o in evidence.wrong
     )
 
 

@@ -111,6 +111,19 @@ def _trusts_what_is_there(evidence: Evidence) -> bool:
     )
 
 
+def _too_soon(evidence: Evidence) -> bool:
+    """Whether there were as many calls as buckets, and some began before their bucket was complete."""
+    seen = [o for o in evidence.wrong if isinstance(o.got, dict) and EARLY in o.got]
+    begun = [
+        (due, have)
+        for o in seen
+        for want, got in zip(o.expected[EARLY], o.got[EARLY], strict=True)
+        for due, have in zip(want, got, strict=True)
+    ]
+    as_many = all(o.got[CALLS] == o.expected[CALLS] for o in seen)
+    return evidence.error is None and as_many and any(have > due for due, have in begun)
+
+
 def _asks_none(evidence: Evidence, *, wait: bool) -> bool:
     """Whether something was asked of None: ``wait``, or else what one asks of a gradient."""
     error = evidence.error
@@ -210,7 +223,7 @@ OVERLAP = Exercise(
             "A bucket left before all of its gradients were there. Count the gradients of a bucket as they come, start "
             "when the count is its length, `len(buckets[number])`, and set the count back for the next step.",
             hooks(starts_at=lambda size: 1),
-            lambda evidence: _asks_none(evidence, wait=False),
+            lambda evidence: _asks_none(evidence, wait=False) or _too_soon(evidence),
         ),
         Mistake(
             "without-async-op",

@@ -46,7 +46,7 @@ def _weights(broadcasts: float, num_tensors: int) -> Told:
         misreadings={
             10: "That is how `nn.DataParallel` works, which copies its model anew in every forward pass. Here each "
             "rank takes the step itself.",
-            0: "Nearly: once, before the first step, because nothing else makes the ranks begin alike.",
+            0: "Nearly: once, before the first step, because each rank began with weights of its own.",
         },
     )
 

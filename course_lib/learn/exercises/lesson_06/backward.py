@@ -40,6 +40,14 @@ BACKWARD = Exercise(
             wrong.waits_for_ever,
         ),
         Mistake(
+            "no-target-in-the-middle",
+            "A rank asks for the loss and has no target: `target` is None on every rank but the last. With two ranks "
+            "each is the first or the last; with more there are ranks in the middle, which pass an activation on and "
+            "wait for its gradient. Ask for `is_last` before you ask for a loss.",
+            wrong.first_and_others,
+            wrong.loss_without_a_target,
+        ),
+        Mistake(
             "no-leaf",
             "There is no gradient to send: `entering.grad` is None. What arrives in a message is a tensor like any "
             "other, and autograd keeps the gradient of a tensor you made only if you ask: "

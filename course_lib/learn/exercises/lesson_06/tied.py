@@ -67,6 +67,14 @@ TIED = Exercise(
             wrong.with_theirs(wrong.replace),
         ),
         Mistake(
+            "wiped-out",
+            "On one rank or more the other's gradient lies where the rank's own was: received into `weight.grad`, or "
+            "copied there, it wipes out what it was to be added to. Receive into new room, "
+            "`torch.empty_like(weight.grad)`, and add that.",
+            wrong.wipes_out,
+            wrong.holds_the_others,
+        ),
+        Mistake(
             "own-gradient",
             "Each copy still has the gradient of its own place alone. (To average the *weights* now and then hides "
             "that: the optimizers' memories differ all the same.) Mend the cause: sum the gradients, before the step.",

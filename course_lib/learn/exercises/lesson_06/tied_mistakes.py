@@ -70,6 +70,14 @@ def shy(me: Any, weight: Any, other: int) -> None:
     weight.grad += theirs
 
 
+def wipes_out(me: Any, weight: Any, other: int) -> None:
+    """Rank 0's gradient is put in the place of the other's."""
+    theirs = torch.empty_like(weight.grad)
+    exchange([send(weight.grad, other), recv(theirs, other)])
+    if me.rank:
+        weight.grad = theirs
+
+
 def rank_0_stays_away(me: Any, weight: Any, other: int) -> None:
     if me.rank:
         three_times(me, weight, other)
@@ -164,6 +172,22 @@ def keeps_its_own(evidence: Evidence) -> bool:
         return isinstance(got, Tensor) and torch.equal(got, mine) and outcome.got[KEPT] == NOTHING
 
     return evidence.error is None and all(map(own, _copies(evidence)))
+
+
+def holds_the_others(evidence: Evidence) -> bool:
+    """Whether each copy has one of the two gradients alone, and at least one copy has not its own."""
+
+    def whose(outcome: Outcome) -> str:
+        kind, _, place = outcome.case.partition(", rank ")
+        rank, last = int(place.split()[0]), int(place.split()[-1]) - 1
+        got = outcome.got[f"{SUM} 1"]
+        for name, of in (("own", rank), ("other", last - rank)):
+            if isinstance(got, Tensor) and torch.equal(got, gradient(kind, of, 0)):
+                return name
+        return "neither"
+
+    found = {whose(outcome) for outcome in _copies(evidence)}
+    return evidence.error is None and "other" in found and "neither" not in found
 
 
 def nearly_right_and_shorter(evidence: Evidence) -> bool:
