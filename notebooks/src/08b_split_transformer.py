@@ -317,7 +317,7 @@ ask("08.rounding").commit("the four parts, clearly")  # "cutting loses something
 # %%
 def split_sum(me):
     generator = torch.Generator().manual_seed(0)
-    x, a = torch.randn(64, 4096, generator=generator), torch.randn(4096, 64, generator=generator)
+    x, a = (torch.randn(shape, generator=generator).to(me.device) for shape in [(64, 4096), (4096, 64)])
     exact = x.double() @ a.double()
     n, r = me.world_size, me.rank
     partial = x.chunk(n, dim=1)[r] @ a.chunk(n, dim=0)[r]
