@@ -25,6 +25,8 @@ from course_lib.cluster.cluster import Cluster
 NEAR = {
     "two_tasks": "PyTorch's DDP asks a device's hooks for pinned memory, to look for unused parameters",
     "save_and_go_on": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
+    "load_and_go_on": "it loads that checkpoint",
+    "steps_of": "PyTorch's fully_shard asks a device for streams",
     "both": "on gloo PyTorch's pipeline stages stay on the CPU, as the lesson says",
     "train_and_resume": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
     "balances": "PyTorch's checkpoint asks a device for its random state, from the threads of backward",
@@ -63,10 +65,11 @@ def call(
 ) -> Any:
     """``Cluster.call`` of a lesson: far, unless a judge asks."""
     given = (function, tuple(args), dict(kwargs or {}))
-    if _asked_by_claims() or not self.is_far:  # type: ignore[attr-defined]
-        return _plain(_twin(self), *given, **options)
-    if self._shape is not None or _innermost(function, args).__name__ in NEAR:  # shaped ranks sit on the CPU
+    if self._shape is not None:  # shaped ranks sit on the CPU
         return _plain(self, near, given, **options)
+    stays = _asked_by_claims() or _innermost(function, args).__name__ in NEAR
+    if stays or not self.is_far:  # type: ignore[attr-defined]
+        return _plain(_twin(self), *given, **options)
     return _plain(self, on_far, given, **options)
 
 
