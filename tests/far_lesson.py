@@ -27,6 +27,7 @@ NEAR = {
     "save_and_go_on": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
     "load_and_go_on": "it loads that checkpoint",
     "steps_of": "PyTorch's fully_shard asks a device for streams",
+    "step_time_s": "PyTorch's fully_shard asks a device for streams",
     "both": "on gloo PyTorch's pipeline stages stay on the CPU, as the lesson says",
     "train_and_resume": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
     "balances": "PyTorch's checkpoint asks a device for its random state, from the threads of backward",

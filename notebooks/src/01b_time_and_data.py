@@ -329,11 +329,11 @@ rule = cost.six_n_flops(parameter_count(reader), tokens.numel())
 print(f"6 x parameters x tokens            {rule:>13,}, {rule / step_flops:.0%} of the formula")
 
 # %% [markdown]
-# Up to torch 2.14 the fused attention of the CPU is missing from torch's table, and so it counts as no work at all. Take
-# the two lines of the cell before: is their difference the first line of this cell? And the second line, with attention
-# made of plain matrix products: how far is it from the formula? *A counter that is silent about what it does not know
-# is worth a second opinion.* (Where the table has it, on a GPU, and on a CPU from torch 2.15 on, torch's count may be
-# the higher one: fused attention computes its scores a second time in backward, and that is counted.)
+# Up to torch 2.14 the fused attention of the CPU is missing from torch's table, and so it counts as no work at all.
+# Take the two lines of the cell before: is their difference the first line of this cell? And the second line, with
+# attention made of plain matrix products: how far is it from the formula? *A counter that is silent about what it does
+# not know is worth a second opinion.* (Where the table has it, on a GPU, and on a CPU from torch 2.15 on, torch's count
+# may be the higher one: fused attention computes its scores a second time in backward, and that is counted.)
 #
 # The last line is the rule of thumb for large models: two operations forward and four backward for each parameter and
 # token ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361), section 2.1). It forgets attention. And it is often
