@@ -350,7 +350,9 @@ def test_transformer_learns_the_text() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     train, test = documentation_windows(32)
     # From all over the text, which is another one in each Python: single pages are harder than others.
-    x_test, y_test = (torch.stack(part) for part in zip(*[test[i] for i in range(0, len(test), 20)], strict=True))
+    x_test, y_test = (
+        torch.stack(part) for part in zip(*[test[i] for i in range(0, len(test), 20)], strict=True)
+    )
     assert next_token_loss(model(x_test), y_test).item() == pytest.approx(math.log(256), abs=0.3)
     for x, y in itertools.islice(loader(train, 32), 100):
         optimizer.zero_grad()
