@@ -28,7 +28,7 @@ WORKS = """
 import os, pathlib, subprocess, sys, time
 here = pathlib.Path("written")
 here.write_bytes(os.urandom(3_000_000))
-block = bytearray(os.urandom(60_000_000))
+block = bytearray(b"x") * 60_000_000
 pathlib.Path({folder!r}, os.environ["COURSE_CLASS_SEAT"].split(":")[1]).write_text(
     "|".join([os.environ["HOME"], os.environ["COURSE_HOME"], os.environ["TMPDIR"], os.getcwd()]))
 """
@@ -39,7 +39,7 @@ code = "import subprocess, sys; print(subprocess.Popen(['sleep', '300'], start_n
 pid = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
 pathlib.Path({folder!r}, "pids").open("a").write(pid)
 """
-BUSY = "ends_s = time.process_time() + 0.6\nwhile time.process_time() < ends_s: pass\nprint('blocked: needs 2 GPUs')"
+BUSY = "ends_s = time.process_time() + 0.9\nwhile time.process_time() < ends_s: pass\nprint('blocked: needs 2 GPUs')"
 FAILS = """
 import os
 if ":1:" in os.environ["COURSE_CLASS_SEAT"]:
