@@ -30,12 +30,12 @@ FOLDER=${FOLDER:-$PWD}
 SETTINGS=${SETTINGS:-NCCL_DEBUG=WARN}
 job="ssh-${HOSTNAME:-here}-$$-$(date +%s)"
 
-# What a host runs. The end of ssh (HUP) is handed to torchrun, which ends its ranks; it may come before torchrun has
-# begun. When torchrun has ended, by any end, ranks that it has left are killed (on Linux): they would wait for the
-# others for ever. LAUNCHED_AS marks them.
+# What a host runs. At the end of ssh (HUP) torchrun is told to end (TERM: it listens to that also under nohup), and ends
+# its ranks; the end may come before it has begun. When torchrun has ended, by any end, ranks that it has left are killed
+# (on Linux): they would wait for the others for ever. LAUNCHED_AS marks them.
 # shellcheck disable=SC2016
-far='agent=; over=; trap "over=1; kill -HUP \$agent 2>/dev/null" HUP TERM; '
-far+='env "LAUNCHED_AS=$0" TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 "$@" & agent=$!; [[ -z $over ]] || kill -HUP $agent; '
+far='agent=; over=; trap "over=1; kill \$agent 2>/dev/null" HUP TERM; '
+far+='env "LAUNCHED_AS=$0" TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 "$@" & agent=$!; [[ -z $over ]] || kill $agent; '
 far+='wait $agent; code=$?; while kill -0 $agent 2>/dev/null; do wait $agent; code=$?; done; '
 far+='kill -KILL $(grep -slzxF "LAUNCHED_AS=$0" /proc/[0-9]*/environ | cut -d/ -f3) 2>/dev/null; exit $code'
 
