@@ -30,8 +30,8 @@ FOLDER=${FOLDER:-$PWD}
 SETTINGS=${SETTINGS:-NCCL_DEBUG=WARN}
 job="ssh-${HOSTNAME:-here}-$$-$(date +%s)"
 
-# What a host runs. At the end of ssh (HUP) torchrun is told to end (TERM: it listens to that also under nohup), and ends
-# its ranks; the end may come before it has begun. When torchrun has ended, by any end, ranks that it has left are killed
+# What a host runs. At the end of ssh (HUP) torchrun is told to end (TERM, which it hears under nohup, too), and ends its
+# ranks; the end may come before it has begun. When torchrun has ended, by any end, ranks that it has left are killed
 # (on Linux): they would wait for the others for ever. LAUNCHED_AS marks them.
 # shellcheck disable=SC2016
 far='agent=; over=; trap "over=1; kill \$agent 2>/dev/null" HUP TERM; '
