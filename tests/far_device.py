@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -158,14 +158,21 @@ def far(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def on_far(me: Any, *args: Any, **kwargs: Any) -> Any:
-        set_up()
-        with MakesFarTensors(for_tests=True), OnlyFarInCollectives():
-            moved = _moved((_with_far_cells(function), args, kwargs), to_far)
-            there = dataclasses.replace(me, device=torch.device(FAR))
-            result = moved[0](there, *moved[1], **moved[2])
-        return _moved(result, to_near)
+        return run_far(me, function, args, kwargs, for_tests=True)
 
     return on_far
+
+
+def run_far(
+    me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, for_tests: bool
+) -> Any:
+    """Call a function on a rank whose device is far; its arguments go there, and its result comes back."""
+    set_up()
+    there = dataclasses.replace(me, device=torch.device(FAR))
+    with MakesFarTensors(for_tests=for_tests), OnlyFarInCollectives():
+        function, args, kwargs = _moved((_with_far_cells(function), tuple(args), dict(kwargs)), to_far)
+        result = function(there, *args, **kwargs)
+    return _moved(result, to_near)
 
 
 def waits_on(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,13 +184,6 @@ def _waits_of(function: Callable[..., Any], me: Any, *args: Any, **kwargs: Any) 
     waits.clear()  # a function of this module, so that it is this module's own counter also on a rank
     far(function)(me, *args, **kwargs)
     return dict(waits)
-
-
-def moved(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Every tensor of a function, of what it has caught from around it, and of its arguments."""
-    function, *rest = value if type(value) is tuple else (value,)
-    function = _with_far_cells(function) if callable(function) and move is to_far else function
-    return _moved((function, *rest) if type(value) is tuple else function, move)
 
 
 def _moved(value: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -9,15 +9,12 @@ itself does on real devices only (``NEAR``).
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
-from far_device import MakesFarTensors, OnlyFarInCollectives, moved, set_up
-from far_tensor import FAR, to_far, to_near
+from far_device import run_far, set_up
 
 from course_lib.cluster.cluster import Cluster
 
@@ -49,11 +46,7 @@ def init(self: Cluster, *args: Any, **settings: Any) -> None:
 
 def on_far(me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Runs on a rank."""
-    set_up()
-    function, args, kwargs = moved((function, tuple(args), dict(kwargs)), to_far)
-    with MakesFarTensors(for_tests=False), OnlyFarInCollectives():
-        result = function(dataclasses.replace(me, device=torch.device(FAR)), *args, **kwargs)
-    return moved(result, to_near)
+    return run_far(me, function, args, kwargs, for_tests=False)
 
 
 def near(me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

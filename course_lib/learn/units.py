@@ -51,8 +51,8 @@ def quantity(value: Any, unit: str = "") -> str:
 
 
 def _of_one(unit: str) -> str:
-    """What one of a count is called: micro-batches and ranks lose their ending, "times the limit" stays."""
-    if " " in unit or not unit.endswith("s"):
+    """What one of a count is called: micro-batches and ranks lose their ending; "GB/s" and "times the limit" stay."""
+    if not unit.endswith("s") or not unit.replace("-", "").isalpha():
         return unit
     return unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
 

@@ -248,6 +248,7 @@ def test_a_number_within_a_quarter_is_right(name, measured, right):
         (1, "x", "1 times"),
         (1, "micro-batches", "1 micro-batch"),
         (1.5, "micro-batches", "1.5 micro-batches"),
+        (1, "GB/s", "1 GB/s"),
         (1, "ranks", "1 rank"),
         (1, "times the limit", "1 times the limit"),
         ("all ranks", "", "all ranks"),
