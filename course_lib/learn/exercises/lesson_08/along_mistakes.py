@@ -12,8 +12,6 @@ from course_lib.learn.exercises.lesson_08.gates_mistakes import (
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, FORWARD, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
 from course_lib.learn.exercises.lesson_08.wrong_along import (
-    LostAlongFlag,
-    OneAlongGradient,
     along,
     features_shared_out,
     joined,
@@ -27,8 +25,11 @@ from course_lib.learn.exercises.lesson_08.wrong_along import (
     shared_out,
     summed_and_cut,
 )
+from course_lib.learn.exercises.lesson_08.wrong_gates import lost_flag, one_gradient
 
 __all__ = ["MISTAKES"]
+
+_WAYS = (joined, shared_out), (shared_out, joined)  # of a right gate: forward and backward, entrance and exit
 
 
 def _gradient_of_another_shape(evidence: Evidence) -> bool:
@@ -108,7 +109,7 @@ MISTAKES = (
         along(enter=(joined, summed_and_cut), leave=(summed_and_cut, joined)),
         _twice_as_dear,
     ),
-    Mistake("flag-not-kept", FLAG_NOT_KEPT, LostAlongFlag, raised_about_the_flag),
-    Mistake("one-gradient-short", ONE_GRADIENT_SHORT, OneAlongGradient, raised_about_gradients),
+    Mistake("flag-not-kept", FLAG_NOT_KEPT, lost_flag(*_WAYS), raised_about_the_flag),
+    Mistake("one-gradient-short", ONE_GRADIENT_SHORT, one_gradient(*_WAYS), raised_about_gradients),
     no_way_back(along(enter=(joined, lost), leave=(shared_out, lost)), "output", gradient_of("x")),
 )

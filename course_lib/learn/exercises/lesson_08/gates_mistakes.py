@@ -8,14 +8,14 @@ from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR, UNWRITTEN
 from course_lib.learn.exercises.lesson_08.tries import HANDED, OUTPUT, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, not_waited
 from course_lib.learn.exercises.lesson_08.wrong_gates import (
-    LostFlag,
-    OneGradient,
     StackOfFlags,
     UnwrittenBackward,
     gate,
     in_place,
+    lost_flag,
     mean,
     not_waited_for,
+    one_gradient,
     same,
     summed,
     what_all_reduce_returns,
@@ -195,13 +195,13 @@ MISTAKES = (
     Mistake(
         "flag-not-kept",
         FLAG_NOT_KEPT,
-        LostFlag,
+        lost_flag(),
         raised_about_the_flag,
     ),
     Mistake(
         "one-gradient-short",
         ONE_GRADIENT_SHORT,
-        OneGradient,
+        one_gradient(),
         raised_about_gradients,
     ),
 )

@@ -17,8 +17,6 @@ from course_lib.parallel.tensor import all_gather_reduce_scatter, reduce_scatter
 
 __all__ = [
     "AlongByTheLibrary",
-    "LostAlongFlag",
-    "OneAlongGradient",
     "along",
     "features_shared_out",
     "joined",
@@ -107,31 +105,6 @@ def along(
 ) -> type[Function]:
     """A gate with these ways (forward, backward) at its entrance and at its exit."""
     return gate(enter, leave)
-
-
-class OneAlongGradient(Function):
-    """Gives a gradient for x alone."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
-        ctx.is_entrance = is_entrance
-        return joined(x) if is_entrance else shared_out(x)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        return shared_out(grad) if ctx.is_entrance else joined(grad)
-
-
-class LostAlongFlag(Function):
-    """Looks for the flag where nobody put it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
-        return joined(x) if is_entrance else shared_out(x)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        return shared_out(grad) if ctx.is_entrance else joined(grad), None
 
 
 class AlongByTheLibrary(Function):

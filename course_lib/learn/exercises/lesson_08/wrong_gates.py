@@ -15,14 +15,14 @@ from course_lib.parallel.tensor import all_reduce_identity
 
 __all__ = [
     "ByTheLibrary",
-    "LostFlag",
-    "OneGradient",
     "StackOfFlags",
     "UnwrittenBackward",
     "gate",
     "in_place",
+    "lost_flag",
     "mean",
     "not_waited_for",
+    "one_gradient",
     "same",
     "summed",
     "what_all_reduce_returns",
@@ -71,29 +71,39 @@ def gate(enter: tuple[Way, Way] = (same, summed), leave: tuple[Way, Way] = (summ
     return Gate
 
 
-class OneGradient(Function):
-    """Gives a gradient for x alone."""
+def one_gradient(
+    enter: tuple[Way, Way] = (same, summed), leave: tuple[Way, Way] = (summed, same)
+) -> type[Function]:
+    """A gate that gives a gradient for x alone."""
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
-        ctx.is_entrance = is_entrance
-        return same(x) if is_entrance else summed(x)
+    class OneGradient(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
+            ctx.is_entrance = is_entrance
+            return (enter if is_entrance else leave)[0](x)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        return summed(grad) if ctx.is_entrance else grad
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return (enter if ctx.is_entrance else leave)[1](grad)
+
+    return OneGradient
 
 
-class LostFlag(Function):
-    """Looks for the flag where nobody put it."""
+def lost_flag(
+    enter: tuple[Way, Way] = (same, summed), leave: tuple[Way, Way] = (summed, same)
+) -> type[Function]:
+    """A gate that looks for the flag where nobody put it."""
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
-        return same(x) if is_entrance else summed(x)
+    class LostFlag(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
+            return (enter if is_entrance else leave)[0](x)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        return summed(grad) if ctx.is_entrance else grad, None
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return (enter if ctx.is_entrance else leave)[1](grad), None
+
+    return LostFlag
 
 
 def not_waited_for(tensor: Tensor) -> Tensor:
