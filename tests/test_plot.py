@@ -274,6 +274,14 @@ def test_lines_axes_and_words() -> None:
     assert picture.alt == "Curves: time (s) over size (B). a goes from 0.5 at 1 to 2 at 8."
 
 
+@pytest.mark.parametrize(
+    ("xs", "label"), [((4, 64, 256), "64"), ((0.5, 64, 99), "64"), ((64, 2**20), "$\\mathdefault{2^{6}}$")]
+)
+def test_an_axis_of_powers_of_2_is_labelled_with_numbers_while_they_are_short(xs, label) -> None:
+    axes = lines({"a": {x: x for x in xs}}, x_label="link (MB/s)", y_label="y", log_x=True).figure.axes[0]
+    assert axes.xaxis.get_major_formatter()(64, 0) == label
+
+
 def test_every_label_has_a_letter_of_its_own_and_neighbours_differ_in_hatch_or_colour() -> None:
     assert set(LABEL_LOOKS) == set(LABELS)
     assert len({look.letter for look in LABEL_LOOKS.values()}) == len(LABELS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
+from matplotlib.ticker import FuncFormatter
+
 from course_lib.plot.style import OKABE_ITO, Picture, canvas
 
 __all__ = ["lines"]
@@ -15,6 +17,7 @@ _COLOURS = ("blue", "vermillion", "green", "black", "purple", "orange", "sky blu
 _DASHES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "x", "*")
 _MOST_MARKERS = 12
+_LONG_NUMBER = 100_000  # from here on, an axis of powers of 2 is labelled with powers
 
 
 def lines(
@@ -53,6 +56,8 @@ def lines(
             )
         if log_x:
             axes.set_xscale("log", base=2)
+            if max(max(xs) for xs, _ in curves.values()) < _LONG_NUMBER:
+                axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         if log_y:
             axes.set_yscale("log")
         axes.set_xlabel(x_label)

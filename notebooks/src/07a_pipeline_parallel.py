@@ -215,7 +215,7 @@ def step_times(me, counts, repeats=4):
 # %% tags=["nbval-ignore-output"]
 step_s = two.run(step_times, [1, 2, 4, 8, 16, 32])[0]
 for m, time_s in step_s.items():
-    print(f"{m:>2} micro-batches of {32 // m:>2} texts: {time_s * 1e3:6.1f} ms a step")
+    print(f"micro-batches: {m:>2}, texts in each: {32 // m:>2}, {time_s * 1e3:6.1f} ms a step")
 
 # %% tags=["nbval-ignore-output"]
 reveal("07.best", step_s)

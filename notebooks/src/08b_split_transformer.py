@@ -156,9 +156,7 @@ for batch_size in (1, 4, 16, 64):
     data_bytes = cost.bus_factor("all_reduce", 4) * sum(
         p.nbytes for p in TransformerBlock(small).parameters()
     )
-    print(
-        f"{batch_size:>2} sequences: tensor {bytes_text(tensor_bytes):>8}, data {bytes_text(data_bytes):>9}"
-    )
+    print(f"batch of {batch_size:>2}: tensor {bytes_text(tensor_bytes):>8}, data {bytes_text(data_bytes):>9}")
 
 # %% [markdown]
 # ## The vocabulary

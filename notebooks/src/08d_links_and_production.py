@@ -388,7 +388,7 @@ def evidence_of_logits(gather):
     for num_positions in (1, 2):
         h = torch.tensor([[10.0 * position, 1.0] for position in range(num_positions)])
         got = two.run(lambda me, h=h: gather(me, h.to(me.device), part_of_weights(me)))[0]
-        print(f"{num_positions} positions: wanted {F.linear(h, WEIGHTS).int().tolist()}")
+        print(f"of length {num_positions}: wanted {F.linear(h, WEIGHTS).int().tolist()}")
         print(f"{'got':>19} {got.int().tolist()}")
 
 

@@ -379,7 +379,7 @@ reveal("12.joins", *(start.processes for start in came_back))
 # %% tags=["nbval-ignore-output"]
 for name, (before, after) in (("rank", lost_rank), ("node", lost_node), ("join", came_back)):
     gap_s, redone = after.first_s - before.last_s, before.last - after.first + 1
-    print(f"{name}: {gap_s:4.1f} s without a step, {redone} steps of {PACE_S} s done twice")
+    print(f"{name}: {gap_s:4.1f} s without a step, steps done twice: {redone} (of {PACE_S} s)")
 
 # %% [markdown]
 # Most of it is beginning: processes that import torch, meet, and load. On thousands of GPUs add the time to read a

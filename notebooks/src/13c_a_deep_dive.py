@@ -121,7 +121,7 @@ def is_wrong(pairs):
 
 wrong = {pairs: 100 * sum(is_wrong(pairs) for _ in range(10_000)) / 10_000 for pairs in (1, 3, 7, 15)}
 for pairs, share in wrong.items():
-    print(f"{pairs:>3} pairs: wrong in {share:5.2f} % of the trials")
+    print(f"pairs: {pairs:>3}, wrong in {share:5.2f} % of the trials")
 reveal("13.flips", wrong)
 
 # %% [markdown]
