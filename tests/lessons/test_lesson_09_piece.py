@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+from mesh_cases import CONFIG
 
 from course_lib.learn import exercises
 from course_lib.learn.exercises.lesson_09.piece import PIECE, fault_in, right_holders
@@ -13,7 +14,6 @@ from course_lib.learn.exercises.lesson_09.right_pieces import ALL, by_a_table
 from course_lib.mesh import Mesh
 from course_lib.models import Transformer
 from course_lib.parallel.mesh import OnMesh, boxes_of
-from tests.mesh_cases import CONFIG
 
 CASES = exercises.exercise("09.piece").judge.cases
 
