@@ -24,6 +24,7 @@ from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
     project,
 )
 
+from course_lib.cluster import processes
 from course_lib.devices.container_limits import available_memory_bytes
 
 if (
@@ -40,6 +41,9 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # started in the background; what is tested here must hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A function of a test comes to a rank with its module, which imports pytest: a quarter of a second in each rank.
+processes.PRELOADED.insert(0, "pytest")
 
 pytest.register_assert_rewrite(
     "told_runs"

@@ -26,7 +26,9 @@ from course_lib.cluster.group import Place
 from course_lib.cluster.hold import held_back
 from course_lib.paths import project_root
 
-__all__ = ["RankProcess", "start", "warm"]
+__all__ = ["PRELOADED", "RankProcess", "start", "warm"]
+
+PRELOADED = ["course_lib.cluster.preload"]  # what the fork server imports; changed before it starts, or never
 
 _starting = threading.Lock()
 _LONGEST_TMPDIR = 65  # bytes, so that "/pymp-xxxxxxxx/listener-xxxxxxxx" behind it stays below 104
@@ -122,7 +124,7 @@ def _method() -> str:
 def _context() -> Any:
     context = multiprocessing.get_context(_method())
     if _method() == "forkserver":
-        context.set_forkserver_preload(["course_lib.cluster.preload"])
+        context.set_forkserver_preload(PRELOADED)
     return context
 
 
