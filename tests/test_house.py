@@ -6,7 +6,9 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -29,12 +31,42 @@ READS_ENVIRONMENT = {
     "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
     "examples", "claims", "nodes", "take_along", "classroom",
 }  # fmt: skip
+pytestmark = pytest.mark.xdist_group("house")  # each file is read once, and not by every process
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 50
 
 
+@cache
 def modules() -> list[Path]:
     return sorted(path for path in LIBRARY.rglob("*.py") if path != LIBRARY / "__init__.py")
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+class Read(NamedTuple):
+    """What the tests below ask of a file. Its tree is not kept: those of all files take half a GB."""
+
+    docstring: str | None
+    imports: list[ast.Import | ast.ImportFrom]  # anywhere in it: also within functions, and for types alone
+    functions: list[tuple[str, int]]  # their names and numbers of lines
+
+
+@cache
+def read(path: Path) -> Read:
+    tree = ast.parse(text_of(path))
+    nodes = list(ast.walk(tree))
+    return Read(
+        ast.get_docstring(tree),
+        [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)],
+        [
+            (node.name, node.end_lineno - node.lineno + 1)
+            for node in nodes
+            if isinstance(node, ast.FunctionDef)
+        ],
+    )
 
 
 def part_of(path: Path) -> str:
@@ -44,7 +76,7 @@ def part_of(path: Path) -> str:
 def imports_of(path: Path) -> set[str]:
     """The parts of course_lib that a module imports, anywhere in it."""
     parts = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in read(path).imports:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -55,18 +87,24 @@ def imports_of(path: Path) -> set[str]:
     return parts & FLOOR_OF.keys()
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(LIBRARY)))
-def test_no_module_imports_from_a_higher_floor(path):
-    part = part_of(path)
-    assert part in FLOOR_OF, f"{part} has no floor: add it here and in CONTRIBUTING.md"
-    higher = {other for other in imports_of(path) if FLOOR_OF[other] > FLOOR_OF[part]}
-    assert not higher, f"{part} is on floor {FLOOR_OF[part]} and imports {higher} from above"
+def test_every_part_has_a_floor():
+    assert not {part_of(path) for path in modules()} - FLOOR_OF.keys(), "add it here and in CONTRIBUTING.md"
+
+
+def test_no_module_imports_from_a_higher_floor():
+    from_above = [
+        f"{path.relative_to(LIBRARY)}, on floor {FLOOR_OF[part_of(path)]}, imports {other} of floor {FLOOR_OF[other]}"
+        for path in modules()
+        for other in sorted(imports_of(path))
+        if FLOOR_OF[other] > FLOOR_OF[part_of(path)]
+    ]
+    assert not from_above, "\n".join(from_above)
 
 
 def test_cost_is_arithmetic_and_needs_no_torch():
     parts = ("cost", "plan", "schedules")
     for path in [path for part in parts for path in (LIBRARY / part).rglob("*.py")]:
-        assert not re.search(r"^\s*(import|from) torch\b", path.read_text(), re.MULTILINE), path
+        assert not re.search(r"^\s*(import|from) torch\b", text_of(path), re.MULTILINE), path
 
 
 # Two parts that stand on the same ground, a schedule, and not on each other.
@@ -87,7 +125,7 @@ def test_a_schedule_is_the_ground_of_two_parts_that_do_not_know_each_other(part,
 @pytest.mark.parametrize("path", sorted((LIBRARY / "examples").glob("*/*.py")), ids=lambda path: path.name)
 def test_a_program_to_take_home_asks_for_torch_alone(path):
     allowed = sys.stdlib_module_names | {"torch", "torchvision", "PIL"}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in read(path).imports:
         modules = [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
         modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         assert {module.partition(".")[0] for module in modules if module} <= allowed
@@ -99,7 +137,7 @@ def test_a_program_to_take_home_asks_for_torch_alone(path):
 def files_imported_by(path: Path) -> set[Path]:
     """The files of course_lib that a module imports, anywhere in it: also within functions, and for types alone."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in read(path).imports:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -174,7 +212,7 @@ def test_exercises_have_a_room_a_lesson_and_a_file_each():
     folder = LIBRARY / "learn" / "exercises"
     assert {path.name for path in folder.glob("*.py")} == {"__init__.py"}
     for path in folder.glob("lesson_*/*.py"):
-        exercises = re.findall(r"^[A-Z_0-9]+ = Exercise\($", path.read_text(), re.MULTILINE)
+        exercises = re.findall(r"^[A-Z_0-9]+ = Exercise\($", text_of(path), re.MULTILINE)
         assert len(exercises) <= 1, f"{path}: {len(exercises)} exercises in one file"
 
 
@@ -189,7 +227,7 @@ def test_assets_are_pictures_and_measurements():
 
 
 def test_what_there_is_once():
-    text = {path: path.read_text() for path in modules()}
+    text = {path: text_of(path) for path in modules()}
     for wanted in (r"^class Link\b", r'add_argument\(\s*"--rounds"', r'add_argument\(\s*"--json", type'):
         homes = [
             str(path.relative_to(LIBRARY)) for path in text if re.search(wanted, text[path], re.MULTILINE)
@@ -203,35 +241,30 @@ def test_what_there_is_once():
 def test_files_and_functions_stay_small_enough_to_read():
     long = []
     for path in modules():
-        text = path.read_text()
+        text = text_of(path)
         if text.count("\n") > MOST_LINES:
             long.append(f"{path.name}: {text.count(chr(10))} lines")
-        for node in ast.walk(ast.parse(text)):
-            if (
-                isinstance(node, ast.FunctionDef)
-                and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION
-            ):
-                long.append(f"{path.name}: {node.name} has {node.end_lineno - node.lineno + 1} lines")
+        long += [
+            f"{path.name}: {name} has {lines} lines"
+            for name, lines in read(path).functions
+            if lines > MOST_LINES_OF_A_FUNCTION
+        ]
     assert not long, "\n".join(long)
 
 
 def test_every_module_says_what_it_is():
-    silent = [
-        str(path.relative_to(ROOT))
-        for path in modules()
-        if not ast.get_docstring(ast.parse(path.read_text()))
-    ]
+    silent = [str(path.relative_to(ROOT)) for path in modules() if not read(path).docstring]
     assert not silent
 
 
 def test_the_environment_is_read_in_few_places():
-    readers = {part_of(path) for path in modules() if re.search(r"os\.(environ|getenv)", path.read_text())}
+    readers = {part_of(path) for path in modules() if re.search(r"os\.(environ|getenv)", text_of(path))}
     assert readers <= READS_ENVIRONMENT, readers - READS_ENVIRONMENT
 
 
 def test_no_process_is_ended_by_name_and_no_port_is_fixed():
     for path in modules():
-        text = path.read_text()
+        text = text_of(path)
         # what stands in for such commands in the dry run of a learner's script ends nothing
         assert path.match("take_along/stand_ins.py") or not re.search(r"pkill|killall", text), path
         assert not re.search(r"MASTER_PORT\"?\s*[:=]\s*\"?[1-9]\d{3}", text), path

@@ -102,13 +102,14 @@ def widgets_have_pictures(lesson: Lesson) -> list[str]:
     A question and a quiz need none: their text shows without a front end.
     """
     found, picture = [], False
+    widgets = _widget_names(lesson)
     for cell, built in zip(lesson.source.cells, lesson.solution.cells, strict=True):
         if not cell.is_code:
             text = _FENCE.sub("", cell.text)
             picture = bool(_IMAGE.search(text)) or (picture and not _SECTION.search(text))
         elif picture or _calls_one_of(cell, _FORMS):
             continue
-        elif _shows_widget(built) or _calls_one_of(cell, _widget_names(lesson)):
+        elif _shows_widget(built) or _calls_one_of(cell, widgets):
             found.append(f"{lesson.at(cell)}: a widget has no picture above it in its section")
     return found
 
