@@ -42,8 +42,8 @@ if (
 ):  # started in the background; what is tested here must hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A function of a test comes to a rank with its module, which imports pytest: a quarter of a second in each rank.
-processes.PRELOADED.insert(0, "pytest")
+# A function of a test comes to a rank with its module, and each rank would import for itself what many of them import.
+processes.PRELOADED[:0] = ["pytest", "torch.distributed.optim"]
 
 pytest.register_assert_rewrite(
     "told_runs"

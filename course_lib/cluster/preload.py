@@ -28,6 +28,7 @@ MODULES = (
     "torch.distributed.tensor.parallel",
     "torch.distributed.pipelining",
     "torch.distributed.checkpoint",
+    "torch.distributed.checkpoint._fsspec_filesystem",  # which every save and load asks for
     "torch.utils.data",
     "numpy",
     "cloudpickle",
