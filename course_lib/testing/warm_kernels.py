@@ -42,6 +42,7 @@ MODULES = (
     "torch.distributed.tensor.parallel",
     "torch.distributed.pipelining",
     "torch.distributed.checkpoint",
+    "torch.distributed.checkpoint._fsspec_filesystem",
     "torch.utils.data",
     "cloudpickle",
 )

@@ -288,6 +288,7 @@ def test_code_that_makes_the_process_group_itself():
         import torch.distributed as dist
 
         dist.init_process_group("gloo")
+        dist.barrier()  # one who returned now would leave while the other is still on its way to it
         both = [psutil.Process(), psutil.Process(caller)]
         found = [c for process in both for c in process.net_connections("inet")]
         return [c.laddr.ip for c in found if c.status == psutil.CONN_LISTEN]
