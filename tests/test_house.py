@@ -47,7 +47,7 @@ def text_of(path: Path) -> str:
 
 
 class Read(NamedTuple):
-    """What the tests below ask of a file. Its tree is not kept: those of all files take half a GB."""
+    """What the tests below ask of a file. Its tree, which is much larger, is not kept."""
 
     docstring: str | None
     imports: list[ast.Import | ast.ImportFrom]  # anywhere in it: also within functions, and for types alone
