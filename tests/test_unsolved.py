@@ -34,6 +34,19 @@ def test_what_an_earlier_cell_changed_is_needed() -> None:
     assert run(*cells, solved={2: SOLVED}) == {0, 1, 2, 3}
 
 
+def test_what_is_made_anew_before_it_is_used_is_not_needed() -> None:
+    cells = ("sizes = [1]", "print(sizes)", "sizes = [2]", STUB, "ring(sizes)")
+    assert run(*cells, solved={3: SOLVED}) == {0, 2, 3, 4}
+    cells = ("x = 1", "sizes = [1]", "sizes = [*sizes, 2]", STUB, "ring(sizes)")
+    assert run(*cells, solved={3: SOLVED}) == {0, 1, 2, 3, 4}
+
+
+def test_a_cell_on_the_ranks_needs_those_before_it_and_nothing_of_the_notebook() -> None:
+    on_ranks = ("x = 1", "%%ranks -n 2\nx = 2", "%%ranks\nx", "print(x)", STUB)
+    assert run(*on_ranks, solved={4: SOLVED}) == {0, 4}
+    assert run(*on_ranks, "%%ranks\nx + 1", solved={5: "%%ranks\nx + 2"}) == {0, 1, 2, 5}
+
+
 def test_a_module_is_not_changed_by_a_call_and_cluster_run_leaves_nothing() -> None:
     cells = (
         "import torch",
@@ -45,6 +58,13 @@ def test_a_module_is_not_changed_by_a_call_and_cluster_run_leaves_nothing() -> N
         "cluster.run(print)",
     )
     assert run(*cells, solved={3: SOLVED}) == {0, 1, 2, 3, 4}
+    cells = (
+        "cluster = Cluster(2)",
+        "with cluster.shaped():\n    cluster.run(print)",
+        STUB,
+        "cluster.run(ring)",
+    )
+    assert run(*cells, solved={2: SOLVED}) == {0, 2, 3}
 
 
 def test_what_is_kept_by_an_exercises_name_is_used_by_it() -> None:
@@ -65,6 +85,6 @@ def test_names_within_a_function_are_its_own_and_those_of_the_cell_are_needed() 
 
 
 def test_magics_and_notebooks_that_do_not_match_run_whole() -> None:
-    assert run("x = 1", "%%ranks\nx", STUB, solved={2: SOLVED}) == {0, 1, 2}
+    assert run("x = 1", "%pull x", STUB, solved={2: SOLVED}) == {0, 1, 2}
     assert cells_to_run(["x", "y"], ["x"]) == {0, 1}
     assert cells_to_run(["x", "y"], []) == {0, 1}

@@ -24,7 +24,10 @@ _KEY = re.compile(r"\d\d[a-z]?\.\w+")  # of an exercise, a question, a quiz: sta
 _QUESTION = re.compile(
     r'ask\("[\w.]+"\)'
 )  # the solution has an answer to it, which nothing but its reveal reads
-_SPARED = ("run",)  # methods that leave their object as it was: cluster.run(...)
+_SPARED = ("run", "shaped")  # methods that leave their object as it was: cluster.run(...)
+_ON_RANKS = (
+    "%%ranks"  # such a cell knows what others of them have made on the ranks, and nothing of the notebook
+)
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,10 @@ def names_of(code: str) -> Names:
     """The names of a cell.
 
     Raises:
-        SyntaxError: This is more than Python: a magic, say.
+        SyntaxError: This is more than Python: another magic than ``%%ranks``, say.
     """
+    if code.startswith(_ON_RANKS):
+        return Names(frozenset({_ON_RANKS}), frozenset({_ON_RANKS}))
     makes, uses, alters, imports = set[str](), set[str](), set[str](), set[str]()
     for statement in ast.parse(code).body:
         symbols = symtable.symtable(ast.unparse(statement), "cell", "exec")
@@ -130,6 +135,9 @@ def cells_to_run(learner: Sequence[str], solved: Sequence[str]) -> set[int]:
         names = named[number]
         if number in chosen or (names.makes | names.alters - imports) & needed:
             chosen.add(number)
+            needed -= (
+                names.makes - names.uses
+            )  # what stood under these names before is of no use from here on
             needed |= names.uses
     return chosen
 
