@@ -64,7 +64,7 @@ KEPT: dict[str, dict[str, int]] = {
     "test_mesh_launches.py": {
         "test_four_ranks_are_stopped_by_sigterm_and_one_process_without_torchrun_goes_on": 0
     },
-    "test_mesh_saving.py": {"test_another_mesh_loads_the_same_bits_and_goes_on": 0},
+    "test_mesh_saving.py": {"test_another_mesh_loads_the_same_bits_and_goes_on": 1},
     "test_cluster_black_box.py": {"test_the_reader_of_pytorch_names_the_rank_that_did_not_join": 0},
     "test_cluster_hardships.py": {
         "test_modules_beside_the_notebook_may_be_named_like_the_librarys": 0,
@@ -82,7 +82,7 @@ KEPT: dict[str, dict[str, int]] = {
     "test_device_discipline.py": {"test_values_on_another_device_are_those_of_the_cpu": 16},
     "test_lesson_03_answers.py": {"test_wrong_answers_do_not_pass": 3},
     "test_lesson_03_reviews.py": {"test_what_was_accepted_is_refused_and_told": 4},
-    "test_lesson_04_answers.py": {"test_another_right_answer_passes": 0},
+    "test_lesson_04_answers.py": {"test_another_right_answer_passes": 2},
     "test_lesson_04_reviews.py": {"test_what_was_found_accepted_is_refused": 1},
     "test_lesson_05_clip.py": {"test_wrong_clips_are_turned_away": 3},
     "test_lesson_05_optimizer.py": {"test_wrong_optimizers_are_turned_away": 1},
@@ -170,10 +170,9 @@ KEPT: dict[str, dict[str, int]] = {
     "test_tensor_parallel_dtensor.py": {"test_a_block_equals_dtensors": 1},
     "test_tensor_parallel_transformer.py": {"test_training_equals_one_process": 2},
     "test_widget_plan.py": {"test_every_machine_and_every_model_are_planned": 3},
-    # Lessons 00, 02, 12 and 14 calibrate, measure, restart and search for real in every run, on cases of their own.
+    # The test above each of them asks the same in every run, of stand-ins for ranks and clocks.
     "test_cost_collectives.py": {"test_the_bench_measures_and_predicts_every_case": 0},
     "test_calibration.py": {"test_a_real_calibration": 0},
-    "test_example_elastic.py": {"test_two_ranks_learn_and_one_of_them_tells": 0},
     "test_capstone_record.py": {"test_a_search_says_how_long_it_takes_and_puts_the_quickest_first": 0},
     "test_widget_matmul.py": {"test_the_button_runs_the_plan_and_compares": 2},
     "test_testing.py": {

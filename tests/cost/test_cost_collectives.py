@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -560,6 +561,34 @@ def test_what_was_measured_together_is_kept_as_json():
     found = together_of(2, times)
     assert found.ring_step.samples == ((64, 1.0), (128, 3.0))
     assert (found.num_ranks, found.call_s) == (2, 1e-5)
+
+
+def test_the_bench_predicts_each_case_for_its_own_ranks(monkeypatch):
+    class InOneProcess:
+        def __init__(self, world_size, **_):
+            self.me = SimpleNamespace(rank=0, world_size=world_size)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def call(self, function, args=(), **_):
+            return [function(self.me, *args)]
+
+    monkeypatch.setattr(predict, "Cluster", InOneProcess)
+    monkeypatch.setattr(predict, "experiments", lambda me: {})
+    monkeypatch.setattr(predict, "together_of", lambda num_ranks, times: TWO_COUNTS[(2, 4).index(num_ranks)])
+    monkeypatch.setattr(predict, "spans_of", lambda collective: [(0.0, 0.5), (1.0, 1.5)])
+    together, rows = predict.compare(2, world_sizes=(2, 4), sizes=(4096, 65536))
+    assert together == list(TWO_COUNTS)
+    assert [(row.collective, row.num_ranks, row.size_bytes) for row in rows] == [
+        (name, num_ranks, size) for name in GLOO_COLLECTIVES for num_ranks in (2, 4) for size in (4096, 65536)
+    ]
+    for row in rows:
+        prediction = gloo_time(row.collective, row.size_bytes, num_ranks=row.num_ranks, together=together)
+        assert (row.predicted_s, row.measured_s) == (prediction.time_s, 0.5)
 
 
 def test_the_bench_measures_and_predicts_every_case():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from course_lib import cluster
 from course_lib.devices import machine
 from course_lib.devices.gpus import Device
 from course_lib.meter import calibration
@@ -149,6 +151,42 @@ def test_the_copy_is_larger_than_the_last_cache(tmp_path):
     (tmp_path / "index2" / "size").write_text("300M")
     assert copy_size_bytes(cpu, tmp_path) == 256 << 20
     assert copy_size_bytes(cpu, tmp_path / "nothing") == 64 << 20
+
+
+class InOneProcess:
+    """A cluster whose first rank is this process."""
+
+    def __init__(self, world_size, **_):
+        self.me = SimpleNamespace(rank=0, world_size=world_size, backend="gloo")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run(self, function, **settings):
+        return [function(self.me, **settings), None]
+
+
+def test_each_number_stands_where_it_belongs(monkeypatch):
+    def rates(me, *, threads=1, on_gpu=False):
+        return Rates(
+            "GPU" if on_gpu else f"{threads} of CPU", {"float32": 1e9}, 1e9, 0.3 if on_gpu else 0.1 * threads
+        )
+
+    samples = [(size, 1e-5 + size / 1e9) for size in SIZES]
+    monkeypatch.setattr(cluster, "Cluster", InOneProcess)
+    monkeypatch.setattr(calibration, "measure_rates", rates)
+    monkeypatch.setattr(calibration, "measure_message_times", lambda me: samples)
+    here = replace(machine(), cores=2, devices=())
+    found = calibration.measure(here)
+    assert (found.one_core.device, found.all_cores.device, found.gpu) == ("1 of CPU", "2 of CPU", None)
+    assert found.link.samples == tuple(samples)
+    assert (found.key, found.backend, found.together) == (machine_key(here), "gloo", ())
+    assert found.spread == 0.2
+    with_gpu = calibration.measure(replace(here, cores=1, devices=(Device(0, "a GPU", 1 << 30, "GPU-1"),)))
+    assert (with_gpu.all_cores.device, with_gpu.gpu.device, with_gpu.spread) == ("1 of CPU", "GPU", 0.3)
 
 
 def test_a_real_calibration(tmp_path, monkeypatch):
