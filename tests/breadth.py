@@ -147,14 +147,17 @@ KEPT: dict[str, dict[str, int]] = {
     "test_mesh_checkpoint.py": {"test_saved_on_one_mesh_and_loaded_on_another_and_on_one_rank": 1},
     "test_mesh_on_mesh.py": {
         "test_training_on_a_mesh_equals_one_process": 4,
-        "test_with_other_schedules_and_sequence_parallelism": 4,
+        "test_with_other_schedules_and_sequence_parallelism": 3,
     },
     "test_parallel_collectives.py": {"test_all_reduce_gives_the_same_whole_numbers_by_every_algorithm": 4},
     "test_parallel_ddp.py": {"test_weights_after_5_steps_are_those_of_one_process": 10},
     "test_parallel_checkpoint.py": {
         "test_several_writers_of_one_name_all_succeed_and_the_file_is_always_whole": 0
     },
-    "test_claims.py": {"test_facts_are_the_same_in_every_run": 4},
+    "test_claims.py": {  # the lessons 13 show the others in every run
+        "test_facts_are_the_same_in_every_run": 4,
+        "test_the_verdict_of_a_trial_on_this_machine": 16,
+    },
     "test_pipeline_failures.py": {"test_a_stage_that_fails_is_named_and_ends_all_ranks_which_then_go_on": 3},
     "test_mesh_training.py": {"test_three_steps_on_four_ranks_equal_one_process": 1},
     "test_pipeline_runtime.py": {"test_loss_gradients_and_weights_are_those_of_one_process": 9},
@@ -164,7 +167,7 @@ KEPT: dict[str, dict[str, int]] = {
         "test_memory_is_that_of_the_formula": 1,
         "test_stage_2_never_holds_the_whole_gradients": 1,
     },
-    "test_sharded_equality.py": {"test_it_equals_one_device": 6},
+    "test_sharded_equality.py": {"test_it_equals_one_device": 6, "test_however_it_is_wrapped": 4},
     "test_sharded_optimizer.py": {"test_it_equals_one_device": 6},
     "test_sharded_stages.py": {"test_every_part_of_a_step_of_every_stage_holds_what_the_formula_says": 2},
     "test_tensor_parallel_dtensor.py": {"test_a_block_equals_dtensors": 1},
@@ -198,7 +201,12 @@ KEPT: dict[str, dict[str, int]] = {
         "test_wrong_assemblies_are_turned_away": 1,
         "test_rows_dealt_in_turn_are_right": 0,
     },
-    "test_parallel_model_parallel.py": {"test_cut_in_parts_it_learns_as_the_uncut_model_does": 24},
+    "test_parallel_model_parallel.py": {
+        "test_cut_in_parts_it_learns_as_the_uncut_model_does": 16,
+        "test_moved_from_device_to_device_it_is_the_same_model": 6,
+    },
+    "test_plot.py": {"test_the_same_data_gives_the_same_bytes_and_a_picture_of_the_right_size": 2},
+    "test_plan_record.py": {"test_the_schema_holds_and_the_plan_comes_back": 2},
 }
 
 

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.limit_s(200.0),
 ]
 LIMIT_S = 100
-FEW = ("ipykernel.kernelapp", "ipykernel.ipkernel", "colorsys")
+FEW = ("course_lib.checks", "ipykernel.kernelapp", "ipykernel.ipkernel", "colorsys")
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +130,8 @@ def test_the_first_fork_server_is_lent_and_a_second_one_begins_as_ever(kernel: K
     assert kernel.cell("print(forkserver._forkserver._forkserver_pid)") == f"{lent.pid}\n"
     told = "print(exit_code(exec, 'import os; os._exit(len(os.environ[\"MARK\"]))'))"
     assert kernel.cell(told) == f"{len('changed')}\n", "with the environment of the moment it is asked"
+    there = "print(exit_code(exec, 'import os, sys; os._exit(\"course_lib.checks\" in sys.modules)'))"
+    assert kernel.cell(there) == "1\n", "what ranks need of the course is there, and not in the kernel"
     lent.kill()
     assert all_end([lent])
     assert kernel.cell("print(exit_code(os._exit, 8))") == "8\n"
@@ -253,4 +255,6 @@ def test_what_ranks_need_is_imported_once() -> None:
         for node in preload.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODULES"
     ]
-    assert {name for name in names if not name.startswith("course_lib")} <= set(MODULES)
+    assert set(names) <= set(MODULES)
+    of_the_course = [number for number, name in enumerate(MODULES) if name.startswith("course_lib")]
+    assert max(of_the_course) < MODULES.index("ipykernel.kernelapp")

@@ -27,8 +27,14 @@ from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvision
 
 __all__ = ["MODULES", "WarmKernel", "WarmProvisioner", "Zygote"]
 
-# What kernels and the fork servers of their ranks import (see cluster/preload.py) that is not the course's own.
+# What kernels and the fork servers of their ranks import (see cluster/preload.py). The course's own are for the fork
+# servers, and come before IPython: to be imported where that is changes the notebook.
 MODULES = (
+    "course_lib.cluster.rank_process",
+    "course_lib.cluster.shaping",
+    "course_lib.meter.recorder",
+    "course_lib.learn.judge",
+    "course_lib.learn.rooms",
     "ipykernel.kernelapp",
     "ipykernel.ipkernel",
     "matplotlib.figure",

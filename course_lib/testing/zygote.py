@@ -2,8 +2,9 @@
 
 A kernel of a lesson and the fork server of its ranks import torch and much beside it before they do anything: some
 seconds of computing each, for two dozen notebooks. Here it is done once. A fork of this process becomes the kernel; a
-fork of that one, made before anything else, waits to become the fork server. The course's own modules are not among
-what is imported here: each kernel imports those itself, as a learner's does. Only the standard library is used.
+fork of that one, made before anything else, waits to become the fork server. The course's own modules are there for
+the fork server alone: each kernel forgets them, and imports them itself, as a learner's does. Only the standard library
+is used.
 """
 
 from __future__ import annotations
@@ -163,6 +164,7 @@ def become_kernel(asked: dict[str, Any], fds: list[int]) -> None:
         f"--IPKernelApp.parent_handle={os.getppid()}"
     )  # else read from the environment, at the import
     lend_a_fork_server()
+    forget_the_course()
     from ipykernel import kernelapp
 
     kernelapp.launch_new_instance()
@@ -197,6 +199,11 @@ def lend_a_fork_server() -> None:
         become_fork_server(its)
     its.close()
     vars(util)["spawnv_passfds"] = spawn_or_lend(mine, pid, vars(util)["spawnv_passfds"])
+
+
+def forget_the_course() -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "course_lib"]:
+        del sys.modules[name]
 
 
 def spawn_or_lend(line: socket.socket, pid: int, spawn: Callable[..., int]) -> Callable[..., int]:
