@@ -62,9 +62,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m long` chooses by what is marked here
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Split the group of exercises by lesson: each finds its ranks and oracles warm, and two lessons run side by side.
+    """Give each file a group of its own: its tests run in one process, which makes its fixtures once.
 
-    One group for all of them kept one process busy to the end of the run, long after the others had nothing to do.
+    To deal out single tests cost half a millisecond for each besides. The exercises have a group for each lesson, whose
+    ranks and oracles are found warm: in one group, they kept one process busy long after the others had nothing to do.
     What is marked ``long`` waits for ``--long``, or for the one who names a single test.
     """
     asked = config.getoption("--long") or any("::" in word for word in config.args)
@@ -76,7 +77,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
     for item in items:
-        if any(mark.args == ("exercises",) for mark in item.iter_markers("xdist_group")):
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        elif any(mark.args == ("exercises",) for mark in item.iter_markers("xdist_group")):
             item.add_marker(
                 pytest.mark.xdist_group(f"lesson_{lesson_of(item.nodeid)}")
             )  # the names are joined

@@ -82,7 +82,7 @@ def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
 def commands_of(part: str, *, root: Path, pytest_options: Sequence[str] = ()) -> list[list[str]]:
     """The commands of a part, to be run in `root`, each with exit code 0 for success."""
     python = [sys.executable, "-m"]
-    # loadgroup: by single tests, but those of one `xdist_group` stay on one worker, one after another.
+    # loadgroup: tests of one `xdist_group` stay on one worker, one after another; tests/conftest.py gives the groups.
     # no:nbval: it takes over a second to import, in each of the processes.
     plugins = ["-p", "no:cacheprovider", "-p", "no:nbval"]
     unit = [*python, "pytest", "-q", *plugins, "-n", str(workers()), "--dist", "loadgroup", *_NO_NEW_WORKERS]
