@@ -117,6 +117,7 @@ def test_the_tests_of_the_course_are_found():
     assert ROOT / "tests" / "test_gpu.py" in files
     assert ROOT / "tests" / "test_gpu.py" in tests.files_with("multigpu", ROOT / "tests")
     assert ROOT / "tests" / "test_plot.py" not in files
+    assert Path(__file__) not in files, "its marks stand in texts"
 
 
 # -- lessons as scripts ----------------------------------------------------------------------------------------------
