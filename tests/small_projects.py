@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LIBRARY = ("__init__.py", "cli.py", "paths.py")
+LIBRARY = ("__init__.py", "ending.py", "cli.py", "paths.py")
 HANG_LIMIT_S = 300
 
 # A build backend small enough to read: what setuptools does for the real project, without setuptools.

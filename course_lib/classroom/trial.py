@@ -10,12 +10,10 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ import nbformat
 from course_lib.classroom.seat import Seat, new_token
 from course_lib.classroom.server import measured_server
 from course_lib.classroom.watch import Look, Watch
+from course_lib.ending import ended_as_by_ctrl_c
 from course_lib.notebooks.execute import CellFailedError, kernel_client, run_cell
 
 __all__ = ["Failure", "Lap", "Trial", "run_trial"]
@@ -104,28 +103,9 @@ def run_trial(
     """
     load = os.getloadavg() if hasattr(os, "getloadavg") else ()
     trial = Trial(learners, tuple(notebooks), open_lessons, load)
-    with _ended_as_by_ctrl_c():
+    with ended_as_by_ctrl_c():
         _try(trial, notebooks, with_server, cell_limit_s, tell)
     return trial
-
-
-@contextlib.contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """What ends a program otherwise (a closed terminal, a batch system) ends it as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), _interrupt) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    signal.raise_signal(signal.SIGINT)
 
 
 def _try(

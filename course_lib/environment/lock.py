@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 from course_lib.environment.step import say
 
-__all__ = ["alone", "signals_interrupt"]
+__all__ = ["alone"]
 
 
 @contextlib.contextmanager
@@ -53,19 +52,3 @@ def _try_lock(file: IO[str]) -> bool:
         # Some network file systems know no locks (ENOLCK, ENOTSUP): there, nothing keeps two starts apart.
         return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
     return True
-
-
-@contextlib.contextmanager
-def signals_interrupt() -> Iterator[None]:
-    """Let a request to end (a closed terminal, a manager's SIGTERM) stop the set-up as Ctrl-C does."""
-
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)

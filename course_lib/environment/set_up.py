@@ -16,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.ending import ended_as_by_ctrl_c
 from course_lib.environment.failures import AGAIN, SetupError, StepFailed, disk_full
 from course_lib.environment.install import install
-from course_lib.environment.lock import alone, signals_interrupt
+from course_lib.environment.lock import alone
 from course_lib.environment.step import Steps, say
 
 __all__ = ["Target", "set_up"]
@@ -48,7 +49,7 @@ class Target:
 def set_up(target: Target) -> int:
     """Make `target` ready, alone; 0 when it is, 1 with a sentence on stderr when not, 130 when stopped."""
     try:
-        with signals_interrupt(), alone(Path(target.root, ".venv.lock")) as lock:
+        with ended_as_by_ctrl_c(), alone(Path(target.root, ".venv.lock")) as lock:
             if not target.ready():
                 _make(target, Steps(target.root, lock))
     except SetupError as error:

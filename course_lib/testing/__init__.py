@@ -6,13 +6,11 @@ process (lint, types, freshness) runs beside what spreads over the cores: the un
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Sequence
 
 from course_lib import paths
+from course_lib.ending import ended_as_by_ctrl_c
 from course_lib.testing.parts import PARTS, Part, choose, commands_of
 from course_lib.testing.run import run_parts
 
@@ -27,20 +25,6 @@ of them run; `notebooks` stands for the last three.
 {parts}
 
 Options, such as -k NAME or -x or tests/test_cli.py, go to pytest. Without a part, they choose `unit`."""
-
-
-@contextlib.contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM stop the run as Ctrl-C does, so that no child outlives it."""
-
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"course test: {root} is not a clone of the course: it has no tests.", file=sys.stderr)
         return 2
     try:
-        with _sigterm_interrupts():
+        with ended_as_by_ctrl_c():
             if is_quick:
                 from course_lib.testing import quick
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 
 import pytest
 
@@ -233,10 +236,12 @@ def test_the_exit_code_tells_whether_anything_failed(tmp_path, monkeypatch, outc
     assert "kept in" in capsys.readouterr().err
 
 
-def test_an_interrupt_of_the_command_writes_the_page(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_the_command_finds_the_page_written(tmp_path, monkeypatch, capsys, number):
     def one(steps, record, **_):
         record.add(steps[0].name, found("interrupted"))
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), number)  # as a batch system does when the time is over
+        time.sleep(60.0)
 
     monkeypatch.setattr(runner, "run_steps", one)
     assert bench.main(["gpu", "--cpu", "--json", str(tmp_path / "it.json")]) == 130

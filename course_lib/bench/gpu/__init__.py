@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_lib.bench.options import bench_parser, count
+from course_lib.ending import ended_as_by_ctrl_c
 
 if TYPE_CHECKING:
     from course_lib.bench.gpu.record import Record
@@ -51,9 +52,10 @@ def main(arguments: list[str]) -> int:
 
     try:
         rounds = min(options.rounds, _MOST_ROUNDS_OF_A_TRIAL) if options.cpu else options.rounds
-        outcomes = run_steps(
-            steps, record, on_gpu=not options.cpu, rounds=rounds, total_s=60.0 * options.minutes
-        )
+        with ended_as_by_ctrl_c():
+            outcomes = run_steps(
+                steps, record, on_gpu=not options.cpu, rounds=rounds, total_s=60.0 * options.minutes
+            )
     except KeyboardInterrupt:
         print("\ncourse bench gpu: stopped; what was found so far is kept.", file=sys.stderr)
         outcomes = []
