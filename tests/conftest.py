@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     To deal out single tests cost half a millisecond for each besides. The exercises have a group for each lesson, whose
     ranks and oracles are found warm: in one group, they kept one process busy long after the others had nothing to do.
-    What is marked ``long`` waits for ``--long``, or for the one who names a single test.
+    What is marked ``long`` waits for ``--long``, or for the one who names a single test, and is dealt out one by one.
     """
     asked = config.getoption("--long") or any("::" in word for word in config.args)
     for item in more_of_the_same(items):
@@ -78,7 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in gone]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            if item.get_closest_marker("long") is None:
+                item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif any(mark.args == ("exercises",) for mark in item.iter_markers("xdist_group")):
             item.add_marker(
                 pytest.mark.xdist_group(f"lesson_{lesson_of(item.nodeid)}")
