@@ -23,6 +23,9 @@ _OF_CPP = re.compile(
     r"|frame #\d+: "
     r"|Exception raised from .* \(most recent call first\):"
 )
+_OF_WARNINGS = (
+    warnings.formatwarning.__code__.co_filename
+)  # from Python 3.14 on another file than warnings.py
 _WARNS = frozenset({"warn", "warn_explicit", "showwarning"})
 
 
@@ -52,7 +55,7 @@ def own_warnings() -> Iterator[None]:
 
 def _is_by_a_person(frame: FrameType | None) -> bool:
     """Whether the code that warns is a person's, and says so: C warns in the name of the line that called it."""
-    while frame is not None and frame.f_code.co_filename == warnings.__file__:
+    while frame is not None and frame.f_code.co_filename == _OF_WARNINGS:
         frame = frame.f_back
     if frame is None:
         return False

@@ -210,11 +210,12 @@ def spawn_or_lend(line: socket.socket, pid: int, spawn: Callable[..., int]) -> C
     """``spawn``, but the fork ``pid`` in its stead where a fork server is to be started for the first time."""
 
     def start(path: Any, arguments: list[str], fds: tuple[int, ...]) -> int:
-        code = os.fsdecode(arguments[-1])
+        words = [os.fsdecode(word) for word in arguments]
+        code, *behind = words[words.index("-c") + 1 :]
         if "multiprocessing.forkserver" not in code or line.fileno() < 0:
             return spawn(path, arguments, fds)
         blocked = [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())]
-        asked = {"code": code, "places": fds, "blocked": blocked, "arguments": ["-c"]}
+        asked = {"code": code, "places": fds, "blocked": blocked, "arguments": ["-c", *behind]}
         with line:
             send(line, {**asked, "env": dict(os.environ), "cwd": os.getcwd()}, [*_OWN_FILES, *fds])
         return pid
