@@ -6,14 +6,13 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
-from typing import NoReturn
 
 __all__ = ["ended_as_by_ctrl_c"]
 
 
 @contextlib.contextmanager
 def ended_as_by_ctrl_c() -> Iterator[None]:
-    """Within it, SIGTERM and SIGHUP raise ``KeyboardInterrupt``, so that nothing which was started is left behind.
+    """Within it, SIGTERM and SIGHUP do what Ctrl-C does, so that nothing which was started is left behind.
 
     A signal that is ignored, as SIGHUP is under ``nohup``, stays so. Python lets the main thread alone say what signals
     do; in another thread this changes nothing.
@@ -31,5 +30,8 @@ def ended_as_by_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt
+def _interrupt(number: int, frame: object) -> None:
+    """What Ctrl-C does now, in asyncio too; a plain interrupt where that is ignored, as in a script's background."""
+    if not callable(signal.getsignal(signal.SIGINT)):
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)

@@ -154,10 +154,7 @@ KEPT: dict[str, dict[str, int]] = {
     "test_parallel_checkpoint.py": {
         "test_several_writers_of_one_name_all_succeed_and_the_file_is_always_whole": 0
     },
-    "test_claims.py": {  # the lessons 13 show the others in every run
-        "test_facts_are_the_same_in_every_run": 4,
-        "test_the_verdict_of_a_trial_on_this_machine": 16,
-    },
+    "test_claims.py": {"test_facts_are_the_same_in_every_run": 4},
     "test_pipeline_failures.py": {"test_a_stage_that_fails_is_named_and_ends_all_ranks_which_then_go_on": 3},
     "test_mesh_training.py": {"test_three_steps_on_four_ranks_equal_one_process": 1},
     "test_pipeline_runtime.py": {"test_loss_gradients_and_weights_are_those_of_one_process": 9},

@@ -27,6 +27,29 @@ def test_it_is_an_interrupt_and_afterwards_what_it_was(name: str) -> None:
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.parametrize("ignored", [signal.SIG_IGN, signal.SIG_DFL])
+def test_it_is_one_too_where_ctrl_c_is_not_heard(ignored: signal.Handlers) -> None:
+    before = signal.signal(signal.SIGINT, ignored)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ended_by(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_whoever_hears_ctrl_c_hears_it() -> None:
+    """As asyncio does, which cancels its tasks first."""
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        with ended_as_by_ctrl_c():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT]
+
+
 def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -23,9 +23,8 @@ _OF_CPP = re.compile(
     r"|frame #\d+: "
     r"|Exception raised from .* \(most recent call first\):"
 )
-_OF_WARNINGS = (
-    warnings.formatwarning.__code__.co_filename
-)  # from Python 3.14 on another file than warnings.py
+# The file that warns: from Python 3.14 on it is another than ``warnings.__file__``.
+_OF_WARNINGS = warnings.formatwarning.__code__.co_filename
 _WARNS = frozenset({"warn", "warn_explicit", "showwarning"})
 
 

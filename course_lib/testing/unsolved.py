@@ -25,9 +25,8 @@ _QUESTION = re.compile(
     r'ask\("[\w.]+"\)'
 )  # the solution has an answer to it, which nothing but its reveal reads
 _SPARED = ("run", "shaped")  # methods that leave their object as it was: cluster.run(...)
-_ON_RANKS = (
-    "%%ranks"  # such a cell knows what others of them have made on the ranks, and nothing of the notebook
-)
+# Such a cell knows what others of them have made on the ranks, and nothing of the notebook.
+_ON_RANKS = "%%ranks"
 
 
 @dataclass(frozen=True)
@@ -135,10 +134,8 @@ def cells_to_run(learner: Sequence[str], solved: Sequence[str]) -> set[int]:
         names = named[number]
         if number in chosen or (names.makes | names.alters - imports) & needed:
             chosen.add(number)
-            needed -= (
-                names.makes - names.uses
-            )  # what stood under these names before is of no use from here on
-            needed |= names.uses
+            # What stood under the names that it makes is of no use from here on.
+            needed = needed - names.makes | names.uses
     return chosen
 
 

@@ -211,7 +211,7 @@ def spawn_or_lend(line: socket.socket, pid: int, spawn: Callable[..., int]) -> C
 
     def start(path: Any, arguments: list[str], fds: tuple[int, ...]) -> int:
         words = [os.fsdecode(word) for word in arguments]
-        code, *behind = words[words.index("-c") + 1 :]
+        code, *behind = words[words.index("-c") + 1 :] if "-c" in words else [""]
         if "multiprocessing.forkserver" not in code or line.fileno() < 0:
             return spawn(path, arguments, fds)
         blocked = [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())]

@@ -6,10 +6,10 @@ import json
 import math
 from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from one_process import InOneProcess
 
 from course_lib.bench import predict
 from course_lib.cost import (
@@ -564,19 +564,6 @@ def test_what_was_measured_together_is_kept_as_json():
 
 
 def test_the_bench_predicts_each_case_for_its_own_ranks(monkeypatch):
-    class InOneProcess:
-        def __init__(self, world_size, **_):
-            self.me = SimpleNamespace(rank=0, world_size=world_size)
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def call(self, function, args=(), **_):
-            return [function(self.me, *args)]
-
     monkeypatch.setattr(predict, "Cluster", InOneProcess)
     monkeypatch.setattr(predict, "experiments", lambda me: {})
     monkeypatch.setattr(predict, "together_of", lambda num_ranks, times: TWO_COUNTS[(2, 4).index(num_ranks)])

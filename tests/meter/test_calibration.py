@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
+from one_process import InOneProcess
 
 from course_lib import cluster
 from course_lib.devices import machine
@@ -151,22 +151,6 @@ def test_the_copy_is_larger_than_the_last_cache(tmp_path):
     (tmp_path / "index2" / "size").write_text("300M")
     assert copy_size_bytes(cpu, tmp_path) == 256 << 20
     assert copy_size_bytes(cpu, tmp_path / "nothing") == 64 << 20
-
-
-class InOneProcess:
-    """A cluster whose first rank is this process."""
-
-    def __init__(self, world_size, **_):
-        self.me = SimpleNamespace(rank=0, world_size=world_size, backend="gloo")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def run(self, function, **settings):
-        return [function(self.me, **settings), None]
 
 
 def test_each_number_stands_where_it_belongs(monkeypatch):

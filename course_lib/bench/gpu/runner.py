@@ -97,7 +97,7 @@ def _run(
     except subprocess.TimeoutExpired:
         outcome, why = TIMED_OUT, f"it was ended after its {limit_s:.0f} s"
     except KeyboardInterrupt:
-        outcome, why = INTERRUPTED, "interrupted from the keyboard"
+        outcome, why = INTERRUPTED, "interrupted, from the keyboard or by a signal to end"
     finally:
         kill_tree(child)
         reader.join(2.0)

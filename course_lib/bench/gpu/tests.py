@@ -44,10 +44,10 @@ def _has_mark(code: str, mark: str) -> bool:
     """Whether the code itself has ``mark.gpu``, say; a text that it writes to another file does not count."""
     if f"mark.{mark}" not in code:
         return False
-    return any(
-        isinstance(node, ast.Attribute) and node.attr == mark and ast.unparse(node.value).endswith("mark")
-        for node in ast.walk(ast.parse(code))
+    found = (
+        node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute) and node.attr == mark
     )
+    return any(ast.unparse(node) in (f"pytest.mark.{mark}", f"mark.{mark}") for node in found)
 
 
 def run_marked(task: Task, mark: str, folder: Path) -> None:
