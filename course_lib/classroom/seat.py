@@ -12,7 +12,6 @@ from course_lib.paths import project_root
 __all__ = ["MARK", "Seat", "new_token"]
 
 MARK = "COURSE_CLASS_SEAT"  # in the environment of all processes of a seat, however they began
-_LONGEST_ADDRESS = 107  # bytes of a socket's path
 
 
 def new_token() -> str:
@@ -55,16 +54,10 @@ class Seat:
             "PYTHONPATH": os.pathsep.join([str(project_root()), *([before] if before else [])]),
         }
 
-    def next_addresses(self) -> tuple[Path, str]:
-        """The connection file of the next kernel, and the beginning of its sockets' paths; "" where that is too long.
-
-        Sockets in a private folder take no port: a port is free when it is chosen, and another's when it is taken.
-        """
+    def next_kernel(self) -> Path:
+        """Where the sockets and the connection file of the next kernel lie: what their names begin with."""
         self.kernels += 1
-        address = str(self.folder / "k" / str(self.kernels))
-        return self.folder / "k" / f"{self.kernels}.json", (
-            address if len(address) + len("-12345") <= _LONGEST_ADDRESS else ""
-        )
+        return self.folder / "k" / str(self.kernels)
 
     def disk_bytes(self) -> int:
         """What this learner has written, as the disk holds it."""

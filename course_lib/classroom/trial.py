@@ -24,7 +24,8 @@ from course_lib.classroom.seat import Seat, new_token
 from course_lib.classroom.server import measured_server
 from course_lib.classroom.watch import Look, Watch
 from course_lib.ending import ended_as_by_ctrl_c
-from course_lib.notebooks.execute import CellFailedError, kernel_client, run_cell
+from course_lib.notebooks.execute import CellFailedError, kernel_client, run_cell, start_kernel
+from course_lib.notebooks.sockets import listen_at_files
 
 __all__ = ["Failure", "Lap", "Trial", "run_trial"]
 
@@ -230,14 +231,9 @@ class _Kernel:
         self._log = (seat.folder / f"{path.stem}.log").open("w+", encoding="utf-8", errors="replace")
 
     async def start(self) -> None:
-        """Raises RuntimeError or OSError where the kernel does not start."""
-        manager = self._manager
-        connection, address = self._seat.next_addresses()
-        manager.connection_file = str(connection)
-        if address:
-            manager.transport, manager.ip = "ipc", address
-        await manager.start_kernel(cwd=str(self._seat.notebooks), stdout=self._log, stderr=self._log)
-        await self._client.async_start_new_kernel_client()
+        """Raises KernelStartError where the kernel does not start."""
+        listen_at_files(self._manager, self._seat.next_kernel())
+        await start_kernel(self._client, folder=self._seat.notebooks, log=self._log)
 
     def cells(self) -> list[tuple[int, Any]]:
         """The code cells, each with its place among all cells, from 0."""

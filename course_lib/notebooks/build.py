@@ -17,7 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_lib.notebooks.convert import learner_notebook, solution_shell, to_text, without_outputs
-from course_lib.notebooks.execute import CellFailedError, execute
+from course_lib.notebooks.execute import CellFailedError, KernelStartError, execute
 from course_lib.notebooks.info import LessonError, source_files
 from course_lib.notebooks.source import Source, read_source
 
@@ -144,6 +144,8 @@ async def _build_one(path: Path, *, force: bool, cell_timeout_s: float) -> str:
             await execute(solution, folder=path.parent.parent, cell_timeout_s=cell_timeout_s)
         except CellFailedError as error:
             raise BuildError(_where(source, error)) from None
+        except KernelStartError as error:
+            raise BuildError(f"{path.stem}: {error}") from None
     write_whole(paths.solution, to_text(solution))
     write_whole(paths.learner, to_text(learner))
     return what

@@ -18,7 +18,18 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-__all__ = ["WIDGET_VIEW", "CellFailedError", "execute", "kernel_client", "run_cell", "without_folders"]
+from course_lib.notebooks.sockets import listen_at_files
+
+__all__ = [
+    "WIDGET_VIEW",
+    "CellFailedError",
+    "KernelStartError",
+    "execute",
+    "kernel_client",
+    "run_cell",
+    "start_kernel",
+    "without_folders",
+]
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -40,12 +51,16 @@ class CellFailedError(RuntimeError):
         self.cell, self.line, self.reason = cell, line, reason
 
 
+class KernelStartError(RuntimeError):
+    """A kernel ended, or said nothing, before its first cell. The text ends with what it last wrote."""
+
+
 async def execute(notebook: NotebookNode, *, folder: Path, cell_timeout_s: float) -> None:
     """Execute ``notebook`` in place with ``folder`` as working directory.
 
-    Cells tagged ``raises-exception`` may raise. Raises CellFailedError for the first other cell that fails,
-    takes longer than ``cell_timeout_s``, or ends its kernel. The kernel is gone when this returns, whatever
-    happened.
+    Cells tagged ``raises-exception`` may raise. Raises KernelStartError where no kernel begins, and CellFailedError
+    for the first other cell that fails, takes longer than ``cell_timeout_s``, or ends its kernel. The kernel is gone
+    when this returns, whatever happened.
     """
     with tempfile.TemporaryDirectory(prefix="course-build-", ignore_cleanup_errors=True) as home:
         environment = {
@@ -56,17 +71,19 @@ async def execute(notebook: NotebookNode, *, folder: Path, cell_timeout_s: float
             "PYTHONWARNINGS": "ignore:More ranks than cores",  # else outputs depend on the machine's cores
         }
         client = kernel_client(notebook, environment, cell_timeout_s=cell_timeout_s)
+        manager = client.km  # the client lets go of it when the kernel does not start
+        listen_at_files(manager, Path(home) / "kernel")
         with (Path(home) / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
-            await client.km.start_kernel(cwd=str(folder), stdout=log, stderr=log)
             try:
-                await client.async_start_new_kernel_client()
+                await start_kernel(client, folder=folder, log=log)
                 for index, cell in enumerate(notebook.cells):
                     if cell.cell_type == "code":
                         await run_cell(client, cell, index, log)
             finally:
                 if client.kc is not None:
                     client.kc.stop_channels()
-                await client.km.shutdown_kernel(now=True)
+                if manager.has_kernel:
+                    await manager.shutdown_kernel(now=True)
     _tidy(notebook)
 
 
@@ -94,6 +111,15 @@ def kernel_client(notebook: NotebookNode, environment: dict[str, str], *, cell_t
     return client
 
 
+async def start_kernel(client: Any, *, folder: Path, log: TextIO) -> None:
+    """Start the client's kernel in ``folder``, what it writes going to ``log``, and wait until it answers."""
+    try:
+        await client.km.start_kernel(cwd=str(folder), stdout=log, stderr=log)
+        await client.async_start_new_kernel_client()
+    except (OSError, RuntimeError) as error:
+        raise KernelStartError(f"the kernel did not start ({error}){_last_of(log)}") from None
+
+
 async def run_cell(client: Any, cell: NotebookNode, index: int, log: TextIO) -> None:
     """Run one code cell; what goes wrong is a CellFailedError, with the last of ``log`` where the kernel died."""
     try:
@@ -109,10 +135,14 @@ async def run_cell(client: Any, cell: NotebookNode, index: int, log: TextIO) -> 
             index, 1, f"the cell took longer than {client.timeout} s and was ended"
         ) from None
     except DeadKernelError:
-        log.seek(0)
-        last = " / ".join(log.read().strip().splitlines()[-3:])
         reason = "the kernel died in this cell (out of memory, or the code ended the process)"
-        raise CellFailedError(index, 1, f"{reason}; it last wrote: {last}" if last else reason) from None
+        raise CellFailedError(index, 1, reason + _last_of(log)) from None
+
+
+def _last_of(log: TextIO) -> str:
+    log.seek(0)
+    last = " / ".join(log.read().strip().splitlines()[-3:])
+    return f"; it last wrote: {last}" if last else ""
 
 
 def _tidy(notebook: NotebookNode) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from jupyter_client.manager import AsyncKernelManager
 
 from course_lib.notebooks import LessonError, LessonInfo, lesson_info, lessons
 from course_lib.notebooks import build as build_module
@@ -22,6 +23,7 @@ from course_lib.notebooks.cli import main
 from course_lib.notebooks.convert import learner_notebook, rebase_links, solution_shell, to_text
 from course_lib.notebooks.info import source_files
 from course_lib.notebooks.regions import learner_text, solution_text
+from course_lib.notebooks.sockets import listen_at_files
 from course_lib.notebooks.source import parse_source
 
 HEAD = """\
@@ -458,6 +460,19 @@ class TestFailure:
         ]
         assert not list(tmp_path.rglob("*.ipynb"))
 
+    def test_a_kernel_that_does_not_start_is_told_with_what_it_wrote(
+        self, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+    ):
+        edit(root, "print(2 + 2,", "print(2 + 3,")
+        before, broken = files(root), tmp_path / "broken"
+        broken.mkdir()
+        (broken / "ipykernel_launcher.py").write_text("import os; print('no room', flush=True); os._exit(1)")
+        monkeypatch.setenv("PYTHONPATH", str(broken))
+        assert main([], root=root) == 1
+        said = capsys.readouterr().err
+        assert re.search(r"05_tiny: the kernel did not start \(Kernel died.*\); it last wrote: no room", said)
+        assert files(root) == before
+
     def test_one_broken_lesson_does_not_stop_the_others(self, root: Path, capsys):
         broken = TINY.replace("05 ·", "06 ·").replace("### END SOLUTION", "", 1)
         write_lesson(root, broken, "06_broken")
@@ -466,6 +481,23 @@ class TestFailure:
         assert "unchanged: 05_tiny" in out
         assert "06_broken.py" in err
         assert "BEGIN SOLUTION" in err
+
+
+class TestSockets:
+    """A port that is free when it is chosen may be another's when the kernel takes it."""
+
+    def test_a_kernel_listens_at_files(self, root: Path, capsys):
+        look = 'import json, sys; print(json.load(open(sys.argv[sys.argv.index("-f") + 1]))["transport"])'
+        edit(root, "print(2 + 2,", f"{look}\nprint(2 + 2,")
+        assert main([], root=root) == 0, capsys.readouterr().err
+        said = "".join(output.get("text", "") for output in read(root, solution=True).cells[1].outputs)
+        assert said.startswith("ipc\n")
+
+    def test_a_path_too_long_for_a_socket_takes_ports(self):
+        long, short = AsyncKernelManager(), AsyncKernelManager()
+        listen_at_files(long, Path("/tmp") / ("x" * 97))
+        listen_at_files(short, Path("/tmp/k"))
+        assert (long.transport, short.transport, short.ip) == ("tcp", "ipc", "/tmp/k")
 
 
 def test_a_full_disk_is_told_and_leaves_the_old_notebook(
