@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,6 +111,13 @@ def _crowd() -> float:
     """How many times longer a test may take for all that want to run on this machine now; 2 where nobody else does."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return min(2.0 + load / (os.cpu_count() or 1), _MOST_TIMES)
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A folder whose path is short enough for the sockets of a kernel."""
+    with tempfile.TemporaryDirectory(prefix="k-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -189,19 +190,28 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
     write_test(
         project, f"pathlib.Path({str(told)!r}).write_text(str(os.getpid())); time.sleep({HANG_LIMIT_S})"
     )
+    (project / "tests" / "test_first.py").write_text("def test_first():\n    assert 'found' == 'before'\n")
+    heard = project / "heard"  # of the failure, by the process that prints
+    (project / "tests" / "conftest.py").write_text(
+        "import os, pathlib, pytest\n@pytest.hookimpl(trylast=True)\ndef pytest_runtest_logreport(report):\n"
+        "    if report.failed and 'PYTEST_XDIST_WORKER' not in os.environ:\n"
+        f"        pathlib.Path({str(heard)!r}).touch()\n"
+    )
     code = (
         "from pathlib import Path\nfrom course_lib import paths, testing\n"
         f"paths.project_root = lambda: Path({str(project)!r})\nraise SystemExit(testing.main(['unit']))"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     end_s = time.monotonic() + HANG_LIMIT_S
-    while not (told.exists() and told.read_text()):
-        assert time.monotonic() < end_s, "the test never began"
+    while not (told.exists() and told.read_text() and heard.exists()):
+        assert time.monotonic() < end_s, "the tests never began"
         time.sleep(0.05)
     worker = psutil.Process(int(told.read_text()))
     child.send_signal(number)
-    _, err = child.communicate(timeout=HANG_LIMIT_S)
+    out, err = child.communicate(timeout=HANG_LIMIT_S)
     assert child.returncode == 130
+    assert re.search(r"^unit .* STOPPED ", out.decode(), re.MULTILINE)
+    assert "assert 'found' == 'before'" in out.decode(), "what it had found before is told"
     assert "course test: stopped" in err.decode()
     worker.wait(timeout=HANG_LIMIT_S)  # raises while the worker is alive at the limit
 
@@ -246,7 +256,9 @@ def test_a_single_process_runs_beside_the_tests(project: Path, capsys: pytest.Ca
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_what_is_not_over_at_the_end_is_stopped_and_not_told_as_passed(project: Path) -> None:
+def test_what_is_not_over_at_the_end_is_stopped_and_not_told_as_passed(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     told = project / "pid"
     code = (
         f"import os, pathlib, time; pathlib.Path({str(told)!r}).write_text(str(os.getpid())); time.sleep(999)"
@@ -258,6 +270,7 @@ def test_what_is_not_over_at_the_end_is_stopped_and_not_told_as_passed(project: 
     assert [one.name for one in runs] in (["lint"], [])  # on a machine that is slow, neither
     if told.exists() and told.read_text():
         assert not psutil.pid_exists(int(told.read_text()))
+        assert "STOPPED" in capsys.readouterr().out
 
 
 def test_the_commands_of_a_part_end_with_the_first_that_fails(

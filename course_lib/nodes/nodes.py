@@ -16,7 +16,6 @@ import json
 import math
 import os
 import pickle
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,6 +30,7 @@ from course_lib.nodes.command import Plan
 from course_lib.nodes.job import Job
 from course_lib.nodes.keeper import Keeper
 from course_lib.nodes.namespaces import shape_words
+from course_lib.nodes.ports import free_port
 from course_lib.nodes.surroundings import Surroundings, look
 
 __all__ = ["Link", "Nodes"]
@@ -101,7 +101,7 @@ class Nodes:
             min_nodes=min_nodes or self.num_nodes,
             ranks_per_node=self.ranks_per_node,
             max_restarts=max_restarts,
-            port=_PORT if self.surroundings.has_namespaces else _free_port(),
+            port=_PORT if self.surroundings.has_namespaces else free_port(),
             name=folder.name,
             folder=folder,
             program=words,
@@ -186,10 +186,3 @@ class Nodes:
             (folder / "function").write_bytes(
                 pickle.dumps(pack(call, folder=folder, what=f"{name} or an argument"))
             )
-
-
-def _free_port() -> int:
-    """One that nobody listens at now; should another program take it before the agent does, the failure says so."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

@@ -101,6 +101,7 @@ def _run(plan: Plan, changed: Changes, *, root: Path, began_s: float, most_s: fl
             root=root,
             env=env,
             end_s=began_s + max(0.0, most_s - _STOP_S),
+            patience_s=_STOP_S,
             well={"unit": (0, _NOTHING_COLLECTED)},
         )
     for line in _left_out(plan, runs, changed):

@@ -23,7 +23,10 @@ __all__ = ["Commands", "PartRun", "own_environment", "run_lanes", "run_parts"]
 
 _SINGLE = ("lint", "types", "fresh")  # one process each, which fills a core while tests wait
 _LOOK_EVERY_S = 0.05
-_POLITE_S = 10.0  # for what was asked to stop
+_PATIENCE_S = (
+    60.0  # after Ctrl-C: pytest's workers end, which takes ten seconds, and it tells what they have found
+)
+_POLITE_S = 10.0  # with what was asked less politely
 
 Commands = Callable[[str], list[list[str]]]  # those of a part, by its name
 
@@ -45,6 +48,7 @@ class PartRun:
     ) -> None:
         self.name, self.output, self._well = name, "", well
         self.code: int | None = None  # of the part, once it is over
+        self.is_cut = False  # whether it was stopped before it was over
         self.began_s = time.monotonic()
         self._root, self._env = root, env
         self._command: list[str] = []
@@ -97,6 +101,13 @@ class PartRun:
                 f"\n(exit code {child.returncode} from: {subprocess.list2cmdline(self._command)})\n"
             )
 
+    def cut_short(self) -> None:
+        """After its process was stopped: keep what that had written; nothing more of the part runs."""
+        self.is_cut = True
+        self._ahead.clear()
+        if self._child is not None:
+            self._take(self._child)
+
     def child(self) -> subprocess.Popen[bytes] | None:
         """The process that runs now."""
         return self._child if self._child is not None and self._child.poll() is None else None
@@ -106,22 +117,30 @@ class PartRun:
         title = next(part.title for part in PARTS if part.name == self.name)
         lines = [text.strip("= ") for text in self.output.splitlines() if text.strip("= ")]
         time_s = time.monotonic() - self.began_s
-        head = f"{self.name:<10} {title:<34} {'ok    ' if self.passed else 'FAILED'} {time_s:8.1f} s"
+        how = "STOPPED" if self.is_cut else "ok" if self.passed else "FAILED"
+        head = f"{self.name:<10} {title:<34} {how:<7} {time_s:7.1f} s"
         return (
             f"{head}   {lines[-1] if lines else ''}".rstrip() if self.passed else f"{head}\n\n{self.output}"
         )
 
 
-def stop(runs: Iterable[PartRun]) -> None:
-    """End what runs: as Ctrl-C does, so that pytest ends its workers and kernels, then less politely."""
+def stop(runs: Iterable[PartRun], *, patience_s: float = _PATIENCE_S) -> None:
+    """End what runs: as Ctrl-C does, so that pytest ends its workers and kernels, then less politely.
+
+    Who does not want to wait ``patience_s`` presses Ctrl-C once more.
+    """
     children = [child for child in (run.child() for run in runs) if child is not None]
-    for way in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
-        for child in children:
-            child.send_signal(way)
-        end_s = time.monotonic() + _POLITE_S
-        for child in children:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(max(0.0, end_s - time.monotonic()))
+    if children:
+        print("stopping what runs; Ctrl-C does it at once", file=sys.stderr, flush=True)
+    ways = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM))
+    for way, limit_s in zip(ways, (patience_s, _POLITE_S, _POLITE_S), strict=True):
+        end_s = time.monotonic() + limit_s
+        with contextlib.suppress(KeyboardInterrupt):
+            for child in children:
+                child.send_signal(way)
+            for child in children:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(max(0.0, end_s - time.monotonic()))
         children = [child for child in children if child.poll() is None]
 
 
@@ -132,11 +151,15 @@ def run_lanes(
     root: Path,
     env: Mapping[str, str],
     end_s: float | None = None,
+    patience_s: float = _PATIENCE_S,
     well: Mapping[str, Sequence[int]] | None = None,
 ) -> list[PartRun]:
     """Run parts, all of them whatever fails, and print each when it is over; those that are, in the order of ``names``.
 
+    What is under way when this is interrupted, or when the time is up, is stopped and printed as far as it came.
+
     ``end_s``, on the monotonic clock: what is not over then is stopped, and missing in what is returned.
+    ``patience_s``: how long what is stopped has to tell what it has found.
     ``well``: for a part, the exit codes of a success, where there are others than 0.
     """
     lanes = [deque(name for name in names if (name in _SINGLE) == single) for single in (True, False)]
@@ -163,7 +186,11 @@ def run_lanes(
                     now[lane] = None
             time.sleep(_LOOK_EVERY_S)
     finally:
-        stop(run for run in now if run is not None)
+        under_way = [run for run in now if run is not None]
+        stop(under_way, patience_s=patience_s)
+        for run in under_way:
+            run.cut_short()
+            print(run.line(), flush=True)
     return sorted(done, key=lambda run: names.index(run.name))
 
 

@@ -184,7 +184,7 @@ class WarmProvisioner(LocalProvisioner):
         A port is chosen while it is free, and taken a second later: by then it may be that of a rank of another kernel.
         """
         manager = self.parent
-        if manager is not None and self.folder is not None and self.folder.is_dir() and not self.is_cold:
+        if manager is not None and self.folder is not None and self.folder.is_dir():
             address = str(self.folder / f"kernel-{self.kernel_id}")
             if len(address) + len("-12345") <= _LONGEST_ADDRESS:
                 manager.transport, manager.ip = "ipc", address

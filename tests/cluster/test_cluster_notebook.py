@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from course_lib.cluster import notebook, processes
+from course_lib.notebooks.sockets import listen_at_files
 
 pytestmark = pytest.mark.limit_s(240.0)
 
@@ -38,8 +39,8 @@ def script(text: str, *arguments: str, **options) -> subprocess.CompletedProcess
 # --- In a real notebook ---------------------------------------------------------------------------
 
 
-def test_a_cell_that_imports_the_cluster_begins_to_start_ranks() -> None:
-    from jupyter_client.manager import start_new_kernel
+def test_a_cell_that_imports_the_cluster_begins_to_start_ranks(sockets: Path) -> None:
+    from jupyter_client.manager import KernelManager
 
     said: list[str] = []
 
@@ -47,8 +48,13 @@ def test_a_cell_that_imports_the_cluster_begins_to_start_ranks() -> None:
         content = message["content"]
         said.append(content.get("text") or content.get("evalue") or "")
 
-    manager, client = start_new_kernel(kernel_name="python3")
+    manager = KernelManager(kernel_name="python3")
+    listen_at_files(manager, sockets / "kernel")
+    manager.start_kernel()
+    client = manager.client()
     try:
+        client.start_channels()
+        client.wait_for_ready(timeout=120)
 
         def cell(source: str) -> str:
             said.clear()

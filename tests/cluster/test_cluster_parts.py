@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from course_lib.cluster.backends import BACKENDS, Seat, seats, shared_nccl_env
 from course_lib.cluster.evidence import Operation, Standing, parse_stacks
 from course_lib.cluster.failure import Frame, describe
 from course_lib.cluster.report import place_of, standing_line, stuck_story
+from course_lib.notebooks.sockets import listen_at_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning")
 
@@ -151,10 +153,11 @@ NOTEBOOK_CELLS = [
 ]
 
 
-def test_a_real_kernel_shows_cell_lines_and_survives_an_interrupt():
+def test_a_real_kernel_shows_cell_lines_and_survives_an_interrupt(sockets: Path):
     from jupyter_client.manager import KernelManager
 
     manager = KernelManager()
+    listen_at_files(manager, sockets / "kernel")
     manager.start_kernel(env={**os.environ, "PYTHONWARNINGS": "ignore"})
     client = manager.client()
     client.start_channels()

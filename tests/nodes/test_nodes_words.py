@@ -5,13 +5,24 @@ from __future__ import annotations
 import itertools
 import pickle
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
 from course_lib.cluster.failure import describe
 from course_lib.link import Link
-from course_lib.nodes import Nodes, arguments, events, failures, link_bytes, namespaces, records, reports
+from course_lib.nodes import (
+    Nodes,
+    arguments,
+    events,
+    failures,
+    link_bytes,
+    namespaces,
+    ports,
+    records,
+    reports,
+)
 from course_lib.nodes.command import Plan
 from course_lib.nodes.counters import read_counts
 from course_lib.nodes.launch import place_of
@@ -29,6 +40,26 @@ def plan(folder: Path = Path("/nowhere"), surroundings: Surroundings = LOOPBACK,
         "program": ("train.py", "--steps", "4"), "env": {}, "rendezvous_s": 30.0,
     }  # fmt: skip
     return Plan(surroundings=surroundings, folder=folder, **{**settings, **changes})
+
+
+# -- the port ---------------------------------------------------------------------------------------------------------
+
+
+def test_agents_meet_at_a_port_that_the_system_gives_to_nobody():
+    # Given by the system: 32768 to 60999 on Linux, 49152 to 65535 on macOS.
+    found = {ports.free_port() for _ in range(20)}
+    assert len(found) > 1
+    assert all(10_000 <= port < 30_000 for port in found)
+
+
+def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch):
+    first = ports.free_port()
+    with socket.create_server(("", first)):
+        monkeypatch.setattr(ports._dice, "sample", lambda *_: [first, first + 1, first + 2])
+        assert ports.free_port() in (first + 1, first + 2)
+        monkeypatch.setattr(ports._dice, "sample", lambda *_: [first])
+        with pytest.raises(OSError, match="from 10000 to 29999 are all taken"):
+            ports.free_port()
 
 
 # -- the command -----------------------------------------------------------------------------------------------------

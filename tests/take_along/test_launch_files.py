@@ -6,7 +6,6 @@ import copy
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pytest
 import yaml  # jupyterlab brings it
 from torch.distributed.run import get_args_parser
 
+from course_lib.nodes.ports import free_port
 from course_lib.take_along import (
     dry_run,
     dry_run_limit,
@@ -319,12 +319,6 @@ def test_ssh_ends_all_when_one_host_fails(tmp_path):
     assert time.monotonic() - began_s < _LIMIT_S
 
 
-def a_free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @pytest.mark.slow
 @pytest.mark.limit_s(300)
 def test_ssh_starts_two_agents_that_meet(tmp_path):
@@ -335,7 +329,7 @@ def test_ssh_starts_two_agents_that_meet(tmp_path):
         tmp_path, f'#!/bin/bash\nexec {sys.executable} -m torch.distributed.run "$@"\n'
     )
     environment |= {"GLOO_SOCKET_IFNAME": "lo", "RES_OPTIONS": "timeout:1 attempts:1", "OMP_NUM_THREADS": "1"}
-    environment |= {"PORT": str(a_free_port()), "FOLDER": str(tmp_path)}
+    environment |= {"PORT": str(free_port()), "FOLDER": str(tmp_path)}
     (tmp_path / "meet.py").write_text(
         "import os, sys, torch, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
