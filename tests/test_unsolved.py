@@ -88,3 +88,12 @@ def test_magics_and_notebooks_that_do_not_match_run_whole() -> None:
     assert run("x = 1", "%pull x", STUB, solved={2: SOLVED}) == {0, 1, 2}
     assert cells_to_run(["x", "y"], ["x"]) == {0, 1}
     assert cells_to_run(["x", "y"], []) == {0, 1}
+
+
+def test_a_launch_that_the_solution_shows_is_not_repeated_nor_what_reads_its_results() -> None:
+    launch = "found = nodes.torchrun(ring).wait()"
+    cells = (STUB, "x = ring(1)", launch, "print(found, x)", "print(x)")
+    assert run(*cells, solved={0: SOLVED}) == {0, 1, 4}
+    asked = (STUB, launch, "print(found)", "own = count(found)")
+    assert run(*asked, solved={0: SOLVED, 3: "own = 3"}) == {0, 1, 3}, "a learner's own cell needs it"
+    assert run(STUB, "x = 1", launch, solved={0: SOLVED, 2: f"{launch}  # mended"}) == {0, 2}

@@ -27,6 +27,9 @@ _QUESTION = re.compile(
 _SPARED = ("run", "shaped")  # methods that leave their object as it was: cluster.run(...)
 # Such a cell knows what others of them have made on the ranks, and nothing of the notebook.
 _ON_RANKS = "%%ranks"
+# A launch costs as much as all other cells of its notebook. It needs what exercises make, where the course's own stands
+# in for what is not solved: the very launch that the solution shows.
+_LAUNCH = ".torchrun("
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,12 @@ def cells_to_run(learner: Sequence[str], solved: Sequence[str]) -> set[int]:
         return everything
     imports = set[str]().union(*(names.imports for names in named))
     differ: set[str] = set()
+    launched: set[str] = set()
     chosen = {0} & everything  # that the notebook begins
     for number, (names, own, other) in enumerate(zip(named, learner, solved, strict=True)):
-        if (own != other and not _QUESTION.fullmatch(own)) or names.uses & differ:
+        if own == other and (_LAUNCH in own or names.uses & launched):
+            launched |= names.makes
+        elif (own != other and not _QUESTION.fullmatch(own)) or names.uses & differ:
             chosen.add(number)
             differ |= names.makes | names.alters - imports
         else:
