@@ -119,8 +119,8 @@ class Communication:
                 f"{count / self.world_size:g}",
                 str(max(map(part.num_messages, ranks))),
                 bytes_text(max(map(part.sent_bytes, ranks))),
-                time_text(max(map(part.hidden_s, ranks))),
-                time_text(max(map(part.exposed_s, ranks))),
+                _slowest_text(part, "hidden_s"),
+                _slowest_text(part, "exposed_s"),
             )
             lines.append(
                 name.ljust(16) + "".join(c.rjust(width) for c, width in zip(cells, _WIDTHS, strict=True))
@@ -133,6 +133,13 @@ class Communication:
         total, busiest = bytes_text(self.total_bytes), bytes_text(self.busiest_bytes)
         warnings = "".join(f"\n{breach}." for breach in self.nccl_breaches())
         return f"{self.table()}\nin all {total}; the busiest rank {busiest}{warnings}"
+
+
+def _slowest_text(part: Communication, name: str) -> str:
+    """``hidden_s`` or ``exposed_s`` of the slowest rank; "-" where no clock could tell it of any call, as on NCCL."""
+    if all(getattr(call, name) is None for call in part.calls):
+        return "-"
+    return time_text(max(map(getattr(part, name), range(part.world_size))))
 
 
 def metered(cluster: Cluster, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Run:

@@ -58,6 +58,7 @@ class MemoryLedger:
         self._book, self._where = StorageBook(keep_events=history), list[str]()
         self._keep_history, self._mark_places = history, list[tuple[str, int]]()
         self._stack: ExitStack | None = None
+        self._allocator_peak_bytes: int | None = None  # of the block, once it is over
         self._claim_owned()
         self.own("input", inputs)
         self._start = len(self._book.events)
@@ -81,6 +82,9 @@ class MemoryLedger:
     def __exit__(self, *exc: object) -> None:
         assert self._stack is not None
         self._stack.close()
+        device = self._cuda_device()
+        if device is not None:  # kept now: later work, or the next ledger, moves the allocator's mark
+            self._allocator_peak_bytes = torch.cuda.max_memory_allocated(device)
         self._claim_owned()
 
     def own(self, label: str, value: Any, *, name: str = "") -> None:
@@ -101,7 +105,7 @@ class MemoryLedger:
     def peak(self) -> Balance:
         """What was live when the sum was largest."""
         self._claim_owned()
-        return self._balance("at the peak", self._book.peak(), torch.cuda.max_memory_allocated)
+        return self._balance("at the peak", self._book.peak(), self._allocator_peak)
 
     def history(self) -> History:
         """Bytes by label after every birth or death of a storage. Its largest total is the peak's."""
@@ -118,6 +122,10 @@ class MemoryLedger:
         if device is None:
             return Balance(when, self.rank, snapshot.entries())
         return Balance(when, self.rank, snapshot.entries(), allocator(device), str(device))
+
+    def _allocator_peak(self, device: torch.device) -> int:
+        kept = self._allocator_peak_bytes
+        return torch.cuda.max_memory_allocated(device) if kept is None else kept
 
     def _cuda_device(self) -> torch.device | None:
         """The GPU that the model lies on. Written from the documentation, not run on a GPU so far."""

@@ -74,7 +74,7 @@ class Recorder:
         asked = operators.read(name, arguments)
         if asked is None:
             return proceed()
-        pending = _Pending(self._call(asked), threading.get_ident())
+        pending = _Pending(self._call(asked), threading.get_ident(), _is_on_a_stream(asked, arguments))
         with self._lock:
             pending.call = replace(pending.call, number=len(self._open) + 1)
             self._open.append(pending)
@@ -135,6 +135,7 @@ class _Pending:
 
     call: Call
     thread: int
+    is_on_a_stream: bool = False  # as NCCL's: to wait for it holds up the stream, and not the host
 
     def __post_init__(self) -> None:
         self.done = threading.Event()
@@ -146,15 +147,20 @@ class _Pending:
         self.call = replace(self.call, start_s=time.perf_counter())
 
     def watch(self, result: Any) -> None:
-        """Have the end noted by whoever brings it about."""
+        """Have the end noted by whoever brings it about; what runs on a stream ends when no clock of the host looks.
+
+        NCCL gives no ``Work`` (a null pointer) for a call that is not asynchronous, and for a message in a batch.
+        """
         works = [
             part for part in (result if isinstance(result, (tuple, list)) else [result]) if _is_work(part)
         ]
-        if not works:
+        self.work = Work.unbox(works[0]) if works else None
+        if self.is_on_a_stream:
+            return None
+        if self.work is None:
             return self.end()
-        self.work = Work.unbox(works[0])
         if any(tensor.is_cuda for tensor in tensors_in(result)):
-            return None  # the host's clock says nothing about the end of work on a GPU
+            return None  # gloo's future is over before the result is on the device: ``Work.wait`` will tell
         try:
             self.work.get_future().add_done_callback(lambda _: self.end())
             self.is_watched = True
@@ -165,7 +171,7 @@ class _Pending:
     def waited_for(self, num_begun: int, began_s: float) -> None:
         if self.call.waited_after is None:
             self.call = replace(self.call, waited_after=num_begun, waited_s=began_s)
-        if not self.is_watched:
+        if not self.is_watched and not self.is_on_a_stream:
             self.end()
 
     def end(self) -> None:
@@ -190,6 +196,11 @@ def _cpu_clock(thread: int) -> float | None:
         return time.clock_gettime(time.pthread_getcpuclockid(thread)) + paced_s(thread)
     except OSError:
         return None  # the thread has ended
+
+
+def _is_on_a_stream(asked: Asked, arguments: dict[str, Any]) -> bool:
+    """Whether a back end other than gloo has it done by a GPU, which the host does not wait for."""
+    return asked.backend != "gloo" and any(tensor.is_cuda for tensor in tensors_in([*arguments.values()]))
 
 
 def _is_work(value: Any) -> bool:

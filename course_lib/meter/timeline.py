@@ -24,6 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
+from course_lib.meter.gpu_clock import GpuClock
 from course_lib.meter.spans import KINDS, Span, check_kind, name_event, trace_events
 from course_lib.meter.units import time_text
 
@@ -47,7 +48,7 @@ class Timeline:
         self._clock = clock
         self._spans: list[Span] = []
         self._pending: list[tuple[int, str, str, Any, Any]] = []
-        self._gpu = _GpuClock(device, clock) if str(device or "cpu").startswith("cuda") else None
+        self._gpu = GpuClock(device, clock) if str(device or "cpu").startswith("cuda") else None
 
     @classmethod
     def join(cls, timelines: Iterable[Timeline | Iterable[Span]]) -> Timeline:
@@ -66,7 +67,7 @@ class Timeline:
         """
         check_kind(kind)
         on_gpu = self._gpu is not None and kind not in _HOST_KINDS
-        stamp = self._gpu.stamp if self._gpu is not None and on_gpu else self._clock
+        stamp: Callable[[], Any] = self._gpu.stamp if self._gpu is not None and on_gpu else self._clock
         with _profiler_note(name):
             start = stamp()
             try:
@@ -202,28 +203,3 @@ def _profiler_note(name: str) -> AbstractContextManager[Any]:
     if torch is None or not torch.autograd._profiler_enabled():
         return nullcontext()
     return torch.profiler.record_function(name)
-
-
-class _GpuClock:
-    """Device events, read on the host's clock through one anchor; good to about the time of a synchronisation
-    (10 us).
-
-    Not run on a GPU so far: written from the documentation of ``torch.cuda.Event``.
-    """
-
-    def __init__(self, device: Any, clock: Callable[[], float]) -> None:
-        import torch
-
-        self._cuda, self._device = torch.cuda, torch.device(device)
-        self._anchor = self.stamp()
-        self._anchor.synchronize()
-        self._anchor_s = clock()
-
-    def stamp(self) -> Any:
-        event = self._cuda.Event(enable_timing=True)
-        event.record(self._cuda.current_stream(self._device))
-        return event
-
-    def read(self, event: Any) -> float:
-        event.synchronize()
-        return self._anchor_s + self._anchor.elapsed_time(event) / 1e3

@@ -400,6 +400,30 @@ def test_reconciled_with_an_allocator(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not seen here" in book.now().table()
 
 
+def test_what_comes_after_the_block_is_not_in_its_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for the GPU, whose allocator has one mark for all ledgers."""
+    allocator = {"now": 1000, "most": 1000}
+
+    def work(size_bytes: int) -> None:
+        allocator["most"] = max(allocator["most"], allocator["now"] + size_bytes)
+
+    monkeypatch.setattr(memory_module.MemoryLedger, "_cuda_device", lambda self: torch.device("cpu"))
+    monkeypatch.setattr(
+        torch.cuda, "reset_peak_memory_stats", lambda device: allocator.update(most=allocator["now"])
+    )
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: allocator["now"])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: allocator["most"])
+    with MemoryLedger(nn.Linear(16, 4, bias=False)) as first:
+        assert first.peak().allocator_bytes == 1000
+        work(500)
+        assert first.peak().allocator_bytes == 1500
+    work(8000)
+    assert first.peak().allocator_bytes == 1500
+    with MemoryLedger(nn.Linear(16, 4, bias=False)) as second:  # this takes the mark back
+        work(10)
+    assert [book.peak().allocator_bytes for book in (first, second)] == [1500, 1010]
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_agrees_with_the_allocator_of_a_gpu() -> None:
@@ -408,7 +432,8 @@ def test_agrees_with_the_allocator_of_a_gpu() -> None:
         model(torch.randn(64, 1024, device="cuda")).sum().backward()
         balance = book.mark("backward")
     assert balance.unseen_bytes is not None
-    assert 0 <= balance.unseen_bytes < 64 * 2**20
+    # cuBLAS keeps 32 MiB on an H100 for each thread that multiplies: forward runs in this one, backward in autograd's.
+    assert 0 <= balance.unseen_bytes < 128 * 2**20
 
 
 @pytest.mark.parametrize("activation", [nn.GELU, nn.Tanh])  # one saves what it was given, one what it made

@@ -205,7 +205,7 @@ def test_device_spans_are_read_late_from_events(monkeypatch: pytest.MonkeyPatch,
             self.reads += 1
             return event
 
-    monkeypatch.setattr(timeline_module, "_GpuClock", Gpu)
+    monkeypatch.setattr(timeline_module, "GpuClock", Gpu)
     timeline = Timeline(device="cuda:0", clock=clock)
     gpu: Any = timeline._gpu
     with timeline.span("forward"):
