@@ -9,9 +9,10 @@ itself does on real devices only (``NEAR``).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from far_device import run_far, set_up
@@ -35,13 +36,25 @@ NEAR = {
     "balances": "PyTorch's checkpoint asks a device for its random state, from the threads of backward",
 }
 
-_plain, _plain_init = Cluster.call, Cluster.__init__
+_plain, _plain_init, _plain_shaped = Cluster.call, Cluster.__init__, Cluster.shaped
 
 
 def init(self: Cluster, *args: Any, **settings: Any) -> None:
-    """``Cluster(..., backend="gloo")`` has its ranks on the CPU on any machine."""
+    """``Cluster(..., links=...)`` has its ranks on the CPU on any machine; one that asks for gloo is a judge's."""
     _plain_init(self, *args, **settings)
-    self.is_far = settings.get("backend") is None  # type: ignore[attr-defined]
+    self.is_far = settings.get("backend") is None and settings.get("links") is None  # type: ignore[attr-defined]
+    self.is_shaped = False  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def shaped(self: Cluster, **shape: Any) -> Iterator[Cluster]:
+    """Shaped ranks sit on the CPU, whether their links are slow or not."""
+    before, self.is_shaped = self.is_shaped, shape.get("links") is not None  # type: ignore[attr-defined]
+    try:
+        with _plain_shaped(self, **shape):
+            yield self
+    finally:
+        self.is_shaped = before  # type: ignore[attr-defined]
 
 
 def on_far(me: Any, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -64,7 +77,7 @@ def call(
 ) -> Any:
     """``Cluster.call`` of a lesson: far, unless a judge asks."""
     given = (function, tuple(args), dict(kwargs or {}))
-    if self._shape is not None:  # shaped ranks sit on the CPU
+    if self._shape is not None or self.is_shaped:  # type: ignore[attr-defined]
         return _plain(self, near, given, **options)
     stays = _asked_by_claims() or _innermost(function, args).__name__ in NEAR
     if stays or not self.is_far:  # type: ignore[attr-defined]
@@ -107,6 +120,7 @@ if __name__ == "__main__":
     import far_lesson
 
     Cluster.call, Cluster.__init__ = far_lesson.call, far_lesson.init  # type: ignore[method-assign]
+    Cluster.shaped = far_lesson.shaped  # type: ignore[method-assign]
     from course_lib.bench.gpu.lesson_script import main
 
     sys.exit(main(sys.argv[1:]))

@@ -15,7 +15,7 @@ from course_lib.capstone.job import CapstoneJob, job_for
 from course_lib.capstone.planning import best_expected, best_plan
 from course_lib.capstone.record import MeshRun, row_name
 from course_lib.capstone.searching import search_s, searching
-from course_lib.cluster import Cluster
+from course_lib.cluster import Cluster, Links
 
 __all__ = ["add_job", "main"]
 
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     with open_table(options) as table:
         for level in options.levels:
             jobs = [job_for(level, seed) for seed in seeds]
-            with Cluster(jobs[0].ranks, backend="gloo", timeout_s=_RANKS_LIVE_S) as cluster:
+            with Cluster(jobs[0].ranks, links=Links(), timeout_s=_RANKS_LIVE_S) as cluster:
                 for job in jobs:
                     print(f"{job.name}: about {search_s(job, options.rounds):.0f} s")
                     add_job(table, job, cluster, options.rounds)

@@ -51,11 +51,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--overlap-rounds", type=count, default=7, help="steps for the overlap (default 7)")
     options = parser.parse_args(arguments)
     with open_table(options) as table:
-        with Cluster(2, backend="gloo", timeout_s=600) as cluster:
+        with Cluster(2, links=Links(), timeout_s=600) as cluster:
             for name in MODELS:
                 both = cluster.call(paired_steps, (name, options.rounds), show=False)[0]
                 table.add_pair(f"step, {name}", both, target=_PROMISED_RATIO)
-        with Cluster(2, backend="gloo", links=Links(_LINK), timeout_s=600) as cluster:
+        with Cluster(2, links=Links(_LINK), timeout_s=600) as cluster:
             add_overlap(table, list(cluster.call(overlap, (options.overlap_rounds,), show=False)))
     return 0
 

@@ -47,13 +47,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--order-rounds", type=count, default=5, help="steps of each order (default 5)")
     options = parser.parse_args(arguments)
     with open_table(options) as table:
-        with Cluster(4, backend="gloo", timeout_s=600) as cluster:
+        with Cluster(4, links=Links(), timeout_s=600) as cluster:
             for text in PAIRED:
                 both = cluster.call(paired_steps, (text, options.rounds), show=False)[0]
                 table.add_pair(f"step, {text}", both, target=_PROMISED_RATIO)
             for text in PAIRED:
                 add_bytes(table, cluster, Mesh.parse(text))
-        with Cluster(8, backend="gloo", timeout_s=600) as cluster:
+        with Cluster(8, links=Links(), timeout_s=600) as cluster:
             by_rank = cluster.call(timed_steps, (_ORDERED[:1], options.order_rounds), show=False)
             table.add("8 ranks: a step without shaped links", _slowest(by_rank, 0), "s")
         for text in _ORDERED:
@@ -138,7 +138,7 @@ def add_orders(table: Table, mesh: Mesh, rounds: int) -> None:
     links = Links.nodes(per_node, inside=_WITHIN, across=_BETWEEN)
     network = Network.nodes(num_nodes, per_node, intra=_WITHIN, inter=_BETWEEN)
     orders = list(mesh.orders())
-    with Cluster(mesh.num_ranks, backend="gloo", links=links, timeout_s=600) as cluster:
+    with Cluster(mesh.num_ranks, links=links, timeout_s=600) as cluster:
         by_rank = cluster.call(timed_steps, (tuple(map(str, orders)), rounds), show=False)
     errors = []
     for place, order in enumerate(orders):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from course_lib.bench.in_turns import compare_on_ranks
 from course_lib.bench.options import bench_parser, count, open_table
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, Rank
+from course_lib.cluster import Cluster, Links, Rank
 from course_lib.cost.pipeline import simulate
 from course_lib.meter.stopwatch import Comparison
 from course_lib.schedules import SCHEDULES, get_schedule, peak_in_flight_by_stage
@@ -40,11 +40,11 @@ def main(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     with open_table(options) as table:
-        with Cluster(_NUM_RANKS, backend="gloo", timeout_s=600) as cluster:
+        with Cluster(_NUM_RANKS, links=Links(), timeout_s=600) as cluster:
             for kind in _KINDS:
                 add_steps(table, kind, cluster.call(paired_steps, (kind, options.rounds), show=False)[0])
         for num_ranks in (2, 3, 4):
-            with Cluster(num_ranks, backend="gloo", timeout_s=600) as cluster:
+            with Cluster(num_ranks, links=Links(), timeout_s=600) as cluster:
                 for kind in _PACED_KINDS:
                     for num_micro_batches in (4, 8, 16):
                         add_paced(table, cluster, kind, num_micro_batches, options.paced_rounds)

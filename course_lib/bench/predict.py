@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.bench.options import bench_parser, open_table
 from course_lib.bench.table import Table
-from course_lib.cluster import Cluster, Rank
+from course_lib.cluster import Cluster, Links, Rank
 from course_lib.cost.gloo import GLOO_COLLECTIVES, gloo_time
 from course_lib.meter.together import (
     Spans,
@@ -80,7 +80,7 @@ def compare(
     for num_ranks in world_sizes:
         of_steps: Times = {}
         of_collectives: Times = {}
-        with Cluster(num_ranks, backend="gloo", timeout_s=_LIMIT_S) as cluster:
+        with Cluster(num_ranks, links=Links(), timeout_s=_LIMIT_S) as cluster:
             for _ in range(rounds):
                 add_times(of_steps, list(cluster.call(experiments, show=False)))
                 add_times(of_collectives, list(cluster.call(run_collectives, (sizes,), show=False)))

@@ -49,11 +49,11 @@ def main(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     with open_table(options) as table:
-        with Cluster(2, backend="gloo", timeout_s=600) as cluster:
+        with Cluster(2, links=Links(), timeout_s=600) as cluster:
             for name in MODELS:
                 both = cluster.call(paired_steps, (name, options.rounds), show=False)[0]
                 table.add_pair(f"step, {name}", both, target=_PROMISED_RATIO)
-        with Cluster(2, backend="gloo", links=Links(_LINK), timeout_s=600) as cluster:
+        with Cluster(2, links=Links(_LINK), timeout_s=600) as cluster:
             add_prefetching(table, list(cluster.call(prefetching, (options.overlap_rounds,), show=False)))
     return 0
 
@@ -61,16 +61,21 @@ def main(arguments: list[str]) -> int:
 def paired_steps(me: Rank, name: str, rounds: int) -> Comparison:
     """On each rank: training steps under ``fully_shard`` and under the course's, in turns; a step's time."""
     import torch
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     from course_lib.parallel.sharded import FullySharded
     from course_lib.parallel.sharded.division import default_units
 
+    mesh = init_device_mesh(
+        me.device.type, (me.world_size,)
+    )  # without one, the machine's GPUs would be taken
+
     def theirs(model: nn.Module) -> nn.Module:
         for unit in default_units(model):
             if any(True for _ in unit.parameters()):
-                fully_shard(unit)
-        fully_shard(model)
+                fully_shard(unit, mesh=mesh)
+        fully_shard(model, mesh=mesh)
         return model
 
     turns = []

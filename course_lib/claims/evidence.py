@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from course_lib.claims.catalogue import CLAIMS, Claim
-from course_lib.cluster import Cluster, shared_cluster
+from course_lib.cluster import Cluster, Links, shared_cluster
 from course_lib.devices import machine
 
 __all__ = ["VERDICTS", "Evidence", "Ranks", "Trial", "blocked", "tries"]
@@ -87,13 +87,28 @@ class Trial:
     claim: Claim
     function: Callable[[Ranks], Evidence]
 
-    def run(self, ranks: Ranks = shared_cluster) -> Evidence:
-        """Put the claim to the test here and now; ``ranks(n)`` lends the clusters."""
+    def run(self, ranks: Ranks | None = None) -> Evidence:
+        """Put the claim to the test here and now; ``ranks(n)`` lends the clusters.
+
+        By default these are the notebook's, on the CPU where a trial needs no GPU.
+        """
         needed, found = _NEEDS[self.claim.needs], len(machine().devices)
         if found < needed:
             what = "a GPU" if needed == 1 else f"{needed} GPUs"
             return blocked(f"this trial needs {what}; the machine has {found}")
-        return self.function(ranks)
+        return self.function(ranks or (shared_cluster if needed else ranks_on_cpu))
+
+
+_on_cpu: dict[int, Cluster] = {}
+
+
+def ranks_on_cpu(world_size: int) -> Cluster:
+    """The notebook's ranks where it has no GPUs; where it has, others of their own, kept warm as well."""
+    if not machine().devices:
+        return shared_cluster(world_size)
+    if world_size not in _on_cpu or _on_cpu[world_size].is_closed:
+        _on_cpu[world_size] = Cluster(world_size, links=Links())
+    return _on_cpu[world_size]
 
 
 _TRIALS: dict[str, Trial] = {}

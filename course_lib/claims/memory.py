@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -68,8 +69,11 @@ def _train(me: Rank, sharded: bool) -> tuple[int, torch.Tensor]:
     model = mlp(width=64)
     whole_bytes = sum(p.nbytes for p in model.parameters())
     if sharded:
+        mesh = init_device_mesh(
+            me.device.type, (me.world_size,)
+        )  # without one, the machine's GPUs would be taken
         for module in [layer for layer in model if any(True for _ in layer.parameters())] + [model]:
-            fully_shard(module)  # one layer at a time is put together, used, and dropped
+            fully_shard(module, mesh=mesh)  # one layer at a time is put together, used, and dropped
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     inputs, classes = batch(_NUM_SAMPLES)
     if sharded:

@@ -276,9 +276,9 @@ def moving_after_wrapping_is_an_error(ranks: Ranks) -> Evidence:
 def the_first_gpu_uses_the_most_memory(ranks: Ranks) -> Evidence:
     """Peak memory by GPU over two steps of nn.DataParallel with AdamW."""
     num_gpus = torch.cuda.device_count()
+    model = nn.DataParallel(mlp(width=4096).cuda())  # before CUDA is in use there is no peak to reset
     for gpu in range(num_gpus):
         torch.cuda.reset_peak_memory_stats(gpu)
-    model = nn.DataParallel(mlp(width=4096).cuda())
     optimizer = torch.optim.AdamW(model.parameters())
     inputs, classes = (part.cuda() for part in batch(1024))
     for _ in range(2):

@@ -61,8 +61,8 @@ class Cluster:
     environment variables. ``debug`` turns on PyTorch's check that all ranks call the same collective. With
     ``process_group=False`` the function makes the group itself, as a script under torchrun does:
     ``init_process_group("gloo")``; its store is a port on loopback, whose keys other users of the machine can read and
-    set, as under torchrun. ``links`` shapes latency and bandwidth between ranks, which then sit on the CPU;
-    ``slow={3: 2.0}``: rank 3 computes at half speed. An error names the variables that it cost; the next call works.
+    set, as under torchrun. ``links`` shapes latency and bandwidth between ranks, which then sit on the CPU: ``Links()``
+    does no more. ``slow={3: 2.0}``: rank 3 computes at half speed. An error names the variables that it cost.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class Cluster:
         refuse_inside_a_rank()
         self.world_size = whole(world_size, "world_size", most=MOST_RANKS)
         self.timeout_s = checked_timeout(timeout_s)
-        on_cpu = links is not None and backend in ("auto", "gloo")
+        self._may_stand_in = backend in ("auto", "gloo")  # ranks on the CPU, while links are shaped
+        on_cpu = links is not None and self._may_stand_in
         num_threads = whole(num_threads, "num_threads", most=MOST_THREADS)
         num_gpus, num_threads = take_places(self.world_size, on_cpu=on_cpu, num_threads=num_threads)
         self._settings = {
@@ -90,7 +91,6 @@ class Cluster:
             "process_group": on_or_off(process_group, "process_group"),
             "env": checked_env(env),
         }
-        self._may_stand_in = backend == "auto"  # ranks on the CPU, while links are shaped
         self._keeper = Keeper(seats(self.world_size, backend=backend, num_gpus=num_gpus), self._settings)
         self._shape = self._shape_of(links, slow)
         self._lock = threading.RLock()
@@ -173,7 +173,7 @@ class Cluster:
     ) -> Iterator[Cluster]:
         """In this block: these links and slow ranks, in place of those that the cluster was made with.
 
-        Links are shaped on the CPU: where "auto" has put the ranks on GPUs, others stand in, without their variables.
+        Links are shaped on the CPU: where the ranks are on GPUs, others stand in, without their variables.
         """
         before = self._shape, self._keeper
         self._keeper = self._keeper.on_cpu() if links is not None and self._may_stand_in else self._keeper

@@ -98,7 +98,7 @@ class Shape:
 def shape_of(
     links: Links | None, slow: Mapping[int, float] | None, *, world_size: int, device: str
 ) -> Shape | None:
-    """What was asked for, checked against the cluster; None when nothing was.
+    """What was asked for, checked against the cluster; None when nothing was: ``Links()`` slow nothing.
 
     Raises ``ValueError`` for ranks that are not there, factors below 1, and links between ranks on GPUs.
     """
@@ -106,6 +106,7 @@ def shape_of(
         return None
     if links is not None:
         _check_links(links, world_size, device)
+        links = None if links == Links() else links  # to shape what takes no time would take some
     if slow is not None and not isinstance(slow, Mapping):
         raise ValueError(f"slow={slow!r} must say which rank is slowed by how much, such as slow={{1: 2.0}}")
     for rank, factor in (slow or {}).items():
@@ -115,7 +116,7 @@ def shape_of(
                 f"slow={{{rank}: {factor!r}}} must be a factor of at least 1 (2.0: computing takes twice as long); "
                 "to make one rank faster than the others, slow the others"
             )
-    return Shape(links, tuple(sorted((slow or {}).items())), uuid.uuid4().hex)
+    return Shape(links, tuple(sorted((slow or {}).items())), uuid.uuid4().hex) if links or slow else None
 
 
 def _check_links(links: Any, world_size: int, device: str) -> None:

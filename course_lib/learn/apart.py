@@ -107,7 +107,7 @@ class CasesApart:
 
 def _warm_cluster() -> Cluster | None:
     """The rank for checks, made at the first call; None where none can be started, as on a rank."""
-    from course_lib.cluster import Cluster, RankError
+    from course_lib.cluster import Cluster, Links, RankError
     from course_lib.cluster.rank_process import current_rank
 
     global _cluster
@@ -115,7 +115,7 @@ def _warm_cluster() -> Cluster | None:
         return None
     with _making:
         if _cluster is None or _cluster.is_closed:
-            made = Cluster(1, backend="gloo")
+            made = Cluster(1, links=Links())  # on the CPU, where answers are checked
             try:
                 made.call(_nothing, show=False)
             except (RankError, OSError):  # no room for another process

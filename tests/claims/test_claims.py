@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from course_lib import claims
 from course_lib.claims import busy, speed, threads
-from course_lib.claims.evidence import tries
+from course_lib.claims.evidence import blocked, tries
 from course_lib.cluster import Cluster
 from course_lib.devices import machine
 from course_lib.parallel.data.thread_race import Race
@@ -147,7 +149,25 @@ def test_a_trial_that_needs_gpus_is_blocked_without_them(name, monkeypatch, rank
 def test_the_verdict_of_a_trial_on_gpus(name):
     if len(machine().devices) < GPUS[claims.trial(name).claim.needs]:
         pytest.skip("needs more GPUs")
-    assert claims.trial(name).run().verdict == VERDICTS[name]
+    evidence = claims.trial(name).run()
+    if evidence.is_blocked:  # by this machine: a driver that tells no utilisation, GPUs without NVLink
+        pytest.skip(evidence.because)
+    assert evidence.verdict == VERDICTS[name]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "outcome"),
+    [
+        (blocked("the driver does not tell how busy a GPU is"), pytest.skip.Exception),
+        (claims.Evidence("holds", {}, "so it was found", turns_if="it were not"), AssertionError),
+    ],
+)
+def test_what_gpus_cannot_decide_is_skipped_and_another_verdict_is_not(evidence, outcome, monkeypatch):
+    trial = SimpleNamespace(claim=claims.trial("E4").claim, run=lambda: evidence)
+    monkeypatch.setattr(claims, "trial", lambda name: trial)
+    monkeypatch.setitem(globals(), "machine", lambda: SimpleNamespace(devices=(None,)))
+    with pytest.raises(outcome, match="busy a GPU is" if evidence.is_blocked else "holds"):
+        test_the_verdict_of_a_trial_on_gpus("E4")
 
 
 def test_bad_names_get_a_sentence():

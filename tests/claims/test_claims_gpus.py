@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from course_lib import claims
-from course_lib.claims import images, topology, utilisation
+from course_lib.claims import evidence, images, topology, utilisation
 from course_lib.claims.utilisation import _Looks, _Seen
 from course_lib.cluster import Rank
-from course_lib.devices import GpuLink
+from course_lib.devices import Device, GpuLink
 
 
 def test_a_picture_behind_two_poolings():
@@ -122,3 +122,25 @@ def test_all_reduces_are_timed_on_ranks_with_the_switches_that_were_given():
     found = topology._times_s({"NCCL_P2P_DISABLE": "1"}, (8, 64))
     assert set(found) == {8, 64}
     assert min(found.values()) > 0
+
+
+def test_what_needs_no_gpu_is_tried_on_the_cpu_of_a_node_with_gpus(monkeypatch):
+    devices = tuple(Device(number, "a GPU", 1, f"GPU-{number}") for number in range(4))
+    here = SimpleNamespace(devices=devices, cores=2)
+    monkeypatch.setattr("course_lib.claims.evidence.machine", lambda: here)
+    monkeypatch.setattr("course_lib.cluster.whereabouts.seated", lambda num_gpus: here)
+    monkeypatch.setattr(evidence, "_on_cpu", {})
+    monkeypatch.setattr(evidence, "shared_cluster", lambda size: f"the notebook's {size}")
+    seen = []
+
+    def function(ranks):
+        seen.append(ranks(2))
+        return evidence.Evidence("holds", {"it": 1}, because="it is so", turns_if="it were not")
+
+    for needs in ("cpu", "gpus"):
+        claim = SimpleNamespace(needs=needs)
+        evidence.Trial(claim, function).run()
+    on_cpu, shared = seen
+    assert "on cpu by gloo" in repr(on_cpu)
+    on_cpu.close()
+    assert shared == "the notebook's 2"

@@ -230,14 +230,15 @@ def test_what_cannot_work_is_refused_with_a_sentence(make, sentence):
         make()
 
 
+class TwoGpus:
+    devices = (Device(0, "a GPU", 1, "GPU-a"), Device(1, "a GPU", 1, "GPU-b"))
+    cores = 2
+
+    def __init__(self, num_gpus):
+        pass
+
+
 def test_ranks_on_gpus_have_stand_ins_on_the_cpu_while_links_are_shaped(monkeypatch):
-    class TwoGpus:
-        devices = (Device(0, "a GPU", 1, "GPU-a"), Device(1, "a GPU", 1, "GPU-b"))
-        cores = 2
-
-        def __init__(self, num_gpus):
-            pass
-
     monkeypatch.setattr("course_lib.cluster.whereabouts.seated", TwoGpus)
 
     def where(me):
@@ -261,6 +262,18 @@ def test_ranks_on_gpus_have_stand_ins_on_the_cpu_while_links_are_shaped(monkeypa
         asked_for.shaped(links=Links(Link(1e-3))),
     ):
         pass
+
+
+def test_links_that_slow_nothing_put_ranks_on_the_cpu_and_are_not_shaped(monkeypatch):
+    monkeypatch.setattr("course_lib.cluster.whereabouts.seated", TwoGpus)
+    assert shape_of(Links(), None, world_size=2, device="cpu") is None
+    assert shape_of(Links(), {1: 2.0}, world_size=2, device="cpu").links is None
+    with Cluster(2, links=Links()) as cluster:
+        assert "on cpu by gloo" in repr(cluster)
+    with Cluster(2, backend="gloo") as cluster:
+        assert "on cuda:0, cuda:1 by gloo" in repr(cluster)
+        with cluster.shaped(links=Links()):
+            assert "on cpu by gloo" in repr(cluster)
 
 
 def test_pace_refuses_what_is_no_time():

@@ -62,7 +62,8 @@ def run_experts(
     shared_out(len(counts[0]), cluster.world_size)
     for row in counts:
         at_least(0, **{f"tokens for expert {expert}": count for expert, count in enumerate(row)})
-    links = None if link is None or link.time_s(1) == 0 else Links(link)
+    # On the CPU: on GPUs no host would wait for tokens before it paces what it does with them.
+    links = Links() if link is None or link.time_s(1) == 0 else Links(link)
     with cluster.shaped(links=links):
         taken_s = cluster.call(_steps, ([list(row) for row in counts], row_s, width, steps), show=False)
     return tuple(median(of_rank) for of_rank in taken_s)
