@@ -19,7 +19,7 @@ from typing import Any
 
 from course_lib.cluster.begun import groups_here, ranks_of
 from course_lib.cluster.failure import Frame, file_of, is_user_code
-from course_lib.cluster.flight import entries_since
+from course_lib.cluster.flight import dump_of, entries_since
 from course_lib.cluster.rank import Rank
 
 __all__ = ["black_box"]
@@ -71,16 +71,18 @@ def _look_after(
 
 def _progress() -> tuple[int, int]:
     """How many operations the recorder knows, and how many of them are over."""
-    operations = entries_since(0, lambda group: 0)
+    operations = [one for nccl in (False, True) for one in entries_since(0, lambda group: 0, nccl=nccl)]
     return len(operations), sum(operation.is_done for operation in operations)
 
 
 def _dump(*, with_frames: bool) -> dict[str, Any]:
-    """PyTorch's dump, with the groups filled in where the back end leaves them empty."""
-    c10d: Any = sys.modules["torch._C._distributed_c10d"]
-    dump: dict[str, Any] = pickle.loads(
-        c10d._dump_fr_trace(True, with_frames)
-    )  # what this very process has written
+    """PyTorch's dump, of NCCL's collectives where there are some, with the groups filled in where they are empty."""
+    of_host, of_nccl = (dump_of("fr_trace", nccl=nccl) for nccl in (False, True))
+    dump: dict[str, Any] = {}
+    for one in (of_nccl, of_host):
+        if one is not None and not dump.get("entries"):
+            dump = pickle.loads(one(True, with_frames))  # what this very process has written
+    dump.setdefault("entries", [])
     for entry in dump["entries"]:
         frames = [Frame(f["filename"], f["line"], f["name"]) for f in entry.get("frames", [])]
         entry["frames"] = [

@@ -12,6 +12,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.cluster.backends import shared_nccl_env
 from course_lib.cluster.evidence import RECORDER_SIZE
 from course_lib.cluster.group import Place
 from course_lib.cluster.links import Shape
@@ -81,6 +82,7 @@ def _find_own_modules() -> tuple[tuple[str, str], ...]:
 
 def _env_of(place: Place) -> dict[str, str]:
     return {
+        **_env_of_nccl(place),
         "RANK": str(place.rank),
         "LOCAL_RANK": str(place.rank),
         "WORLD_SIZE": str(place.world_size),
@@ -94,6 +96,18 @@ def _env_of(place: Place) -> dict[str, str]:
         "OMP_NUM_THREADS": str(place.num_threads),
         **place.env,
     }
+
+
+def _env_of_nccl(place: Place) -> dict[str, str]:
+    """What a rank on a GPU needs besides. Groups that are made later read it as well, so it stands in every context."""
+    if place.seat.backend not in ("nccl", "nccl-shared"):
+        return {}
+    quiet = {"TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING": "false"}  # of each rank's first message
+    if place.seat.backend == "nccl":
+        return quiet
+    import torch
+
+    return {**quiet, **shared_nccl_env(place.rank, torch.cuda.nccl.version())}
 
 
 def _loopback() -> str:

@@ -63,6 +63,7 @@ class Standing:
     is_in_wait: bool = False  # the main thread is inside ``Work.wait``
     is_asleep: bool = False  # the system says that the main thread does not run
     accounts: Accounts | None = None
+    is_on_nccl: bool = False  # ``operation`` is by NCCL's recorder, which hears late that one is over
 
     @property
     def pending(self) -> Operation | None:
@@ -125,15 +126,17 @@ class Witness:
         for operation in operations:  # of a group that has gone since, too
             counts[operation.group] = max(counts.get(operation.group, 0), operation.number)
         message = waited if waited is not None and waited.is_message else None
+        on_nccl = [] if operations else entries_since(self._began_ns, self._ledger.before, nccl=True)
         return Standing(
             self._rank,
-            None if message is not None else _present(operations, waited),
+            None if message is not None else _present(operations or on_nccl, waited),
             _stack_of(self._main_thread),
             counts.get("0", 0),
             message=message,
             is_in_wait=is_in_wait,
             is_asleep=_is_asleep(),
             accounts=self._accounts(operations, counts),
+            is_on_nccl=bool(on_nccl),
         )
 
     def _accounts(self, operations: list[Operation], counts: dict[str, int]) -> Accounts:

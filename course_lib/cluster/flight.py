@@ -1,4 +1,8 @@
-"""PyTorch's flight recorder: what it keeps of this process's collectives, as ``Operation``."""
+"""PyTorch's flight recorders: what they keep of this process's collectives, as ``Operation``.
+
+There are two: one of back ends on the host, gloo's among them, and one of NCCL. In NCCL's a collective is over some
+time after it was, when a thread of PyTorch has looked: enough to tell where a rank stands, not to judge it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["RECORDER_SIZE", "Operation", "entries_since"]
+__all__ = ["RECORDER_SIZE", "Operation", "dump_of", "entries_since"]
 
 RECORDER_SIZE = 256  # entries that PyTorch's flight recorder keeps in a rank
 _DTYPE_NAMES = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "int64", "Int": "int32"}
@@ -27,12 +31,22 @@ class Operation:
     dtypes: tuple[str, ...]
 
 
-def entries_since(began_ns: int, before: Callable[[str], int]) -> list[Operation]:
+def entries_since(began_ns: int, before: Callable[[str], int], *, nccl: bool = False) -> list[Operation]:
     """What was begun since then, oldest first. ``before(group)``: its collectives before, so as to count from 1.
 
-    The recorder keeps the newest ``RECORDER_SIZE`` entries, and of gloo's messages none.
+    The recorder keeps the newest ``RECORDER_SIZE`` entries, and of gloo's messages none. ``nccl``: NCCL's recorder.
     """
-    return [_operation(entry, before) for entry in _dump() if entry.get("time_created_ns", 0) >= began_ns]
+    entries = _dump(nccl=nccl)
+    return [_operation(entry, before) for entry in entries if entry.get("time_created_ns", 0) >= began_ns]
+
+
+def dump_of(name: str, *, nccl: bool) -> Callable[..., Any] | None:
+    """PyTorch's function of this name ("fr_trace", "fr_trace_json") for one of the recorders, if it has one."""
+    torch = sys.modules.get("torch")
+    if nccl and not (torch is not None and torch.cuda.is_initialized()):
+        return None
+    c10d = getattr(getattr(torch, "_C", None), "_distributed_c10d", None)
+    return getattr(c10d, f"_dump_{name.replace('fr_', 'nccl_') if nccl else name}", None)
 
 
 def _operation(entry: dict[str, Any], before: Callable[[str], int]) -> Operation:
@@ -44,8 +58,7 @@ def _operation(entry: dict[str, Any], before: Callable[[str], int]) -> Operation
     return Operation(name, number, group, is_message, bool(entry.get("retired", True)), shapes, dtypes)
 
 
-def _dump() -> list[dict[str, Any]]:
+def _dump(*, nccl: bool = False) -> list[dict[str, Any]]:
     """PyTorch's own record of what this process has sent off, oldest first; empty where torch keeps none."""
-    c10d = getattr(getattr(sys.modules.get("torch"), "_C", None), "_distributed_c10d", None)
-    dump = getattr(c10d, "_dump_fr_trace_json", None)
+    dump = dump_of("fr_trace_json", nccl=nccl)
     return (json.loads(dump(True, False)).get("entries") or []) if dump else []

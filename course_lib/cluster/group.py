@@ -60,14 +60,17 @@ def join(place: Place, *, generation: int) -> Rank:
     return Rank(place.rank, place.world_size, device, backend, local_rank=place.rank)
 
 
-def leave() -> None:
+def leave(*, has_failed: bool = False) -> None:
     """Leave every process group. Peers that wait for us hear "connection closed" at once.
 
+    On NCCL to leave is a collective: a rank that ``has_failed`` would wait there for peers that wait for it, and stays.
     Call it when no frame of user code is left: a live DDP object at this point deadlocks now and then
     (pytorch #56297 and its kin), so what the call left behind is collected first.
     """
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():
+        if has_failed and dist.get_backend() != "gloo":
+            return
         gc.collect()
         dist.destroy_process_group()

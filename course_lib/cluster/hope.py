@@ -60,7 +60,7 @@ def _has_hope(wait: Wait, alive: set[int]) -> bool:
 def wait_of(rank: int, look: Mapping[int, Standing]) -> Wait | None:
     """What ``rank`` waits for; None where it does not wait, or nobody knows for what."""
     standing = look[rank]
-    if standing.state != "running" or standing.accounts is None:
+    if standing.state != "running" or standing.accounts is None or standing.is_on_nccl:
         return None
     if standing.message is not None:
         return _for_message(rank, standing.message, look)

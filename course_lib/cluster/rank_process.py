@@ -190,7 +190,8 @@ class _Worker:
             os._exit(0)
         remains = self._remains(with_threads=tidy)
         if not self._place.process_group:
-            leave()  # the group that the function made itself; its frames are gone by now
+            # The group that the function made itself; its frames are gone by now.
+            leave(has_failed=answer[0] == "failed")
         kind, content = answer
         return kind, content, self._catcher.take(), remains
 

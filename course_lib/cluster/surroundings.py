@@ -127,9 +127,7 @@ def _switched(what: str) -> Callable[[Any], str]:
 def _switches() -> tuple[_Setting, ...]:
     import torch
 
-    def set_autocast(value: bool) -> None:
-        torch.set_autocast_enabled("cpu", value)
-
+    get_autocast, set_autocast = torch.is_autocast_enabled, torch.set_autocast_enabled
     get_precision = getattr(torch._C, "_get_float32_matmul_precision", torch.get_float32_matmul_precision)
     rows: tuple[tuple[str, Any, Any], ...] = (
         ("gradients switched", torch.is_grad_enabled, torch._C._set_grad_enabled),
@@ -138,9 +136,17 @@ def _switches() -> tuple[_Setting, ...]:
         ("the default device at", _default_device, torch.set_default_device),
         ("the number of threads at", torch.get_num_threads, torch.set_num_threads),
         ("anomaly detection", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
-        ("autocast", functools.partial(torch.is_autocast_enabled, "cpu"), set_autocast),
+        ("autocast", functools.partial(get_autocast, "cpu"), functools.partial(set_autocast, "cpu")),
+        (
+            "autocast of CUDA",
+            functools.partial(get_autocast, "cuda"),
+            functools.partial(set_autocast, "cuda"),
+        ),
+        ("cuDNN's search", torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark),
         ("the precision of matrix products at", get_precision, torch.set_float32_matmul_precision),
     )
+    if torch.cuda.is_initialized():  # as on a rank that has joined with a GPU, which NCCL goes by
+        rows += (("the current GPU at", torch.cuda.current_device, torch.cuda.set_device),)
     return tuple(_Setting(what, get, put, _switched(what)) for what, get, put in rows)
 
 

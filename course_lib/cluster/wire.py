@@ -4,9 +4,9 @@ cloudpickle carries what plain pickle refuses: functions written in a cell, clos
 Small values ride in the message itself. Large ones are written once to a private file that every rank maps,
 so that no pipe ever fills up while a rank is stuck, and four ranks share one copy of a 256 MB argument.
 
-Tensors keep what matters about them: dtype, strides, ``requires_grad``, and shared memory (two views of one
-storage arrive as two views of one storage). A tensor on a GPU arrives on the CPU, so that reading a result never
-opens a CUDA context in the notebook.
+Tensors keep what matters about them: dtype, strides, ``requires_grad``, the attributes that somebody gave them, and
+shared memory (two views of one storage arrive as two views of one storage). A tensor on a GPU arrives on the CPU, so
+that reading a result never opens a CUDA context in the notebook.
 """
 
 from __future__ import annotations
@@ -131,13 +131,20 @@ class _Pickler(cloudpickle.Pickler):
         if isinstance(value, ModuleType) and sys.modules.get(value.__name__) is value:
             return importlib.import_module, (value.__name__,)
         torch = sys.modules.get("torch")
-        if torch is None or type(value) not in (torch.Tensor, torch.nn.Parameter) or not _is_plain(value):
+        if torch is None or type(value) not in (torch.Tensor, torch.nn.Parameter):
             return super().reducer_override(value)
-        storage = value.untyped_storage()
-        shared = self._storages.setdefault(storage._cdata, _Storage(storage))
-        layout = (value.storage_offset(), tuple(value.size()), value.stride())
-        is_parameter = type(value) is torch.nn.Parameter
-        return _tensor, (shared, value.dtype, layout, value.requires_grad, is_parameter)
+        kind = (value.requires_grad, type(value) is torch.nn.Parameter)
+        if _is_plain(value):
+            made = _tensor, (self._shared(value), value.dtype, _layout(value), *kind)
+        elif _is_on_gpu(value):  # sparse, quantized and the like: on its own it would come back to a GPU
+            made = _of_kind, (value.detach().cpu(), *kind)
+        else:
+            return super().reducer_override(value)
+        return (*made, value.__dict__, None, None, _give_attributes) if value.__dict__ else made
+
+    def _shared(self, tensor: Any) -> _Storage:
+        storage = tensor.untyped_storage()
+        return self._storages.setdefault(storage._cdata, _Storage(storage))
 
 
 class _Storage:
@@ -168,10 +175,16 @@ def _is_plain(tensor: Any) -> bool:
     import torch
 
     ordinary = tensor.layout == torch.strided and tensor.device.type in ("cpu", "cuda")
-    special = (
-        tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg() or tensor.__dict__
-    )
+    special = tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg()
     return ordinary and not special
+
+
+def _is_on_gpu(tensor: Any) -> bool:
+    return tensor.device.type == "cuda"
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    return tensor.storage_offset(), tuple(tensor.size()), tensor.stride()
 
 
 def _storage(buffer: Any) -> Any:
@@ -185,10 +198,19 @@ def _storage(buffer: Any) -> Any:
 def _tensor(storage: Any, dtype: Any, layout: Any, requires_grad: bool, is_parameter: bool) -> Any:
     import torch
 
-    tensor = torch.empty(0, dtype=dtype).set_(storage, *layout)
+    return _of_kind(torch.empty(0, dtype=dtype).set_(storage, *layout), requires_grad, is_parameter)
+
+
+def _of_kind(tensor: Any, requires_grad: bool, is_parameter: bool) -> Any:
+    import torch
+
     if is_parameter:
         return torch.nn.Parameter(tensor, requires_grad)
     return tensor.requires_grad_(requires_grad)
+
+
+def _give_attributes(tensor: Any, attributes: dict[str, Any]) -> None:
+    tensor.__dict__.update(attributes)
 
 
 def _explain(value: Any, what: str, error: Exception) -> str:

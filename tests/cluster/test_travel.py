@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from course_lib.cluster import wire
 from course_lib.cluster.wire import pack, unpack
 
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -52,3 +54,54 @@ def test_what_a_function_does_to_its_me_is_gone_in_the_next_call(cluster2) -> No
 
     cluster2.run(take_another_place)
     assert list(cluster2.run(lambda me: me.rank)) == [0, 1]
+
+
+# -- tensors ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_tensor_with_attributes_travels_as_bytes_and_keeps_them(tmp_path: Path) -> None:
+    """Not in torch's own way, which brings a tensor back to the GPU that it comes from."""
+    weight = torch.nn.Parameter(torch.arange(6.0))
+    row = weight.detach()[2:4]
+    buffer = torch.nn.Buffer(torch.ones(2), persistent=False)
+    weight.of_layer, weight.itself, row.whole = "first", weight, weight  # type: ignore[attr-defined]
+    parcel = pack([weight, row, buffer], folder=tmp_path, what="tensors")
+    assert parcel.inline is not None
+    assert b"_rebuild" not in parcel.inline[0]
+    assert len(parcel.sizes) == 3, "the pickle, and two storages"
+    weight, row, buffer = unpack(parcel)
+    assert isinstance(weight, torch.nn.Parameter)
+    assert (weight.of_layer, weight.itself) == ("first", weight)  # type: ignore[attr-defined]
+    assert row.whole is weight
+    assert isinstance(buffer, torch.nn.Buffer)
+    assert not buffer.persistent
+    row.fill_(7)
+    assert weight.tolist() == [0, 1, 7, 7, 4, 5]
+
+
+def test_a_sparse_tensor_on_a_gpu_travels_as_a_copy_on_the_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in: one tensor of the CPU counts as lying on a GPU."""
+    there = torch.eye(3).to_sparse().requires_grad_()
+    there.name_of_it = "unit"  # type: ignore[attr-defined]
+    asked = []
+
+    def is_on_gpu(tensor: torch.Tensor) -> bool:
+        asked.append(tensor is there)
+        return tensor is there
+
+    monkeypatch.setattr(wire, "_is_on_gpu", is_on_gpu)
+    back = unpack(pack({"there": there}, folder=tmp_path, what="a tensor"))["there"]
+    assert asked == [True, False], "it, and then its copy"
+    assert torch.equal(back.to_dense(), torch.eye(3))
+    assert back.is_sparse
+    assert back.requires_grad
+    assert back.name_of_it == "unit"
+
+
+def test_an_attribute_that_cannot_travel_is_named(tmp_path: Path) -> None:
+    tensor = torch.ones(1)
+    tensor.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(wire.NotSendable, match=r"^argument 'x'\.lock is a _thread.lock"):
+        pack(tensor, folder=tmp_path, what="argument 'x'")

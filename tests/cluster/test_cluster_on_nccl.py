@@ -1,0 +1,123 @@
+"""What differs for ranks on GPUs with NCCL, as far as it can be asked without one: PyTorch's parts are stood in for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from course_lib.cluster import flight, group
+from course_lib.cluster.backends import Seat
+from course_lib.cluster.context import Context, apply, context_here
+from course_lib.cluster.evidence import Accounts, Operation, Standing
+from course_lib.cluster.group import Place
+from course_lib.cluster.hope import wait_of
+from course_lib.cluster.surroundings import Surroundings
+
+
+@pytest.fixture
+def as_it_was():
+    """The environment, import path and folder, which a context replaces."""
+    before = context_here()
+    yield before
+    apply(before, Place(0, 1, Seat("cpu", "gloo"), Path("/nowhere"), 1, False, True))
+
+
+def env_after(context: Context, seat: Seat, monkeypatch: pytest.MonkeyPatch, rank: int = 1) -> dict[str, str]:
+    import os
+
+    monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 29, 7))
+    apply(context, Place(rank, 2, seat, Path("/nowhere"), 1, False, True))
+    return dict(os.environ)
+
+
+# --- The environment --------------------------------------------------------------------------------------------------
+
+
+def test_a_new_context_keeps_what_ranks_on_one_gpu_need(as_it_was: Context, monkeypatch: pytest.MonkeyPatch):
+    env = env_after(as_it_was, Seat("cuda:0", "nccl-shared"), monkeypatch)
+    assert env["NCCL_HOSTID"] == "course-rank-1"
+    assert "NCCL_HOSTID" not in env_after(as_it_was, Seat("cuda:1", "nccl"), monkeypatch)
+
+
+def test_nccl_warns_of_no_first_message_and_gloo_hears_nothing(
+    as_it_was: Context, monkeypatch: pytest.MonkeyPatch
+):
+    name = "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING"
+    assert env_after(as_it_was, Seat("cuda:1", "nccl"), monkeypatch)[name] == "false"
+    assert name not in env_after(as_it_was, Seat("cpu", "gloo"), monkeypatch)
+
+
+# --- The flight recorder ----------------------------------------------------------------------------------------------
+
+
+def entry(name: str, number: int, *, retired: bool) -> dict[str, object]:
+    return {
+        "time_created_ns": number,
+        "process_group": ["0", ""],
+        "collective_seq_id": number,
+        "profiling_name": name,
+        "input_sizes": [[3]],
+        "input_dtypes": ["Float"],
+        "retired": retired,
+    }
+
+
+def test_ncclls_recorder_is_another_one_and_read_where_there_is_cuda(monkeypatch: pytest.MonkeyPatch):
+    c10d = torch._C._distributed_c10d
+    said = json.dumps({"entries": [entry("nccl:all_reduce", 1, retired=False)]})
+    monkeypatch.setattr(c10d, "_dump_nccl_trace_json", lambda *_: said, raising=False)
+    assert flight.entries_since(0, lambda _: 0, nccl=True) == []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    (found,) = flight.entries_since(0, lambda _: 0, nccl=True)
+    assert (found.name, found.number, found.is_done) == ("all_reduce", 1, False)
+    assert all(one.name != "all_reduce" or one.number != 1 for one in flight.entries_since(0, lambda _: 0))
+
+
+def test_what_ncclls_recorder_says_is_told_and_not_judged():
+    operation = Operation("all_reduce", 2, "0", False, False, ((3,),), ("float32",))
+    accounts = Accounts(counts={"0": 2}, groups={"0": (0, 1)})
+    there = Standing(0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts)
+    look = {0: there, 1: Standing(1, None, (), 1, state="returned", accounts=Accounts(counts={"0": 1}))}
+    assert wait_of(0, look) is not None
+    look[0] = Standing(
+        0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts, is_on_nccl=True
+    )
+    assert wait_of(0, look) is None
+
+
+# --- Leaving ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("backend", "has_failed", "leaves"), [("nccl", True, False), ("nccl", False, True)])
+def test_a_rank_that_failed_does_not_wait_in_ncclls_goodbye(
+    monkeypatch: pytest.MonkeyPatch, backend: str, has_failed: bool, leaves: bool
+):
+    said: list[str] = []
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_backend", lambda: backend)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: said.append("left"))
+    group.leave(has_failed=has_failed)
+    assert bool(said) is leaves
+
+
+# --- Switches of CUDA -------------------------------------------------------------------------------------------------
+
+
+def test_autocast_of_cuda_and_the_current_gpu_are_put_back(monkeypatch: pytest.MonkeyPatch):
+    here = SimpleNamespace(gpu=1)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: here.gpu)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: setattr(here, "gpu", number))
+    surroundings = Surroundings()
+    surroundings.enter_run()
+    here.gpu = 0
+    torch.set_autocast_enabled("cuda", True)
+    said = surroundings.tidy()
+    assert here.gpu == 1
+    assert not torch.is_autocast_enabled("cuda")
+    assert said == ("left autocast of CUDA on", "left the current GPU at 0")
