@@ -233,6 +233,8 @@ def test_the_meters_calls_are_counted_alike():
         ("NVIDIA H200", "8x H200"),
         ("NVIDIA A100-SXM4-80GB", "8x A100"),
         ("NVIDIA GeForce RTX 4090", "4x RTX 4090"),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", None),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", None),
         ("NVIDIA H100 PCIe", None),
         ("NVIDIA H100 NVL", None),
         ("NVIDIA H200 NVL", None),

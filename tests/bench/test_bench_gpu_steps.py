@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,7 +41,13 @@ def test_the_ledger_and_the_formulas_agree(task):
 
 
 @pytest.mark.parametrize(
-    ("allocator_bytes", "outcome"), [(101_000_000, "passed"), (99_000_000, "failed"), (180_000_000, "failed")]
+    ("allocator_bytes", "outcome"),
+    [
+        (101_000_000, "passed"),
+        (190_000_000, "passed"),  # two workspaces of cuBLAS, 32 MiB each, and one of cuDNN
+        (99_000_000, "failed"),
+        (260_000_000, "failed"),
+    ],
 )
 def test_the_ledger_has_to_lie_below_the_allocator_by_little(task, allocator_bytes, outcome):
     from course_lib.meter.balance import Balance, Entry
@@ -85,6 +94,17 @@ def test_the_share_of_the_peak_is_of_the_data_sheet(task, monkeypatch, card, pro
     assert share.meets_target is (False if promised else None)
 
 
+@pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3 MIG 3g.40gb", "NVIDIA H100 80GB HBM3"])
+def test_a_slice_of_a_card_is_not_held_to_the_cards_peak(task, monkeypatch, name):
+    piece = Device(0, name, 40 * 10**9, "MIG-1", is_mig_slice=True)
+    here = Machine(2, 1, "a CPU", "Linux", "3.12", "2.11", devices=(piece,))
+    monkeypatch.setattr(peak, "machine", lambda: here)
+    peak._add_share(task, "bfloat16 weights", 1, [1.0])
+    assert not task.table.rows
+    assert task.parts[0]["outcome"] == "not run"
+    assert task.parts[0]["why"].endswith("a MIG slice")
+
+
 def test_an_unknown_card_has_no_share(task, monkeypatch):
     here = Machine(2, 1, "a CPU", "Linux", "3.12", "2.11", devices=(Device(0, "NVIDIA B999", 1, "GPU-1"),))
     monkeypatch.setattr(peak, "machine", lambda: here)
@@ -123,6 +143,36 @@ def test_the_meters_counts_are_held_against_the_log(task, monkeypatch, missed):
 def test_a_log_without_calls_proves_nothing(task):
     meter._compare(task, "the same", "gloo", meter.ddp_step)
     assert outcomes(task) == {"the same": "not run"}
+
+
+class Hanging:
+    """In place of clusters: every call hangs, and is ended at its limit."""
+
+    def __init__(self, task):
+        self.task, self.backends, self.limits_s = task, [], []
+
+    def __call__(self, num_ranks, *, backend, timeout_s, env=None):
+        self.backends.append(backend)
+        return contextlib.nullcontext(SimpleNamespace(call=partial(self.call, timeout_s=timeout_s)))
+
+    def call(self, *_, timeout_s, **__):
+        self.limits_s.append(timeout_s)
+        self.task.end_s -= timeout_s  # in place of waiting for so long
+        raise TimeoutError(f"{timeout_s} s are over")
+
+
+def test_back_ends_that_hang_leave_time_to_those_behind_and_gloo_is_first(task, monkeypatch):
+    task.on_gpu, task.num_gpus = True, 1
+    task.end_s = time.monotonic() + 80.0  # what the step has of 25 minutes
+    hanging = Hanging(task)
+    monkeypatch.setattr(meter, "backends_for", lambda task, num_ranks: ["gloo", "nccl-shared"])
+    monkeypatch.setattr(meter, "Cluster", hanging)
+    monkeypatch.setattr(meter, "metered", lambda cluster, function: cluster.call(function))
+    meter.run(task)
+    assert hanging.backends == ["gloo", *["nccl-shared"] * 3]
+    assert len(hanging.limits_s) == 4
+    assert list(outcomes(task).values()) == ["failed"] * 4
+    assert task.end_s > time.monotonic() + 1.0
 
 
 # -- strategies and overlap ------------------------------------------------------------------------------------------
@@ -182,6 +232,53 @@ def test_pytorchs_pipeline_is_told_as_not_run_where_gloo_would_carry_it_from_a_g
     strategies._add(task, None, "gloo", pipeline)
     assert outcomes(task) == {"pipeline, gpipe, gloo": "not run"}
     assert "needs NCCL" in task.parts[0]["why"]
+
+
+def test_a_strategy_that_hangs_leaves_time_to_those_behind(task):
+    task.end_s = time.monotonic() + 80.0
+    hanging = Hanging(task)
+    for number in range(5):
+        strategies._add(task, hanging, "nccl-shared", (f"{number}", None, (), "torch", None))
+    assert list(outcomes(task).values()) == ["failed"] * 5
+    assert hanging.limits_s == sorted(hanging.limits_s, reverse=True)
+    assert len(set(hanging.limits_s)) == 5, "each asks what is left"
+    assert task.end_s > time.monotonic() + 1.0
+
+
+def crosses_by(me: Rank, function, arguments):
+    """The names of the collectives that a trial makes."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as trace:
+        function(me, *arguments, 1)
+    return {event.name for event in trace.events()}
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["block 128 wide", "block 128 wide, sequence parallel", "all_gather, 4 MiB", "reduce_scatter, 4 MiB"],
+)
+def test_what_gloo_has_for_the_cpu_alone_is_told_as_not_run_on_a_gpu(task, cluster2, what):
+    (trial,) = [trial for trial in strategies._trials(task) if trial[0] == what]
+    crossed = cluster2.call(crosses_by, trial[1:3], show=False)[0]
+    assert "c10d::allreduce_" in crossed
+    assert bool(strategies._why_not_by_gloo(trial)) is ("c10d::allgather_into_tensor_coalesced_" in crossed)
+
+
+def test_dtensors_sequence_parallel_is_told_as_not_run_by_gloo_on_gpus_alone(task, monkeypatch):
+    """No rank is asked where it would crash; on the CPU, and by NCCL, it is."""
+    asked = []
+    cluster = SimpleNamespace(call=lambda *_, **__: asked.append(True) or [None])
+    monkeypatch.setattr(task.table, "add_pair", lambda *_, **__: None)
+    for on_gpu, backend in ((True, "gloo"), (False, "gloo"), (True, "nccl-shared")):
+        task.on_gpu = on_gpu
+        (trial,) = [
+            trial for trial in strategies._trials(task) if trial[0] == "block 128 wide, sequence parallel"
+        ]
+        strategies._add(task, cluster, backend, trial)
+    assert [part["outcome"] for part in task.parts] == ["not run", "passed", "passed"]
+    assert "gloo has for the CPU alone" in task.parts[0]["why"]
+    assert len(asked) == 2
 
 
 def test_on_gpus_larger_models_stand_beside_the_small_ones(task):

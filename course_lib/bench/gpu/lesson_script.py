@@ -16,7 +16,9 @@ import traceback
 from functools import partial
 from typing import Any
 
-__all__ = ["main", "run_cell"]
+__all__ = ["CELL", "main", "run_cell"]
+
+CELL = "--- cell "  # begins the line that names the next one
 
 
 def main(arguments: list[str]) -> int:
@@ -33,7 +35,7 @@ def main(arguments: list[str]) -> int:
     for number, cell in enumerate(codes, start=1):
         where = source.where(cell)
         text = solution_text(cell.text, partial(source.where, cell))
-        print(f"--- cell {number} of {len(codes)}, {where}", flush=True)
+        print(f"{CELL}{number} of {len(codes)}, {where}", flush=True)
         may_raise = "raises-exception" in cell.tags
         try:
             run_cell(text, where, vars(main_module))

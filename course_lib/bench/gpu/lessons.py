@@ -1,23 +1,37 @@
-"""Step ``lessons``: the solution of every lesson, as a script in a process of its own."""
+"""Step ``lessons``: the solution of every lesson, as a script in a process of its own; some at a time where there are
+cores for them.
+
+A lesson that comes to no end within its share of the time is told as not run: how long one takes depends on the
+machine, and nothing of it was seen to fail.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 
-from course_lib.bench.gpu.child import run_child
+from course_lib.bench.gpu.child import Ended, run_child
+from course_lib.bench.gpu.lesson_script import CELL
 from course_lib.bench.gpu.stand_ins import STAND_INS, missing
-from course_lib.bench.gpu.task import FAILED, Task
+from course_lib.bench.gpu.task import FAILED, NOT_RUN, PASSED, Task
+from course_lib.devices import machine
 from course_lib.notebooks.info import source_files
 from course_lib.paths import project_root
 
 __all__ = ["run"]
 
 _MOST_OF_THE_REST = 3.0  # a lesson may take so many times an even share of the time that is left
+_MOST_AT_ONCE = 3
+_CORES_OF_A_LESSON = 4  # it starts up to four ranks
 _LAST_LINES = 25
 
 
 def run(task: Task) -> None:
-    """A part and a time for each lesson."""
+    """A part and a time for each lesson, in the order in which they end."""
     lacking = [name for name in missing() if name in STAND_INS]
     if lacking:
         task.notes["stand_ins"] = lacking
@@ -25,14 +39,42 @@ def run(task: Task) -> None:
     lessons = source_files(project_root())
     if not lessons:
         task.tell("lessons", FAILED, f"{project_root() / 'notebooks' / 'src'} holds no lesson")
-    for index, lesson in enumerate(lessons):
-        limit_s = min(task.left_s, _MOST_OF_THE_REST * task.left_s / (len(lessons) - index))
-        command = [sys.executable, "-m", "course_lib.bench.gpu.lesson_script", str(lesson)]
-        ended = run_child(command, limit_s=limit_s, folder=project_root() / "notebooks")
-        if ended.code == 0:
-            task.table.add(f"lesson {lesson.stem}", [ended.time_s], "s")
-        last = "\n".join(ended.output.splitlines()[-_LAST_LINES:])
-        how = (
-            f"not over after {limit_s:.0f} s" if ended.code is None else f"ended with exit code {ended.code}"
-        )
-        task.judge(lesson.stem, ended.code == 0, "" if ended.code == 0 else f"{last}\n{how}")
+    num_at_once = max(1, min(_MOST_AT_ONCE, machine().cores // _CORES_OF_A_LESSON))
+    task.notes["lessons at a time"] = num_at_once
+    with ThreadPoolExecutor(num_at_once) as pool:
+        tries = {
+            pool.submit(_try, task, lesson, math.ceil((len(lessons) - index) / num_at_once)): lesson.stem
+            for index, lesson in enumerate(lessons)
+        }
+        for one in as_completed(tries):
+            _tell(task, tries[one], one.result())
+
+
+def _try(task: Task, lesson: Path, num_rounds: int) -> Ended | None:
+    """How a lesson ended, when so many rounds of lessons have to share the time that is left; None if there is none."""
+    if time.monotonic() >= task.end_s:
+        return None
+    limit_s = min(task.left_s, _MOST_OF_THE_REST * task.left_s / num_rounds)
+    command = [sys.executable, "-m", "course_lib.bench.gpu.lesson_script", str(lesson)]
+    return run_child(command, limit_s=limit_s, folder=project_root() / "notebooks")
+
+
+def _tell(task: Task, name: str, ended: Ended | None) -> None:
+    if ended is None:
+        task.tell(name, NOT_RUN, "out of time: the step's was over before this lesson began")
+        return
+    lines = ended.output.splitlines()
+    if ended.code is None:
+        task.tell(name, NOT_RUN, f"out of time: not over after {ended.time_s:.0f} s, {_where(lines)}")
+    elif ended.code == 0:
+        task.table.add(f"lesson {name}", [ended.time_s], "s")
+        task.tell(name, PASSED)
+    else:
+        last = "\n".join(lines[-_LAST_LINES:])
+        task.tell(name, FAILED, f"{last}\nended with exit code {ended.code}")
+
+
+def _where(lines: Sequence[str]) -> str:
+    """The cell that a lesson had come to, as it says at its beginning."""
+    begun = [line for line in lines if line.startswith(CELL)]
+    return f"in cell {begun[-1].removeprefix(CELL)}" if begun else "before its first cell"

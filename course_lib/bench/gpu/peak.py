@@ -38,7 +38,12 @@ _CARDS = {
 
 
 def machine_of(card: str) -> str | None:
-    """The machine in ``course_lib.cost.machines`` with such cards, by a card's name; None for a card it lacks."""
+    """The machine in ``course_lib.cost.machines`` with such cards, by a card's name; None for a card it lacks.
+
+    None for a MIG slice too, which bears the card's name and has a part of its rate.
+    """
+    if re.search(r"\bMIG\b", card):
+        return None
     return next((name for pattern, name in _CARDS.items() if re.search(pattern, card)), None)
 
 
@@ -72,11 +77,12 @@ def run(task: Task) -> None:
 
 def _add_share(task: Task, title: str, num_flops: int, times: Sequence[float]) -> None:
     """A row: the share of the data sheet's peak; told as not run for a card whose sheet is not known."""
-    card = machine().devices[0].name
-    name = machine_of(card)
+    card = machine().devices[0]
+    name = None if card.is_mig_slice else machine_of(card.name)
     if name is None:
+        why = f"course_lib/cost/machines.py has no data sheet of {card.name}"
         task.tell(
-            f"share of the peak, {title}", NOT_RUN, f"course_lib/cost/machines.py has no data sheet of {card}"
+            f"share of the peak, {title}", NOT_RUN, why + (", a MIG slice" if card.is_mig_slice else "")
         )
         return
     peak = machine_spec(name).matmul_flops_per_s["bfloat16"]

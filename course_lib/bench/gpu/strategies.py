@@ -31,8 +31,7 @@ def run(task: Task) -> None:
     """Three rows for each strategy and back end."""
     _data_parallel(task)
     for backend in backends_for(task, _NUM_RANKS):
-        limit_s = min(task.left_s, _MOST_OF_A_CALL_S)
-        with Cluster(_NUM_RANKS, backend=backend, timeout_s=limit_s) as cluster:
+        with Cluster(_NUM_RANKS, backend=backend) as cluster:
             for trial in _trials(task):
                 _add(task, cluster, backend, trial)
 
@@ -62,14 +61,29 @@ def _trials(task: Task) -> list[Trial]:
 
 def _add(task: Task, cluster: Cluster, backend: str, trial: Trial) -> None:
     what, function, arguments, other, promised = trial
-    if function is pipeline.paired_steps and backend == "gloo" and task.on_gpu:
-        why = "torch.distributed.pipelining sends tensors of the GPU, which gloo cannot: needs NCCL"
+    why = _why_not_by_gloo(trial) if backend == "gloo" and task.on_gpu else ""
+    if why:
         task.tell(f"{what}, {backend}", NOT_RUN, why)
         return
     with task.part(f"{what}, {backend}"):
-        both = cluster.call(function, (*arguments, task.rounds), show=False)[0]
+        limit_s = task.limit_s(_MOST_OF_A_CALL_S)
+        both = cluster.call(function, (*arguments, task.rounds), timeout_s=limit_s, show=False)[0]
         target = None if promised is None else task.target(promised)
         task.table.add_pair(f"{what}, {backend}", both, ratio=f"course / {other}", target=target)
+
+
+def _why_not_by_gloo(trial: Trial) -> str:
+    """Why gloo cannot carry PyTorch's side of a trial between ranks on a GPU; empty where it can."""
+    _, function, arguments, _, _ = trial
+    if function is pipeline.paired_steps:
+        return "torch.distributed.pipelining sends tensors of the GPU, which gloo cannot: needs NCCL"
+    if function is tensor.paired and arguments[-1]:  # sequence parallel
+        # c10d::allgather_into_tensor_coalesced_: alone of gloo's collectives here, it does not ask for the device
+        return (
+            "DTensor gathers the parts of a sequence by a collective that gloo has for the CPU alone: it reads an "
+            "address of the GPU as one of the host, and its process crashes; needs NCCL"
+        )
+    return ""
 
 
 def paired_batch_norm(me: Rank, rounds: int) -> Comparison:

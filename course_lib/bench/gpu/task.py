@@ -56,6 +56,10 @@ class Task:
         """Seconds that this step may still take."""
         return max(1.0, self.end_s - time.monotonic())
 
+    def limit_s(self, most_s: float) -> float:
+        """Seconds for one thing of several: half of what is left at most, so one that hangs leaves time to the next."""
+        return min(most_s, self.left_s / 2)
+
     @property
     def device_name(self) -> str:
         """ "cuda" or "cpu"."""

@@ -30,6 +30,7 @@ COURSE_PACKAGES = {
     "platformdirs": "platformdirs",
 }
 STAND_INS = ("ipywidgets", "jupytext", "tqdm")
+_COMES_WITH = {"traitlets": "ipywidgets"}  # and may be there without it
 
 
 def missing() -> tuple[str, ...]:
@@ -40,7 +41,9 @@ def missing() -> tuple[str, ...]:
 def folders(names: tuple[str, ...]) -> list[str]:
     """The folders to put on the path for the packages that are missing."""
     here = Path(__file__).resolve().parent
-    return [str(here / name) for name in STAND_INS if name in names]
+    wanted = [name for name in STAND_INS if name in names]
+    wanted += [name for name, other in _COMES_WITH.items() if other in names and not _is_here(name)]
+    return [str(here / name) for name in wanted]
 
 
 def _is_here(module: str) -> bool:
