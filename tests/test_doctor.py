@@ -245,6 +245,15 @@ def test_gpus_out_of_reach_are_a_warning(env, nvml, word):
     assert word in found.remedy
 
 
+def test_a_gpu_that_cannot_be_read_leaves_the_others():
+    here = replace(
+        with_gpus(FakeGpu()), gpu_note="GPU 1 of nvidia-smi cannot be read, and is left out: lost."
+    )
+    line = check_gpus(here)[-1]
+    assert (line.status, "The others are used." in line.remedy) == ("warning", True)
+    assert "the CPU is used" in check_gpus(replace(here, devices=()))[-1].remedy
+
+
 def test_mig_is_mentioned():
     piece = FakeGpu(name="NVIDIA A100 MIG 1g.10gb", uuid="MIG-1", memory_bytes=10 * GIB)
     lines = check_gpus(with_gpus(FakeGpu(mig=(piece,), mig_on=True)))

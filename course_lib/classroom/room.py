@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from course_lib.classroom.node import Node
 from course_lib.classroom.taken import Taken
+from course_lib.devices import Device
 from course_lib.meter.units import bytes_text
 
 __all__ = ["CONTEXT_BYTES", "PATIENCE_S", "Limit", "first_met", "limits", "wait_s"]
@@ -150,8 +151,7 @@ def _disk(node: Node, taken: Taken) -> Limit:
 def _gpus(node: Node, taken: Taken, open_lessons: int) -> Limit:
     """All GPUs together, as learners are spread over them: each process of a lesson may open a context."""
     devices = node.here.devices
-    used = node.gpu_used_bytes if len(node.gpu_used_bytes) == len(devices) else (0,) * len(devices)
-    free = sum(max(0, gpu.memory_bytes - taken_bytes) for gpu, taken_bytes in zip(devices, used, strict=True))
+    free = sum(max(0, gpu.memory_bytes - _used_bytes(node, gpu)) for gpu in devices)
     left = (1 - KEPT_BACK) * free
     if taken.gpu_bytes:
         each = open_lessons * taken.gpu_bytes
@@ -166,3 +166,13 @@ def _gpus(node: Node, taken: Taken, open_lessons: int) -> Limit:
     names = ", ".join(dict.fromkeys(gpu.name for gpu in devices))
     detail = f"{len(devices)} ({names}), {bytes_text(free)} free in all"
     return Limit("GPUs", fits, detail, f"0.9 x {bytes_text(free)} / ({terms}) = {fits}", left, each, "bytes")
+
+
+def _used_bytes(node: Node, gpu: Device) -> int:
+    """What is in use on its board; 0 where the driver tells nothing of it. A MIG slice counts with its whole board.
+
+    The driver tells of every board in its own order, and ``gpu`` is one of those that are shown to us.
+    """
+    if gpu.board is None or gpu.board >= len(node.gpu_used_bytes):
+        return 0
+    return node.gpu_used_bytes[gpu.board]

@@ -85,7 +85,8 @@ def find_gpus(env: Mapping[str, str], nvml: Any = None) -> Gpus:
         try:
             nvml = importlib.import_module("pynvml")
         except ImportError:
-            return Gpus(note="The package nvidia-ml-py is missing, so GPUs cannot be looked for.")
+            missing = "The package nvidia-ml-py is missing, so GPUs cannot be looked for"
+            return Gpus(note=f"{missing}: pip install nvidia-ml-py.")
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -100,11 +101,10 @@ def find_gpus(env: Mapping[str, str], nvml: Any = None) -> Gpus:
 
 
 def _ask(nvml: Any, visible: str | None) -> Gpus:
-    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-    boards = [_device(nvml, handle) for handle in handles]
+    handles, boards, silent = _boards(nvml)
     slices = {i: _mig_slices(nvml, handle, boards[i]) for i, handle in enumerate(handles)}
     chosen, spare, note = _choose(boards, slices, visible)
-    devices = tuple(replace(device, index=i, board=board) for i, (device, board) in enumerate(chosen))
+    devices = tuple(replace(device, index=i) for i, (device, _) in enumerate(chosen))
     links = tuple(
         GpuLink(a, b, *_link(nvml, handles, chosen[a], chosen[b]))
         for a, b in combinations(range(len(chosen)), 2)
@@ -112,8 +112,26 @@ def _ask(nvml: Any, visible: str | None) -> Gpus:
     driver = _text(nvml.nvmlSystemGetDriverVersion())
     version = _try(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
     driver_cuda = f"{version // 1000}.{version % 1000 // 10}" if version else None
-    others = tuple(replace(device, board=board) for device, board in spare)
-    return Gpus(devices, others, links, driver, driver_cuda, note)
+    others = tuple(device for device, _ in spare)
+    notes = " ".join(one for one in (note, *silent) if one)
+    return Gpus(devices, others, links, driver, driver_cuda, notes)
+
+
+def _boards(nvml: Any) -> tuple[list[Any], list[Device], list[str]]:
+    """Handles and devices of the boards that answer, and a sentence on each that does not.
+
+    NVML counts boards too that this process may not open, as in a container, and such as have failed. CUDA shows
+    neither, and numbers the others from 0; ``board`` is the number among all.
+    """
+    handles, boards, silent = list[Any](), list[Device](), list[str]()
+    for number in range(nvml.nvmlDeviceGetCount()):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(number)
+            boards.append(replace(_device(nvml, handle), board=number))
+            handles.append(handle)
+        except nvml.NVMLError as error:
+            silent.append(f"GPU {number} of nvidia-smi cannot be read, and is left out: {error}.")
+    return handles, boards, silent
 
 
 def _device(nvml: Any, handle: Any) -> Device:
@@ -139,18 +157,17 @@ def _mig_slices(nvml: Any, handle: Any, board: Device) -> list[Device] | None:
     found = []
     for i in range(_try(nvml, nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
         piece = _try(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, i)
-        if piece is not None:
-            device = replace(
-                _device(nvml, piece), capability=board.capability, pcie=board.pcie, is_mig_slice=True
-            )
-            found.append(device)
+        device = None if piece is None else _try(nvml, _device, nvml, piece)
+        if device is not None:
+            device = replace(device, capability=board.capability, pcie=board.pcie, board=board.board)
+            found.append(replace(device, is_mig_slice=True))
     return found
 
 
 def _choose(
     boards: list[Device], slices: dict[int, list[Device] | None], visible: str | None
 ) -> tuple[list[tuple[Device, int]], list[tuple[Device, int]], str]:
-    """What CUDA shows, in its order: (device, number of its board); spare slices; a note on what is hidden."""
+    """What CUDA shows, in its order: (device, place of its board in the list); spare slices; a note on the rest."""
     if visible is not None and visible.startswith("MIG-"):
         every = {piece.uuid: (piece, i) for i, pieces in slices.items() for piece in pieces or ()}
         named = [every.get(word.strip()) for word in dict.fromkeys(visible.split(","))]

@@ -25,7 +25,7 @@ def check_gpus(here: Machine) -> list[Finding]:
         names = ", ".join(gpu.name for gpu in here.unusable_devices)
         findings.append(Finding("GPU", "warning", f"{names}: {here.gpu_note}", install_advice(here)))
     elif here.gpu_note:
-        findings.append(Finding("GPU", "warning", here.gpu_note, _driver_advice(here.gpu_note)))
+        findings.append(Finding("GPU", "warning", here.gpu_note, _driver_advice(here)))
     elif not here.devices:
         findings.append(
             Finding("GPU", "ok", "none: the ranks are processes on the CPU, and every lesson runs so")
@@ -49,7 +49,8 @@ def install_advice(here: Machine) -> str:
     return f"{command} --index-url {INDEX_URL}/{build}"
 
 
-def _driver_advice(note: str) -> str:
+def _driver_advice(here: Machine) -> str:
+    note = here.gpu_note
     if "COURSE_GPUS" in note:
         return "Unset COURSE_GPUS to use every GPU that CUDA shows, or choose others by it."
     if "CUDA_VISIBLE_DEVICES" in note:
@@ -60,4 +61,6 @@ def _driver_advice(note: str) -> str:
         return "Nothing to do for one GPU. For whole ones, if nobody uses the slices: sudo nvidia-smi -mig 0"
     if "nvidia-ml-py" in note:
         return f"{sys.executable} -m pip install nvidia-ml-py"
+    if here.devices:
+        return "The others are used. See what nvidia-smi says of it."
     return "See whether nvidia-smi answers; start a container with --gpus all. Until then the CPU is used."

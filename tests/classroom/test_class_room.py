@@ -97,6 +97,31 @@ def test_gpus_by_what_was_measured_and_what_others_use():
     assert "measured" in one.formula
 
 
+def test_what_is_in_use_is_that_of_the_boards_that_are_shown():
+    used = (10 * GIB, 20 * GIB, 30 * GIB, 70 * GIB)  # by the driver's numbers, whatever is visible
+    every = with_gpus(4)
+
+    def free_gib(*boards, used=used):
+        here = replace(every, devices=tuple(every.devices[board] for board in boards))
+        one = limit("GPUs", of=node(here, gpu_used_bytes=used), by=taken(gpu_bytes=GIB))
+        return one.left / 0.9 / GIB
+
+    assert free_gib(1, 3) == pytest.approx(60 + 10)
+    assert free_gib(2) == pytest.approx(50)
+    assert free_gib(1, 3, used=()) == pytest.approx(160)  # the driver tells nothing
+    small = replace(every.devices[1], memory_bytes=40 * GIB)  # as many boards as GPUs, in another order
+    here = replace(every, devices=(*every.devices[2:], small, every.devices[0]))
+    one = limit("GPUs", of=node(here, gpu_used_bytes=used), by=taken(gpu_bytes=GIB))
+    assert one.left / 0.9 / GIB == pytest.approx(50 + 10 + 20 + 70)
+
+
+def test_a_gpu_whose_board_is_not_known_counts_as_free():
+    here = with_gpus(1)
+    here = replace(here, devices=(replace(here.devices[0], board=None),))
+    one = limit("GPUs", of=node(here, gpu_used_bytes=(70 * GIB,)), by=taken(gpu_bytes=GIB))
+    assert one.left / 0.9 / GIB == pytest.approx(80)
+
+
 def test_the_limit_that_is_met_first():
     assert first_met(limits(node(), taken(), 1)).name == "memory"
     assert first_met(limits(node(tasks_left=110), taken(), 1)).name == "processes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -39,3 +40,34 @@ def test_the_peak_is_the_named_one_or_a_measured_one_of_all_ranks(monkeypatch):
     peak = peak_of(ALONE, parse_arguments([]))
     assert peak.flops_per_s == 4 * 2 * 512**3
     assert peak.name == "a measured product of matrices"
+
+
+def test_on_a_gpu_the_matrices_do_not_count_in_the_memory_of_the_run(monkeypatch):
+    done = []
+    monkeypatch.setattr(speed, "_measured_flops_per_s", lambda me, precision: done.append("measured") or 1.0)
+    monkeypatch.setattr(speed, "of_all", lambda me, rate: [rate])
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("freed"))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: done.append("mark taken back"))
+    peak_of(Rank(0, 1, torch.device("cuda", 0)), parse_arguments([]))
+    assert done == ["measured", "freed", "mark taken back"]
+    peak_of(ALONE, parse_arguments([]))
+    assert done[3:] == ["measured"], "without a GPU there is none"
+
+
+@pytest.mark.parametrize(("precision", "most_mib"), [("float32", 768), ("bf16", 384), ("float64", 384)])
+def test_the_matrices_take_little_of_a_gpu(monkeypatch, precision, most_mib):
+    made, ticks = [], iter(range(100))
+    plain = torch.ones
+
+    def ones(*args, **kwargs):
+        made.append(plain(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(speed.torch, "ones", ones)
+    monkeypatch.setattr(speed.dist, "barrier", lambda: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(speed.time, "perf_counter", lambda: next(ticks) * 1.0)
+    with FakeTensorMode():
+        rate = speed._measured_flops_per_s(Rank(0, 1, torch.device("cuda", 0)), precision)
+    assert sum(tensor.nbytes for tensor in made) <= most_mib * 2**20
+    assert rate == 2 * made[0].shape[0] ** 3

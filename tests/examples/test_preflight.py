@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -15,10 +16,10 @@ from launches import ENVIRONMENT, taken_home
 from course_lib.cluster import Cluster
 from course_lib.examples.preflight import check, measure
 from course_lib.examples.preflight.check import examine, exit_code, parse_arguments
-from course_lib.examples.preflight.gpus import FIELDS, read_smi
+from course_lib.examples.preflight.gpus import FIELDS, gpus_of_this_machine, read_smi
 from course_lib.examples.preflight.judge_machines import judge_clocks, judge_gpus, judge_machines, ranks_text
 from course_lib.examples.preflight.judge_speed import judge_links, judge_products, judge_reduce, slow_links
-from course_lib.examples.preflight.machine import _variables, facts_of_this_process
+from course_lib.examples.preflight.machine import QUIET, _variables, facts_of_this_process
 from course_lib.examples.preflight.measure import Place, pairs_to_measure
 from course_lib.examples.preflight.report import COULD_NOT, LOOK, OK, Finding, Report
 
@@ -248,9 +249,43 @@ def test_what_nvidia_smi_says_is_read():
     assert (other["uncorrected"], other["reasons"]) == (None, 0x40)
 
 
+SMI = """#!/bin/sh
+for word in {known}; do
+  case "$1" in *",$word,"*) echo "{gpu}"; exit 0;; esac
+done
+echo 'Field "clocks...reasons.active" is not a valid field to query.'
+exit 2
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a script of the shell")
+@pytest.mark.parametrize(
+    "known",
+    [
+        ["clocks_throttle_reasons.active"],
+        ["clocks_event_reasons.active"],
+        ["clocks_event_reasons.active", "clocks_throttle_reasons.active"],
+        ["neither"],
+    ],
+)
+def test_drivers_that_know_one_name_of_the_reasons_or_the_other_are_read(tmp_path, monkeypatch, known):
+    """With a stand-in for nvidia-smi, which refuses the whole query for one name that it does not know."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text(SMI.format(known=" ".join(known), gpu=GPU))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus_of_this_machine() == (None if known == ["neither"] else read_smi(GPU))
+
+
 def test_no_secret_is_gathered():
     found = _variables(
-        {"NCCL_DEBUG": "INFO", "NCCL_PSK": "x" * 40, "HF_TOKEN": "y", "TORCHELASTIC_RUN_ID": "z"}
+        {
+            "NCCL_DEBUG": "INFO",
+            "NCCL_PSK": "x" * 40,
+            "HF_TOKEN": "y",
+            "TORCHELASTIC_RUN_ID": "z",
+            QUIET: "false",
+        }
     )
     assert found == {"NCCL_DEBUG": "INFO"}
 
@@ -400,6 +435,22 @@ def test_more_ranks_than_gpus_are_refused(monkeypatch, device, num_gpus, said):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     with pytest.raises(SystemExit, match=said):
         check._begin(device)
+
+
+@pytest.mark.parametrize("asked", [None, "true"])
+def test_ranks_on_gpus_are_quiet_about_their_first_messages(monkeypatch, asked):
+    """Before the group is made, which reads it once; who asked for the warning is given it."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(QUIET, asked or "")
+    if asked is None:
+        monkeypatch.delenv(QUIET)
+    told = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(check.dist, "init_process_group", lambda *_, **__: told.append(os.environ.get(QUIET)))
+    assert check._begin("cuda") == torch.device("cuda", 0)
+    assert told == [asked or "false"]
 
 
 def test_one_rank_without_a_gpu_takes_all_to_the_cpu():

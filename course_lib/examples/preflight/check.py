@@ -16,7 +16,7 @@ import torch.distributed as dist
 from . import measure
 from .judge_machines import judge_clocks, judge_gpus, judge_machines
 from .judge_speed import WITHIN_GB_PER_S, judge_links, judge_products, judge_reduce
-from .machine import facts_of_this_process
+from .machine import QUIET, facts_of_this_process
 from .measure import Place
 from .report import Report
 
@@ -154,6 +154,7 @@ def _begin(device_type: str) -> torch.device:
         options: dict[str, Any] = {"store": store, "rank": rank, "world_size": size or 1}
         if on_gpus:
             torch.cuda.set_device(device)
+            os.environ.setdefault(QUIET, "false")  # else every rank warns at its first message to another
             options["device_id"] = device
         else:
             torch.set_num_threads(1)

@@ -16,7 +16,7 @@ FIELDS = {
     "driver": "driver_version",
     "temperature_c": "temperature.gpu",
     "uncorrected": "ecc.errors.uncorrected.volatile.total",
-    "reasons": "clocks_throttle_reasons.active",
+    "reasons": "clocks_event_reasons.active",
     "clock_mhz": "clocks.sm",
     "highest_clock_mhz": "clocks.max.sm",
     "memory_used_mib": "memory.used",
@@ -25,6 +25,7 @@ FIELDS = {
 }
 """What is asked, by the name that it has here; nvidia-smi --help-query-gpu lists its own names."""
 
+_OLDER_NAMES = {"reasons": "clocks_throttle_reasons.active"}  # drivers know one of the two, or both
 _LIMIT_S = 30
 
 
@@ -38,9 +39,17 @@ def _said(*command: str) -> str | None:
 
 
 def gpus_of_this_machine() -> list[dict[str, Any]] | None:
-    """A dictionary for each GPU, with the names of ``FIELDS``; ``None`` where nvidia-smi cannot be asked."""
-    text = _said("nvidia-smi", f"--query-gpu={','.join(FIELDS.values())}", "--format=csv,noheader,nounits")
-    return None if text is None else read_smi(text)
+    """A dictionary for each GPU, with the names of ``FIELDS``; ``None`` where nvidia-smi cannot be asked.
+
+    It answers nothing at all where it does not know one name: then the older ones are tried.
+    """
+    for fields in (FIELDS, {**FIELDS, **_OLDER_NAMES}):
+        text = _said(
+            "nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader,nounits"
+        )
+        if text is not None:
+            return read_smi(text)
+    return None
 
 
 def read_smi(text: str) -> list[dict[str, Any]]:

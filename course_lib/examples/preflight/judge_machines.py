@@ -18,7 +18,7 @@ _FOR_A_SEARCH = (
 _GIB = 2**30
 _LEAST_SHM_BYTES, _LEAST_OPEN_FILES, _HOTTEST_C = _GIB, 4096, 85
 _MOST_SKEW_S = 0.050
-_SLOWED = {  # bits of clocks_throttle_reasons.active; NVML's nvmlClocksEventReason...
+_SLOWED = {  # bits of clocks_event_reasons.active; NVML's nvmlClocksEventReason...
     0x08: "slowed down by the hardware",
     0x20: "slowed down for its heat (software)",
     0x40: "slowed down for its heat (hardware)",

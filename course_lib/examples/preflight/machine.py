@@ -13,7 +13,9 @@ import torch
 
 from .gpus import gpus_of_this_machine, unreachable_pairs, xid_errors
 
-__all__ = ["facts_of_this_process"]
+__all__ = ["QUIET", "facts_of_this_process"]
+
+QUIET = "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING"  # set by the check itself, so not looked at
 
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_", "PYTORCH_", "OMP_", "UCX_", "FI_")
 _SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PSK")
@@ -65,6 +67,7 @@ def _variables(environment: dict[str, str]) -> dict[str, str]:
         for name, value in sorted(environment.items())
         if name.startswith(_PREFIXES)
         and not name.startswith("TORCHELASTIC_")
+        and name != QUIET
         and not any(word in name for word in _SECRETS)
     }
 

@@ -43,20 +43,27 @@ def peak_of(me: Rank, args: argparse.Namespace) -> Peak:
     """What ``--peak-tflops`` says; without it, what a product of large matrices reaches on all ranks at once."""
     if args.peak_tflops:
         return Peak(args.peak_tflops * 1e12 * me.world_size, "--peak-tflops")
-    return Peak(sum(of_all(me, _measured_flops_per_s(me, args.precision))), "a measured product of matrices")
+    flops_per_s = _measured_flops_per_s(me, args.precision)
+    if me.device.type == "cuda":  # the matrices are none of the run's memory, which its log tells of
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    return Peak(sum(of_all(me, flops_per_s)), "a measured product of matrices")
 
 
 def _measured_flops_per_s(me: Rank, precision: str) -> float:
     """The median of five. All ranks measure at the same time: those that share cores share the rate."""
-    size = 8192 if me.device.type == "cuda" else 512
-    a, b = (torch.ones(size, size, dtype=_COMPUTES_IN[precision], device=me.device) for _ in range(2))
+    size = 512
+    if me.device.type == "cuda":
+        size = 4096 if precision == "float64" else 8192  # three matrices, beside the model: 768 MiB at most
+    a, b, product = (
+        torch.ones(size, size, dtype=_COMPUTES_IN[precision], device=me.device) for _ in range(3)
+    )
     dist.barrier()
     times_s = []
     for _ in range(6):
         start_s = time.perf_counter()
-        product = a @ b
+        torch.mm(a, b, out=product)
         if me.device.type == "cuda":
             torch.cuda.synchronize(me.device)
         times_s.append(time.perf_counter() - start_s)
-    del product
     return 2 * size**3 / statistics.median(times_s[1:])  # the first warms up

@@ -31,6 +31,7 @@ from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, Wri
 
 from course_lib.parallel.mesh.boxes import Box, boxes_of
 from course_lib.parallel.mesh.on_mesh import OnMesh
+from course_lib.parallel.sharded.checkpoint import placed_state
 
 __all__ = ["load_on_mesh", "save_on_mesh"]
 
@@ -80,9 +81,8 @@ def load_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None 
     for name, loaded in states.items():
         box, room = rooms[name]
         assert optimizer is not None
-        optimizer.state[box.parameter] = {
-            key: value if isinstance(value, Tensor) else loaded[key] for key, value in room.items()
-        }
+        state = {key: value if isinstance(value, Tensor) else loaded[key] for key, value in room.items()}
+        optimizer.state[box.parameter] = placed_state(optimizer, box.parameter, state)
 
 
 class BoxTensor(Tensor):

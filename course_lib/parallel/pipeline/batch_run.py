@@ -94,6 +94,9 @@ class BatchRun:
         return torch.cuda.current_stream(self.me.device) if self.me.device.type == "cuda" else None
 
     def _run_on(self, stream: torch.cuda.Stream | None, action: Action) -> ActionSpan:
+        if stream is not None:
+            # A new thread is on GPU 0: to go back there afterwards would open a context on it, beside its own rank's.
+            torch.cuda.set_device(stream.device)
         with torch.cuda.stream(stream) if stream else contextlib.nullcontext(), torch.enable_grad():
             return self._run(action)
 

@@ -25,7 +25,7 @@ from torch.distributed.tensor import DTensor, Shard
 from course_lib.parallel.sharded.fully_sharded import FullySharded
 from course_lib.parallel.sharded.unit import ShardedParameter
 
-__all__ = ["load_sharded", "newest_checkpoint", "save_sharded", "start_save_sharded"]
+__all__ = ["load_sharded", "newest_checkpoint", "placed_state", "save_sharded", "start_save_sharded"]
 
 Optimizer = torch.optim.Optimizer
 _METADATA = ".metadata"  # DCP writes it when all ranks have written their parts
@@ -164,7 +164,7 @@ def _room_for_states(model: FullySharded, optimizer: Optimizer, known: dict[str,
                     rows = torch.zeros_like(parameter.shard, dtype=dtype, requires_grad=False)
                     value = _as_dtensor(model, parameter, rows)
                 else:
-                    value = torch.zeros(there.size, dtype=dtype)
+                    value = torch.zeros(there.size, dtype=dtype, device="cpu")
             room.setdefault(parameter.name, {})[key.removeprefix(prefix)] = value
     return room
 
@@ -172,7 +172,25 @@ def _room_for_states(model: FullySharded, optimizer: Optimizer, known: dict[str,
 def _take_states(model: FullySharded, optimizer: Optimizer, state: dict[str, Any]) -> None:
     for parameter in _parameters(model):
         if parameter.name in state:
-            optimizer.state[parameter.shard] = {
+            local = {
                 name: value.to_local() if isinstance(value, DTensor) else value
                 for name, value in state[parameter.name].items()
             }
+            optimizer.state[parameter.shard] = placed_state(optimizer, parameter.shard, local)
+
+
+def placed_state(optimizer: Optimizer, parameter: Tensor, state: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's loaded state, where the optimizer looks for it: beside the parameter, but for ``step``.
+
+    That one is the host's, unless a fused or capturable optimizer counts on the device. As ``load_state_dict`` of
+    ``torch.optim.Optimizer`` has it, which we go past: it wants the states of all parameters, whole.
+    """
+    (group,) = (g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
+    counts_on_device = group.get("fused") or group.get("capturable")
+
+    def placed(name: str, value: Any) -> Any:
+        if not isinstance(value, Tensor) or (name == "step" and not counts_on_device):
+            return value
+        return value.to(parameter.device, torch.float32 if name == "step" else value.dtype)
+
+    return {name: placed(name, value) for name, value in state.items()}

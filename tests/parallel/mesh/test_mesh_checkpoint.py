@@ -95,6 +95,25 @@ def test_every_number_is_written_once(clusters, tmp_path):
     assert all(written.values())
 
 
+def goes_on_fused(me, mesh, folder):
+    """Saved with steps in float64, which a fused kernel would misread; the loaded steps."""
+    model, optimizer = begun(me, mesh)
+    mesh_cases.train(model, optimizer, BEFORE, NUM_ROWS)
+    for state in optimizer.state.values():
+        state["step"] = state["step"].double()
+    save_on_mesh(folder, model, optimizer)
+    fused = torch.optim.AdamW(model.parameters(), fused=True)
+    load_on_mesh(folder, model, fused)
+    mesh_cases.train(model, fused, 1, NUM_ROWS, first=BEFORE)
+    model.close()
+    return {(state["step"].dtype, state["step"].item()) for state in fused.state.values()}
+
+
+def test_a_fused_optimizer_gets_steps_that_its_kernel_reads(clusters, tmp_path):
+    for steps in clusters(2).call(goes_on_fused, (Mesh.of(tp=2), tmp_path / "at"), show=False):
+        assert steps == {(torch.float32, BEFORE + 1.0)}
+
+
 # -- bad input --------------------------------------------------------------------------------------------------------
 
 

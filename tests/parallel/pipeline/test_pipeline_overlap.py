@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +15,7 @@ from torch import nn
 
 from course_lib.cluster import Rank, RankFailed
 from course_lib.parallel.pipeline import PacedStage, Pipeline, run_pipeline
+from course_lib.parallel.pipeline.batch_run import BatchRun
 from course_lib.parallel.pipeline.stage_run import StageRun
 from course_lib.schedules import dual_pipe_v, from_text, peak_in_flight_by_stage
 from course_lib.schedules.stage_times import StageTimes
@@ -220,3 +224,30 @@ def test_a_time_that_cannot_be_paced_gets_a_sentence():
         ValueError, match=r"overlapped_s=2.5 cannot be paced: .* the longer one, 2 s. Give that"
     ):
         PacedStage(me, StageTimes(1, 1, 1, overlapped_s=2.5))
+
+
+def test_the_thread_beside_is_on_the_gpu_of_its_rank(monkeypatch):
+    """Before it takes the stream: with a stand-in for CUDA, where each new thread is on GPU 0."""
+    done = []
+    gpu = torch.device("cuda", 1)
+
+    def note(what):
+        done.append((what, "beside" in threading.current_thread().name))
+
+    @contextlib.contextmanager
+    def on_stream(stream):
+        note(f"stream of {stream.device}")
+        yield
+
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: note(f"on {device}"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(device=device))
+    monkeypatch.setattr(torch.cuda, "stream", on_stream)
+    forward, backward = from_text("F0 F1&B0 B1").rows[0][1:3]
+    stages = {0: SimpleNamespace(expect_forward=lambda: None)}
+    batch = BatchRun(Rank(1, 2, gpu, "nccl"), [1], stages, {})
+    monkeypatch.setattr(batch, "_run", lambda action: note(action.kind))
+    monkeypatch.setattr(batch, "_hand_over", lambda action: None)
+    with ThreadPoolExecutor(1, thread_name_prefix="beside a forward") as thread:
+        batch._run_both(thread, forward, backward)
+    assert [what for what, beside in done if beside] == ["on cuda:1", "stream of cuda:1", backward.kind]
+    assert [what for what, beside in done if not beside] == [forward.kind]

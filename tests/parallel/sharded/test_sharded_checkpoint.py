@@ -17,6 +17,7 @@ from course_lib.parallel.sharded import (
     save_sharded,
     start_save_sharded,
 )
+from course_lib.parallel.sharded.checkpoint import placed_state
 
 pytestmark = [
     pytest.mark.xdist_group("sharded"),
@@ -156,3 +157,53 @@ def test_what_cannot_be_saved_or_loaded(clusters, tmp_path):
         assert "is a checkpoint of another model" in other
         assert "extra.weight has shape (11, 3) here, and is missing in it" in larger
         assert "holds no complete checkpoint" in nowhere
+
+
+# -- where a loaded state lies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "step_on"),
+    [({}, "cpu"), ({"foreach": True}, "cpu"), ({"capturable": True}, "meta"), ({"fused": True}, "meta")],
+)
+def test_a_step_lies_where_its_group_counts(kind, step_on):
+    """As in PyTorch's own ``load_state_dict``, with which it is compared. Parameters lie on "meta"."""
+    other, parameter = (torch.nn.Parameter(torch.zeros(2, 3, device="meta")) for _ in range(2))
+    optimizer = torch.optim.AdamW([{"params": [other]}, {"params": [parameter]}])
+    optimizer.param_groups[1].update(kind)
+    loaded = {"step": torch.tensor(3.0), "exp_avg": torch.zeros(2, 3), "row_mean": torch.zeros(2), "of": "us"}
+    placed = placed_state(optimizer, parameter, loaded)
+    assert {name: value.device.type for name, value in placed.items() if name != "of"} == {
+        "step": step_on,
+        "exp_avg": "meta",
+        "row_mean": "meta",
+    }
+    assert placed["of"] == "us"
+    assert placed["step"].dtype == torch.float32
+
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": {1: loaded}})
+    theirs = optimizer.state[parameter]
+    for name in ("step", "exp_avg", "row_mean"):
+        assert (placed[name].device, placed[name].dtype) == (theirs[name].device, theirs[name].dtype)
+
+
+def goes_on_fused(me, folder):
+    """Saved with steps in float64, which a fused kernel would misread; the dtypes of the loaded states."""
+    model, optimizer = begun(me, odd)
+    steps(me, model, optimizer, odd, 2)
+    for state in optimizer.state.values():
+        state["step"] = state["step"].double()
+    save_sharded(folder, model, optimizer)
+    plain, fused = (torch.optim.AdamW(model.parameters(), lr=0.01, fused=fused) for fused in (False, True))
+    found = []
+    for optimizer in (plain, fused):
+        load_sharded(folder, model, optimizer)
+        found.append({(state["step"].dtype, state["step"].item()) for state in optimizer.state.values()})
+    steps(me, model, fused, odd, 1)
+    return found
+
+
+def test_a_fused_optimizer_gets_steps_that_its_kernel_reads(clusters, tmp_path):
+    for plain, fused in clusters(2).call(goes_on_fused, (tmp_path / "at",), show=False):
+        assert plain == {(torch.float64, 2.0)}
+        assert fused == {(torch.float32, 2.0)}
