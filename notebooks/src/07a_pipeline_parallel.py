@@ -208,6 +208,7 @@ def step_times(me, counts, repeats=4):
             dist.barrier()
             start_s = time.perf_counter()
             model.step(*batches[0])
+            dist.barrier()  # now all are through, GPUs too
             quickest_s[m] = min(quickest_s.get(m, 60.0), time.perf_counter() - start_s)
     return quickest_s
 
