@@ -193,9 +193,10 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
     (project / "tests" / "test_first.py").write_text("def test_first():\n    assert 'found' == 'before'\n")
     heard = project / "heard"  # of the failure, by the process that prints
     (project / "tests" / "conftest.py").write_text(
-        "import os, pathlib, pytest\n@pytest.hookimpl(trylast=True)\ndef pytest_runtest_logreport(report):\n"
-        "    if report.failed and 'PYTEST_XDIST_WORKER' not in os.environ:\n"
-        f"        pathlib.Path({str(heard)!r}).touch()\n"
+        "import pathlib, pytest\ndef pytest_configure(config):\n"
+        "    global is_worker\n    is_worker = hasattr(config, 'workerinput')\n"
+        "@pytest.hookimpl(trylast=True)\ndef pytest_runtest_logreport(report):\n"
+        f"    if report.failed and not is_worker:\n        pathlib.Path({str(heard)!r}).touch()\n"
     )
     code = (
         "from pathlib import Path\nfrom course_lib import paths, testing\n"

@@ -173,4 +173,9 @@ def _is_of_part(test: str, path: str) -> bool:
 
 
 def _words(path: str) -> set[str]:
-    return set(re.split(r"\W|_", path.removesuffix(".py"))) - {"tests", "test", "course", "lib", "py", ""}
+    return set(re.split(r"\W|_", path.removesuffix(".py").replace("course_lib", ""))) - {
+        "tests",
+        "test",
+        "py",
+        "",
+    }

@@ -20,7 +20,7 @@ SAID = {
     "WithoutOneAxis": r"part-of-the-batch|is off by .* of what training moves",
     "WrongRows": r"part-of-the-batch|is off by .* of what training moves",
     "TargetsNotShifted": r"is off by .* of what training moves|the loss of step 1",
-    "HalfDealt": r"part-of-the-batch|failed|is off by|waits?",
+    "HalfDealt": r"part-of-the-batch|failed|is off by|waits?|came for a receive of",
     "FrozenStem": r"is off by .* of what training moves",
     "PoorMesh": r"late",
     "OneRank": r"does-not-fit",

@@ -86,8 +86,8 @@ def _largest_part(work: Work, cut: Cut, nodes: Nodes) -> float:
     """Everything hides behind the longest part."""
     quiet = replace(work, activation_bytes=0.0, gradient_bytes=0.0)
     free = Nodes(nodes.ranks_per_node, Link(), Link())
-    computing_s = layout_step_s(quiet, cut, free)
-    return max(computing_s, layout_step_s(work, cut, nodes) - computing_s)
+    computing_s = _step(quiet, cut, free)
+    return max(computing_s, _step(work, cut, nodes) - computing_s)
 
 
 def by_the_library(work: Work, cut: Cut, nodes: Nodes) -> float:
