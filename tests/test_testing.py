@@ -202,13 +202,15 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
         "from pathlib import Path\nfrom course_lib import paths, testing\n"
         f"paths.project_root = lambda: Path({str(project)!r})\nraise SystemExit(testing.main(['unit']))"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
     end_s = time.monotonic() + HANG_LIMIT_S
     while not (told.exists() and told.read_text() and heard.exists()):
         assert time.monotonic() < end_s, "the tests never began"
         time.sleep(0.05)
     worker = psutil.Process(int(told.read_text()))
-    child.send_signal(number)
+    os.killpg(child.pid, number)  # as a terminal does: to all of its group
     out, err = child.communicate(timeout=HANG_LIMIT_S)
     assert child.returncode == 130
     assert re.search(r"^unit .* STOPPED ", out.decode(), re.MULTILINE)

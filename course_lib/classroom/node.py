@@ -6,6 +6,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from course_lib.devices import Machine, machine
 from course_lib.devices.container_limits import available_memory_bytes, task_limit
@@ -80,12 +81,19 @@ def used_gpu_bytes() -> tuple[int, ...]:
     except Exception:  # no package, no driver: then there is nothing to tell
         return ()
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) for handle in handles)
+        return tuple(_used_bytes(pynvml, number) for number in range(pynvml.nvmlDeviceGetCount()))
     except pynvml.NVMLError:
         return ()
     finally:
         pynvml.nvmlShutdown()
+
+
+def _used_bytes(pynvml: Any, number: int) -> int:
+    """0 for a board that does not answer, as one that is lost: no learner is put on it."""
+    try:
+        return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(number)).used)
+    except pynvml.NVMLError:
+        return 0
 
 
 def _tasks_left(proc: Path) -> tuple[int | None, str]:

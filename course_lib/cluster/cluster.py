@@ -81,8 +81,7 @@ class Cluster:
         refuse_inside_a_rank()
         self.world_size = whole(world_size, "world_size", most=MOST_RANKS)
         self.timeout_s = checked_timeout(timeout_s)
-        self._may_stand_in = backend in ("auto", "gloo")  # ranks on the CPU, while links are shaped
-        on_cpu = links is not None and self._may_stand_in
+        on_cpu = links is not None and backend in ("auto", "gloo")
         num_threads = whole(num_threads, "num_threads", most=MOST_THREADS)
         num_gpus, num_threads = take_places(self.world_size, on_cpu=on_cpu, num_threads=num_threads)
         self._settings = {
@@ -176,7 +175,7 @@ class Cluster:
         Links are shaped on the CPU: where the ranks are on GPUs, others stand in, without their variables.
         """
         before = self._shape, self._keeper
-        self._keeper = self._keeper.on_cpu() if links is not None and self._may_stand_in else self._keeper
+        self._keeper = self._keeper.on_cpu() if links is not None else self._keeper
         try:
             self._shape = self._shape_of(links, slow)
             yield self

@@ -67,10 +67,11 @@ def leave(*, has_failed: bool = False) -> None:
     Call it when no frame of user code is left: a live DDP object at this point deadlocks now and then
     (pytorch #56297 and its kin), so what the call left behind is collected first.
     """
+    import torch
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():
-        if has_failed and dist.get_backend() != "gloo":
+        if has_failed and torch.cuda.is_initialized() and dist.get_backend() != "gloo":
             return
         gc.collect()
         dist.destroy_process_group()

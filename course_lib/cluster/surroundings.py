@@ -142,12 +142,12 @@ def _switches() -> tuple[_Setting, ...]:
             functools.partial(get_autocast, "cuda"),
             functools.partial(set_autocast, "cuda"),
         ),
-        ("cuDNN's search", torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark),
         ("the precision of matrix products at", get_precision, torch.set_float32_matmul_precision),
     )
     if torch.cuda.is_initialized():  # as on a rank that has joined with a GPU, which NCCL goes by
         rows += (("the current GPU at", torch.cuda.current_device, torch.cuda.set_device),)
-    return tuple(_Setting(what, get, put, _switched(what)) for what, get, put in rows)
+    search = _Setting("cuDNN's search", torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark, _silent)
+    return (search, *(_Setting(what, get, put, _switched(what)) for what, get, put in rows))
 
 
 def _default_device() -> Any:

@@ -69,12 +69,20 @@ class _Seat:
     num_claimed: int = 0
     reason: str = ""
 
-    def claim(self, num_gpus: int) -> None:
-        """Say to the others that the first ``num_gpus`` are in use here; what was claimed stays so."""
-        if self.file is not None and self.folder is not None and num_gpus > self.num_claimed:
+    def claim(self, num_gpus: int) -> bool:
+        """Say to the others that the first ``num_gpus`` are in use here; what was claimed stays so.
+
+        True where their order was changed first: none was claimed before, and others have come meanwhile.
+        """
+        if self.file is None or self.folder is None or num_gpus <= self.num_claimed:
+            return False
+        before = self.gpus
+        with self.folder.alone():
+            if not self.num_claimed and not _cuda_has_begun():
+                self.gpus = _freest_first(self.gpus, self.folder)
             self.num_claimed = num_gpus
-            with self.folder.alone():
-                self.file.write(_text(self.gpus[:num_gpus]))
+            self.file.write(_text(self.gpus[:num_gpus]))
+        return self.gpus != before
 
 
 @dataclass
@@ -89,19 +97,21 @@ _here = _Process()
 def take(gpus: Sequence[Device], spare: Sequence[Device], *, num_gpus: int, is_narrowed: bool) -> bool:
     """Take this process's seat, ``len(gpus)`` of ``gpus`` and ``spare``, and claim the first ``num_gpus`` of it.
 
-    Later calls keep the seat and only claim more of it. True where ``CUDA_VISIBLE_DEVICES`` was changed: other GPUs,
-    or another order; ``is_narrowed`` says that CUDA would show more than ``gpus`` and ``spare``. Without lock files
-    the seat is ``gpus``.
+    Later calls keep the seat and only claim more of it; while nothing is claimed, its order may change. True where
+    ``CUDA_VISIBLE_DEVICES`` was changed: other GPUs, or another order; ``is_narrowed`` says that CUDA would show more
+    than ``gpus`` and ``spare``. Without lock files the seat is ``gpus``.
     """
     with _here.lock:
         if _here.seat is not None:
-            _here.seat.claim(min(num_gpus, len(_here.seat.gpus)))
-            return False
-        seat = _here.seat = _sit([*gpus, *spare], most=len(gpus), num_gpus=min(num_gpus, len(gpus)))
-        if seat.file is not None:
-            os.environ[_OF_PARENT] = seat.file.name
-        if seat.gpus == tuple(gpus) and not is_narrowed:
-            return False
+            seat = _here.seat
+            if not seat.claim(min(num_gpus, len(seat.gpus))):
+                return False
+        else:
+            seat = _here.seat = _sit([*gpus, *spare], most=len(gpus), num_gpus=min(num_gpus, len(gpus)))
+            if seat.file is not None:
+                os.environ[_OF_PARENT] = seat.file.name
+            if seat.gpus == tuple(gpus) and not is_narrowed:
+                return False
         uuids = ",".join(gpu.uuid for gpu in seat.gpus)
         os.environ["CUDA_VISIBLE_DEVICES"] = uuids
         if os.environ.get(gpu_choice.VARIABLE, "").strip() and uuids:
@@ -176,12 +186,17 @@ def _sit(candidates: list[Device], *, most: int, num_gpus: int) -> _Seat:
             if folder.is_held(os.environ.get(_OF_PARENT, "")):
                 return _Seat(gpus, folder)  # of the process that started this one
             if not _cuda_has_begun():
-                taken = Counter(uuid for _, uuids in _others(folder).seats for uuid in uuids)
-                gpus = tuple(sorted(candidates, key=lambda gpu: taken[gpu.uuid])[:most])
+                gpus = _freest_first(candidates, folder)[:most]
             return _Seat(gpus, folder, folder.hold(_text(gpus[:num_gpus])), num_gpus)
     except OSError as error:
         folder.close()
         return _Seat(tuple(candidates[:most]), reason=f"{folder.path}: {error.strerror or error}")
+
+
+def _freest_first(gpus: Sequence[Device], folder: Folder) -> tuple[Device, ...]:
+    """In the order in which others of the course use them, those that nobody uses first."""
+    taken = Counter(uuid for _, uuids in _others(folder).seats for uuid in uuids)
+    return tuple(sorted(gpus, key=lambda gpu: taken[gpu.uuid]))
 
 
 def _others(folder: Folder) -> Others:

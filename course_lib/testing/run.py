@@ -86,6 +86,8 @@ class PartRun:
             stdin=subprocess.DEVNULL,
             stdout=self._file,
             stderr=subprocess.STDOUT,
+            # A terminal's Ctrl-C is for us: pytest, hearing it twice, would drop the report that it has begun.
+            start_new_session=os.name != "nt",
         )
 
     def _take(self, child: subprocess.Popen[bytes]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -45,7 +46,7 @@ def test_lessons_run_side_by_side_where_there_are_cores(task, six, monkeypatch, 
     together = threading.Barrier(num_at_once)  # is passed by so many at once alone
     running, most = [], []
 
-    def child(command, *, limit_s, folder):
+    def child(command, *, limit_s, folder, env):
         running.append(command)
         together.wait(30.0)
         most.append(len(running))
@@ -77,7 +78,7 @@ def test_a_lesson_that_is_not_over_in_time_has_not_failed(task, six, monkeypatch
 def test_lessons_that_come_to_no_end_keep_to_the_time_of_the_step(task, six, monkeypatch):
     limits_s = []
 
-    def child(command, *, limit_s, folder):
+    def child(command, *, limit_s, folder, env):
         limits_s.append(limit_s)
         task.end_s -= limit_s  # in place of waiting for so long
         return Ended(None, "", limit_s)
@@ -89,3 +90,35 @@ def test_lessons_that_come_to_no_end_keep_to_the_time_of_the_step(task, six, mon
     assert sum(limits_s) <= LIMIT_S
     assert list(outcomes(task).values()) == ["not run"] * 6
     assert task.parts[-1]["why"] == "out of time: the step's was over before this lesson began"
+
+
+def test_each_lesson_has_a_home_of_its_own(task, six, monkeypatch):
+    homes = []
+
+    def child(command, *, limit_s, folder, env):
+        homes.append(Path(env["COURSE_HOME"]))
+        assert homes[-1].is_dir()
+        return Ended(0, "", 1.0)
+
+    with_cores(monkeypatch, 2)
+    monkeypatch.setattr(lessons, "run_child", child)
+    lessons.run(task)
+    assert len(set(homes)) == 6
+    assert not any(home.exists() for home in homes)
+
+
+def test_a_lesson_that_cannot_be_started_does_not_keep_the_others(task, six, monkeypatch):
+    def child(command, **_):
+        if command[-1].endswith("02_a_try.py"):
+            raise OSError("no room for another process")
+        return Ended(0, "", 1.0)
+
+    with_cores(monkeypatch, 2)
+    monkeypatch.setattr(lessons, "run_child", child)
+    lessons.run(task)
+    assert outcomes(task) == {
+        f"0{number}_a_try": "failed" if number == 2 else "passed" for number in range(1, 7)
+    }
+    assert "no room for another process" in next(
+        part["why"] for part in task.parts if part["outcome"] == "failed"
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from class_cases import GIB, LESSON, MIB, PLAIN, TRIALLED, node, taken, with_gpus
 
 from course_lib.classroom.advice import advise
-from course_lib.classroom.node import look
+from course_lib.classroom.node import look, used_gpu_bytes
 from course_lib.classroom.room import first_met, limits, wait_s
 from course_lib.classroom.taken import Server
 
@@ -220,3 +222,24 @@ def test_a_system_that_tells_nothing(tmp_path, monkeypatch):
 def test_a_folder_of_homes_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match=f"names a folder that exists. The nearest is {tmp_path}"):
         look(tmp_path / "a" / "b", PLAIN)
+
+
+def test_a_board_that_does_not_answer_hides_no_others(monkeypatch):
+    class Lost(Exception):
+        pass
+
+    def handle(number):
+        if number == 1:
+            raise Lost
+        return number
+
+    binding = SimpleNamespace(
+        NVMLError=Lost,
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetCount=lambda: 3,
+        nvmlDeviceGetHandleByIndex=handle,
+        nvmlDeviceGetMemoryInfo=lambda number: SimpleNamespace(used=10 + number),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", binding)
+    assert used_gpu_bytes() == (10, 0, 12)

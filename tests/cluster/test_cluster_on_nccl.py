@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,12 +26,13 @@ def as_it_was():
     """The environment, import path and folder, which a context replaces."""
     before = context_here()
     yield before
-    apply(before, Place(0, 1, Seat("cpu", "gloo"), Path("/nowhere"), 1, False, True))
+    os.environ.clear()
+    os.environ.update(before.env)
+    sys.path[:] = before.sys_path
+    os.chdir(before.cwd)
 
 
 def env_after(context: Context, seat: Seat, monkeypatch: pytest.MonkeyPatch, rank: int = 1) -> dict[str, str]:
-    import os
-
     monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 29, 7))
     apply(context, Place(rank, 2, seat, Path("/nowhere"), 1, False, True))
     return dict(os.environ)
@@ -67,7 +70,7 @@ def entry(name: str, number: int, *, retired: bool) -> dict[str, object]:
     }
 
 
-def test_ncclls_recorder_is_another_one_and_read_where_there_is_cuda(monkeypatch: pytest.MonkeyPatch):
+def test_nccls_recorder_is_another_one_and_read_where_there_is_cuda(monkeypatch: pytest.MonkeyPatch):
     c10d = torch._C._distributed_c10d
     said = json.dumps({"entries": [entry("nccl:all_reduce", 1, retired=False)]})
     monkeypatch.setattr(c10d, "_dump_nccl_trace_json", lambda *_: said, raising=False)
@@ -78,7 +81,7 @@ def test_ncclls_recorder_is_another_one_and_read_where_there_is_cuda(monkeypatch
     assert all(one.name != "all_reduce" or one.number != 1 for one in flight.entries_since(0, lambda _: 0))
 
 
-def test_what_ncclls_recorder_says_is_told_and_not_judged():
+def test_what_nccls_recorder_says_is_told_and_not_judged():
     operation = Operation("all_reduce", 2, "0", False, False, ((3,),), ("float32",))
     accounts = Accounts(counts={"0": 2}, groups={"0": (0, 1)})
     there = Standing(0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts)
@@ -93,11 +96,26 @@ def test_what_ncclls_recorder_says_is_told_and_not_judged():
 # --- Leaving ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("backend", "has_failed", "leaves"), [("nccl", True, False), ("nccl", False, True)])
-def test_a_rank_that_failed_does_not_wait_in_ncclls_goodbye(
-    monkeypatch: pytest.MonkeyPatch, backend: str, has_failed: bool, leaves: bool
+@pytest.mark.parametrize(
+    ("backend", "on_gpu", "has_failed", "leaves"),
+    [
+        ("nccl", True, True, False),
+        ("nccl", True, False, True),
+        ("gloo", True, True, True),
+        (
+            "undefined",
+            False,
+            True,
+            True,
+        ),  # of a group that was made without naming one: peers must hear of it
+        ("undefined", True, True, False),
+    ],
+)
+def test_a_rank_that_failed_does_not_wait_in_nccls_goodbye(
+    monkeypatch: pytest.MonkeyPatch, backend: str, on_gpu: bool, has_failed: bool, leaves: bool
 ):
     said: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: on_gpu)
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
     monkeypatch.setattr(dist, "get_backend", lambda: backend)
     monkeypatch.setattr(dist, "destroy_process_group", lambda: said.append("left"))

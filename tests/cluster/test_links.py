@@ -256,12 +256,10 @@ def test_ranks_on_gpus_have_stand_ins_on_the_cpu_while_links_are_shaped(monkeypa
         assert {device for device, _ in first} == {"cpu"}
         processes = [psutil.Process(pid) for _, pid in first]
     assert not psutil.wait_procs(processes, timeout=30)[1], "and end with the cluster"
-    with (
-        Cluster(2, backend="nccl") as asked_for,
-        pytest.raises(ValueError, match="these ranks are on cuda:0"),
-        asked_for.shaped(links=Links(Link(1e-3))),
-    ):
-        pass
+    with Cluster(2, backend="nccl") as asked_for, asked_for.shaped(links=Links()):
+        assert "on cpu by gloo" in repr(asked_for)
+    with pytest.raises(ValueError, match="these ranks are on cuda:0"):
+        Cluster(2, backend="nccl", links=Links(Link(1e-3)))
 
 
 def test_links_that_slow_nothing_put_ranks_on_the_cpu_and_are_not_shaped(monkeypatch):

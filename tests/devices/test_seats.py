@@ -148,6 +148,30 @@ def test_the_least_used_come_first_and_stay_when_others_leave(room):
     assert claimed() == ["GPU-d", "GPU-b", "GPU-c"], "a smaller cluster does not free what a larger one uses"
 
 
+def test_ranks_on_the_cpu_claim_no_gpu_and_the_first_that_want_one_take_the_least_used(room):
+    here = machine_with()
+    here.sit(0)  # as the rank that checks answers does
+    assert claimed() == []
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+    room("GPU-a")
+    here.sit(2)
+    assert claimed() == ["GPU-b", "GPU-c"]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-b,GPU-c,GPU-d,GPU-a"
+    room("GPU-b")
+    machine_with().sit(3)
+    assert claimed() == ["GPU-b", "GPU-c", "GPU-d"], "what is claimed keeps its place"
+
+
+def test_where_cuda_has_begun_a_late_claim_changes_no_order(room, monkeypatch):
+    here = machine_with()
+    here.sit(0)
+    room("GPU-a")
+    monkeypatch.setattr(seats, "_cuda_has_begun", lambda: True)
+    here.sit(1)
+    assert claimed() == ["GPU-a"]
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
 def test_the_machine_is_looked_at_again_when_its_gpus_have_other_numbers(room, monkeypatch):
     room("GPU-a")
     monkeypatch.setattr(this_machine, "look", machine_with)

@@ -60,6 +60,7 @@ def kill_tree(child: subprocess.Popen[Any]) -> None:
     """End a process and all that it has started and that still runs; the child was started by ``OWN_SESSION``."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(child.pid)
+        process.suspend()  # so that it starts nothing more while its children end
         for one in [*process.children(recursive=True), process]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()

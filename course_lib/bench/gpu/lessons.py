@@ -8,8 +8,11 @@ machine, and nothing of it was seen to fail.
 from __future__ import annotations
 
 import math
+import os
 import sys
+import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -41,13 +44,21 @@ def run(task: Task) -> None:
         task.tell("lessons", FAILED, f"{project_root() / 'notebooks' / 'src'} holds no lesson")
     num_at_once = max(1, min(_MOST_AT_ONCE, machine().cores // _CORES_OF_A_LESSON))
     task.notes["lessons at a time"] = num_at_once
-    with ThreadPoolExecutor(num_at_once) as pool:
+    pool = ThreadPoolExecutor(num_at_once)
+    try:
         tries = {
             pool.submit(_try, task, lesson, math.ceil((len(lessons) - index) / num_at_once)): lesson.stem
             for index, lesson in enumerate(lessons)
         }
         for one in as_completed(tries):
-            _tell(task, tries[one], one.result())
+            try:
+                ended = one.result()
+            except Exception:  # no room for another process, say
+                task.tell(tries[one], FAILED, traceback.format_exc())
+            else:
+                _tell(task, tries[one], ended)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _try(task: Task, lesson: Path, num_rounds: int) -> Ended | None:
@@ -56,7 +67,9 @@ def _try(task: Task, lesson: Path, num_rounds: int) -> Ended | None:
         return None
     limit_s = min(task.left_s, _MOST_OF_THE_REST * task.left_s / num_rounds)
     command = [sys.executable, "-m", "course_lib.bench.gpu.lesson_script", str(lesson)]
-    return run_child(command, limit_s=limit_s, folder=project_root() / "notebooks")
+    with tempfile.TemporaryDirectory(prefix="course-lesson-", ignore_cleanup_errors=True) as home:
+        env = {**os.environ, "COURSE_HOME": home}  # one of its own, for another may run beside it
+        return run_child(command, limit_s=limit_s, folder=project_root() / "notebooks", env=env)
 
 
 def _tell(task: Task, name: str, ended: Ended | None) -> None:
