@@ -67,9 +67,8 @@ def paired_steps(me: Rank, name: str, rounds: int) -> Comparison:
     from course_lib.parallel.sharded import FullySharded
     from course_lib.parallel.sharded.division import default_units
 
-    mesh = init_device_mesh(
-        me.device.type, (me.world_size,)
-    )  # without one, the machine's GPUs would be taken
+    # Without a mesh, the machine's GPUs would be taken.
+    mesh = init_device_mesh(me.device.type, (me.world_size,))
 
     def theirs(model: nn.Module) -> nn.Module:
         for unit in default_units(model):

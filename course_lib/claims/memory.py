@@ -69,9 +69,8 @@ def _train(me: Rank, sharded: bool) -> tuple[int, torch.Tensor]:
     model = mlp(width=64)
     whole_bytes = sum(p.nbytes for p in model.parameters())
     if sharded:
-        mesh = init_device_mesh(
-            me.device.type, (me.world_size,)
-        )  # without one, the machine's GPUs would be taken
+        # Without a mesh, the machine's GPUs would be taken.
+        mesh = init_device_mesh(me.device.type, (me.world_size,))
         for module in [layer for layer in model if any(True for _ in layer.parameters())] + [model]:
             fully_shard(module, mesh=mesh)  # one layer at a time is put together, used, and dropped
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

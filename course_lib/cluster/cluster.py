@@ -62,7 +62,8 @@ class Cluster:
     ``process_group=False`` the function makes the group itself, as a script under torchrun does:
     ``init_process_group("gloo")``; its store is a port on loopback, whose keys other users of the machine can read and
     set, as under torchrun. ``links`` shapes latency and bandwidth between ranks, which then sit on the CPU: ``Links()``
-    does no more. ``slow={3: 2.0}``: rank 3 computes at half speed. An error names the variables that it cost.
+    does no more. ``slow={3: 2.0}``: rank 3 computes at half speed. An error names the variables that it cost; the next
+    call works.
     """
 
     def __init__(

@@ -7,12 +7,11 @@ others could reach, and stalls for seconds where the system's name lookup drops 
 from __future__ import annotations
 
 import gc
-import os
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from course_lib.cluster.backends import Seat, shared_nccl_env
+from course_lib.cluster.backends import Seat
 from course_lib.cluster.rank import Rank
 
 __all__ = ["Place", "join", "leave"]
@@ -46,8 +45,6 @@ def join(place: Place, *, generation: int) -> Rank:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "nccl" if place.seat.backend == "nccl-shared" else place.seat.backend
-    if place.seat.backend == "nccl-shared":
-        os.environ.update(shared_nccl_env(place.rank, torch.cuda.nccl.version()))
     if place.process_group:
         dist.init_process_group(
             backend,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -20,11 +19,10 @@ from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 from traitlets import default
 
 from course_lib.cluster import folders
+from course_lib.notebooks.sockets import LONGEST_PATH
 
 __all__ = ["CourseKernelManager", "private_folder"]
 
-# The whole path of a socket; the system keeps one byte more for the end.
-_LONGEST_PATH = 107 if sys.platform == "linux" else 103
 _ROOM_FOR_NAMES = len("/kernel-99999-5")
 _numbers = itertools.count(1)
 
@@ -69,7 +67,7 @@ def private_folder() -> Path | None:
 
 def _takes_sockets(folder: Path) -> bool:
     """Whether a path in the folder is short enough, and its file system has sockets."""
-    if len(os.fsencode(folder)) + _ROOM_FOR_NAMES > _LONGEST_PATH:
+    if len(os.fsencode(folder)) + _ROOM_FOR_NAMES > LONGEST_PATH:
         return False
     path = folder / "trial"
     try:

@@ -173,9 +173,5 @@ def _is_of_part(test: str, path: str) -> bool:
 
 
 def _words(path: str) -> set[str]:
-    return set(re.split(r"\W|_", path.removesuffix(".py").replace("course_lib", ""))) - {
-        "tests",
-        "test",
-        "py",
-        "",
-    }
+    words = re.split(r"\W|_", path.removesuffix(".py").replace("course_lib", ""))
+    return set(words) - {"tests", "test", "py", ""}

@@ -23,9 +23,8 @@ __all__ = ["Commands", "PartRun", "own_environment", "run_lanes", "run_parts"]
 
 _SINGLE = ("lint", "types", "fresh")  # one process each, which fills a core while tests wait
 _LOOK_EVERY_S = 0.05
-_PATIENCE_S = (
-    60.0  # after Ctrl-C: pytest's workers end, which takes ten seconds, and it tells what they have found
-)
+# After Ctrl-C: pytest's workers end, which takes ten seconds, and it tells what they have found.
+_PATIENCE_S = 60.0
 _POLITE_S = 10.0  # with what was asked less politely
 
 Commands = Callable[[str], list[list[str]]]  # those of a part, by its name

@@ -25,6 +25,8 @@ import pytest
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
+from course_lib.notebooks.sockets import take_no_ports
+
 __all__ = ["MODULES", "WarmKernel", "WarmProvisioner", "Zygote"]
 
 # What kernels and the fork servers of their ranks import (see cluster/preload.py). The course's own are for the fork
@@ -54,7 +56,6 @@ MODULES = (
 )
 _PROVISIONER = "course-warm"
 _END_LIMIT_S = 10.0
-_LONGEST_ADDRESS = 107  # bytes of a socket's path
 _BEGIN_LIMIT_S = 600.0  # of the imports, where many others run
 
 
@@ -185,9 +186,7 @@ class WarmProvisioner(LocalProvisioner):
         """
         manager = self.parent
         if manager is not None and self.folder is not None and self.folder.is_dir():
-            address = str(self.folder / f"kernel-{self.kernel_id}")
-            if len(address) + len("-12345") <= _LONGEST_ADDRESS:
-                manager.transport, manager.ip = "ipc", address
+            take_no_ports(manager, self.folder / f"kernel-{self.kernel_id}")
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:

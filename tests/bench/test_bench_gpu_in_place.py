@@ -11,6 +11,7 @@ import time
 
 import pytest
 import torch
+from gpu_tasks import outcomes
 
 from course_lib.bench import table
 from course_lib.bench.gpu import memory, peak, precision, timeline
@@ -80,10 +81,6 @@ def task(tmp_path, monkeypatch):
     return InPlace(
         tmp_path / "result.json", on_gpu=True, num_gpus=1, rounds=2, end_s=time.monotonic() + 300.0
     )
-
-
-def outcomes(task: Task) -> dict[str, str]:
-    return {part["name"]: part["outcome"] for part in task.parts}
 
 
 def test_the_peak_is_judged_by_the_data_sheet_of_the_card(task):

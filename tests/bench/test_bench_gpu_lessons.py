@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from gpu_tasks import LIMIT_S, outcomes
 
 from course_lib.bench.gpu import lessons
 from course_lib.bench.gpu.child import Ended
-from course_lib.bench.gpu.task import Task
-
-LIMIT_S = 120.0
-
-
-@pytest.fixture
-def task(tmp_path):
-    return Task(
-        tmp_path / "result.json", on_gpu=False, num_gpus=0, rounds=1, end_s=time.monotonic() + LIMIT_S
-    )
-
-
-def outcomes(task: Task) -> dict[str, str]:
-    return {part["name"]: part["outcome"] for part in task.parts}
 
 
 @pytest.fixture

@@ -9,28 +9,17 @@ from pathlib import Path
 
 import psutil
 import pytest
+from gpu_tasks import outcomes
 
 from course_lib.bench.gpu import backends, lessons, tests
 from course_lib.bench.gpu.child import run_child
 from course_lib.bench.gpu.lesson_script import run_cell
 from course_lib.bench.gpu.nccl_log import asked_of_nccl, seen_by_meter
 from course_lib.bench.gpu.peak import machine_of
-from course_lib.bench.gpu.task import Task
 from course_lib.meter.call import Call
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HANG_LIMIT_S = 120.0
-
-
-@pytest.fixture
-def task(tmp_path):
-    return Task(
-        tmp_path / "result.json", on_gpu=False, num_gpus=0, rounds=1, end_s=time.monotonic() + HANG_LIMIT_S
-    )
-
-
-def outcomes(task: Task) -> dict[str, str]:
-    return {part["name"]: part["outcome"] for part in task.parts}
 
 
 # -- processes with a limit -------------------------------------------------------------------------------------------

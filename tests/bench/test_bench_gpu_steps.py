@@ -9,6 +9,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from gpu_tasks import outcomes
 
 from course_lib.bench.gpu import memory, meter, overlap, peak, strategies, timeline
 from course_lib.bench.gpu.sizes import middle, widest
@@ -16,15 +17,6 @@ from course_lib.bench.gpu.task import Task
 from course_lib.cluster import Rank
 from course_lib.cost import flops, transformer_layers
 from course_lib.devices import Device, Machine
-
-
-@pytest.fixture
-def task(tmp_path):
-    return Task(tmp_path / "result.json", on_gpu=False, num_gpus=0, rounds=1, end_s=time.monotonic() + 300.0)
-
-
-def outcomes(task: Task) -> dict[str, str]:
-    return {part["name"]: part["outcome"] for part in task.parts}
 
 
 def row(task: Task, what: str):

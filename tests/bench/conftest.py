@@ -1,0 +1,18 @@
+"""Fixtures of the tests of ``course bench``."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from gpu_tasks import LIMIT_S
+
+from course_lib.bench.gpu.task import Task
+
+
+@pytest.fixture
+def task(tmp_path):
+    """One that has begun, on a machine without a GPU."""
+    return Task(
+        tmp_path / "result.json", on_gpu=False, num_gpus=0, rounds=1, end_s=time.monotonic() + LIMIT_S
+    )
