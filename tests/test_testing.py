@@ -276,6 +276,15 @@ def test_what_is_not_over_at_the_end_is_stopped_and_not_told_as_passed(
         assert "STOPPED" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(os.name == "nt", reason="sessions are POSIX's")
+def test_a_terminals_ctrl_c_does_not_reach_the_parts(project: Path) -> None:
+    code = "import os; assert os.getsid(0) == os.getpid()"  # a group of its own, which no terminal signals
+    (only,) = run.run_lanes(
+        ["types"], lambda name: [[sys.executable, "-c", code]], root=project, env=os.environ
+    )
+    assert only.passed, only.output
+
+
 def test_the_commands_of_a_part_end_with_the_first_that_fails(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

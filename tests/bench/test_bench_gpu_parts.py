@@ -248,3 +248,23 @@ def test_back_ends_by_what_is_there(task, monkeypatch):
     assert backends.backends_for(task, 2) == ["gloo"]
     assert task.parts[0]["outcome"] == "not run"
     assert task.parts[0]["why"] == "it said no"
+
+
+def test_a_process_is_held_before_its_children_are_looked_for(monkeypatch):
+    """Else it may start another one, which is on no list, between the look and its end."""
+    done = []
+    look, hold = psutil.Process.children, psutil.Process.suspend
+
+    def children(self, *args, **options):
+        done.append("look")
+        return look(self, *args, **options)
+
+    def suspend(self):
+        done.append("hold")
+        hold(self)
+
+    monkeypatch.setattr(psutil.Process, "children", children)
+    monkeypatch.setattr(psutil.Process, "suspend", suspend)
+    ended = run_child([sys.executable, "-c", "import time; time.sleep(900)"], limit_s=0.5, folder=ROOT)
+    assert ended.code is None
+    assert done[:2] == ["hold", "look"]

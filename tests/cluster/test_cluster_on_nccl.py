@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,13 +14,17 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import flight, group
+from course_lib.cluster import evidence, flight, group, launch
 from course_lib.cluster.backends import Seat
 from course_lib.cluster.context import Context, apply, context_here
 from course_lib.cluster.evidence import Accounts, Operation, Standing
 from course_lib.cluster.group import Place
 from course_lib.cluster.hope import wait_of
+from course_lib.cluster.ledger import Ledger
+from course_lib.cluster.rank import Rank
 from course_lib.cluster.surroundings import Surroundings
+
+black_box_module = importlib.import_module("course_lib.cluster.black_box")  # the package has the function
 
 
 @pytest.fixture
@@ -139,3 +145,41 @@ def test_autocast_of_cuda_and_the_current_gpu_are_put_back(monkeypatch: pytest.M
     assert here.gpu == 1
     assert not torch.is_autocast_enabled("cuda")
     assert said == ("left autocast of CUDA on", "left the current GPU at 0")
+
+
+OPERATION = Operation("all_reduce", 2, "0", False, False, ((3,),), ("float32",))
+
+
+def of_nccl_alone(began_ns, before, *, nccl=False):
+    return [OPERATION] if nccl else []
+
+
+def test_a_rank_tells_where_it_stands_by_nccls_recorder_where_gloos_is_empty(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evidence, "entries_since", of_nccl_alone)
+    standing = evidence.Witness(0, Ledger())._standing()
+    assert (standing.operation, standing.is_on_nccl) == (OPERATION, True)
+    monkeypatch.setattr(evidence, "entries_since", lambda *_, nccl=False: [] if nccl else [OPERATION])
+    assert not evidence.Witness(0, Ledger())._standing().is_on_nccl
+
+
+def test_a_black_box_hears_nccls_collectives(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(black_box_module, "entries_since", of_nccl_alone)
+    assert black_box_module._progress() == (1, 0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_rank_of_torchrun_says_goodbye_only_after_success(monkeypatch: pytest.MonkeyPatch, fails: bool):
+    said: list[str] = []
+
+    def function(me):
+        if fails:
+            raise ValueError("it failed")
+
+    monkeypatch.setattr(launch, "resolve", lambda name: function)
+    monkeypatch.setattr(launch, "rank_from_env", lambda env: Rank(0, 1, torch.device("cpu"), "gloo"))
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: said.append("left"))
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    with pytest.raises(ValueError, match="it failed") if fails else nullcontext():
+        launch.main(["module:function"])
+    assert bool(said) is not fails
