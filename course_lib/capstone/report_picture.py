@@ -12,7 +12,7 @@ from course_lib.capstone.kept import Record
 from course_lib.meter import bytes_text
 from course_lib.plot import OKABE_ITO, Picture
 from course_lib.plot.bars import byte_axis
-from course_lib.plot.style import LABEL_LOOKS, key, style, text_colour
+from course_lib.plot.style import LABEL_LOOKS, Look, key, outlined, style, text_colour
 
 __all__ = ["picture_of"]
 
@@ -46,7 +46,7 @@ def _time(axes: Axes, record: Record) -> None:
     known = [(name, getattr(record, field), colour, hatch) for name, field, colour, hatch in _STEPS]
     end = max([time_s or 0.0 for _, time_s, *_ in known] + [record.budget_s or 0.0]) or 1.0
     for place, (_, time_s, colour, hatch) in enumerate(known):
-        axes.barh(place, (time_s or 0.0) * 1e3, color=colour, hatch=hatch, edgecolor="white", height=0.7)
+        axes.barh(place, (time_s or 0.0) * 1e3, height=0.7, **outlined(Look(colour, hatch, "")))
         said = "no time" if time_s is None else f"{time_s * 1e3:.0f} ms"
         axes.text((time_s or 0.0) * 1e3 + end * 12, place, said, va="center", fontsize=9, **_ON_TOP)
     if record.budget_s:
@@ -62,7 +62,7 @@ def _memory(axes: Axes, record: Record) -> None:
     left, end = 0.0, max(record.peak_bytes or 0.0, record.memory_bytes or 0.0) or 1.0
     for name, size in record.parts.items():
         look = LABEL_LOOKS.get(name, LABEL_LOOKS["other"])
-        axes.barh(0, size, left=left, color=look.colour, hatch=look.hatch, edgecolor="white", height=0.6)
+        axes.barh(0, size, left=left, height=0.6, **outlined(look))
         if size > 0.04 * end:  # the letter of the key
             ground = {"facecolor": look.colour, "edgecolor": "none", "pad": 1.0} if look.hatch else None
             words: dict[str, Any] = {

@@ -7,13 +7,13 @@ from functools import partial
 from course_lib.pictures import sketch
 from course_lib.plot import OKABE_ITO
 
-__all__ = ["GREEN", "LEFT", "LOOKS", "RIGHT", "WHITE", "YELLOW", "arrow", "box"]
+__all__ = ["GREEN", "LEFT", "LOOKS", "PURPLE", "RIGHT", "WHITE", "arrow", "box"]
 
-LEFT, RIGHT, GREEN, YELLOW = (OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow"))
+LEFT, RIGHT, GREEN, PURPLE = (OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple"))
 LOOKS = {
     "F": (LEFT, ""),
     "B": (RIGHT, "//"),
-    "I": (YELLOW, "//"),
+    "I": (PURPLE, "//"),
     "W": (GREEN, "\\\\"),
 }  # of a schedule's actions
 WHITE = {

@@ -17,7 +17,7 @@ from course_lib.pictures.sketch import INK, Drawings, arrow, drawing, word
 from course_lib.plot import OKABE_ITO, memory_bars
 
 BLUE, ORANGE, GREEN = OKABE_ITO["blue"], OKABE_ITO["orange"], OKABE_ITO["green"]
-YELLOW, RED, SKY = OKABE_ITO["yellow"], OKABE_ITO["vermillion"], OKABE_ITO["sky blue"]
+PURPLE, RED, SKY = OKABE_ITO["purple"], OKABE_ITO["vermillion"], OKABE_ITO["sky blue"]
 STYLE = {"hatch.linewidth": 0.7}
 
 
@@ -79,7 +79,7 @@ def bfloat16() -> Figure:
     for y, name, digits in ((17, "float32", 23), (4, "bfloat16", 7)):
         axes.text(3, y + 3, name, fontsize=11, fontweight="bold", va="center")
         for i in range(1 + 8 + digits):
-            colour = RED if i == 0 else SKY if i < 9 else YELLOW
+            colour = RED if i == 0 else SKY if i < 9 else PURPLE
             letter = "s" if i == 0 else "e" if i < 9 else "d"
             box(axes, 14 + 2 * i, y, 2, 6, letter, colour=colour, size=8)
     axes.text(14, 26, "s sign   e exponent: how large   d digits: how exactly", fontsize=10, va="center")
@@ -131,7 +131,7 @@ def recompute() -> Figure:
             x = 3 + 19 * block
             for i in range(5):
                 kept, again = i in filled, block == back and i not in filled
-                colour = RED if kept else YELLOW if again else "white"
+                colour = RED if kept else PURPLE if again else "white"
                 hatch, dashed = ".." if again else "", not (kept or again)
                 box(axes, x + 3.2 * i, y, 3.0, 6, colour=colour, hatch=hatch, dashed=dashed)
             axes.text(x + 8, y - 2, f"block {block}", ha="center", va="center", fontsize=9)
@@ -151,11 +151,11 @@ def loader() -> Figure:
     figure, axes = drawing(8, 2.9)
     box(axes, 2, 13, 9, 6, "files")
     for y in (18, 8):
-        box(axes, 18, y, 17, 6, "worker:\nread, decode, cut", colour=YELLOW, size=9)
+        box(axes, 18, y, 17, 6, "worker:\nread, decode, cut", colour=PURPLE, size=9)
         arrow(axes, (11.5, 16), (17.5, y + 3))
         arrow(axes, (35.5, y + 3), (39.5, 16))
     for slot in range(4):
-        box(axes, 40 + 3.4 * slot, 13, 3.4, 6, colour=YELLOW if slot > 0 else "white", dashed=slot == 0)
+        box(axes, 40 + 3.4 * slot, 13, 3.4, 6, colour=PURPLE if slot > 0 else "white", dashed=slot == 0)
     arrow(axes, (54, 16), (57.5, 16))
     box(axes, 58, 13, 9, 6, "pinned\nmemory", colour=SKY, size=9)
     arrow(axes, (67.5, 16), (70.5, 16))

@@ -87,10 +87,8 @@ def where() -> Figure:
         x = 12.5 + 5.1 * number
         box(axes, x, 23, 4.7, 4.5, name, colour=PALE)
         above, below = 12 * its_parameters / max(parameters), 11 * its_memory / max(memory)
-        axes.add_patch(Rectangle((x, 27.7), 4.7, above, facecolor=OKABE_ITO["blue"], edgecolor="white"))
-        axes.add_patch(
-            Rectangle((x, 22.8 - below), 4.7, below, facecolor=RIGHT, edgecolor="white", hatch="//")
-        )
+        axes.add_patch(Rectangle((x, 27.7), 4.7, above, facecolor=OKABE_ITO["blue"], edgecolor=INK))
+        axes.add_patch(Rectangle((x, 22.8 - below), 4.7, below, facecolor=RIGHT, edgecolor=INK, hatch="//"))
     for number, size_bytes in enumerate(crossing):
         x, high = 17.4 + 5.1 * number, 8 * size_bytes / max(crossing)
         axes.add_patch(Rectangle((x - 0.8, 1.5), 1.6, high, facecolor=GREEN, edgecolor=INK, hatch="xx"))
@@ -109,7 +107,7 @@ def tied() -> Figure:
         if number < 5:
             arrow(axes, (x + 9.1, 8), (x + 11.9 + (3 if number == 2 else 0), 8))
         if number in (0, 5):
-            box(axes, x + 1.5, 13, 6, 5, "matrix", colour=OKABE_ITO["yellow"], hatch="")
+            box(axes, x + 1.5, 13, 6, 5, "matrix", colour=OKABE_ITO["purple"], hatch="")
             axes.plot([x + 4.5, x + 4.5], [11, 13], color=INK)
     axes.plot([40, 40], [2, 15], color=OKABE_ITO["vermillion"], linestyle="--", linewidth=2)
     arrow(axes, (13, 15.5), (66, 15.5), style="<|-|>", linestyle=":")

@@ -17,7 +17,7 @@ __all__ = ["COLOURS", "GREY", "INK", "PALE", "Drawings", "Point", "arrow", "box"
 Drawings = dict[str, Callable[[], Figure | bytes]]  # by name; bytes are a PNG that is finished already
 Point = tuple[float, float]
 
-COLOURS = [OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow")]
+COLOURS = [OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple")]
 INK, GREY, PALE = "#333333", "#777777", "#F4F4F4"
 
 

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from course_lib.meter.balance import LABELS, Balance, check_label
 from course_lib.meter.units import bytes_text
-from course_lib.plot.style import LABEL_LOOKS, Picture, canvas, key, text_colour
+from course_lib.plot.style import LABEL_LOOKS, Picture, canvas, key, outlined, text_colour
 
 __all__ = ["Bars", "byte_axis", "byte_ticks", "memory_bars", "memory_words", "rows_of"]
 
@@ -98,10 +98,7 @@ def _stack(axes: Axes, row: int, sizes: Mapping[str, int], end: float) -> None:
         size, look = sizes.get(label, 0), LABEL_LOOKS[label]
         if not size:
             continue
-        bar = Rectangle(
-            (left, row - 0.33), size, 0.66, facecolor=look.colour, edgecolor="white", hatch=look.hatch
-        )
-        axes.add_patch(bar)
+        axes.add_patch(Rectangle((left, row - 0.33), size, 0.66, **outlined(look)))
         if size > 0.025 * end:
             box = {"boxstyle": "round,pad=0.16", "facecolor": look.colour, "edgecolor": "none"}
             ink = text_colour(look.colour)

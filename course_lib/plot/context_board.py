@@ -24,11 +24,11 @@ _MASK: Area = (58, 40, 348, 330)
 _WORK: Area = (444, 40, 756, 174)
 _BYTES: Area = (444, 254, 756, 372)
 _COLOURS = [
-    *(OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow", "purple", "blue", "vermillion")),
+    *(OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple", "blue", "vermillion", "yellow")),
     "#999999",
 ]
 _HATCHES = ("", "/", "\\", "x", "|", ".", "/|", "x|")
-_PAPER, _INK = Look("#FFFFFF", "", ""), "#333333"
+_INK = "#333333"
 _NARROW = 26  # pixels: no number above a bar that is narrower
 
 PASS_LOOKS = {
@@ -116,11 +116,16 @@ def _draw_masks_of_heads(sheet: Sheet, cut: SequenceCut, num_heads: int, area: A
 
 
 def _cover_later_keys(sheet: Sheet, box: Area, count: int) -> None:
-    """Leave of a square of ``count`` positions what a causal mask lets be seen."""
+    """Leave of a square of ``count`` positions what a causal mask lets be seen, with an outline along the stairs."""
     left, top, right, bottom = box
     size = (bottom - top) / count
     for at in range(count - 1):
-        sheet.box(left + (at + 1) * size, top + at * size, right, top + (at + 1) * size, _PAPER)
+        x, y = left + (at + 1) * size, top + at * size
+        sheet.clear(x, y, right, y + size)
+    for at in range(count):
+        x, y = left + (at + 1) * size, top + at * size
+        sheet.line(x, y, x, y + size, colour=_INK)
+        sheet.line(x - size, y, x, y, colour=_INK)
 
 
 def _draw_work(sheet: Sheet, pairs: Sequence[Sequence[int]], area: Area) -> None:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from course_lib.meter.balance import LABELS, History
 from course_lib.meter.units import bytes_text
 from course_lib.plot.bars import byte_axis
-from course_lib.plot.style import LABEL_LOOKS, OKABE_ITO, Picture, canvas, key
+from course_lib.plot.style import LABEL_LOOKS, OKABE_ITO, Picture, canvas, key, outlined
 
 __all__ = ["memory_curve"]
 
@@ -61,10 +61,7 @@ def _stack(axes: Axes, history: History, labels: list[str]) -> None:
             floor,
             roof,
             step="post",
-            facecolor=look.colour,
-            edgecolor="white",
-            hatch=look.hatch,
-            linewidth=0.3,
+            **outlined(look),
         )
         floor = roof
 

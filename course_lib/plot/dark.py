@@ -7,8 +7,8 @@ yesterday, a learner's own and those of a notebook that nobody has run follow th
     floor + (1 - floor) * (1 - L + CHROMA * (c - L)) ** GAMMA        L: the sum of WEIGHTS * c
 
 White becomes the ground of JupyterLab's dark theme, black becomes white, a grey stays a grey. The constants are chosen
-so that letters keep 4.5 to 1 on every box of the palette. Light yellow becomes a dark olive: no text may call a thing
-by white, black or yellow.
+so that letters keep 4.5 to 1 on every box of the palette. Light yellow becomes a dark olive that its
+outline (``style.OUTLINE``) sets off from the ground. No text may call a thing by white, black or yellow.
 """
 
 from __future__ import annotations

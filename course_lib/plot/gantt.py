@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from course_lib.meter.timeline import Span, Timeline
 from course_lib.meter.units import time_text
-from course_lib.plot.style import Look, Picture, canvas, key, look_of_span, text_colour
+from course_lib.plot.style import Look, Picture, canvas, key, look_of_span, outlined, text_colour
 
 __all__ = ["gantt"]
 
@@ -115,15 +115,7 @@ def _longest_free(start: float, end: float, covers: Iterable[tuple[float, float]
 
 
 def _box(axes: Axes, row: float, height: float, depth: int, start: float, width: float, look: Look) -> None:
-    axes.broken_barh(
-        [(start, width)],
-        (row - height / 2, height),
-        facecolor=look.colour,
-        edgecolor="black" if look.colour == "#FFFFFF" else "white",
-        hatch=look.hatch,
-        linewidth=0.5,
-        zorder=2 + depth,
-    )
+    axes.broken_barh([(start, width)], (row - height / 2, height), **outlined(look), zorder=2 + depth)
 
 
 def _label(

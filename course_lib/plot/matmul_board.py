@@ -17,13 +17,13 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from course_lib.parallel.tensor import MatmulPlan, Partial, Placement, Shard
-from course_lib.plot.style import OKABE_ITO, Picture, style, text_colour
+from course_lib.plot.style import OKABE_ITO, Look, Picture, outlined, style, text_colour
 
 __all__ = ["BoardColumn", "Held", "MatmulBoard", "cut_in_words", "plan_columns", "tile_columns"]
 
 Box = tuple[float, float, float, float]  # left, top, width, height, as shares of the whole matrix
 
-_COLOURS = [OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow")]
+_COLOURS = [OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple")]
 _LEFTS, _WIDTHS, _HIGH = (0.75, 2.25, 4.0, 6.45), (1.0, 1.2, 1.2, 1.2), 0.62  # inches: X, A, X A, Y
 _TOP, _ROW, _FOOT = 0.62, 0.82, 0.12  # inches: above the first rank's row, from row to row, below the last
 _SIGNS = ((2.0, "×"), (3.72, "="), (5.85, "→"))
@@ -177,13 +177,12 @@ class _Sheet:
         self.marks.append((Affine2D().translate(x, y).transform_path(_outline(text, size)), colour))
 
     def put(self) -> None:
-        outlined = PatchCollection(
+        dashed = PatchCollection(
             self.outlines, facecolor="none", edgecolor="#999999", linestyle="--", linewidth=0.8
         )
-        self.axes.add_collection(outlined)
+        self.axes.add_collection(dashed)
         for (colour, hatch), parts in self.filled.items():
-            edge = "white" if hatch else "black"
-            drawn = PatchCollection(parts, facecolor=colour, edgecolor=edge, hatch=hatch, linewidth=0.6)
+            drawn = PatchCollection(parts, **outlined(Look(colour, hatch, "")))
             self.axes.add_collection(drawn)
         if self.before:
             heavy = PatchCollection(self.before, facecolor="none", edgecolor="black", linewidth=2.4)

@@ -22,7 +22,7 @@ Area = tuple[float, float, float, float]  # left, top, right, bottom: pixels of 
 Holders = Mapping[Piece, Sequence[int]]
 
 _COLOURS = [
-    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow", "purple", "blue", "vermillion")
+    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple", "blue", "vermillion", "yellow")
 ]
 _HATCHES = ("", "/", "x", "|")
 _GREY, _INK = "#AAAAAA", "#333333"

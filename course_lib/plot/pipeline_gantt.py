@@ -18,13 +18,13 @@ __all__ = ["pipeline_gantt"]
 _LOOKS = {
     "F": Look(OKABE_ITO["blue"], "", "F"),
     "B": Look(OKABE_ITO["orange"], "/", "B"),
-    "I": Look(OKABE_ITO["yellow"], "/", "I"),
+    "I": Look(OKABE_ITO["purple"], "/", "I"),
     "W": Look(OKABE_ITO["green"], "\\", "W"),
 }
 _LATER_STAGE = {  # the stages after a rank's first, lighter
     "F": Look(OKABE_ITO["sky blue"], "", "F"),
     "B": Look("#F5CF80", "/", "B"),
-    "I": Look("#F9F3A8", "/", "I"),
+    "I": Look("#E6BCD3", "/", "I"),
     "W": Look("#7FCDB5", "\\", "W"),
 }
 _WIDTH, _LEFT, _RIGHT, _TOP, _FOOT = 800, 92, 12, 30, 56  # pixels

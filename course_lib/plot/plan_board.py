@@ -20,7 +20,7 @@ from course_lib.checks import at_least
 from course_lib.plan.listing import Listing, Option, usable_bytes
 from course_lib.plan.report import memory_word, time_word
 from course_lib.plot.plan_looks import MEMORY_LOOKS, TIME_LOOKS
-from course_lib.plot.style import Look, Picture, style, text_colour
+from course_lib.plot.style import Look, Picture, outlined, style, text_colour
 
 __all__ = ["plan_picture"]
 
@@ -103,28 +103,15 @@ def _key(axes: Axes, shown: Sequence[str], looks: Mapping[str, Look], word: Call
     for name in shown:
         look = looks.get(name, _REST)
         said = word(name) if name else "the rest, all small"
-        patches.append(
-            Patch(
-                facecolor=look.colour, edgecolor=_edge(look), hatch=look.hatch, label=f"{look.letter}  {said}"
-            )
-        )
+        patches.append(Patch(**outlined(look), label=f"{look.letter}  {said}"))
     axes.legend(handles=patches, loc="center", ncols=3 if len(patches) > 6 else 2, handlelength=1.8)
-
-
-def _edge(look: Look) -> str:
-    """White between parts; a white part needs a line of its own."""
-    return "#555555" if look.colour == "#FFFFFF" else "white"
 
 
 def _part(axes: Axes, place: float, row: int, size: float, look: Look, end: float) -> float:
     """Draw one part of a bar; where the next one begins."""
     if size <= 0:
         return place
-    axes.add_patch(
-        Rectangle(
-            (place, row - _HIGH / 2), size, _HIGH, facecolor=look.colour, edgecolor=_edge(look), hatch=look.hatch
-        )
-    )  # fmt: skip
+    axes.add_patch(Rectangle((place, row - _HIGH / 2), size, _HIGH, **outlined(look)))
     if look.letter and size > _ROOM * end:
         box = {"boxstyle": "round,pad=0.14", "facecolor": look.colour, "edgecolor": "none"}
         axes.text(

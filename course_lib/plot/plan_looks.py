@@ -26,6 +26,6 @@ MEMORY_LOOKS = {
     "gradients_bytes": LABEL_LOOKS["gradient"],
     "optimizer_bytes": LABEL_LOOKS["optimizer state"],
     "activations_bytes": LABEL_LOOKS["activation"],
-    "logits_bytes": Look(OKABE_ITO["yellow"], "..", "L"),
+    "logits_bytes": Look(OKABE_ITO["purple"], "..", "L"),
     "reserve_bytes": Look("#888888", "xx", "R"),
 }

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from PIL import Image, ImageColor, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont
 
-from course_lib.plot.style import Look, text_colour
+from course_lib.plot.style import OUTLINE, Look, hatch_colour, text_colour
 
 __all__ = ["Raster", "Sheet", "sentence"]
 
@@ -86,6 +86,10 @@ class Sheet:
             self.image.paste(_tile(x1 - x0, y1 - y0, look, text), (x0, y0))
         else:
             _paint(self.image, (x0, y0, x1, y1), look, text)
+
+    def clear(self, left: float, top: float, right: float, bottom: float) -> None:
+        """Make a rectangle blank paper again, without an outline."""
+        self._draw.rectangle([round(value * _DENSITY) for value in (left, top, right, bottom)], fill="white")
 
     def text(
         self, x: float, y: float, text: str, *, size: float = 10, anchor: str = "lm", bold: bool = False
@@ -164,8 +168,8 @@ def _paint(image: Image.Image, place: tuple[int, int, int, int], look: Look, tex
             image.paste(strip.crop((0, 0, min(strip.width, x1 - at), y1 - y0)), (at, y0))
     else:
         draw.rectangle((x0, y0, x1 - 1, y1 - 1), fill=look.colour)
-    if min(x1 - x0, y1 - y0) > 5:  # of a thinner one nothing would be left
-        draw.rectangle((x0, y0, x1 - 1, y1 - 1), outline="white")
+    if min(x1 - x0, y1 - y0) > 3:  # of a thinner one nothing would be left
+        draw.rectangle((x0, y0, x1 - 1, y1 - 1), outline=OUTLINE)
     if text:
         x, y, half = (x0 + x1) / 2, (y0 + y1) / 2, _text_width(text) / 2 + 2
         if look.hatch:  # the lines of a hatch must not run through the letters
@@ -181,21 +185,21 @@ def _text_width(text: str) -> float:
 
 @lru_cache(maxsize=64)
 def _hatched(colour: str, hatch: str, height: int) -> Image.Image:
-    """A strip of a colour under white lines, so wide that it can be laid end to end."""
+    """A strip of a colour under the lines of a hatch, so wide that it can be laid end to end."""
     step = round(_HATCH_STEP * _DENSITY)
     width = step * max(1, 240 // step)
     strip = Image.new("RGB", (width, height), colour)
     draw = ImageDraw.Draw(strip)
-    light = tuple(round(255 - 0.45 * (255 - channel)) for channel in ImageColor.getrgb(colour))
+    ink = hatch_colour(colour)
     for x in range(-height - step, width + height + step, step):
         if "/" in hatch or "x" in hatch:
-            draw.line((x, height, x + height, 0), fill=light)
+            draw.line((x, height, x + height, 0), fill=ink)
         if "\\" in hatch or "x" in hatch:
-            draw.line((x, 0, x + height, height), fill=light)
+            draw.line((x, 0, x + height, height), fill=ink)
         if "|" in hatch:
-            draw.line((x, 0, x, height), fill=light)
+            draw.line((x, 0, x, height), fill=ink)
         if "." in hatch:
-            draw.point([(x, y) for y in range(2, height, 5)], fill=light)
+            draw.point([(x, y) for y in range(2, height, 5)], fill=ink)
     return strip
 
 

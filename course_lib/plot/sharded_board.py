@@ -23,7 +23,7 @@ LOOKS = {  # by the name of what a moment holds, from the bottom of a bar to its
     "kept": Look(OKABE_ITO["blue"], "", ""),
     "gradients": Look(OKABE_ITO["orange"], "/", ""),
     "whole": Look(OKABE_ITO["sky blue"], "|", ""),
-    "whole_gradients": Look(OKABE_ITO["yellow"], "\\", ""),
+    "whole_gradients": Look(OKABE_ITO["vermillion"], "\\", ""),
     "messages": Look(OKABE_ITO["purple"], "x", ""),
 }
 _WORDS = {

@@ -17,12 +17,12 @@ from matplotlib.transforms import Affine2D
 
 from course_lib.meter.units import bytes_text
 from course_lib.parallel.collectives.recording import Frame, Piece
-from course_lib.plot.style import OKABE_ITO, Picture, style, text_colour
+from course_lib.plot.style import OKABE_ITO, OUTLINE, Picture, style, text_colour
 
 __all__ = ["piece_text", "tiles"]
 
 _COLOURS = [
-    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow", "purple", "blue", "vermillion")
+    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple", "blue", "vermillion", "yellow")
 ]
 _CELL = 0.3  # inches
 _GAP = 0.12
@@ -103,7 +103,7 @@ def _panel(axes: Axes, name: str, frame: Frame, before: Frame | None, side: int,
             ]
             right = _LEFT + n * (tile_wide + _GAP)
             axes.text(right, top + tile_high / 2, "\n".join(sent), fontsize=9, va="center")
-    axes.add_collection(PatchCollection(cells, facecolor=looks, edgecolor="white", linewidth=0.5))
+    axes.add_collection(PatchCollection(cells, facecolor=looks, edgecolor=OUTLINE, linewidth=0.5))
     axes.add_collection(PathCollection(marks, facecolor=[text_colour(look) for look in looks], linewidth=0))
     axes.add_collection(PatchCollection(borders, facecolor="none", edgecolor="black", linewidth=widths))
 

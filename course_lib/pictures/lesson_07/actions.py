@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from course_lib.pictures.cut_model import GREEN, LEFT, LOOKS, RIGHT, WHITE, YELLOW, arrow, box
+from course_lib.pictures.cut_model import GREEN, LEFT, LOOKS, PURPLE, RIGHT, WHITE, arrow, box
 from course_lib.pictures.sketch import GREY, PALE, drawing, word
 
 
@@ -57,7 +57,7 @@ def halves() -> Figure:
     figure, axes = drawing(8, 2.6)
     box(axes, 58, 10, 16, 6, "gradient of\nthe outputs", colour=PALE)
     word(axes, 66, 18.6, "arrives from the stage behind", size=8.5, color=GREY)
-    box(axes, 28, 16, 17, 6, "I: gradient of\nthe inputs", colour=YELLOW)
+    box(axes, 28, 16, 17, 6, "I: gradient of\nthe inputs", colour=PURPLE)
     box(axes, 28, 4, 17, 6, colour=GREEN)
     word(axes, 36.5, 7, "W: gradient of\nthe weights", size=9.5, color="black")
     arrow(axes, (57.4, 14), (45.6, 19))
@@ -74,7 +74,7 @@ def production() -> Figure:
     box(axes, 5, 5.5, 24, 9, "0F0,0F1,0B0,...\n1F0,1B0,1F1,...", colour=PALE)
     word(axes, 17, 17, "a schedule, as CSV", size=10)
     box(axes, 46, 11.5, 30, 5.5, "this course's runtime", colour=LEFT)
-    box(axes, 46, 2.8, 30, 5.5, "torch.distributed.pipelining", colour=YELLOW)
+    box(axes, 46, 2.8, 30, 5.5, "torch.distributed.pipelining", colour=PURPLE)
     arrow(axes, (29.6, 11), (45.4, 14))
     arrow(axes, (29.6, 9), (45.4, 5.8))
     return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from course_lib.pictures.cut_model import LEFT, RIGHT, WHITE, YELLOW, arrow, box
+from course_lib.pictures.cut_model import LEFT, PURPLE, RIGHT, WHITE, arrow, box
 from course_lib.pictures.sketch import INK, drawing, word
 
 
@@ -26,7 +26,7 @@ def clinic_loss() -> Figure:
     for row, m in enumerate((1, 2, 4, 8)):
         y = 17.5 - 5 * row
         for number in range(m):
-            box(axes, 18 + 24 / m * number, y, 24 / m - 0.3, 3.4, colour=YELLOW)
+            box(axes, 18 + 24 / m * number, y, 24 / m - 0.3, 3.4, colour=PURPLE)
         word(axes, 9, y + 1.7, f"{m} micro-batch{'es' * (m > 1)}", size=9.5)
         arrow(axes, (48, y + 1.7), (48 + 24 / m, y + 1.7), linewidth=2)
     word(axes, 53, 21.9, "the step that is taken", size=9.5)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.pictures.cut_model import GREEN, LEFT, RIGHT, YELLOW, arrow, box
+from course_lib.pictures.cut_model import GREEN, LEFT, PURPLE, RIGHT, arrow, box
 from course_lib.pictures.sketch import GREY, INK, PALE, drawing, word
 
 
 def pieces() -> Figure:
     """A batch, cut in four, in front of four stages."""
     figure, axes = drawing(8, 2.2)
-    box(axes, 3, 5, 7, 12, "batch\nof 16", colour=YELLOW)
+    box(axes, 3, 5, 7, 12, "batch\nof 16", colour=PURPLE)
     arrow(axes, (10.6, 11), (14.4, 11))
     for number in range(4):
-        box(axes, 36 - 7 * number - 0.6, 8.2, 5.6, 5.6, str(number), colour=YELLOW)
+        box(axes, 36 - 7 * number - 0.6, 8.2, 5.6, 5.6, str(number), colour=PURPLE)
     word(axes, 28, 16.4, "micro-batches of 4")
     arrow(axes, (41.6, 11), (45.4, 11))
     for stage in range(4):
@@ -27,7 +27,7 @@ def pieces() -> Figure:
 def train() -> Figure:
     """The same row of pieces cut in one, two and four."""
     figure, axes = drawing(8, 2.8)
-    colours = (LEFT, RIGHT, GREEN, YELLOW)
+    colours = (LEFT, RIGHT, GREEN, PURPLE)
     for row, sizes in enumerate(((10,), (5, 5), (3, 2, 2, 3))):  # as the lesson's cut by parameters has them
         y, parts = 20 - 7 * row, len(sizes)
         for piece, part in enumerate(part for part, size in enumerate(sizes) for _ in range(size)):

@@ -20,9 +20,7 @@ def vocabulary() -> Figure:
         for row in range(4):
             for column in range(6):
                 left = 4 + 24.5 * number + 3.9 * column
-                axes.add_patch(
-                    Rectangle((left, 16.5 - 3.6 * row), 3.7, 3.3, facecolor=colour, edgecolor="white")
-                )
+                axes.add_patch(Rectangle((left, 16.5 - 3.6 * row), 3.7, 3.3, facecolor=colour, edgecolor=INK))
         word(axes, 15.7 + 24.5 * number, 2.6, f"rank {number}: its tokens", size=10)
     axes.add_patch(Rectangle((3.5, 16.2), 48.7, 3.9, facecolor="none", edgecolor=INK, linewidth=1.8))
     arrow(axes, (52.6, 18.2), (57.6, 18.2))

@@ -24,7 +24,7 @@ def between() -> Figure:
                 8,
                 text,
                 size=12,
-                colour=PALE if text in ("X", "GELU") else OKABE_ITO["yellow"],
+                colour=PALE if text in ("X", "GELU") else OKABE_ITO["purple"],
             )
     for start, end in ((12, 20), (33, 41), (51, 59), (68, 75)):
         arrow(axes, (start + 0.3, 9), (end - 0.3, 9))

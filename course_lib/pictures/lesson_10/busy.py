@@ -45,7 +45,7 @@ def levers() -> Figure:
     figure, axes = drawing(8, 3.5)
     steps = (("token", 1.5, 8), ("scores", 15, 9.5), ("probabilities", 30, 13), ("the best two", 58, 12))
     for text, x, wide in steps:
-        box(axes, x, 14.6, wide, 6, text, colour=OKABE_ITO["yellow"] if text == "token" else PALE, size=10.5)
+        box(axes, x, 14.6, wide, 6, text, colour=OKABE_ITO["purple"] if text == "token" else PALE, size=10.5)
     for start, end in ((9.8, 14.6), (24.8, 29.6), (43.3, 47.7), (52.4, 57.6)):
         arrow(axes, (start, 17.6), (end, 17.6))
     word(axes, 12.2, 19.6, "router", size=9, color=GREY)

@@ -19,7 +19,7 @@ _CHOICES = (5, 2, 0, 5, 7, 2, 3, 0)  # experts of four tokens' choices, two each
 def mixture() -> Figure:
     """A token, a router, and eight MLPs of which it takes two."""
     figure, axes = drawing(8, 4.2)
-    box(axes, 2.5, 18.2, 9, 5.6, "a token", colour=OKABE_ITO["yellow"], size=10.5)
+    box(axes, 2.5, 18.2, 9, 5.6, "a token", colour=OKABE_ITO["purple"], size=10.5)
     arrow(axes, (12, 21), (16.6, 21))
     box(axes, 17, 16.6, 11, 8.8, colour=RED)
     word(axes, 22.5, 21, "router", size=11, weight="bold", color="white")

@@ -49,7 +49,7 @@ def quarters() -> Figure:
 def two_sides() -> Figure:
     """Four keys on each of two sides; what a query finds there is to be joined."""
     figure, axes = drawing(8, 3.4)
-    box(axes, 2.5, 14.4, 9, 5, "a query", colour=OKABE_ITO["yellow"], size=10)
+    box(axes, 2.5, 14.4, 9, 5, "a query", colour=OKABE_ITO["purple"], size=10)
     for side, y in enumerate((22.6, 5.2)):
         name = ("first", "second")[side]
         word(axes, 25, y + 7.4, f"keys and values, {name} side", size=10)

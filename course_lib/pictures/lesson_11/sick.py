@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from course_lib.pictures.sketch import GREY, INK, PALE, arrow, box, drawing, word
 from course_lib.plot import OKABE_ITO
 
-_BLUE, _RED, _YELLOW = (OKABE_ITO[name] for name in ("sky blue", "vermillion", "yellow"))
+_BLUE, _RED, _PURPLE = (OKABE_ITO[name] for name in ("sky blue", "vermillion", "purple"))
 _VERMILLION_PALE = "#F0B08A"  # a ground that black letters stand out from
 _LEFT, _UNIT = 15.0, 5.2  # of the time axis
 
@@ -58,7 +58,7 @@ def spans() -> Figure:
         (10.2, 9.2, 9.9),
     ):
         _bar(axes, row, begin, end, _RED, hatch="//")
-    _bar(axes, 4.6, 0.0, 1.6, _YELLOW, hatch="..")
+    _bar(axes, 4.6, 0.0, 1.6, _PURPLE, hatch="..")
     arrow(axes, (_LEFT - 0.6, 3.2), (_LEFT + _UNIT * 12, 3.2), color=GREY)
     word(axes, _LEFT + _UNIT * 12 - 1, 1.3, "time", size=9.5, color=GREY)
     return figure

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from course_lib.pictures.sketch import GREY, PALE, arrow, box, drawing, rank, word
 from course_lib.plot import OKABE_ITO
 
-BLUE, ORANGE, GREEN, YELLOW, RED = (
-    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow", "vermillion")
+BLUE, ORANGE, GREEN, PURPLE, RED = (
+    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple", "vermillion")
 )
 _ROW_HIGH = 5.0
 _FORWARD, _BACKWARD = 5.4, 10.8  # wide

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from course_lib.pictures.sketch import GREY, INK, PALE, arrow, box, drawing, word
 from course_lib.plot import OKABE_ITO
 
-_BLUE, _ORANGE, _GREEN, _YELLOW = (OKABE_ITO[name] for name in ("sky blue", "orange", "green", "yellow"))
+_BLUE, _ORANGE, _GREEN, _PURPLE = (OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple"))
 _LEFT, _STEP = 12.0, 6.0
 
 
@@ -42,7 +42,7 @@ _HELD = (
     ("weights", _BLUE, "begin at\nstep 0"),
     ("optimizer's\nstate", _ORANGE, "a bump in\nthe loss"),
     ("random\nnumbers", _GREEN, "another run than\nthe undisturbed"),
-    ("place in\nthe epoch", _YELLOW, "samples lost,\nor seen twice"),
+    ("place in\nthe epoch", _PURPLE, "samples lost,\nor seen twice"),
 )
 
 
@@ -73,7 +73,7 @@ def meeting() -> Figure:
         word(axes, x + 11, 30.0, f"{name}, {address}", size=10, weight="bold")
         box(axes, x + 2.5, 17.6, 17.0, 8.6, f"agent\nendpoint\n{endpoint}", colour=_BLUE, size=9.5)
     for x, text in ((5.5, "store\nrdzv_id a: node 0, node 1"), (57.5, "store\nrdzv_id a: node 2")):
-        box(axes, x, 5.0, 17.0, 6.4, text, colour=_YELLOW, size=8.5)
+        box(axes, x, 5.0, 17.0, 6.4, text, colour=_PURPLE, size=8.5)
     arrow(axes, (14.0, 17.2), (14.0, 11.8), head=14)
     arrow(axes, (36.0, 17.2), (23.0, 9.6), head=14, connectionstyle="arc3,rad=-0.18")
     arrow(axes, (66.0, 17.2), (66.0, 11.8), head=14)

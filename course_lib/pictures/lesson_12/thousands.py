@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from course_lib.pictures.sketch import COLOURS, GREY, PALE, arrow, box, drawing, word
 from course_lib.plot import OKABE_ITO
 
-WORK, WRITE, LOST, RESTART = COLOURS[0], OKABE_ITO["orange"], PALE, OKABE_ITO["yellow"]
+WORK, WRITE, LOST, RESTART = COLOURS[0], OKABE_ITO["orange"], PALE, OKABE_ITO["purple"]
 RED, GREEN = OKABE_ITO["vermillion"], OKABE_ITO["green"]
 
 

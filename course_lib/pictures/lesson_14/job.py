@@ -10,8 +10,8 @@ from course_lib.plot import OKABE_ITO
 
 __all__ = ["job", "scored"]
 
-BLUE, ORANGE, GREEN, RED, YELLOW = (
-    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "vermillion", "yellow")
+BLUE, ORANGE, GREEN, RED, PURPLE = (
+    OKABE_ITO[name] for name in ("sky blue", "orange", "green", "vermillion", "purple")
 )
 
 
@@ -57,7 +57,7 @@ def job() -> Figure:
             wide,
             3.6,
             "a step" if place == 0 else "?",
-            colour=YELLOW if place == 0 else "white",
+            colour=PURPLE if place == 0 else "white",
         )
     arrow(axes, (88.2, 10), (88.2, 29), style="-", linewidth=1.6, linestyle="--", color=INK, zorder=5)
     word(axes, 88.2, 30.2, "at the latest", size=9)
@@ -68,7 +68,7 @@ _LOOKED_AT = (
     ("values", "the whole model after some\nsteps, beside one device", BLUE, ""),
     ("memory", "the fullest rank at its\nfullest moment, by part", GREEN, "\\\\"),
     ("bytes", "what all ranks send,\nand between nodes", ORANGE, "//"),
-    ("time", "computing and messages of a\nstep, beside real runs", YELLOW, ""),
+    ("time", "computing and messages of a\nstep, beside real runs", PURPLE, ""),
 )
 
 
