@@ -31,6 +31,17 @@ COMBINED_AXES = (
 )  # those along which the course cuts one model at once
 DATA_AXES = ("dp_replicate", "dp_shard")  # ranks that differ along these have samples of their own
 
+_MEANT = {  # what other programs call them
+    "dp": "dp_replicate (each has a copy of the weights) or dp_shard (they share them out)",
+    "data": "dp_replicate (each has a copy of the weights) or dp_shard (they share them out)",
+    "ddp": "dp_replicate",
+    "fsdp": "dp_shard",
+    "zero": "dp_shard",
+    "sp": "cp for parts of the sequence; sequence parallelism goes with tp",
+    "mp": "tp",
+    "model": "tp",
+}
+
 
 @checked
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class Mesh:
                 f"a mesh of {len(self.axes)} axes has as many sizes; {len(self.shape)} were given"
             )
         for axis in self.axes:
-            known("axis", axis, AXES)
+            _known_axis(axis)
         if len(set(self.axes)) < len(self.axes):
             twice = next(axis for axis in self.axes if self.axes.count(axis) > 1)
             raise ValueError(f"axis {twice!r} comes twice; give it once, with the product of both sizes")
@@ -85,7 +96,7 @@ class Mesh:
                 raise ValueError(
                     f"axis {found[1]!r} comes twice; give it once, with the product of both sizes"
                 )
-            sizes[known("axis", found[1], AXES)] = int(found[2])
+            sizes[_known_axis(found[1])] = int(found[2])
         nodes = re.fullmatch(r"\s*(\d+) ranks a node\s*", nodes_text) if nodes_text else None
         if nodes_text and nodes is None:
             raise ValueError(
@@ -169,12 +180,12 @@ class Mesh:
             yield Mesh(axes, tuple(self._size(axis) for axis in axes), self.ranks_per_node)
 
     def _size(self, axis: str) -> int:
-        known("axis", axis, AXES)
+        _known_axis(axis)
         return self.shape[self.axes.index(axis)] if axis in self.axes else 1
 
     def _need(self, axes: Sequence[str]) -> Sequence[str]:
         for axis in axes:
-            known("axis", axis, AXES)
+            _known_axis(axis)
         return axes
 
     def _need_rank(self, rank: int) -> None:
@@ -182,3 +193,10 @@ class Mesh:
             raise ValueError(
                 f"rank={rank!r} is not in a mesh of {self.num_ranks} ranks: they are 0 to {self.num_ranks - 1}"
             )
+
+
+def _known_axis(axis: str) -> str:
+    """``axis`` itself where it is one; else ``ValueError`` with all of them, and the one that was meant."""
+    if (meant := _MEANT.get(axis)) is not None:
+        raise ValueError(f"axis is {axis!r}; it is one of {', '.join(AXES)}. What you mean is {meant}.")
+    return known("axis", axis, AXES)

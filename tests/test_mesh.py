@@ -70,7 +70,13 @@ def test_its_text_reads_back():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: Mesh.of(dp=2), "axis is 'dp'; it is one of pp, dp_replicate, dp_shard, cp, tp, ep"),
+        (
+            lambda: Mesh.of(dp=2, tp=2),
+            "axis is 'dp'; it is one of pp, dp_replicate, dp_shard, cp, tp, ep. What you mean is dp_replicate .* or "
+            "dp_shard",
+        ),
+        (lambda: Mesh.parse("fsdp=2 tp=2"), "axis is 'fsdp'; .* What you mean is dp_shard"),
+        (lambda: Mesh.of(tpp=2), "axis is 'tpp'; .* Did you mean 'tp'"),
         (lambda: Mesh(("tp", "tp"), (2, 2)), "axis 'tp' comes twice; give it once"),
         (lambda: Mesh(("tp",), (2, 2)), "a mesh of 1 axes has as many sizes; 2 were given"),
         (lambda: Mesh.of(tp=0), "tp=0 does not work.*nearest that works is 1"),

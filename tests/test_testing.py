@@ -8,11 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import is_running, wait_until
 
 from course_lib import paths, testing
 from course_lib.testing import parts, run
@@ -205,10 +205,9 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
     child = subprocess.Popen(
         [sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )
-    end_s = time.monotonic() + HANG_LIMIT_S
-    while not (told.exists() and told.read_text() and heard.exists()):
-        assert time.monotonic() < end_s, "the tests never began"
-        time.sleep(0.05)
+    wait_until(
+        lambda: told.exists() and told.read_text() and heard.exists(), "the tests have begun", HANG_LIMIT_S
+    )
     worker = psutil.Process(int(told.read_text()))
     os.killpg(child.pid, number)  # as a terminal does: to all of its group
     out, err = child.communicate(timeout=HANG_LIMIT_S)
@@ -243,8 +242,8 @@ def waiting_for(mine: Path, other: Path) -> list[str]:
     """A command that succeeds once the other of two has begun as well."""
     code = (
         "import pathlib, sys, time; mine, other = map(pathlib.Path, sys.argv[1:]); mine.touch()\n"
-        f"end = time.monotonic() + {HANG_LIMIT_S}\n"
-        "while not other.exists():\n    assert time.monotonic() < end; time.sleep(0.02)"
+        f"for _ in range({50 * HANG_LIMIT_S}):\n    if other.exists(): raise SystemExit(0)\n    time.sleep(0.02)\n"
+        "raise SystemExit('the other never began')"
     )
     return [sys.executable, "-c", code, str(mine), str(other)]
 
@@ -262,18 +261,24 @@ def test_a_single_process_runs_beside_the_tests(project: Path, capsys: pytest.Ca
 def test_what_is_not_over_at_the_end_is_stopped_and_not_told_as_passed(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = project / "pid"
+    told, text = project / "pid", ""
     code = (
         f"import os, pathlib, time; pathlib.Path({str(told)!r}).write_text(str(os.getpid())); time.sleep(999)"
     )
     commands = {"lint": [[sys.executable, "-c", ""]], "unit": [[sys.executable, "-c", code]]}
 
-    end_s = time.monotonic() + 8
-    runs = run.run_lanes(["lint", "unit"], commands.__getitem__, root=project, env=os.environ, end_s=end_s)
-    assert [one.name for one in runs] in (["lint"], [])  # on a machine that is slow, neither
-    if told.exists() and told.read_text():
-        assert not psutil.pid_exists(int(told.read_text()))
-        assert "STOPPED" in capsys.readouterr().out
+    def clock() -> float:
+        """The time is up once one part is over and the other has begun."""
+        nonlocal text
+        text += capsys.readouterr().out
+        return 100.0 if text and told.exists() and told.read_text() else 0.0
+
+    runs = run.run_lanes(
+        ["lint", "unit"], commands.__getitem__, root=project, env=os.environ, end_s=50.0, clock=clock
+    )
+    assert [one.name for one in runs] == ["lint"]
+    assert not is_running(int(told.read_text()))
+    assert "STOPPED" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sessions are POSIX's")

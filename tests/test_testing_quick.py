@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -216,7 +215,7 @@ def test_exercises_of_other_lessons_are_left_out(project: Path, quickly) -> None
     (project / "tests" / "learn").mkdir()
     (project / EXERCISES).write_text(body)
     command = quick.Plan(("unit",), (EXERCISES,), lessons=("03",)).commands(
-        "unit", root=project, start_until_s=time.time() + 1000
+        "unit", root=project, start_until_s=1e12
     )
     done = subprocess.run(command[0], cwd=project, capture_output=True, text=True)
     assert "2 passed" in done.stdout, done.stdout + done.stderr

@@ -16,6 +16,7 @@ from course_lib.meter import metered
 from course_lib.meter.recorder import Recorder
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.sharded import ShardedOptimizer
+from course_lib.rounding import rounded
 
 __all__: list[str] = []
 
@@ -150,7 +151,7 @@ def a_process_group_and_a_sampler_make_a_loop_data_parallel(ranks: Ranks) -> Evi
         "false" if apart[False] > 1e-3 and apart[True] == 0 else "holds",
         {
             "calls in ten steps, process group and sampler only": len(calls),
-            "weights apart, process group and sampler only": f"{apart[False]:.1e}",
+            "weights apart, process group and sampler only": rounded(apart[False], 2),
             "weights apart, with DDP": f"{apart[True]:.0e}",
         },
         because="nothing sends the gradients, and nothing complains: there are two models",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import math
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +114,7 @@ class Bets(OpenBets):
         return "\n".join([*lines, f"Bet one of {', '.join(self.verdicts)}, how sure: {how}."])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        form: Callable[..., dict[str, Any]] = self.form()._repr_mimebundle_
-        return {**form(), "text/plain": repr(self)}
+        return self.form().bundle(repr(self))
 
 
 _NOTHING_TO_OPEN = "None of these was seen without a bet. What was bet on stands."

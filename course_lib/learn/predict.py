@@ -11,7 +11,7 @@ when the cell that made the prediction runs again; ``p.reset()`` opens it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from course_lib.learn.hints import Note
@@ -95,5 +95,4 @@ class Predict(Prediction):
         return PredictForm(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        form: Callable[..., dict[str, Any]] = self.form()._repr_mimebundle_
-        return {**form(), "text/plain": repr(self)}
+        return self.form().bundle(repr(self))

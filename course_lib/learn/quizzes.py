@@ -47,7 +47,7 @@ class Quiz(Answers, Shown):
         return "\n".join(lines)
 
     def _bundle(self) -> dict[str, Any]:
-        return {**self.form()._repr_mimebundle_(), "text/plain": repr(self)}
+        return self.form().bundle(repr(self))
 
 
 def quiz(lesson: str) -> Quiz:

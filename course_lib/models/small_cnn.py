@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import at_least
 
 __all__ = ["SmallCNN"]
@@ -24,7 +24,7 @@ class SmallCNN(nn.Module):
     """
 
     def __init__(
-        self, num_classes: int = 10, channels: int = 1, width: int = 32, *, batch_norm: bool = True
+        self, num_classes: Int64 = 10, channels: Int64 = 1, width: Int64 = 32, *, batch_norm: bool = True
     ) -> None:
         super().__init__()
         at_least(1, num_classes=num_classes, channels=channels, width=width)

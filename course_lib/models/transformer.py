@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import at_least, nearest_divisor, nearest_multiple
 
 __all__ = ["Attention", "Mlp", "Transformer", "TransformerBlock", "TransformerConfig"]
@@ -28,13 +28,13 @@ __all__ = ["Attention", "Mlp", "Transformer", "TransformerBlock", "TransformerCo
 class TransformerConfig:
     """The sizes of a transformer; sizes that do not fit together raise ``ValueError``."""
 
-    vocab_size: int = 256  # one token for each byte of a text
-    context_length: int = 128  # the longest sequence it can read, in tokens
-    num_layers: int = 4
-    width: int = 128
-    num_heads: int = 4
-    num_kv_heads: int | None = None  # None: one key/value head for each query head
-    hidden: int | None = None  # width inside the MLP; None: four times ``width``
+    vocab_size: Int64 = 256  # one token for each byte of a text
+    context_length: Int64 = 128  # the longest sequence it can read, in tokens
+    num_layers: Int64 = 4
+    width: Int64 = 128
+    num_heads: Int64 = 4
+    num_kv_heads: Int64 | None = None  # None: one key/value head for each query head
+    hidden: Int64 | None = None  # width inside the MLP; None: four times ``width``
     dropout: float = 0.0
     bias: bool = False  # biases in the linear layers and norms
     tied: bool = False  # one matrix for looking tokens up and for scoring them

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import at_least, nearest_multiple
 
 __all__ = ["VGG"]
@@ -35,11 +35,11 @@ class VGG(nn.Module):
         self,
         convolutions: Sequence[int] = (2, 2, 3, 3, 3),
         *,
-        num_classes: int = 1000,
-        channels: int = 3,
-        width: int = 64,
-        hidden: int = 4096,
-        image_size: int = 224,
+        num_classes: Int64 = 1000,
+        channels: Int64 = 3,
+        width: Int64 = 64,
+        hidden: Int64 = 4096,
+        image_size: Int64 = 224,
     ) -> None:
         super().__init__()
         at_least(

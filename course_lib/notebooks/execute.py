@@ -68,6 +68,7 @@ async def execute(notebook: NotebookNode, *, folder: Path, cell_timeout_s: float
             "COURSE_PROGRESS": "off",
             "COURSE_SEATS": "off",  # no word of other notebooks that are open on this machine
             "IPYTHONDIR": str(Path(home) / "ipython"),
+            "COURSE_ROUNDING": "strict",  # no digit that another processor may round otherwise
             "PYTHONWARNINGS": "ignore:More ranks than cores",  # else outputs depend on the machine's cores
         }
         client = kernel_client(notebook, environment, cell_timeout_s=cell_timeout_s)

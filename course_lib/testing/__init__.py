@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from course_lib import paths
 from course_lib.ending import ended_as_by_ctrl_c
-from course_lib.testing.parts import PARTS, Part, choose, commands_of
+from course_lib.testing.parts import ALONE, PARTS, Part, choose, commands_of
 from course_lib.testing.run import run_parts
 
 __all__ = ["PARTS", "Part", "choose", "commands_of", "main", "run_parts"]
@@ -20,21 +20,26 @@ _HELP = """\
 course test [PART ...] [options of pytest]
 course test quick [--since COMMIT]
 
+course test portable [--processor KIND] [--threads N] [--python VERSION] [--torch VERSION] [--lesson NN]
+
 `quick` runs what a change touches, in 90 seconds at most, and says what it left out. Without a part all
 of them run; `notebooks` stands for the last three.
 {parts}
+
+`portable` runs the solutions in other arithmetic, and by other Pythons and versions of torch, and says which
+cells differ: every night, and before a release. It is in no other run.
 
 Options, such as -k NAME or -x or tests/test_cli.py, go to pytest. Without a part, they choose `unit`."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the parts that the command line names; 0 when all passed, 1 when not, 2 for a word not known."""
-    if set(argv) & {"-h", "--help"} and "quick" not in argv:
+    if set(argv) & {"-h", "--help"} and not set(argv[:1]) & set(ALONE):
         print(_HELP.format(parts="\n".join(f"    {part.name:<10} {part.title}" for part in PARTS)))
         return 0
-    is_quick = list(argv[:1]) == ["quick"]
+    alone = argv[0] if argv and argv[0] in ALONE else ""
     try:
-        names, pytest_options = ([], []) if is_quick else choose(argv)
+        names, pytest_options = ([], []) if alone else choose(argv)
     except ValueError as error:
         print(f"course test: {error}", file=sys.stderr)
         return 2
@@ -44,10 +49,14 @@ def main(argv: Sequence[str]) -> int:
         return 2
     try:
         with ended_as_by_ctrl_c():
-            if is_quick:
+            if alone == "quick":
                 from course_lib.testing import quick
 
                 return quick.main(argv[1:], root=root)
+            if alone == "portable":
+                from course_lib.testing.portable import command
+
+                return command.main(argv[1:], root=root)
             return run_parts(names, root=root, pytest_options=pytest_options)
     except KeyboardInterrupt:
         print("\ncourse test: stopped; what it had started has ended with it.", file=sys.stderr)

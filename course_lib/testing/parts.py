@@ -10,7 +10,7 @@ from pathlib import Path
 
 from course_lib.devices.container_limits import available_memory_bytes, usable_cores
 
-__all__ = ["GROUPS", "PARTS", "Part", "choose", "commands_of", "workers"]
+__all__ = ["ALONE", "GROUPS", "PARTS", "Part", "choose", "commands_of", "nbval_command", "workers"]
 
 _MOST_WORKERS = 5
 _WORKER_BYTES = 2_000_000_000  # of a worker with the ranks that it keeps warm
@@ -20,6 +20,10 @@ _CELL_LIMIT_S = 900  # a cell that hangs; the slowest honest one takes a thirtie
 _KERNEL_START_LIMIT_S = 600  # one that hangs; a minute or two where many others run
 _WARM_FROM = 3  # notebooks: for fewer, the process that kernels are forked from costs more than it saves
 _NBVAL_RULES = "notebooks/nbval.cfg"
+ALONE = {  # what is no part of a run, by its word, and how it is called
+    "quick": "course test quick [--since COMMIT]",
+    "portable": "course test portable [--processor KIND] [--threads N] [--lesson NN]",
+}
 GROUPS = {"notebooks": ("fresh", "solutions", "learner")}
 
 
@@ -66,17 +70,35 @@ def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
     )
     if not notebooks:
         raise ValueError(f"{root / folder} holds no notebook, so nothing is proved. Run `course build`.")
+    are_warm = len(notebooks) >= _WARM_FROM
+    command = nbval_command(root, notebooks, mode=mode, are_warm=are_warm)
+    if are_warm and mode == "--nbval":
+        command += ["--cold-start", Path(notebooks[0]).name]
+    if mode == "--nbval-lax":
+        command += ["-p", "course_lib.testing.unsolved"]
+    return command
+
+
+def nbval_command(
+    root: Path,
+    notebooks: Sequence[str],
+    *,
+    mode: str = "--nbval",
+    are_warm: bool,
+    python: str = sys.executable,
+) -> list[str]:
+    """The pytest command for these notebooks, paths below ``root``, by this or by another interpreter.
+
+    ``are_warm``: kernels begin as forks of one process that has imported what all of them need.
+    """
     rules = ["--nbval-sanitize-with", _NBVAL_RULES] if (root / _NBVAL_RULES).is_file() else []
     # loadfile: the cells of a notebook share a kernel, so one worker takes them all.
     spread = ["-n", str(workers()), "--dist", "loadfile", *_NO_NEW_WORKERS]
     kernel = ["--nbval-current-env", f"--nbval-cell-timeout={_CELL_LIMIT_S}", "-p", "no:cacheprovider"]
     kernel += [f"--nbval-kernel-startup-timeout={_KERNEL_START_LIMIT_S}"]
-    if len(notebooks) >= _WARM_FROM:
+    if are_warm:
         kernel += ["-p", "course_lib.testing.warm_kernels"]
-        kernel += ["--cold-start", Path(notebooks[0]).name] if mode == "--nbval" else []
-    if mode == "--nbval-lax":
-        kernel += ["-p", "course_lib.testing.unsolved"]
-    return [sys.executable, "-m", "pytest", "-q", mode, *kernel, *rules, *spread, *notebooks]
+    return [python, "-m", "pytest", "-q", mode, *kernel, *rules, *spread, *notebooks]
 
 
 def commands_of(part: str, *, root: Path, pytest_options: Sequence[str] = ()) -> list[list[str]]:
@@ -112,13 +134,13 @@ def choose(argv: Sequence[str]) -> tuple[list[str], list[str]]:
         ValueError: A word that is neither a part, an option nor a path.
     """
     names = [part.name for part in PARTS]
-    known = [*names, *GROUPS, "quick"]
+    known = [*names, *GROUPS, *ALONE]
     words = list(argv)
     chosen: list[str] = []
     while words and words[0] in known:
         word = words.pop(0)
-        if word == "quick":
-            raise ValueError("`quick` stands alone: course test quick [--since COMMIT]")
+        if word in ALONE:
+            raise ValueError(f"`{word}` stands alone: {ALONE[word]}")
         chosen.extend(GROUPS.get(word, (word,)))
     if words and not words[0].startswith("-") and not Path(words[0].split("::")[0]).exists():
         near = difflib.get_close_matches(words[0], known, n=1)

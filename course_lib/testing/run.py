@@ -152,6 +152,7 @@ def run_lanes(
     root: Path,
     env: Mapping[str, str],
     end_s: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
     patience_s: float = _PATIENCE_S,
     well: Mapping[str, Sequence[int]] | None = None,
 ) -> list[PartRun]:
@@ -159,7 +160,7 @@ def run_lanes(
 
     What is under way when this is interrupted, or when the time is up, is stopped and printed as far as it came.
 
-    ``end_s``, on the monotonic clock: what is not over then is stopped, and missing in what is returned.
+    ``end_s``, on ``clock``: what is not over then is stopped, and missing in what is returned.
     ``patience_s``: how long what is stopped has to tell what it has found.
     ``well``: for a part, the exit codes of a success, where there are others than 0.
     """
@@ -168,7 +169,7 @@ def run_lanes(
     done: list[PartRun] = []
     try:
         while any(lanes) or any(now):
-            if end_s is not None and time.monotonic() >= end_s:
+            if end_s is not None and clock() >= end_s:
                 break
             for lane, names_ahead in enumerate(lanes):
                 run = now[lane]

@@ -378,6 +378,7 @@ mean_verdict = check("00.mean", global_mean)
 
 # %%
 from course_lib.data import digits
+from course_lib.rounding import rounded
 
 labels = digits().train.tensors[1]
 sevens = (labels == 7).double()
@@ -392,8 +393,8 @@ def share_of_sevens(me):
 # %%
 if share_verdict.passed and mean_verdict.passed:
     run = ranks.run(share_of_sevens)
-    print(f"four ranks say {[round(float(value), 6) for value in run]}")
-    print(f"one process, looking at all {len(sevens):,} digits, says {sevens.mean().item():.6f}")
+    print(f"four ranks say {rounded(list(run), 4)}")
+    print(f"one process, looking at all {len(sevens):,} digits, says {rounded(sevens.mean(), 4)}")
 else:
     print("Solve exercises 1 and 2, then run this cell again.")
 

@@ -31,6 +31,7 @@ from course_lib.models import (
     parameter_count,
 )
 from course_lib.plot import lines, memory_bars, memory_curve
+from course_lib.rounding import rounded
 
 import math
 from itertools import chain, islice
@@ -68,7 +69,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 
 for epoch in range(2):
     losses = [train_step(model, optimizer, F.cross_entropy, x, y) for x, y in loader(train, 64, seed=epoch)]
-    print(f"epoch {epoch}: mean loss {sum(losses) / len(losses):.1f}")
+    print(f"epoch {epoch}: mean loss {rounded(sum(losses) / len(losses), 1)}")
 
 model.eval()
 images, labels = (tensor.to(device) for tensor in test.tensors)

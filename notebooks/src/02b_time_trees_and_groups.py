@@ -25,6 +25,7 @@ from course_lib.cluster import RankError, exchange, recv, send
 from course_lib.meter import metered
 from course_lib.parallel import collectives
 from course_lib.plot import lines
+from course_lib.rounding import rounded
 
 import time
 
@@ -372,7 +373,7 @@ def in_pairs(me):
 
 
 for rank, (total, members, place) in enumerate(ranks.run(in_pairs)):
-    print(f"rank {rank}: sum {total:.0f}, in the group of {members}, where it is rank {place}")
+    print(f"rank {rank}: sum {rounded(total, 0)}, in the group of {members}, where it is rank {place}")
 
 # %% [markdown]
 # A rank now has two numbers: its *global rank* in the whole job, and its *group rank*. **The first rank of the pair

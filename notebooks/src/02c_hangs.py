@@ -22,6 +22,7 @@
 # %%
 from course_lib import Link, Links, ask, check, hint, quiz, reveal, shared_cluster, solution
 from course_lib.cluster import Cluster, RankError, black_box, exchange, recv, send
+from course_lib.rounding import rounded
 
 import contextlib
 import pickle
@@ -199,7 +200,7 @@ def end_of_epoch(me, weights, loss):
     if me.rank == 0:
         dist.broadcast(weights, src=0)
         dist.all_reduce(loss)
-        return f"mean loss {loss.item() / me.world_size:.2f}"
+        return f"mean loss {rounded(loss / me.world_size, 2)}"
     dist.all_reduce(loss)
     dist.broadcast(weights, src=0)
 

@@ -26,6 +26,7 @@ from course_lib.data import digits, loader
 from course_lib.meter import bytes_text
 from course_lib.models import SmallCNN, parameter_count
 from course_lib.parallel.data import CopyCounter, DataParallel, gather, parallel_apply, replicate, scatter
+from course_lib.rounding import agree
 
 import os
 import threading
@@ -127,7 +128,7 @@ outputs = parallel_apply(replicas, parts)
 print("parallel apply:", [tuple(output.shape) for output in outputs])
 logits = gather(outputs, "cpu")
 print("gather:        ", tuple(logits.shape))
-print("as one device: ", torch.allclose(logits, model(x), atol=1e-5))
+print("as one device: ", agree(logits, model(x), within=1e-5))
 
 # %% [markdown]
 # That was the forward pass. There is one loss, computed from the gathered outputs, and one call of `backward`. Four
@@ -158,7 +159,7 @@ together = [p.grad.clone() for p in model.parameters()]
 model.zero_grad()
 F.cross_entropy(model(x), y).backward()
 alone = [p.grad for p in model.parameters()]
-print("equal gradients:", all(torch.allclose(a, b, atol=1e-6) for a, b in zip(together, alone, strict=True)))
+print("equal gradients, to within 1e-5:", agree(together, alone, within=1e-5))
 
 # %% [markdown]
 # The way back of each step is another of the steps:

@@ -25,6 +25,7 @@ from course_lib.meter import bytes_text
 from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss, parameter_count
 from course_lib.parallel.data import DataParallel, gather, memory_by_device, replicate, scatter
 from course_lib.plot import memory_bars
+from course_lib.rounding import agree
 
 import threading
 import warnings
@@ -127,8 +128,8 @@ print("came back:", tuple(losses.shape), "and a warning:", told[0].message)
 sizes = torch.tensor([len(part) for part in scatter(x10, devices)])
 whole = F.cross_entropy(model(x10), y10)
 print("rows:", sizes.tolist())
-print("mean of the means is the batch's loss:    ", torch.allclose(losses.mean(), whole))
-print("means weighed by rows are the batch's loss:", torch.allclose((losses * sizes).sum() / 10, whole))
+print("mean of the means is the batch's loss:    ", agree(losses.mean(), whole, within=1e-5))
+print("means weighed by rows are the batch's loss:", agree((losses * sizes).sum() / 10, whole, within=1e-5))
 
 # %% [markdown]
 # The last row counted as much as three others. You met this in lesson 01, with pieces of a batch; it will come back
@@ -250,9 +251,8 @@ threads_verdict = check("03.threads", apply_in_threads)
 # %%
 if threads_verdict.passed:
     logits = gather(apply_in_threads(replicate(model, devices), scatter(x, devices)), "cpu")
-    print(
-        "four threads of yours, one forward pass, as one device:", torch.allclose(logits, model(x), atol=1e-5)
-    )
+    alike = agree(logits, model(x), within=1e-5)
+    print("four threads of yours, one forward pass, as one device:", alike)
 
 # %% [markdown]
 # ## Clinic: a model that forgot everything

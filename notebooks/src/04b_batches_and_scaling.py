@@ -34,6 +34,7 @@ from course_lib.parallel.data import (
     global_mean,
 )
 from course_lib.plot import lines
+from course_lib.rounding import agree, rounded
 
 import time
 from functools import partial
@@ -353,8 +354,11 @@ def five_steps(me, num_images, prepare=lambda me, model: model, loss_of=None, **
 
 def off_by(ranks, *args, **options):
     alone = one.run(five_steps, *args, **options)[0]
-    found = max((weights - alone).abs().max().item() for weights in ranks.run(five_steps, *args, **options))
-    return "no weight off by more than 1e-10" if found < 1e-10 else f"a weight is off by {found:.0e}"
+    found = list(ranks.run(five_steps, *args, **options))
+    if all(agree(weights, alone, within=1e-10) for weights in found):
+        return "no weight off by more than 1e-10"
+    furthest = max((weights - alone).abs().max().item() for weights in found)
+    return f"a weight is off by {rounded(furthest, 3)}"
 
 
 # %%

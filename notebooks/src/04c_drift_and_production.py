@@ -34,6 +34,7 @@ from course_lib.parallel.data import (
     save_by_one,
     save_checkpoint,
 )
+from course_lib.rounding import agree, rounded
 
 import contextlib
 import statistics
@@ -153,7 +154,7 @@ def flagged_job(me, take_step=accumulated_step, steps=8):
 # %%
 run = metered(two, flagged_job)
 for rank, (_, losses, _) in enumerate(run):
-    print(f"rank {rank}: loss falls from {losses[0]:.1f}: {losses[-1] < losses[0]}")
+    print(f"rank {rank}: loss falls from {rounded(losses[0], 1)}: {losses[-1] < losses[0]}")
 all_reduces = len(run.communication.of(0, operation="all_reduce").calls)
 print("replicas that differ before the first step:", run[0][0])
 print("replicas that differ after the last step:", run[0][2])
@@ -386,8 +387,7 @@ def bytes_of_a_step(which):
 
 # %%
 losses = {which: two.run(train_by, which, 5)[0][0] for which in ("ours", "PyTorch's")}
-pairs = zip(losses["ours"], losses["PyTorch's"], strict=True)
-print("losses equal to six digits:", all(abs(a - b) < 1e-6 * abs(b) for a, b in pairs))
+print("losses equal to within 1e-5:", agree(losses["ours"], losses["PyTorch's"], within=1e-5))
 for which in losses:
     print(f"{which:<10} sends {bytes_of_a_step(which):,} bytes in a step")
 

@@ -27,6 +27,7 @@ from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.data import DistributedDataParallel
 from course_lib.parallel.sharded import FullySharded
 from course_lib.plot import lines, memory_curve
+from course_lib.rounding import agree
 
 from collections import Counter
 from functools import partial
@@ -244,8 +245,7 @@ def trained(me):
 
 
 alone, together = one.run(trained)[0], four.run(trained)[0]
-furthest = max((alone[name] - together[name]).abs().max().item() for name in alone)
-print("as on one device, up to rounding in float64:", furthest < 1e-11)
+print("as on one device, up to rounding in float64:", agree(together, alone, within=1e-10))
 
 # %% [markdown]
 # The model has three blocks, and each of them is a unit. In front of them stands the stem, which looks tokens up;

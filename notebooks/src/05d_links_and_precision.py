@@ -27,6 +27,7 @@ from course_lib.meter import Communication, MemoryLedger, Span, Timeline, bytes_
 from course_lib.parallel.data import DistributedDataParallel
 from course_lib.parallel.sharded import FullySharded
 from course_lib.plot import gantt, lines
+from course_lib.rounding import rounded
 
 import time
 
@@ -676,7 +677,7 @@ def along_a_ring(gradients):
 
 
 ones = along_a_ring(torch.ones(512, 1, dtype=torch.bfloat16)).item()
-print(f"{ones:.0f}")
+print(rounded(ones, 0))
 reveal("05.sum", ones)
 
 # %% [markdown]
@@ -692,8 +693,9 @@ for num_ranks in (8, 64, 512):
     off = []
     for sent in (gradients.bfloat16(), gradients.bfloat16().float()):
         mean = along_a_ring(sent).double() / num_ranks
-        off.append(((mean - exact).norm() / exact.norm()).item())
-    print(f"{num_ranks:>5}   {off[0]:>18.2%}   {off[1]:>25.2%}")
+        off.append(100 * (mean - exact).norm() / exact.norm())
+    in_16_bits, in_32 = rounded(off[0], 1, apart=1e-3), rounded(off[1], 2, apart=1e-3)
+    print(f"{num_ranks:>5}   {in_16_bits:>17}%   {in_32:>24}%")
 
 # %% [markdown]
 # That each rank *rounds* its gradient to bfloat16 costs little, and less the more ranks there are: rounding averages

@@ -38,6 +38,7 @@ from course_lib.parallel.sharded import (
     save_sharded,
     whole,
 )
+from course_lib.rounding import agree, rounded
 
 import os
 import signal
@@ -134,8 +135,8 @@ def clipped_step(me, clip, max_norm=0.1):
 
 
 alone, by_four = one.run(clipped_step, colleagues_clip), four.run(clipped_step, colleagues_clip)
-print(f"norm on one rank: {alone[0][0]:.3f}")
-print("norm on four, by rank:", [f"{returned:.3f}" for returned, *_ in by_four])
+print(f"norm on one rank: {rounded(alone[0][0], 2)}")
+print("norm on four, by rank:", rounded([returned for returned, *_ in by_four], 2))
 
 # %%
 reveal("05.clip")
@@ -157,7 +158,8 @@ ask("05.norm").commit(1)  # "it has been clipped"
 # %%
 def evidence_of_clip(name, found):
     _, after, cosine = found[0]
-    print(f"{name}: {after / 0.1:.2f} limits long; cosine with the true direction {cosine:.3f}")
+    length = rounded(after / 0.1, 2)
+    print(f"{name}: {length} limits long; cosine with the true direction {rounded(cosine, 3)}")
 
 
 evidence_of_clip("one rank", alone)
@@ -215,7 +217,7 @@ your_clip = clip if clip_verdict.passed else colleagues_clip
 evidence_of_clip("four ranks", four.run(clipped_step, your_clip))
 for ranks in (one, four):
     losses = ranks.run(limited_job, your_clip)[0]
-    print(f"losses with the limit, world size {ranks.world_size}: {[round(loss, 3) for loss in losses]}")
+    print(f"losses with the limit, world size {ranks.world_size}: {rounded(losses, 2)}")
 
 # %% [markdown]
 # The course's is `clip_gradients(model, max_norm)`. With PyTorch's `fully_shard` you call
@@ -330,12 +332,13 @@ def loss_after(me, load, files):
 def print_losses(load):
     for ranks in (four, two):
         print(
-            f"loss of what {ranks.world_size} ranks have loaded: {ranks.run(loss_after, load, files)[0]:.2f}"
+            f"loss of what {ranks.world_size} ranks have loaded:",
+            rounded(ranks.run(loss_after, load, files)[0], 1),
         )
 
 
 files = list(four.run(saved))
-print(f"chance: {torch.tensor(256.0).log():.2f}")
+print(f"chance: {rounded(torch.tensor(256.0).log(), 1)}")
 print_losses(colleagues_load)
 
 # %% [markdown]
@@ -468,10 +471,8 @@ reveal("05.world", read[1])
 # %%
 for ranks in (four, three, two, one):
     losses = ranks.run(load_and_go_on, ROOT / "step-3")[0]
-    off = max(abs(a - b) for a, b in zip(losses, went_on, strict=True))
-    print(
-        f"loaded on {ranks.world_size}: the losses of the next 3 steps, off by less than 1e-4: {off < 1e-4}"
-    )
+    alike = agree(losses, went_on, within=1e-4)
+    print(f"loaded on {ranks.world_size}: the losses of the next 3 steps, equal to within 1e-4: {alike}")
 
 # %%
 import warnings
@@ -480,7 +481,8 @@ plain = make_model(seed=9)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that there is no process group
     dcp.load({"model": plain.state_dict()}, checkpoint_id=ROOT / "step-3", no_dist=True)
-print(f"the plain model's loss: {next_token_loss(plain(X), Y):.3f}; the ranks went on from {went_on[0]:.3f}")
+loss = rounded(next_token_loss(plain(X), Y), 2)
+print(f"the plain model's loss: {loss}; the ranks went on from {rounded(went_on[0], 2)}")
 
 # %% [markdown]
 # Only up to 1e-4: another number of ranks adds the same floats in another order.
@@ -558,8 +560,8 @@ def tied_job(me, wrap):
 def evidence_of_tied(name, ranks, wrap):
     run = ranks.run(tied_job, wrap)
     apart = max(found[2] for found in run)
-    print(f"{name:<15} losses {[round(loss, 3) for loss in run[0][0]]},", end=" ")
-    print(f"{sum(found[1] for found in run):,} numbers trained, matrices apart by {apart:.4f}")
+    print(f"{name:<15} losses {rounded(run[0][0], 1)},", end=" ")
+    print(f"{sum(found[1] for found in run):,} numbers trained, matrices apart by {rounded(apart, 3)}")
 
 
 evidence_of_tied("one device", one, in_one_piece)
@@ -618,8 +620,8 @@ on_one_device = one.run(tied_job, in_one_piece)[0][0]
 for library in (by_fully_shard, by_the_course):
     try:
         losses = two.run(library, mended_units)[0]
-        off = max(abs(a - b) for a, b in zip(losses, on_one_device, strict=True))
-        print(f"{library.__name__}: the losses of one device: {off < 1e-4}")
+        alike = agree(losses, on_one_device, within=1e-4)
+        print(f"{library.__name__}: the losses of one device, to within 1e-4: {alike}")
     except RankError:
         print(f"{library.__name__} refuses")
 
@@ -666,9 +668,10 @@ results = {}
 for name, (make, settings) in ways.items():
     run = metered(four, steps_of, make, num_steps=3, **settings)
     results[name], calls = run[0], run.communication.of(0, operation="all_gather").calls
-    print(f"{name:<28} loss {results[name][-1]:.4f}; in a step {len(calls) // 3} all-gathers")
-pairs = zip(results["the course"], results["fully_shard"], strict=True)
-print("the course and fully_shard, losses equal to six digits:", all(abs(a - b) < 1e-6 * b for a, b in pairs))
+    loss = rounded(results[name][-1], 2, apart=5e-4)  # one computes in bfloat16
+    print(f"{name:<28} loss {loss}; in a step {len(calls) // 3} all-gathers")
+alike = agree(results["the course"], results["fully_shard"], within=1e-5)
+print("the course and fully_shard, losses equal to within 1e-5:", alike)
 
 # %% [markdown]
 # The course gathers each of its five units twice. PyTorch makes one all-gather less: unless told otherwise it keeps the
@@ -711,7 +714,7 @@ def torch_loads_ours(me, folder):
 
 
 loaded = two.run(torch_loads_ours, ROOT / "step-3")[0]
-print("the loss with which the course went on:", abs(loaded - went_on[0]) < 1e-5)
+print("the loss with which the course went on, to within 1e-5:", agree(loaded, went_on[0], within=1e-5))
 
 # %% [markdown]
 # | you wrote or used | PyTorch | DeepSpeed calls it |

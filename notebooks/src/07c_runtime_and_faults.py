@@ -28,6 +28,7 @@ from course_lib.meter import bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import pipeline
 from course_lib.parallel.model import cut, parameter_costs, split_evenly
+from course_lib.rounding import agree, rounded
 
 import torch
 import torch.distributed as dist
@@ -90,24 +91,24 @@ def run_in_turn(me, row, stage):
 
 
 # %%
-def gradients_apart(me, run_row, schedule):
-    """How far the gradients of a loop are from the uncut model's."""
+def gradients_right(me, run_row, schedule):
+    """Whether a loop finds the gradients of the uncut model."""
     (x, y), m = batches[0], schedule.num_micro_batches
     shape = (len(x) // m, config.context_length, config.width)  # of what travels
     stage = pipeline.RowStage(me, make_stages(me.world_size), (x, y), m, next_token_loss, shape)
     run_row(me, [action.short for action in schedule.rows[me.rank]], stage)
     whole = make_stages(me.world_size)
     next_token_loss(torch.nn.Sequential(*whole)(x), y).backward()
-    pairs = zip(stage.module.parameters(), whole[me.rank].parameters(), strict=True)
-    return max((mine.grad.cpu() - right.grad).abs().max().item() for mine, right in pairs)
+    grads = [[weight.grad.cpu() for weight in part.parameters()] for part in (stage.module, whole[me.rank])]
+    return agree(*grads, within=1e-5)
 
 
 def outcome(run_row, schedule):
     """Did it end, and with which gradients? If not, where did the ranks stand?"""
     with Cluster(2, backend="gloo") as ranks:
         try:
-            apart = ranks.call(gradients_apart, (run_row, schedule), timeout_s=20, show=False)
-            return f"it ends; gradients as uncut: {max(apart) < 1e-5}"
+            right = ranks.call(gradients_right, (run_row, schedule), timeout_s=20, show=False)
+            return f"it ends; gradients as uncut: {all(right)}"
         except RankError as error:
             return str(error)
 
@@ -210,7 +211,7 @@ def train(me, schedule, num_steps=2):
         optimizer.zero_grad()
         loss = model.step(x, y)  # forward and backward of all micro-batches, in the schedule's order
         optimizer.step()
-        losses.append(None if loss is None else round(loss.item(), 4))
+        losses.append(None if loss is None else loss.item())
     flat = {
         name: torch.cat([p.detach().flatten() for p in stage.parameters()])
         for name, stage in model.stages.items()
@@ -228,8 +229,8 @@ for schedule in six:
     weights = torch.cat([by_stage[name] for name in sorted(by_stage, key=int)])
     uncut = weights if uncut is None else uncut
     sizes = f"stages {schedule.num_stages}, ranks {schedule.num_ranks}, m {schedule.num_micro_batches}"
-    losses, same = run[schedule.rank_of_stage[-1]][0], (weights - uncut).abs().max().item() < 1e-5
-    print(f"{schedule.name:<16} {sizes}: {losses}, weights as uncut: {same}")
+    losses, same = run[schedule.rank_of_stage[-1]][0], agree(weights, uncut, within=1e-5)
+    print(f"{schedule.name:<16} {sizes}: {rounded(losses, 2)}, weights as uncut: {same}")
 
 # %% [markdown]
 # The same losses and the same weights. A schedule changes when things are computed, not what: every micro-batch passes
@@ -267,12 +268,12 @@ def two_by_two(me, num_micro_batches, way=None):
         way(model, group, lambda: model.step(x, y))
     whole = make_stages(2)
     next_token_loss(whole[1](whole[0](batches[0][0])), batches[0][1]).backward()
-    pairs = zip(model.parameters(), whole[stage].parameters(), strict=True)
-    return max((mine.grad.cpu() - right.grad).abs().max().item() for mine, right in pairs)
+    grads = [[weight.grad.cpu() for weight in part.parameters()] for part in (model, whole[stage])]
+    return agree(*grads, within=1e-5)
 
 
 run = metered(four, two_by_two, 4)
-print("gradients agree with the uncut model's to 1e-5 on all ranks:", max(run) < 1e-5)
+print("gradients agree with the uncut model's to within 1e-5 on all ranks:", all(run))
 print("operations:", run.communication.by_operation())
 
 # %% [markdown]
@@ -332,7 +333,7 @@ for m in [1, 2, 4]:
     reduced, sent = said.of(operation="all_reduce").total_bytes, said.of(operation="send").total_bytes
     print(
         f"{m:>13}   {said.by_operation()['all_reduce']:>11}   {bytes_text(reduced):>20}   "
-        f"{bytes_text(sent):>16}   {max(run) < 1e-5}"
+        f"{bytes_text(sent):>16}   {all(run)}"
     )
 
 # %%
@@ -388,14 +389,14 @@ def step_of_that_team(me, num_micro_batches):
     output = model.forward_only(x)
     model.step(x, y)
     gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
-    loss = None if output is None else round(next_token_loss(output, y.to(me.device)).item(), 4)
+    loss = None if output is None else next_token_loss(output, y.to(me.device)).item()
     return loss, gradients.norm().item()
 
 
 print("micro-batches   loss before the step   size of the gradients, rank 0 and rank 1")
 for m in [1, 2, 4, 8]:
     run = two.run(step_of_that_team, m)
-    print(f"{m:>13}   {run[1][0]:>20}   {run[0][1]:.4f}   {run[1][1]:.4f}")
+    print(f"{m:>13}   {rounded(run[1][0], 2):>20}   {rounded(run[0][1], 2)}   {rounded(run[1][1], 2)}")
 
 # %%
 ### BEGIN SOLUTION
@@ -463,15 +464,14 @@ def run_by_torch(me, schedule, runner, x, y):
 
 # %%
 def both(me, schedule, make_runner, batch):
-    """The loss by PyTorch and by the course, and the largest difference between gradients."""
+    """The loss by PyTorch and by the course, and whether their gradients agree."""
     stages = torch_stages(me, schedule)
     loss = run_by_torch(me, schedule, make_runner(me, stages, schedule), *batch)
     model = pipeline.Pipeline(me, make_stages(schedule.num_stages), schedule, next_token_loss)
     ours = model.step(*batch)
-    theirs = [parameter for stage in stages for parameter in stage.submod.parameters()]
-    pairs = zip(theirs, model.parameters(), strict=True)
-    apart = max((their.grad.cpu() - our.grad.cpu()).abs().max().item() for their, our in pairs)
-    return None if loss is None else (round(loss.item(), 4), round(ours.item(), 4)), apart
+    theirs = [weight.grad.cpu() for stage in stages for weight in stage.submod.parameters()]
+    alike = agree(theirs, [weight.grad.cpu() for weight in model.parameters()], within=1e-5)
+    return None if loss is None else [loss.item(), ours.item()], alike
 
 
 def one_f_one_b_of_torch(me, stages, schedule):
@@ -485,9 +485,9 @@ def interleaved_of_torch(me, stages, schedule):
 # %%
 def compare(cluster, schedule, make_runner, batch=batches[0]):
     run = cluster.run(both, schedule, make_runner, batch)
-    losses = run[schedule.rank_of_stage[-1]][0]
-    agree = max(apart for _, apart in run) < 1e-5
-    print(f"{schedule.name:<16} loss by PyTorch and here: {losses}; gradients agree to 1e-5: {agree}")
+    losses = rounded(run[schedule.rank_of_stage[-1]][0], 2)
+    alike = all(alike for _, alike in run)
+    print(f"{schedule.name:<16} loss by PyTorch and here: {losses}; gradients agree to within 1e-5: {alike}")
 
 
 compare(four, schedules.one_f_one_b(4, 8), one_f_one_b_of_torch)

@@ -33,6 +33,7 @@ from course_lib.parallel.tensor import (
     matmul_plan,
     parse_placement,
 )
+from course_lib.rounding import rounded
 
 import itertools
 
@@ -259,8 +260,8 @@ for x, a, y in itertools.product(placements[:3], placements[:3], placements):
 
 # %%
 u, v = torch.tensor(1.0), torch.tensor(-1.5)  # two summands of one number
-print(f"GELU of the sum: {F.gelu(u + v).item():.2f}")
-print(f"sum of GELUs:    {(F.gelu(u) + F.gelu(v)).item():.2f}")
+print(f"GELU of the sum: {rounded(F.gelu(u + v), 2)}")
+print(f"sum of GELUs:    {rounded(F.gelu(u) + F.gelu(v), 2)}")
 
 # %%
 ### BEGIN SOLUTION

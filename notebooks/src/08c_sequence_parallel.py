@@ -35,6 +35,7 @@ from course_lib.parallel.tensor import (
     split_transformer,
     vocab_parallel_cross_entropy,
 )
+from course_lib.rounding import agree, rounded
 
 from collections import Counter
 from dataclasses import replace
@@ -103,13 +104,12 @@ def gradients(me, block):
 # %%
 def evidence_of(block):
     alone, found = one.run(gradients, block)[0], two.run(gradients, block)
-    print("the loss is right:", [torch.allclose(alone["loss"], got["loss"]) for got in found])
+    print("the loss is right:", [agree(got["loss"], alone["loss"], within=1e-5) for got in found])
     print(f"{'':<16}{'right on rank 0':<18}{'right on rank 1':<18}alike on both")
     for name in reversed(WHOLE):
-        right = [
-            torch.allclose(part_of(rank, 2, name, alone[name]), got[name]) for rank, got in enumerate(found)
-        ]
-        alike = "cut" if "w_" in name else torch.allclose(found[0][name], found[1][name])
+        parts = [part_of(rank, 2, name, alone[name]) for rank in range(2)]
+        right = [agree(got[name], part, within=1e-5) for got, part in zip(found, parts, strict=True)]
+        alike = "cut" if "w_" in name else agree(found[0][name], found[1][name], within=1e-5)
         print(f"{name:<16}{right[0]!s:<18}{right[1]!s:<18}{alike}")
 
 
@@ -394,7 +394,7 @@ def colleagues_positions(me, x, norm_weight, w_up, w_down):
 # %%
 torch.manual_seed(1)
 shapes = {"x": (6, 16), "norm_weight": (16,), "w_up": (32, 16), "w_down": (16, 32)}
-BLOCK = {name: torch.randn(shape).double() for name, shape in shapes.items()}
+BLOCK = {name: torch.randn(shape, dtype=torch.float64) for name, shape in shapes.items()}
 
 
 def part_along(rank, num_ranks, name, tensor):
@@ -415,13 +415,14 @@ def first_gradients(me, block):
 # %%
 def evidence_along(block):
     alone, found = one.run(first_gradients, block)[0], two.run(first_gradients, block)
-    print("the loss is right:", [torch.allclose(alone["loss"], got["loss"]) for got in found])
+    print("the loss is right:", [agree(got["loss"], alone["loss"], within=1e-5) for got in found])
     for name in ("w_down", "w_up", "x"):
-        rights = [torch.allclose(part_along(i, 2, name, alone[name]), found[i][name]) for i in range(2)]
+        parts = [part_along(rank, 2, name, alone[name]) for rank in range(2)]
+        rights = [agree(got[name], part, within=1e-5) for got, part in zip(found, parts, strict=True)]
         print(f"{name}: the gradient is right on both ranks: {all(rights)}")
     print("the norm's gradient, its first four numbers:")
     for where, got in (("rank 0", found[0]), ("rank 1", found[1]), ("one device", alone)):
-        print(f"  {where:<11}", *(f"{number:9.2f}" for number in got["norm_weight"][:4].tolist()))
+        print(f"  {where:<11}", rounded(got["norm_weight"][:4], 1, apart=1e-9))
 
 
 evidence_along(colleagues_positions)
@@ -487,8 +488,8 @@ def five_steps(me, is_split):
 alone = one.run(five_steps, False)[0]
 for ranks in (two, four):
     states = ranks.run(five_steps, True)
-    off = max((state[name] - alone[name]).abs().max().item() for state in states for name in alone)
-    print(f"{ranks.world_size} ranks: no weight off by more than 1e-10: {off < 1e-10}")
+    alike = all(agree(state, alone, within=1e-10) for state in states)
+    print(f"{ranks.world_size} ranks: no weight off by more than 1e-10: {alike}")
 
 # %% [markdown]
 # ## What you can do now

@@ -27,6 +27,7 @@ from course_lib.models import Transformer, TransformerBlock, TransformerConfig, 
 from course_lib.parallel.data import paced_step_s
 from course_lib.parallel.tensor import ColumnParallelLinear, split_block
 from course_lib.plot import lines
+from course_lib.rounding import agree, rounded
 
 import contextlib
 import math
@@ -189,7 +190,7 @@ def backward_pass(me, hides, repeats=5):
 
 with two.shaped(links=Links(dial)):
     (waits_s, one_by_one), (hides_s, side_by_side) = (two.run(backward_pass, way)[0] for way in (False, True))
-print("the same gradients:", all(map(torch.allclose, one_by_one, side_by_side)))
+print("the same gradients, to within 1e-5:", agree(side_by_side, one_by_one, within=1e-5))
 
 # %% tags=["nbval-ignore-output"]
 print(f"it waits at once: predicted {(2 * product_s + sum_s) * 1e3:.0f} ms, measured {waits_s * 1e3:.0f} ms")
@@ -323,10 +324,10 @@ def masks(me, drawing):
 
 def report(drawing):
     (first, outside), (second, other) = two.run(masks, drawing)
-    print(
-        f"unit 0 kept: {first[:, 0].double().mean():.0%} on rank 0, {second[:, 0].double().mean():.0%} on rank 1"
-    )
-    print(f"both kept or both dropped: {(first[:, 0] == second[:, 0]).double().mean():.0%} of the draws")
+    shares = [rounded(100 * kept[:, 0].double().mean(), -1) for kept in (first, second)]
+    both = rounded(100 * (first[:, 0] == second[:, 0]).double().mean(), -1)
+    print(f"unit 0 kept: about {shares[0]}% on rank 0, {shares[1]}% on rank 1")
+    print(f"both kept or both dropped: {both}% of the draws")
     print("outside the region the masks are the same:", torch.equal(outside, other))
 
 
@@ -500,8 +501,7 @@ runs = {name: metered(two, train_by, cut, 3) for name, cut in cutters.items()}
 for name, run in runs.items():
     sums = run.communication.of(0, operation="all_reduce").calls
     print(f"{name:<11} {len(sums)} all-reduces in 3 steps, {bytes_text(sum(c.size_bytes for c in sums))}")
-pairs = zip(*(run[0][0] for run in runs.values()), strict=True)
-print("losses equal to six digits:", all(math.isclose(a, b, rel_tol=1e-6) for a, b in pairs))
+print("losses equal to within 1e-5:", agree(*(run[0][0] for run in runs.values()), within=1e-5))
 
 # %% tags=["nbval-ignore-output"]
 for name in ("the course", "DTensor", "the course", "DTensor"):

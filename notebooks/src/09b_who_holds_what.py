@@ -28,6 +28,7 @@ from course_lib.mesh import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.collectives import split_sizes
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, seed_of
+from course_lib.rounding import rounded
 from course_lib.widgets import MeshExplorer
 
 import random
@@ -388,7 +389,7 @@ def three_steps(model, step):
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
     for _ in range(3):
         optimizer.zero_grad()
-        losses.append(round(step().item(), 4))
+        losses.append(step().item())
         optimizer.step()
     return losses
 
@@ -426,11 +427,13 @@ def plain_step():
 
 
 alone = three_steps(plain, plain_step)
-print("losses of one device with all eight windows:", alone)
-print("losses of the team's four ranks:            ", four.run(losses_on_mesh, colleagues_deal)[0])
+print("losses of one device with all eight windows:", rounded(alone, 1))
+print(
+    "losses of the team's four ranks:            ", rounded(four.run(losses_on_mesh, colleagues_deal)[0], 1)
+)
 changes = torch.tensor(list(four.run(changes_by_rank, colleagues_deal))).amax(0)
 for rank, change in enumerate(changes.tolist()):
-    print(f"the windows of rank {rank} exchanged: a gradient changes by {change:.4f} at most")
+    print(f"the windows of rank {rank} exchanged: a gradient changes by {rounded(change, 2)} at most")
 
 # %%
 reveal("09.unseen")
@@ -486,9 +489,12 @@ def own_loss(me):
 
 found = list(four.run(own_loss))
 for rank, loss in enumerate(found):
-    print(f"rank {rank} {staged.coordinates(rank)}:", "no loss" if loss is None else f"a loss of {loss:.3f}")
+    print(
+        f"rank {rank} {staged.coordinates(rank)}:",
+        "no loss" if loss is None else f"a loss of {rounded(loss, 2)}",
+    )
 teams_log = sum(loss for loss in found if loss is not None) / staged.num_ranks
-print(f"the team logs {teams_log:.3f}; one device with the same windows has {alone[0]:.3f}")
+print(f"the team logs {rounded(teams_log, 2)}; one device with the same windows has {rounded(alone[0], 2)}")
 reveal("09.logged", teams_log / alone[0])
 
 # %% [markdown]
@@ -544,8 +550,8 @@ def copies_after(me, seed_for, dropout):
 def evidence_of_seeds(seed_for, dropout):
     copies = list(four.run(copies_after, seed_for, dropout))
     for other, along in ((1, "tp"), (2, "dp_replicate")):
-        apart = (copies[0] - copies[other]).abs().max().item()
-        print(f"dropout {dropout}: ranks 0 and {other}, which differ along {along}, are apart by {apart:.4f}")
+        same = torch.equal(copies[0], copies[other])
+        print(f"dropout {dropout}: ranks 0 and {other}, which differ along {along}, are equal: {same}")
 
 
 # %%

@@ -28,6 +28,7 @@ from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.data import GlobalBatches
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, gradient_norm, load_on_mesh, save_on_mesh
 from course_lib.parallel.tensor import Shard, parameter_placements
+from course_lib.rounding import agree, rounded
 
 import tempfile
 import warnings
@@ -84,10 +85,6 @@ def alone(batches, max_norm=1e9, **settings):
     return losses, norms[0]
 
 
-def rounded(numbers):
-    return [round(number, 3) for number in numbers]
-
-
 # %% [markdown]
 # ## Clinic 1: a limit that limits too much
 #
@@ -131,15 +128,16 @@ replicas = Mesh.of(dp_replicate=2, tp=2)
 for limit, max_norm in (("no limit", 1e9), ("limit 0.5", 0.5)):
     right_losses, right_norm = alone(BATCHES[:3], max_norm)
     by_team = four.run(limited_job, replicas, colleagues_norm, max_norm)
-    print(f"{limit:<10} one device {rounded(right_losses)}, four ranks {rounded(by_team[0][0])}")
+    print(f"{limit:<10} one device {rounded(right_losses, 2, apart=1e-5)},", end=" ")
+    print(f"four ranks {rounded(by_team[0][0], 2, apart=1e-5)}")
 
 # %% [markdown]
 # *Evidence.* What the first call has returned on each rank, and by which factor the rank has scaled, beside one device:
 
 # %%
-print(f"one device: norm {right_norm:.3f}, factor {0.5 / right_norm:.3f}")
+print(f"one device: norm {rounded(right_norm, 2)}, factor {rounded(0.5 / right_norm, 3)}")
 for rank, (_, norm, factor) in enumerate(by_team):
-    print(f"rank {rank}:     norm {norm:.3f}, factor {factor:.3f}")
+    print(f"rank {rank}:     norm {rounded(norm, 2)}, factor {rounded(factor, 3)}")
 
 # %% [markdown]
 # **What is wrong?**
@@ -172,7 +170,7 @@ uncut_norm = nn.utils.get_total_norm(uncut).item()
 
 for mesh in ("dp_shard=4", "tp=4", "dp_shard=2 tp=2"):
     _, norm, _ = four.run(limited_job, Mesh.parse(mesh), colleagues_norm, 0.5, num_steps=1)[0]
-    print(f"{mesh:<16} the team's norm {norm:.4f}, the model's {right_norm:.4f}")
+    print(f"{mesh:<16} the team's norm {rounded(norm, 2)}, the model's {rounded(right_norm, 2)}")
 reveal("09.hidden", norm, right_norm, uncut_norm)
 
 # %% [markdown]
@@ -239,8 +237,8 @@ norm_of = your_norm if norm_verdict.passed else colleagues_norm
 # %%
 for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_shard=2"):
     losses, norm, _ = four.run(limited_job, Mesh.parse(mesh), norm_of, 0.5, num_steps=2)[0]
-    off = max(abs(a - b) for a, b in zip(losses, right_losses[:2], strict=True))
-    print(f"{mesh:<20} norm {norm:.6f}; the losses of one device, to nine digits: {off < 1e-9}")
+    alike = agree(losses, right_losses[:2], within=1e-9)
+    print(f"{mesh:<20} norm {rounded(norm, 2)}; the losses of one device, to within 1e-9: {alike}")
 
 # %% [markdown]
 # When all four lines say `True`, a mesh of any shape does what `clip_grad_norm_` does on one device. Beside a step's
@@ -282,7 +280,7 @@ def tied_norm(me, mesh, norm_of):
 
 stages, tied_right = Mesh.of(pp=2, tp=2), alone(BATCHES[:1], tied=True)[1]
 by_names = four.run(tied_norm, stages, norm_by_names)[0]
-print(f"one device {tied_right:.4f}, by names {by_names:.4f}")
+print(f"one device {rounded(tied_right, 2)}, by names {rounded(by_names, 2)}")
 
 # %%
 reveal("09.ends", by_names, tied_right)
@@ -294,7 +292,9 @@ reveal("09.ends", by_names, tied_right)
 # `gradient_norm` counts a tied weight under its first name alone:
 
 # %%
-print(f"one device {tied_right:.4f}, gradient_norm {four.run(tied_norm, stages, gradient_norm)[0]:.4f}")
+by_course = four.run(tied_norm, stages, gradient_norm)[0]
+print(f"one device {rounded(tied_right, 2)}, gradient_norm {rounded(by_course, 2)}")
+print("equal to within 1e-9:", agree(by_course, tied_right, within=1e-9))
 
 # %% [markdown]
 # In production: Megatron-Core leaves a weight out of a rank's sum where `param_is_not_tensor_parallel_duplicate` says
@@ -377,12 +377,13 @@ def resume(me, mesh, folder, with_states):
 
 ways = [("pp=2 tp=2", True), ("dp_shard=4", True), ("tp=1", True), ("dp_shard=4", False)]
 resumed = []
-print(f"{'went on':<26} {[round(loss, 10) for loss in went_on]}")
+print(f"{'went on':<26} {rounded(went_on, 2)}")
 for mesh, with_states in ways:
     ranks = one if mesh == "tp=1" else four
     resumed.append(ranks.run(resume, Mesh.parse(mesh), FOLDER, with_states)[0])
     label = mesh if with_states else f"{mesh}, weights alone"
-    print(f"{label:<26} {[round(loss, 10) for loss in resumed[-1]]}")
+    alike = [agree(got, right, within=1e-9) for got, right in zip(resumed[-1], went_on, strict=True)]
+    print(f"{label:<26} {rounded(resumed[-1], 2)}, equal to within 1e-9: {alike}")
 
 # %%
 reveal("09.resumed", went_on, resumed)
@@ -396,7 +397,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that there is no process group
     dcp.load({"model": plain.state_dict()}, checkpoint_id=FOLDER, no_dist=True)
 x, y = BATCHES[6]
-print(f"the plain model's loss: {next_token_loss(plain(x), y):.6f}; the ranks went on from {went_on[0]:.6f}")
+loss = next_token_loss(plain(x), y)
+print(f"the plain model's loss: {rounded(loss, 2)}; the ranks went on from {rounded(went_on[0], 2)}")
+print("equal to within 1e-9:", agree(loss, went_on[0], within=1e-9))
 
 # %% [markdown]
 # ## How far the data had come
@@ -478,10 +481,10 @@ four.run(save_by_rank, old, FOLDER, files)
 
 
 def print_losses(file_of):
-    print(f"chance {torch.tensor(256.0).log():.3f}; saved with {went_on[0]:.3f}")
+    print(f"chance {rounded(torch.tensor(256.0).log(), 2, apart=1e-6)}; saved with {rounded(went_on[0], 2)}")
     for mesh in (old, new):
         loss = four.run(loss_of_files, old, mesh, files, file_of)[0]
-        print(f"loaded on {mesh}: {loss:.3f}")
+        print(f"loaded on {mesh}: {rounded(loss, 2)}")
 
 
 print_losses(colleagues_file)

@@ -33,6 +33,7 @@ from course_lib.parallel.model import cut, parameter_costs, split_evenly
 from course_lib.parallel.pipeline import Pipeline
 from course_lib.parallel.sharded import FullySharded
 from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
+from course_lib.rounding import agree, rounded
 from course_lib.schedules import one_f_one_b
 
 from functools import partial
@@ -85,7 +86,7 @@ def plain_step(tokens, targets):
 
 one_device = steps_of(plain, plain_step)
 num_all = sum(parameter.numel() for parameter in plain.parameters())
-print("one device:", [round(loss, 6) for loss in one_device], f"with {num_all:,} numbers")
+print("one device:", rounded(one_device, 2), f"with {num_all:,} numbers")
 
 # %% [markdown]
 # ## Which cut comes first?
@@ -258,8 +259,8 @@ def train(me, mesh, build):
 
 
 def print_losses(mesh, found):
-    off = max(abs(a - b) for losses, _ in found for a, b in zip(losses, one_device, strict=True))
-    print(f"{mesh!s:<22} the losses of one device, off by less than 1e-12: {off < 1e-12}")
+    alike = all(agree(losses, one_device, within=1e-10) for losses, _ in found)
+    print(f"{mesh!s:<22} the losses of one device, to within 1e-10: {alike}")
 
 
 for sizes in (

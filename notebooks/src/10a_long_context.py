@@ -34,6 +34,7 @@ from course_lib.parallel.context import (
     split_context,
 )
 from course_lib.plot import lines
+from course_lib.rounding import agree
 from course_lib.sequence_cut import SequenceCut
 
 import time
@@ -115,7 +116,7 @@ parts = {"norm": block.norm1, "w_q": block.attention.w_q, "attention": block.att
 for name, part in parts.items():
     from_all = part(x)[:, -8:]  # the last quarter of what comes of all positions
     from_own = part(x[:, -8:])  # what comes of the last quarter alone
-    print(f"{name:<10} needs no other position: {torch.allclose(from_all, from_own, atol=1e-5)}")
+    print(f"{name:<10} needs no other position: {agree(from_own, from_all, within=1e-5)}")
 
 # %% [markdown]
 # So only attention has to hear from other ranks. (Lesson 08's *sequence parallelism* gathered the positions before
@@ -214,7 +215,7 @@ def the_courses(first, second):
 
 
 joined = join if join_verdict.passed else the_courses
-print("joined, and all at once, the same:", torch.allclose(joined(*sides)[0], whole))
+print("joined, and all at once, the same:", agree(joined(*sides)[0], whole, within=1e-10))
 
 # %% [markdown]
 # ## Round the ring
@@ -269,8 +270,8 @@ def with_own_part(me, way):
 
 expected = F.scaled_dot_product_attention(*WHOLE, enable_gqa=True)
 parts = four.run(with_own_part, keys_round)
-off = (join_positions(CUT, list(parts), dim=2) - expected).abs().max().item()
-print(f"no output of four ranks is off by more than 1e-12: {off < 1e-12}")
+alike = agree(join_positions(CUT, list(parts), dim=2), expected, within=1e-10)
+print(f"no output of four ranks is off by more than 1e-10: {alike}")
 
 # %% [markdown]
 # ### Or queries?
@@ -289,8 +290,8 @@ def queries_round(me, q, k, v):
 
 
 parts = four.run(with_own_part, queries_round)
-off = (join_positions(CUT, list(parts), dim=2) - expected).abs().max().item()
-print(f"no output of four ranks is off by more than 1e-12: {off < 1e-12}")
+alike = agree(join_positions(CUT, list(parts), dim=2), expected, within=1e-10)
+print(f"no output of four ranks is off by more than 1e-10: {alike}")
 
 # %% [markdown]
 # **8 heads of queries, 2 heads of keys and values. How many times the bytes of `keys_round` does `queries_round`
@@ -354,8 +355,8 @@ out.square().sum().backward()
 alone = [out.detach(), *(leaf.grad for leaf in leaves)]
 of_ranks = zip(*four.run(by_the_course, True, torch.float64), strict=True)
 for name, parts, right in zip(("output", "dq", "dk", "dv"), of_ranks, alone, strict=True):
-    off = (join_positions(CUT, list(parts), dim=2) - right).abs().max().item()
-    print(f"{name:<7}no number of four ranks is off by more than 1e-12: {off < 1e-12}")
+    alike = agree(join_positions(CUT, list(parts), dim=2), right, within=1e-10)
+    print(f"{name:<7}no number of four ranks is off by more than 1e-10: {alike}")
 
 # %% [markdown]
 # ## A sequence that fits nowhere

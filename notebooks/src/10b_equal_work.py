@@ -34,6 +34,7 @@ from course_lib.parallel.context import (
     split_context,
 )
 from course_lib.plot import gantt
+from course_lib.rounding import agree, rounded
 from course_lib.sequence_cut import SequenceCut
 from course_lib.widgets import ContextExplorer
 
@@ -304,8 +305,8 @@ def on_one_device(weights):
 
 
 counting, weights = four.run(train, CountingStem)[0]
-print(f"loss of the first step {counting[0]:.2f}, of the last {counting[-1]:.2f}")
-print(f"on one device, with the weights of after that: {on_one_device(weights):.2f}")
+print(f"loss of the first step {rounded(counting[0], 1)}, of the last {rounded(counting[-1], 1)}")
+print(f"on one device, with the weights of after that: {rounded(on_one_device(weights), 1)}")
 reveal("10.numbers", counting[0], counting[-1], on_one_device(weights))
 
 # %% [markdown]
@@ -339,10 +340,9 @@ def train_alone(me):
 # %%
 alone, mended = one.run(train_alone)[0], four.run(train, MendedStem)[0]
 for name, (losses, trained) in {"the team's": (counting, weights), "yours": mended}.items():
-    off = max(abs(a - b) for a, b in zip(losses, alone, strict=True))
-    there = on_one_device(trained)
-    print(f"{name:<11} at the end {losses[-1]:.2f}, and then on one device {there:.2f}; ", end="")
-    print(f"all losses as on one device: {off < 1e-3}")
+    there = rounded(on_one_device(trained), 1)
+    print(f"{name:<11} at the end {rounded(losses[-1], 1)}, and then on one device {there}; ", end="")
+    print(f"all losses as on one device: {agree(losses, alone, within=1e-3)}")
 
 # %% [markdown]
 # Rotary embeddings, which most models have today, turn queries and keys by their position, and the same holds for
@@ -436,9 +436,9 @@ def attention(me, way):
 expected, sent = F.scaled_dot_product_attention(*WHOLE, is_causal=True, enable_gqa=True), []
 for way in (by_ring, by_heads):
     run = metered(four, attention, way)
-    off = (join_positions(IN_ORDER, list(run), dim=2) - expected).abs().max().item()
+    alike = agree(join_positions(IN_ORDER, list(run), dim=2), expected, within=1e-10)
     sent.append(run.communication.sent_bytes(0))
-    print(f"{way.__name__:<9}{sent[-1]:>7,} bytes sent by rank 0; right to 1e-12: {off < 1e-12}")
+    print(f"{way.__name__:<9}{sent[-1]:>7,} bytes sent by rank 0; right to 1e-10: {alike}")
 reveal("10.sent", *sent, small, 4)
 
 # %% [markdown]

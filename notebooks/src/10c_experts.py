@@ -22,13 +22,14 @@
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
 from course_lib.meter import bytes_text, metered
-from course_lib.parallel.data import DistributedDataParallel
 from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts
+from course_lib.rounding import agree, rounded
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
 # %% tags=["nbval-ignore-output"]
@@ -169,8 +170,8 @@ TOKENS, *TRAINED = (one.bfloat16().float() for one in (TOKENS, *TRAINED))  # bfl
 def off(choose, weights=TRAINED):
     """By how much each token's output in bfloat16 is off, in parts of its length."""
     right = output(TOKENS, *weights, colleagues_choice)
-    rounded = output(TOKENS.bfloat16(), *(w.bfloat16() for w in weights), choose)
-    return (rounded.float() - right).norm(dim=1) / right.norm(dim=1)
+    found = output(TOKENS.bfloat16(), *(w.bfloat16() for w in weights), choose)
+    return (found.float() - right).norm(dim=1) / right.norm(dim=1)
 
 
 # %% tags=["nbval-ignore-output"]
@@ -398,8 +399,8 @@ def outputs_of(me, way):
 EVERY = torch.cat(list(four.run(own_tokens))).cpu()
 alone = mixture().double()(EVERY.double())
 parts = four.run(outputs_of, by_your_function if dispatch_verdict.passed else by_the_layer)
-off_by = (torch.cat(list(parts)) - alone).abs().max().item()
-print(f"no output of four ranks is off by more than 1e-12: {off_by < 1e-12}")
+alike = agree(torch.cat(list(parts)), alone, within=1e-10)
+print(f"no output of four ranks is off by more than 1e-10: {alike}")
 
 # %% [markdown]
 # ## Whose gradient is it?
@@ -431,7 +432,7 @@ one_device = mixture().double()
 one_device(EVERY.double()).square().mean().backward()
 routers, ups = zip(*four.run(gradients), strict=True)
 times = torch.cat(ups).norm(dim=(1, 2)) / one_device.experts.w_up.grad.norm(dim=(1, 2))  # of each expert
-print("expert's gradient, in lengths of one device's:", *(f"{one:.2f}" for one in times))
+print("expert's gradient, in lengths of one device's:", rounded(times, 2))
 reveal("10.own", times.mean().item(), 4)
 
 # %%
@@ -440,15 +441,14 @@ means = {
     "experts, divided by 4": (torch.cat(ups) / 4, one_device.experts.w_up.grad),
 }
 for name, (found, right) in means.items():
-    is_same = (found - right).abs().max() < 1e-9 * right.abs().max()
-    print(f"{name:<30}as on one device: {is_same}")
+    print(f"{name:<30}as on one device: {agree(found, right, within=1e-9)}")
 
 # %% [markdown]
 # AdamW would hide the factor of 4, since it divides gradients by their own size. A clip by the norm would not: in one
 # norm with all others, experts would weigh four times too much.
 #
 # Somebody in a hurry does what has always worked for a job with different data on each rank. **Eight experts on four
-# ranks, wrapped in `DistributedDataParallel`: what do the four hold?**
+# ranks, wrapped in PyTorch's `DistributedDataParallel`: what do the four hold?**
 
 # %%
 ### BEGIN SOLUTION
@@ -460,7 +460,7 @@ ask("10.wrapped").commit("an error: ranks hold different experts")
 # %%
 def wrapped(me):
     layer = ExpertParallel(me, mixture())
-    DistributedDataParallel(me, layer)
+    DistributedDataParallel(layer)
     return layer.experts.w_up.detach().cpu()
 
 
@@ -473,6 +473,9 @@ reveal("10.wrapped", num_different, EXPERTS, 4)
 # So two kinds of parameters stand in one model. What all ranks hold has its gradients averaged over all. An expert's
 # are added up over those ranks only that hold the same expert, here one, and divided by the number of *all*. Part 4 has
 # both on a mesh, with `average_gradients`.
+#
+# PyTorch's wrapper cannot know which parameters are parts. The course's own can: `ExpertParallel` says so, by
+# `parts_among`, and the wrapper refuses it with a sentence.
 #
 # ## Tokens or gradients?
 #

@@ -38,6 +38,7 @@ from course_lib.parallel.experts import (
 )
 from course_lib.parallel.mesh import MeshGroups
 from course_lib.plot import lines
+from course_lib.rounding import agree, rounded
 
 import math
 from dataclasses import replace
@@ -310,7 +311,7 @@ def turned_away(num_ranks, factor):
 
 
 whole_share = turned_away(1, 1.0)
-print(f"one rank with 4096 tokens: {whole_share:.1%} turned away")
+print(f"one rank with 4096 tokens: {rounded(100 * whole_share, 1)}% turned away")
 
 # %% [markdown]
 # Counting over all ranks would take a message before any token may leave, so each rank counts its own tokens, and an
@@ -332,8 +333,8 @@ reveal("10.dealt", whole_share, turned_away(64, 1.0))
 # %%
 print("factor        1 rank   8 ranks   64 ranks   room used at most")
 for factor in (1.0, 1.25, 1.5, 2.0):
-    shares = [turned_away(num_ranks, factor) for num_ranks in (1, 8, 64)]
-    print(f"{factor:<11} {shares[0]:8.1%} {shares[1]:9.1%} {shares[2]:10.1%} {1 / factor:19.0%}")
+    shares = [rounded(100 * turned_away(num_ranks, factor), 1) for num_ranks in (1, 8, 64)]
+    print(f"{factor:<11} {shares[0]:>7}% {shares[1]:>8}% {shares[2]:>9}% {1 / factor:19.0%}")
 
 # %% [markdown]
 # ## Clinic: twice the room, and a worse model
@@ -471,7 +472,7 @@ times = {}
 for way in ("the colleague's", "the course's"):
     found = four.run(expert_gradients, way)[0].cpu()
     times[way] = ((found * right).sum() / right.square().sum()).item()
-    is_right = torch.allclose(found / times[way], right)
+    is_right = agree(found / times[way], right, within=1e-5)
     print(f"{way:<16} the right gradient times a number: {is_right}")
 reveal("10.copies", times["the colleague's"], times["the course's"])
 

@@ -43,6 +43,7 @@ from course_lib.plan import (
     stage_bytes,
     typical_constants,
 )
+from course_lib.rounding import agree
 
 import statistics
 
@@ -518,7 +519,7 @@ old_loss, _, _ = first_step(colleagues_loss, colleagues_config())
 loss_of = mended_loss
 ### END SOLUTION
 new_loss, forward_bytes, peak = first_step(loss_of, colleagues_config())
-print(f"the same loss: {abs(new_loss - old_loss) < 1e-5}; room {bytes_text(ROOM)}")
+print(f"the same loss, to within 1e-5: {agree(new_loss, old_loss, within=1e-5)}; room {bytes_text(ROOM)}")
 print(f"before backward {bytes_text(forward_bytes)}, at the fullest {bytes_text(peak)}")
 
 # %% [markdown]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,6 +109,20 @@ def test_a_pipeline_whose_idle_time_does_not_fall(share, verdict, cluster4, monk
     assert claims.trial("E8").run(lambda size: cluster4).verdict == verdict
 
 
+def test_a_share_is_of_the_time_that_passed_and_of_the_rank_that_waited_longest(monkeypatch):
+    lines = iter(
+        [
+            {(1, 1): (0.0, 1.0), (2, 2): (0.0, 3.0)},
+            {(1, 1): (0.0, 1.5), (2, 2): (0.0, 3.25), (2, 3): (9.0, 0.75)},
+        ]
+    )
+    moments_s = iter([10.0, 14.0])
+    monkeypatch.setattr(busy, "read_threads", lambda pids: next(lines))
+    monkeypatch.setattr(busy.time, "monotonic", lambda: next(moments_s))
+    line = busy.Line(SimpleNamespace(call=lambda *_, **__: [1, 2]))
+    assert line.share() == (0.25 + 0.75) / 4.0, "of rank 2, by both of its threads"
+
+
 @pytest.mark.skipif(
     not os.path.exists("/proc/self/schedstat"), reason="this system does not say how long a thread waited"
 )
@@ -131,6 +146,3 @@ def test_a_line_is_seen_where_there_is_one():
             for stranger in strangers:
                 stranger.kill()
                 stranger.wait()
-        asleep = busy.Line(cluster)
-        time.sleep(0.5)
-        assert asleep.share() < 0.2

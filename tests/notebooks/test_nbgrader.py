@@ -6,7 +6,6 @@ import csv
 import os
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import nbformat
 import psutil
 import pytest
 from planted_work import ANSWERS, MISTAKES, plant, points, students_of
+from waiting import wait_until
 
 from course_lib.learn import exercises
 from course_lib.notebooks.cli import main
@@ -117,10 +117,7 @@ def test_feedback(graded):
 
 def test_nothing_is_left_of_whom_it_ran(graded):
     folder, _ = graded
-    until_s = time.monotonic() + 20
-    while (left := marked_processes()) and time.monotonic() < until_s:
-        time.sleep(0.5)
-    assert not left
+    wait_until(lambda: not marked_processes(), "all have ended")
     assert not list(folder.glob("home/data/progress*"))
 
 

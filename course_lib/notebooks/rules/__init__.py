@@ -9,6 +9,7 @@ from course_lib.notebooks.rules.code import (
     no_bare_figures,
     no_forbidden_constructs,
 )
+from course_lib.notebooks.rules.digits import digits_are_certain
 from course_lib.notebooks.rules.lesson import Lesson, Rule, load_lesson
 from course_lib.notebooks.rules.outputs import (
     learner_copy_is_clean,
@@ -44,5 +45,6 @@ RULES: tuple[Rule, ...] = (
     solution_is_executed,
     stubs_match_solutions,
     timings_are_tagged,
+    digits_are_certain,
     outputs_hold_no_private_paths,
 )

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from course_lib import cost
 from course_lib.learn.asked import Asked, Told
+from course_lib.rounding import rounded
 
 __all__ = ["STATES"]
 
@@ -149,7 +150,8 @@ def _muon(cosines: Mapping[str, float]) -> Told:
     least, most = min(cosines.values()), max(cosines.values())
     return Told(
         measured=same if least > _EQUAL else other,
-        because=f"Cosines of {least:.2f} to {most:.2f}: roughly the right direction, so that a loss may fall all "
+        because=f"Cosines of {rounded(least, 2)} to {rounded(most, 2)}: roughly the right direction, so that "
+        "a loss may fall all "
         "the same, and nothing says a word. Each rank has made its *own rows* orthogonal among themselves. To the rows "
         "of another rank, which it has never seen, they are not.",
         misreadings={

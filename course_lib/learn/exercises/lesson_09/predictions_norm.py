@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 from course_lib.learn.asked import Asked, Told
+from course_lib.rounding import rounded
 
 __all__ = ["NORM"]
 
@@ -49,9 +50,11 @@ def _hidden(returned: float, right: float, copied: float) -> Told:
     model = sqrt(1 + (copied / right) ** 2)
     return Told(
         measured=seen,
-        because=f"By {100 * (ratio - 1):.1f} %. dp_shard cuts everything, and tp cuts the matrices. What is in the sum "
+        because=f"By {rounded(100 * (ratio - 1), 1)} %. dp_shard cuts everything, and tp cuts the matrices. "
+        "What is in the sum "
         "twice are norms and positions, which all ranks of tp hold alike. That is a small part of the gradient, and "
-        f"squares make it smaller still: by the norms of one device, {100 * (model - 1):.1f} % are to be expected. It "
+        f"squares make it smaller still: by the norms of one device, {rounded(100 * (model - 1), 1)} % are to "
+        "be expected. It "
         "is the same fault, and nobody would see it in a curve of losses; with more ranks of tp it grows. Tests find "
         "it, in float64, against one device.",
         misreadings={
@@ -72,7 +75,8 @@ def _ends(returned: float, right: float) -> Told:
     ratio = returned / right
     return Told(
         measured=_ENDS[0 if ratio > 1 + 1e-6 else 2 if ratio < 1 - 1e-6 else 1],
-        because=f"It comes out as {100 * ratio:.0f} % of what one device has. Backward leaves a part of the gradient "
+        because=f"It comes out as {rounded(100 * ratio, 0)} % of what one device has. Backward leaves a part "
+        "of the gradient "
         "at each end. But before the step the ends add their parts up (lesson 06), so that both copies of the matrix "
         "take one and the same step. From then on each end holds the whole gradient: a copy, under another name. One "
         "of them counts.",
@@ -122,7 +126,8 @@ def _resumed(went_on: Sequence[float], resumed: Sequence[Sequence[float]]) -> To
         measured=seen,
         because="The first loss is that of the weights, and of them each rank has read what it holds. Without its "
         "states the optimizer begins anew: its first step is as long as on the first day, in a direction that one "
-        f"batch alone has given. From the second loss on this job is another one, by up to {apart:.2f} here. So if "
+        "batch alone has given. From the second loss on this job is another one, by up to "
+        f"{rounded(apart, 2)} here. So if "
         "you check a checkpoint by one loss, you check half of it.",
         misreadings={
             _RESUMED[

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from course_lib import cost
 from course_lib.cost.architectures import TransformerSizes
 from course_lib.learn.asked import Asked, Told
+from course_lib.rounding import rounded
 from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["BALANCE"]
@@ -96,9 +97,10 @@ def _numbers(first: float, last: float, on_one_device: float) -> Told:
         measured = stuck
     return Told(
         measured=measured,
-        because=f"From {first:.1f} to {last:.1f}, and nothing looks odd. The model has learned to live with four "
+        because=f"From {rounded(first, 1)} to {rounded(last, 1)}, and nothing looks odd. The model has "
+        "learned to live with four "
         f"tokens at each of its first positions, and tells them apart by what else it sees. On one device it gets "
-        f"positions that it was never trained with, and has a loss of {on_one_device:.1f}.",
+        f"positions that it was never trained with, and has a loss of {rounded(on_one_device, 1)}.",
         misreadings={
             _LOOKS[0]: "Each rank asks its table for positions that are in it, and shapes are right.",
             stuck: "Gradients belong to the model that was computed, and that model can learn as well. It is another "

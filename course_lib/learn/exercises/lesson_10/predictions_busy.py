@@ -11,6 +11,7 @@ from torch import Tensor
 from course_lib.cost import ExpertLayerTime
 from course_lib.learn.asked import Asked, Told
 from course_lib.parallel.experts import Routing
+from course_lib.rounding import rounded
 
 __all__ = ["BUSY"]
 
@@ -70,7 +71,8 @@ def _steps(num_steps: int, probabilities: Tensor, choices: Tensor) -> Told:
         measured=num_steps,
         model=math.ceil(round(apart / (2 * rate), 6)),
         because=f"Expert 0 has more than the mean and loses {rate} a step; expert 1 has less and gains as much. So the "
-        f"distance of {apart:.3f} shrinks by twice the rate. And then all {int(choices.sum())} tokens go to expert 1 "
+        f"distance of {rounded(apart, 3)} shrinks by twice the rate. And then all {int(choices.sum())} tokens "
+        "go to expert 1 "
         "at once, since they are alike: now that one is too busy.",
         misreadings={
             round(apart / rate): "Expert 0 comes down by that rate. Expert 1 goes up by it at the same time.",
@@ -146,7 +148,8 @@ def _copies(colleagues: float, courses: float) -> Told:
         model=2,
         because="An expert sees the tokens of both ranks of its set, so after backward its gradient is already the "
         "*sum* over two losses. With its copy's it is the sum over all four, and has to be divided by four; the "
-        f"colleague divides by two. `average_gradients` gives {courses:.2f} times the right one. Adam divides by the "
+        f"colleague divides by two. `average_gradients` gives {rounded(courses, 2)} times the right one. Adam "
+        "divides by the "
         "size of gradients and hides such a factor; clipping by the norm does not, and plain SGD takes steps that are "
         "twice as long.",
         misreadings={

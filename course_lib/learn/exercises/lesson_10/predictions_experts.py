@@ -140,8 +140,8 @@ def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Told:
     measured = _WRAPPED[2] if num_different < num_experts else _WRAPPED[1]
     return Told(
         measured=measured,
-        because=f"`DistributedDataParallel`, PyTorch's as the course's, begins by giving everybody the weights of rank "
-        "0. All ranks have a weight of this name and this shape, so nothing looks wrong, and "
+        because="PyTorch's `DistributedDataParallel` begins by giving everybody the weights of rank 0. All ranks "
+        "have a weight of this name and this shape, so nothing looks wrong, and "
         f"{num_experts} experts are {num_different}. From then on it averages their gradients, so they stay alike. "
         "Nothing fails: it is a smaller model, at the price of the larger one.",
         misreadings={

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from course_lib.learn.asked import Asked, Told
 from course_lib.models import TransformerConfig
+from course_lib.rounding import rounded
 
 __all__ = ["RING"]
 
@@ -46,7 +47,8 @@ def _mean(off: float, typical: float) -> Told:
     _, rounding, other = _MEANS
     return Told(
         measured=other if off > _ROUNDING else rounding,
-        because=f"It is off by up to {off:.2f}, where no output is larger than {typical:.2f}. Each side has divided "
+        because=f"It is off by up to {rounded(off, 2, apart=1e-5)}, where no output is larger than "
+        f"{rounded(typical, 2, apart=1e-5)}. Each side has divided "
         "by a sum of its own, so that its weights add up to 1, however little its keys have to say. In the mean a dull "
         "side counts as much as one with the key that the query was looking for. What is missing is how large each "
         "side's sum was.",
