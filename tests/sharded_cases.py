@@ -60,6 +60,27 @@ def transformer(seed: int = 0, *, tied: bool = False, recompute: str = "") -> nn
     return model
 
 
+def with_a_frozen_bias() -> nn.Sequential:
+    """A convolution and layers, of which one has a frozen bias; for images of (3, 3, 3)."""
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(3, 5, 2), nn.Tanh(), nn.Flatten(), nn.Linear(20, 4), nn.Tanh(), nn.Linear(4, 3))
+    model = nn.Sequential(*layers).double()
+    model[3].bias.requires_grad_(False)
+    return model
+
+
+def backward(model: nn.Module, x: Tensor) -> Tensor:
+    loss = model(x).square().mean()
+    loss.backward()
+    return loss
+
+
+def optimizer_step(model: nn.Module, opt: torch.optim.Optimizer, x: Tensor) -> None:
+    opt.zero_grad()
+    backward(model, x)
+    opt.step()
+
+
 def odd_batch(num_ranks: int) -> tuple[Tensor, Tensor]:
     chance = torch.Generator().manual_seed(3)
     x = torch.randn(ROWS_OF_A_RANK * num_ranks, 5, generator=chance, dtype=torch.float64)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 # Of tcpi_bytes_acked in struct tcp_info, which tcpi_bytes_received follows, and of tcpi_data_segs_out (linux/tcp.h)
 _ACKED_OFFSET, _PACKETS_OFFSET = 120, 156
+_UNACKED_OFFSET, _NOT_SENT_OFFSET = 24, 144  # packets on their way, and bytes that wait to be sent
 
 
 def socket_bytes() -> tuple[int, int]:
@@ -19,6 +20,15 @@ def socket_bytes() -> tuple[int, int]:
     """
     counts = [struct.unpack_from("QQ", info, _ACKED_OFFSET) for info in _infos()]
     return sum(sent for sent, _ in counts), sum(received for _, received in counts)
+
+
+def is_settled() -> bool:
+    """Whether all that this process has sent so far was acknowledged."""
+    return not any(
+        struct.unpack_from("I", info, offset)[0]
+        for info in _infos()
+        for offset in (_UNACKED_OFFSET, _NOT_SENT_OFFSET)
+    )
 
 
 def socket_packets() -> int:

@@ -22,8 +22,8 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
+from course_lib.parallel.sharded.at_rest import ShardedParameter
 from course_lib.parallel.sharded.fully_sharded import FullySharded
-from course_lib.parallel.sharded.unit import ShardedParameter
 
 __all__ = ["load_sharded", "newest_checkpoint", "placed_state", "save_sharded", "start_save_sharded"]
 

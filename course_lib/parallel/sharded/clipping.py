@@ -42,7 +42,7 @@ def clip_shards(shards: Iterable[Tensor], max_norm: float, members: Members) -> 
     like = shards[0] if shards else torch.zeros(())
     total = torch.zeros(2, dtype=torch.float64, device=like.device)  # of squares, and of ranks that have some
     if gradients:
-        total[0] = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
+        total[0] = torch.stack([_sum_of_squares(gradient) for gradient in gradients]).sum()
         total[1] = 1
     dist.all_reduce(total, group=members.group)
     if not gradients and not total[1]:
@@ -51,4 +51,10 @@ def clip_shards(shards: Iterable[Tensor], max_norm: float, members: Members) -> 
     factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(factor)  # without asking whether it is 1, which would make the host wait for a GPU
-    return norm.to(like.dtype)
+    return norm.to(like.dtype.to_real())
+
+
+def _sum_of_squares(gradient: Tensor) -> Tensor:
+    """In 32 bits at least: the square of 300 is infinite in float16."""
+    numbers = torch.view_as_real(gradient) if gradient.is_complex() else gradient
+    return numbers.to(torch.promote_types(numbers.dtype, torch.float32)).square().sum()

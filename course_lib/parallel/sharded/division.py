@@ -8,7 +8,8 @@ from typing import Any
 from torch import nn
 
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.sharded.unit import ShardedParameter, Unit
+from course_lib.parallel.sharded.at_rest import ShardedParameter
+from course_lib.parallel.sharded.unit import Unit
 
 __all__ = ["Units", "divide"]
 

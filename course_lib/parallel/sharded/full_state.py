@@ -10,7 +10,7 @@ from torch import nn
 
 from course_lib.parallel.sharded.unit import Unit
 
-__all__ = ["full_state_dict", "load_full_state_dict"]
+__all__ = ["check_own_rows", "full_state_dict", "load_full_state_dict"]
 
 
 def full_state_dict(
@@ -52,3 +52,15 @@ def load_full_state_dict(module: nn.Module, units: Sequence[Unit], state: Mappin
     for name, buffer in module.state_dict().items():
         if name not in own:
             buffer.copy_(state[name])
+
+
+def check_own_rows(units: Sequence[Unit], state: Mapping[str, Any], *, prefix: str) -> None:
+    """``ValueError`` where a ``state_dict()`` of shards has other rows than those that this rank keeps."""
+    for parameter in (parameter for unit in units for parameter in unit.parameters):
+        given = state.get(prefix + parameter.name)
+        if given is not None and given.shape != parameter.shard.shape:
+            raise ValueError(
+                f"the state holds {len(given)} rows of {parameter.name}, and this rank keeps "
+                f"{len(parameter.shard)} of {parameter.rows.shape[0]}: it is a shard of another run. "
+                "Save full_state_dict(), or by torch.distributed.checkpoint, which any number of ranks loads."
+            )

@@ -16,23 +16,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import register_multi_grad_hook
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from course_lib.checks import at_least
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.data.distributed_data_parallel import DistributedDataParallel, broadcast_parameters
-from course_lib.parallel.data.misuse import check_model
+from course_lib.parallel.data.misuse import NESTED, check_model
+from course_lib.parallel.sharded.agreement import check_memory
 from course_lib.parallel.sharded.division import Units, divide
-from course_lib.parallel.sharded.full_state import full_state_dict, load_full_state_dict
+from course_lib.parallel.sharded.full_state import check_own_rows, full_state_dict, load_full_state_dict
+from course_lib.parallel.sharded.hooks import call_around_forward
+from course_lib.parallel.sharded.misuse import COPIED, CREATE_GRAPH, MISSING
 from course_lib.parallel.sharded.neighbours import Piece, neighbours_of
-from course_lib.parallel.sharded.order import Order
+from course_lib.parallel.sharded.order import Order, Passed
 from course_lib.parallel.sharded.reduction import Reduction
 from course_lib.parallel.sharded.unit import Unit, Use
 
@@ -52,12 +55,19 @@ class FullySharded(nn.Module):
     backward: one all-gather less, and the memory of all of them; a whole number m has m neighbours hold them together
     meanwhile (``neighbours.py``). ``group``: the ranks that share; ``replicas``: those that keep the same rows as this
     one, over which gradients are averaged too (hybrid sharding).
-    ``find_unused_parameters`` allows backwards that miss parameters, at the price of a small all-reduce.
+    ``find_unused_parameters`` allows backwards that miss parameters, at the price of a small all-reduce in each, and
+    in each forward without gradients: there ranks agree that all have used the same units, in the same order. Without
+    it nothing compares that, and ranks have to see to it. At rest, between two uses, ``parameters()`` are the
+    shards, and ``model.module.head.weight`` tells what it is and refuses to compute (``at_rest.py``).
+    ``autograd.grad`` and ``backward(inputs=...)`` give gradients of inputs.
 
-    ``ValueError``: nothing to train, a parameter in two units, dtypes that differ within a unit. ``RuntimeError``: a
-    backward that misses a parameter, a weight changed while it is whole, a model that was moved after wrapping.
-    Checkpointing needs ``use_reentrant=False``.
+    ``ValueError``: nothing to train, a parameter in two units or two that share memory, dtypes that differ within a
+    unit. ``RuntimeError``: a backward that misses a parameter, is asked for single ones, or for ``create_graph``; ranks
+    that used different units; a weight changed while it is whole, or used while it is not; a model moved or added to
+    after wrapping; copies and pickles; ``nn.utils.clip_grad_norm_``. Checkpointing needs ``use_reentrant=False``.
     """
+
+    averaged_by: ClassVar[str] = "FullySharded(me, module, group=..., replicas=...), which averages by itself"
 
     def __init__(
         self,
@@ -83,20 +93,23 @@ class FullySharded(nn.Module):
         wrappers = (FullySharded, DistributedDataParallel, nn.parallel.DistributedDataParallel)
         groups = [group, *([replicas] if replicas else [])]
         check_model(me, module, wrappers, groups)
+        check_memory(list(module.parameters()))
         if not any(p.is_meta for p in module.parameters()):
             for one in reversed(groups):  # from the first replica to all, and then within each
                 broadcast_parameters(me, module, group=one)
         self.units = divide(self.members, module, units, dtype=compute_dtype, reduce_dtype=reduce_dtype)
         self.module = module
-        self._reduction = Reduction(
-            self.members, Members.of(me, replicas) if replicas else None, self.units, find_unused_parameters
-        )
+        self.parts_among = self.members  # which hold other rows of each parameter
+        over = Members.of(me, replicas) if replicas else None
+        self._reduction = Reduction(self.members, over, self.units, find_unused_parameters)
         self._forward_order, self._backward_order = Order(), Order()
+        self._passed = Passed(self._forward_order, self._backward_order)
         self._backward: int | None = None  # autograd's number of the backward that is under way
+        self._wants_all = True  # gradients of all parameters, and not those of inputs alone
         self._borrowed: list[Use] = []  # what this backward has made whole
         self._synchronise = True  # False within no_sync
         for unit in self.units:
-            self._watch(unit)
+            call_around_forward(unit, self._before_forward, self._after_forward, compute_dtype)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_recomputing():
@@ -104,23 +117,27 @@ class FullySharded(nn.Module):
         self._end_failed_backward()
         self._forward_order.begin()
         try:
-            return self.module(*args, **kwargs)
+            output = self.module(*args, **kwargs)
         finally:
             self._let_go()
+        if self._reduction.find_unused_parameters and not torch.is_grad_enabled():
+            self._reduction.compare(self._passed)  # else at the end of backward
+        return output
 
     def _is_recomputing(self) -> bool:
-        return self._backward is not None and self._backward == torch._C._current_graph_task_id()
+        """A forward within a backward, as checkpointing runs it."""
+        return torch._C._current_graph_task_id() != -1
 
     def _end_failed_backward(self) -> None:
         """A backward that raised has not called ``_finish``."""
         if self._backward is not None:
             self._backward = None
-            for use in self._borrowed:
-                self._give_back(use)
-            self._borrowed.clear()
+            while self._borrowed:
+                self._give_back(self._borrowed.pop())
             for unit in self.units:
                 unit.forget()
             self._reduction.begin()
+            self._passed.begin()
 
     def _let_go(self) -> None:
         """After forward, also after one that raised: units that are on their way, or whole, and not needed."""
@@ -133,35 +150,17 @@ class FullySharded(nn.Module):
 
     # -- forward ------------------------------------------------------------------------------------------------
 
-    def _watch(self, unit: Unit) -> None:
-        """Have the unit's modules call before and after their forward."""
-
-        def before(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-            self._before_forward(unit)
-            return self._cast(args), self._cast(kwargs)
-
-        def after(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            self._after_forward(unit, (args, kwargs), output)
-
-        for module in unit.modules:
-            module.register_forward_pre_hook(before, with_kwargs=True)
-            module.register_forward_hook(after, with_kwargs=True)
-
-    def _cast(self, value: Any) -> Any:
-        if self.compute_dtype is None:
-            return value
-        return tree_map_only(
-            Tensor, lambda t: t.to(self.compute_dtype) if t.is_floating_point() else t, value
-        )
-
     def _before_forward(self, unit: Unit) -> None:
         if self._is_recomputing():  # the whole weights of the forward that is repeated
-            self._borrow(unit.last_use())
+            if (use := unit.last_use()) is None:
+                raise RuntimeError(NESTED.format(names=", ".join(p.name for p in unit.parameters)))
+            self._borrow(use)
             return
         unit.num_begun += 1
         if unit.use is not None:
             return  # another module of the unit has come before
         unit.check_shards()
+        self._passed.add(unit)
         unit.start()
         for following in self._forward_order.after(unit, self.prefetch):
             following.start()
@@ -188,7 +187,7 @@ class FullySharded(nn.Module):
         """Be called when the unit's backward begins, and, where it has no gradients of its own, when it is over."""
         for tensor in tree_leaves(output):
             if isinstance(tensor, Tensor) and tensor.requires_grad:
-                tensor.register_hook(lambda _gradient: self._borrow(use))
+                tensor.register_hook(lambda _gradient: self._on_output_gradient(use))
         if use.unit.is_frozen:
             sources = [t for t in tree_leaves(inputs) if isinstance(t, Tensor) and t.requires_grad]
             if sources:
@@ -196,10 +195,15 @@ class FullySharded(nn.Module):
 
     # -- backward -----------------------------------------------------------------------------------------------
 
+    def _on_output_gradient(self, use: Use) -> None:
+        if torch.is_grad_enabled():
+            raise RuntimeError(CREATE_GRAPH)
+        self._borrow(use)
+
     def _borrow(self, use: Use) -> None:
-        """Make a unit's weights whole again: the gradient of its output is there."""
+        """Make a unit's weights whole again, for its backward, or for a forward that backward repeats."""
         if self._backward is None:
-            self._backward = torch._C._current_graph_task_id()
+            self._backward, self._wants_all = torch._C._current_graph_task_id(), True
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
             self._backward_order.begin()
             self._reduction.begin()
@@ -207,6 +211,9 @@ class FullySharded(nn.Module):
             return
         use.is_borrowed = True
         self._borrowed.append(use)
+        self._passed.add(use.unit)
+        if not use.is_asked_for_gradients():
+            self._wants_all = False
         if not use.is_whole:
             use.unit.start(again=True)
         for following in self._backward_order.after(use.unit, self.prefetch):
@@ -231,32 +238,33 @@ class FullySharded(nn.Module):
     def _finish(self) -> None:
         """Called at the end of backward: wait for the gradients, and let go of what is still whole."""
         self._backward = None
+        strays = [name for use in self._borrowed for name in use.names_of_strays()]
         for use in self._borrowed:
             if use.is_borrowed:
                 self._give_back(use)
         self._borrowed.clear()
         for unit in self.units:
             unit.forget()
-        if not self._synchronise:
-            return
-        self._reduce_rest()  # of an earlier backward, and this one did not use the unit
-        self._reduction.finish()
+        missing: list[str] = []
+        if self._synchronise:
+            self._reduce_rest()  # of an earlier backward, and this one did not use the unit
+            missing = self._reduction.finish(self._passed)
+        if strays:  # it is said only now, so that no other rank hangs
+            raise RuntimeError(NESTED.format(names=", ".join(strays)))
+        if missing and self._wants_all:
+            raise RuntimeError(MISSING.format(names=", ".join(missing)))
 
     def finish_gradient_synchronization(self) -> None:
         """Nothing is left to wait for when ``backward()`` returns; here for those who are used to call it."""
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Take this rank's own shards back. ``ValueError`` for those of a run on another number of ranks."""
-        for unit in self.units:
-            for parameter in unit.parameters:
-                given = state_dict.get(f"module.{parameter.name}")
-                if given is not None and given.shape != parameter.shard.shape:
-                    raise ValueError(
-                        f"the state holds {len(given)} rows of {parameter.name}, and this rank keeps "
-                        f"{len(parameter.shard)} of {parameter.rows.shape[0]}: it is a shard of another run. "
-                        "Save full_state_dict(), or by torch.distributed.checkpoint, which any number of ranks loads."
-                    )
+        check_own_rows(self.units, state_dict, prefix="module.")
         return super().load_state_dict(state_dict, *args, **kwargs)
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        """Asked by copy, deepcopy and pickle."""
+        raise RuntimeError(COPIED)
 
     def full_state_dict(self, device: torch.device | str | None = None) -> dict[str, Any]:
         """What ``state_dict()`` of the plain model would be, on every rank; all ranks call it."""
@@ -270,7 +278,8 @@ class FullySharded(nn.Module):
         """Reduce now what backwards within ``no_sync`` have left, for those who know only afterwards which was last."""
         self._reduction.begin()
         self._reduce_rest()
-        self._reduction.finish()
+        if missing := self._reduction.finish(self._passed):
+            raise RuntimeError(MISSING.format(names=", ".join(missing)))
 
     def _reduce_rest(self) -> None:
         for unit in self.units:

@@ -25,9 +25,18 @@ from torch import Tensor, nn
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.data.buckets import BUCKET_SIZE_BYTES
+from course_lib.parallel.data.misuse import check_gradient
+from course_lib.parallel.sharded.agreement import agree
 from course_lib.parallel.sharded.clipping import clip_shards
+from course_lib.parallel.sharded.gradient_marks import (
+    check_unwritten,
+    is_averaged,
+    mark_averaged,
+    mark_complete,
+)
 from course_lib.parallel.sharded.gradient_sharding import GradientSharding
-from course_lib.parallel.sharded.optimizer_buckets import optimizer_buckets
+from course_lib.parallel.sharded.optimizer_buckets import OptimizerBucket, optimizer_buckets
+from course_lib.parallel.sharded.optimizer_states import full_state, own_share
 
 __all__ = ["NEEDS_WHOLE_MATRICES", "ShardedOptimizer"]
 
@@ -43,18 +52,24 @@ Parameters = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
 class ShardedOptimizer(torch.optim.Optimizer):
     """Any element-wise ``torch.optim`` class, with 1/n of its states on each of n ranks.
 
-    ``ShardedOptimizer(me, model.parameters(), torch.optim.AdamW, lr=1e-3)``. The model is a plain one, with the same
-    weights on all ranks; each rank computes its own part of the batch, and ``step`` averages the gradients. Parameter
-    groups, learning-rate schedulers and ``zero_grad`` work as usual. ``state_dict()`` is this rank's share;
+    ``ShardedOptimizer(me, model.parameters(), torch.optim.AdamW, lr=1e-3)``. The model is a plain one; its weights
+    become those of the first rank. Each rank computes its own part of the batch, and ``step`` averages the gradients.
+    Parameter groups, learning-rate schedulers and ``zero_grad`` work as usual. ``state_dict()`` is this rank's share;
     ``full_state_dict()`` is that of the plain optimizer.
 
-    ``stage=2``: gradients are sent, averaged and cut while backward goes on; ``parameter.grad`` is then ``None``.
-    More backwards before a step add up. ``master_dtype``: the rows that are updated are kept in this dtype too, and
-    the model's weights (16 bits, say) are copies of them.
+    ``stage=2``: gradients are sent, averaged and cut while backward goes on; ``parameter.grad`` is then a stand-in of
+    nan, without memory. More backwards before a step add up. ``master_dtype``: the rows that are updated are kept in
+    this dtype too, and the model's weights (16 bits, say) are copies of them.
 
-    ``ValueError`` for an optimizer that needs more than rows (Muon, Adafactor, LBFGS), and where nothing is to be
-    trained. ``RuntimeError`` in ``step`` where some parameters have no gradient on this rank and others do.
+    Gradients in ``parameter.grad`` are no means over ranks: clip with ``clip_grad_norm`` of this class. To write to
+    them in place, as torch's ``clip_grad_norm_`` does, is a ``RuntimeError``. At stage 2 that function's norm is nan.
+
+    ``ValueError`` for an optimizer that needs more than rows (Muon, Adafactor, LBFGS), where nothing is to be trained,
+    where ranks have other parameters, and for parameters that have no rows of their own (of shape (), expanded,
+    overlapping). ``RuntimeError`` in ``step`` where parameters have no gradient on this rank.
     """
+
+    _step_supports_amp_scaling = True  # so that a GradScaler calls step, which says no
 
     def __init__(
         self,
@@ -70,40 +85,64 @@ class ShardedOptimizer(torch.optim.Optimizer):
     ) -> None:
         _check(optimizer_class, stage)
         super().__init__(params, options)
-        self.me, self.members, self.stage = me, Members.of(me, group), stage
-        trained = [p for g in self.param_groups for p in g["params"] if p.requires_grad]
-        if not trained:
+        if not any(p.requires_grad for group in self.param_groups for p in group["params"]):
             raise ValueError(
                 "no parameter given to this optimizer requires a gradient: there is nothing to train"
             )
-        self.buckets = optimizer_buckets(self.members, trained, bucket_size_bytes, master_dtype)
-        self._shard_of = {p: s for b in self.buckets for p, s in zip(b.parameters, b.shards, strict=True)}
-        groups = [{**group, "params": self._shards(group["params"])} for group in self.param_groups]
-        self.inner = optimizer_class(groups, **options)
+        self.me, self.members, self.stage = me, Members.of(me, group), stage
+        self.bucket_size_bytes, self.master_dtype = bucket_size_bytes, master_dtype
+        self.buckets: list[OptimizerBucket] = []
+        self.gradient_sharding = GradientSharding() if stage == 2 else None
+        self._shard_of: dict[Tensor, nn.Parameter] = {}
+        self.inner = optimizer_class(self._shared_out(self.param_groups), **options)
         self.state = self.inner.state  # by shard
-        for outer, inner in zip(
-            self.param_groups, self.inner.param_groups, strict=True
-        ):  # the class's own defaults
-            outer.update({name: value for name, value in inner.items() if name != "params"})
-        if stage == 2:
-            self.gradient_sharding = GradientSharding(self.buckets)
+        self.defaults.update(self.inner.defaults)
+        for outer, inner in zip(self.param_groups, self.inner.param_groups, strict=True):
+            _copy_settings(inner, outer)  # the class's own defaults
 
-    def _shards(self, parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
-        return [self._shard_of[p] for p in parameters if p in self._shard_of]
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Train more parameters from now on. All ranks call it, between steps; ``ValueError`` as for the first ones."""
+        super().add_param_group(param_group)
+        if not hasattr(self, "inner"):
+            return  # called by torch.optim.Optimizer.__init__
+        try:
+            self.inner.add_param_group(self._shared_out(self.param_groups[-1:])[0])
+        except ValueError:
+            self.param_groups.pop()
+            raise
+        _copy_settings(self.inner.param_groups[-1], self.param_groups[-1])
+
+    def _shared_out(self, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """These groups, of this rank's rows of the parameters that are trained."""
+        parameters = [p for group in groups for p in group["params"]]
+        agree(self.me, parameters, self.master_dtype, self.members.group)
+        trained = [p for p in parameters if p.requires_grad]
+        for bucket in optimizer_buckets(self.members, trained, self.bucket_size_bytes, self.master_dtype):
+            self.buckets.append(bucket)
+            self._shard_of.update(zip(bucket.parameters, bucket.shards, strict=True))
+            if self.gradient_sharding is not None:
+                self.gradient_sharding.watch(bucket)
+            else:
+                for parameter in bucket.parameters:
+                    parameter.register_post_accumulate_grad_hook(mark_complete)
+        return [
+            {**group, "params": [self._shard_of[p] for p in group["params"] if p in self._shard_of]}
+            for group in groups
+        ]
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Average gradients, update this rank's rows, and get those of the others."""
+        self._refuse_what_has_changed()
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if not self.reduce_gradients():
-            return loss
+        self.reduce_gradients()
         for outer, inner in zip(self.param_groups, self.inner.param_groups, strict=True):
-            inner.update(
-                {name: value for name, value in outer.items() if name != "params"}
-            )  # a scheduler's, say
+            _copy_settings(outer, inner)  # a scheduler's, say
+        for bucket in self.buckets:
+            bucket.follow_the_model()
         self.inner.step()
         for bucket in self.buckets:
             bucket.update_own_rows()
@@ -111,6 +150,20 @@ class ShardedOptimizer(torch.optim.Optimizer):
         for bucket in self.buckets:
             bucket.drop_gradients()
         return loss
+
+    def _refuse_what_has_changed(self) -> None:
+        if hasattr(self, "found_inf"):  # which a GradScaler puts here
+            raise RuntimeError(
+                "a GradScaler looks for infinities in the gradients of its own rank, and would skip steps that other "
+                "ranks take. Train in bfloat16, which needs no scaler."
+            )
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.requires_grad and p not in self._shard_of:
+                    raise RuntimeError(
+                        f"a parameter of shape {tuple(p.shape)} requires a gradient now, and did not when it came to "
+                        "this optimizer, which has no rows of it: make the optimizer again."
+                    )
 
     def _gather_weights(self) -> None:
         """Two buckets at a time: each holds all its weights once more, and one travels while the other is copied."""
@@ -122,23 +175,33 @@ class ShardedOptimizer(torch.optim.Optimizer):
             del arrive  # and with it the buffer
 
     @torch.no_grad()
-    def reduce_gradients(self) -> bool:
-        """Bring the mean gradients to the shards, where they are not there yet; False where there are none at all."""
-        if any(shard.grad is not None for shard in self._shard_of.values()):
-            return True  # stage 2, or called before
+    def reduce_gradients(self) -> None:
+        """Bring the mean gradients to the shards, where they are not there yet.
+
+        ``RuntimeError`` where not all parameters have a gradient, or some have had theirs averaged already.
+        """
+        for parameter, shard in self._shard_of.items():
+            if not is_averaged(parameter.grad):
+                shard.grad = None  # its mean is of a gradient that was let go or replaced
+        is_there = [is_averaged(parameter.grad) for parameter in self._shard_of]
         missing = [p for p in self._shard_of if p.grad is None]
-        if len(missing) == len(self._shard_of):
-            return False
         if missing:
-            shapes = ", ".join(str(tuple(p.shape)) for p in missing[:3])
+            raise RuntimeError(_told_missing(missing, len(is_there)))
+        if all(is_there):
+            return  # stage 2, or called before
+        if any(is_there):
             raise RuntimeError(
-                f"{len(missing)} of {len(self._shard_of)} parameters (of shapes {shapes}) have no gradient on "
-                "this rank. If "
-                "another rank has one, ranks would not agree about it: use every parameter in the loss, or freeze it."
+                f"{sum(is_there)} of {len(is_there)} parameters have the mean gradient over ranks, and the others one "
+                "of this rank, from another backward: average, or clip, after the last backward of a step. "
+                "optimizer.zero_grad() begins anew."
             )
+        for parameter in self._shard_of:
+            check_gradient(f"a parameter of shape {tuple(parameter.shape)}", parameter)  # type: ignore[arg-type]
+            check_unwritten(parameter.grad)  # type: ignore[arg-type]  # none is missing
         for bucket in self.buckets:
             bucket.accumulate(bucket.start_reduction([p.grad for p in bucket.parameters])())
-        return True
+            for parameter in bucket.parameters:
+                mark_averaged(parameter.grad)  # type: ignore[arg-type]
 
     def clip_grad_norm(self, max_norm: float) -> Tensor:
         """Scale the mean gradients so that their norm over all ranks' shards is ``max_norm`` at most; returns the
@@ -147,9 +210,9 @@ class ShardedOptimizer(torch.optim.Optimizer):
         return clip_shards(self._shard_of.values(), max_norm, self.members)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        super().zero_grad(set_to_none)
         for bucket in self.buckets:
             bucket.drop_gradients()
+        super().zero_grad(set_to_none)
 
     # -- states -------------------------------------------------------------------------------------------------
 
@@ -171,43 +234,47 @@ class ShardedOptimizer(torch.optim.Optimizer):
                         "which loads on any number of ranks."
                     )
         self.inner.load_state_dict(state_dict)
+        self.state = self.inner.state
         for outer, inner in zip(self.param_groups, self.inner.param_groups, strict=True):
-            outer.update({name: value for name, value in inner.items() if name != "params"})
+            _copy_settings(inner, outer)
 
     def full_state_dict(self) -> dict[str, Any]:
         """The state that the plain optimizer would have, on every rank. All ranks call it."""
-        own = self.inner.state_dict()
-        shards = [p for g in self.inner.param_groups for p in g["params"]]
-        where = {shard: (bucket, i) for bucket in self.buckets for i, shard in enumerate(bucket.shards)}
-        state = {}
-        for number, shard in enumerate(shards):
-            bucket, i = where[shard]
-            rows = bucket.packing.tensors[i]
-            state[number] = {
-                name: bucket.whole(rows, value) if _is_by_row(value, shard) else value
-                for name, value in own["state"].get(number, {}).items()
-            }
-        return {"state": {n: s for n, s in state.items() if s}, "param_groups": own["param_groups"]}
+        return full_state(self.param_groups, self.buckets, self.inner.state)
 
     def load_full_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take this rank's rows of a plain optimizer's state, or of ``full_state_dict`` of any number of ranks."""
-        shards = [p for g in self.inner.param_groups for p in g["params"]]
-        where = {shard: (bucket, i) for bucket in self.buckets for i, shard in enumerate(bucket.shards)}
-        state = {}
-        for number, whole in state_dict["state"].items():
-            bucket, i = where[shards[number]]
-            rows = bucket.packing.tensors[i]
-            state[number] = {
-                name: rows.cut(value, self.members.place).clone()
-                if isinstance(value, Tensor) and tuple(value.shape) == rows.shape
-                else value
-                for name, value in whole.items()
-            }
-        self.load_state_dict({**state_dict, "state": state})
+        """Take this rank's rows of a plain optimizer's state, or of ``full_state_dict`` of any number of ranks.
+
+        ``ValueError`` where it is of other parameter groups.
+        """
+        self.load_state_dict(own_share(self.param_groups, self.buckets, state_dict))
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Asked by ``copy`` and ``pickle``: ``TypeError``."""
+        raise TypeError(
+            "a ShardedOptimizer cannot be copied or pickled: it is one of several that work together, on rows of a "
+            "model's weights. Save full_state_dict(); for a copy of the model make another ShardedOptimizer, and give "
+            "it that by load_full_state_dict."
+        )
 
 
-def _is_by_row(value: Any, shard: Tensor) -> bool:
-    return isinstance(value, Tensor) and value.dim() > 0 and value.shape == shard.shape
+def _copy_settings(source: dict[str, Any], target: dict[str, Any]) -> None:
+    """Of a parameter group all but the parameters."""
+    target.update({name: value for name, value in source.items() if name != "params"})
+
+
+def _told_missing(missing: list[Tensor], count: int) -> str:
+    if len(missing) == count:
+        return (
+            "no parameter has a gradient on this rank: call backward() before step(). A rank that left out a "
+            "step would answer the others a step too late."
+        )
+    shapes = ", ".join(str(tuple(p.shape)) for p in missing[:3])
+    return (
+        f"{len(missing)} of {count} parameters (of shapes {shapes}) have no gradient on this rank. If another rank has "
+        "one, ranks would not agree about it: use every parameter in the loss, or freeze it before you make the "
+        "optimizer."
+    )
 
 
 def _check(optimizer_class: type, stage: int) -> None:
@@ -218,12 +285,13 @@ def _check(optimizer_class: type, stage: int) -> None:
     name = getattr(optimizer_class, "__name__", str(optimizer_class))
     if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, torch.optim.Optimizer)):
         raise ValueError(f"{name} is no optimizer class; give the class itself, such as torch.optim.AdamW")
-    if name in NEEDS_WHOLE_MATRICES:
+    family = {one.__name__ for one in optimizer_class.__mro__}
+    if family.intersection(NEEDS_WHOLE_MATRICES):
         raise ValueError(
             f"{name} needs whole matrices: on a rank's rows alone it computes something else, without a word. Give it "
             "whole ones by WholeMatrixOptimizer."
         )
-    if name in _NEEDS_EVERYTHING:
+    if family.intersection(_NEEDS_EVERYTHING):
         raise ValueError(
             f"{name} needs all gradients at once, and cannot work on a share. The nearest is torch.optim.AdamW."
         )

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from course_lib.parallel.collectives.dim_collectives import start_all_reduce
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.sharded.unit import ShardedParameter, Unit
+from course_lib.parallel.sharded.at_rest import ShardedParameter
+from course_lib.parallel.sharded.order import Passed
+from course_lib.parallel.sharded.unit import Unit
 
 __all__ = ["Reduction"]
 
@@ -58,9 +60,8 @@ class Reduction:
         else:
             self._averaging.append((unit, start_all_reduce(self.replicas, flat)))
 
-    def finish(self) -> None:
-        """Wait for all. ``RuntimeError`` where a parameter has got no gradient on this rank, and that is not
-        allowed."""
+    def finish(self, passed: Passed) -> list[str]:
+        """Wait for all. Returns the parameters that have got no gradient on this rank where that is not allowed."""
         while self._scattering:
             self._land()
         for unit, finish in self._averaging:
@@ -69,22 +70,19 @@ class Reduction:
         trained = [p for unit in self.units for p in unit.parameters if p.shard.requires_grad]
         used, self._used = self._used, set()
         if self.find_unused_parameters:
-            for parameter in self._used_nowhere(trained, used):
-                if parameter in self._without:
+            num_users = self.compare(passed, [parameter in used for parameter in trained])
+            for parameter, users in zip(trained, num_users, strict=True):
+                if users == 0 and parameter in self._without:
                     parameter.shard.grad = None
-            return
-        if missing := [p.name for p in trained if p not in used]:
-            raise RuntimeError(
-                f"{', '.join(missing)} got no gradient in this backward, on this rank. If another rank has one, ranks "
-                "would not agree about it. Use every parameter in the loss, or pass find_unused_parameters=True."
-            )
+            return []
+        return [p.name for p in trained if p not in used]
 
-    def _used_nowhere(
-        self, trained: Sequence[ShardedParameter], used: set[ShardedParameter]
-    ) -> list[ShardedParameter]:
-        is_used = [parameter in used for parameter in trained]
-        num_users = torch.tensor(is_used, dtype=torch.int32, device=trained[0].shard.device)
-        dist.all_reduce(num_users, group=self.members.group)
+    def compare(self, passed: Passed, numbers: Sequence[int] = ()) -> list[int]:
+        """Sums over ranks of ``numbers``. ``RuntimeError`` on all ranks where they have used different units."""
+        sums = torch.tensor([*passed.numbers(), *numbers], device=self.units[0].parameters[0].shard.device)
+        dist.all_reduce(sums, group=self.members.group)
         if self.replicas:
-            dist.all_reduce(num_users, group=self.replicas.group)
-        return [p for p, users in zip(trained, num_users.tolist(), strict=True) if users == 0]
+            dist.all_reduce(sums, group=self.replicas.group)
+        of_passed, of_numbers = sums.tolist()[:2], sums.tolist()[2:]
+        passed.check(of_passed, self.num_ranks)
+        return of_numbers

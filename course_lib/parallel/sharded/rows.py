@@ -128,12 +128,19 @@ def all_gather_rows(members: Members, packing: Packing, shards: Sequence[Tensor]
 
 
 def _pairs(rows: Rows, place: Tensor, whole: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The numbers of ``whole`` beside their places in (n, k): ranks with all their rows, and one with fewer."""
+    """The numbers of ``whole`` beside their places in (n, k): ranks with all their rows, and one with fewer.
+
+    All are views, whatever the strides of ``whole`` (``view`` would raise): what is written to a copy is lost.
+    """
     if rows.part_numel == 0:
         return []
     num_full, left_over = divmod(rows.shape[0], rows.per_part)
-    end = num_full * rows.per_part
-    pairs = [(place[:num_full], whole[:end].reshape(num_full, -1))] if num_full else []
+    end, a_row = num_full * rows.per_part, rows.shape[1:]
+    pairs = []
+    if num_full:
+        shape = (num_full, rows.per_part, *a_row)
+        pairs.append((place[:num_full].view(shape), whole[:end].view(shape)))
     if left_over:
-        pairs.append((place[num_full, : left_over * rows.row_numel], whole[end:].reshape(-1)))
+        place = place[num_full, : left_over * rows.row_numel]
+        pairs.append((place.view(left_over, *a_row), whole[end:]))
     return pairs

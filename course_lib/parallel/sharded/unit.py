@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -23,40 +24,14 @@ from torch import Tensor, nn
 
 from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.sharded.at_rest import AtRest, ShardedParameter, StandIn
+from course_lib.parallel.sharded.misuse import ADDED, ASKED_FOR_SHARDS, REPLACED
 from course_lib.parallel.sharded.neighbours import Piece
-from course_lib.parallel.sharded.rows import Packing, Rows, all_gather_rows
+from course_lib.parallel.sharded.rows import Packing, all_gather_rows
 
-__all__ = ["ShardedParameter", "Unit", "Use"]
+__all__ = ["Unit", "Use"]
 
 OnGradients = Callable[["Use", tuple[Tensor | None, ...]], None]
-
-
-class ShardedParameter:
-    """A parameter of which this rank keeps its rows. ``places`` are the modules that hold it, and under which name."""
-
-    def __init__(
-        self, members: Members, name: str, parameter: nn.Parameter, places: list[tuple[nn.Module, str]]
-    ):
-        self.name, self.places = name, places  # of several names, where it is tied, the first
-        self.rows = Rows(tuple(parameter.shape), members.count)
-        self.is_trained = parameter.requires_grad
-        self.become(self.rows.cut(parameter.detach(), members.place).clone())
-
-    def become(self, rows: Tensor) -> None:
-        """Keep these rows from now on."""
-        self.shard = nn.Parameter(rows, requires_grad=self.is_trained)
-        self.born_as = (rows.dtype, rows.device)
-        self.put(self.shard)
-
-    def names_in(self, model: nn.Module) -> list[str]:
-        """All names of this parameter in the model's ``state_dict()``; several where it is tied."""
-        name_of = {part: name for name, part in model.named_modules()}
-        return [f"{name_of[module]}.{attribute}".lstrip(".") for module, attribute in self.places]
-
-    def put(self, tensor: Tensor) -> None:
-        """Let the modules see this tensor as their parameter."""
-        for module, attribute in self.places:
-            module._parameters[attribute] = tensor  # type: ignore[assignment]
 
 
 class Use:
@@ -69,9 +44,14 @@ class Use:
     def __init__(self, unit: Unit, on_gradients: OnGradients) -> None:
         self.unit, self.on_gradients = unit, on_gradients
         self.is_whole = self.is_borrowed = False  # borrowed: whole because its backward is under way
-        self.wholes = [
-            torch.empty(p.rows.shape, dtype=unit.dtype, device=p.shard.device) for p in unit.parameters
-        ]
+        self.gather: weakref.ref[Any] | None = (
+            None  # autograd's node, whose backward has all gradients of the unit
+        )
+        # Tensors that count their changes, whatever mode the model runs in.
+        with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
+            self.wholes = [
+                torch.empty(p.rows.shape, dtype=unit.dtype, device=p.shard.device) for p in unit.parameters
+            ]
         for whole, parameter in zip(self.wholes, unit.parameters, strict=True):
             _resize(whole, 0)
             whole.requires_grad_(parameter.shard.requires_grad)
@@ -96,6 +76,16 @@ class Use:
             for whole in self.wholes:
                 _resize(whole, 0)
             self.is_whole = False
+
+    def is_asked_for_gradients(self) -> bool:
+        """Asked in a backward: whether it is going to compute gradients of the weights, and not of inputs alone."""
+        node = self.gather() if self.gather else None
+        return node is None or torch._C._will_engine_execute_node(node)
+
+    def names_of_strays(self) -> list[str]:
+        """Weights whose gradients went past the unit: a backward within a backward took them for leaves."""
+        pairs = zip(self.wholes, self.unit.parameters, strict=True)
+        return [parameter.name for whole, parameter in pairs if whole.grad is not None]
 
     def check_unchanged(self) -> None:
         """``RuntimeError`` where a weight was written to while it was whole: the shards would not know."""
@@ -136,7 +126,6 @@ class Unit:
         self.dtype = dtype or dtypes.pop()
         self.reduce_dtype = reduce_dtype or self.dtype
         self.packing = Packing([p.rows for p in parameters])
-        self.is_frozen = not any(p.shard.requires_grad for p in parameters)
         self.held_back: list[Tensor | None] = []  # whole gradients that wait for a backward that is reduced
         self.use: Use | None = None  # of the forward that is under way
         self.num_begun = 0  # of its modules' forwards in this use
@@ -144,26 +133,45 @@ class Unit:
         self.piece: Piece | None = None  # from forward to backward, where neighbours hold the weights
         self._coming: Callable[[], Tensor] | None = None  # an all-gather under way
         self._going: Piece | None = None  # what it sends, which may not go before it is done
+        self.settle()
+
+    def settle(self) -> None:
+        """Have the modules keep the shards that there are now, to be found there whenever the unit is at rest."""
+        self._index_of: dict[nn.Module, dict[str, int]] = {}  # of a module's parameters, by their names in it
+        for i, parameter in enumerate(self.parameters):
+            for module, attribute in parameter.places:
+                self._index_of.setdefault(module, {})[attribute] = i
+        stand_ins = [StandIn.of(parameter, self.name) for parameter in self.parameters]
+        self._at_rest = {
+            module: AtRest(module._parameters, {name: stand_ins[i] for name, i in index_of.items()})
+            for module, index_of in self._index_of.items()
+        }
+        self.put()
+
+    @property
+    def is_frozen(self) -> bool:
+        return not any(p.shard.requires_grad for p in self.parameters)
 
     @property
     def is_whole(self) -> bool:
         use = self.uses() if self.uses else None
         return use is not None and use.is_whole
 
-    def last_use(self) -> Use:
-        use = self.uses() if self.uses else None
-        assert use is not None  # its forward is being recomputed, so its graph lives
-        return use
+    def last_use(self) -> Use | None:
+        """That of the last forward with gradients, as long as its graph lives."""
+        return self.uses() if self.uses else None
 
     def check_shards(self) -> None:
         """``RuntimeError`` where the shards are not any more what they were when the model was wrapped."""
+        for module, index_of in self._index_of.items():
+            kept = module._parameters
+            for name, i in index_of.items():
+                if kept.get(name) is not self.parameters[i].shard:
+                    raise RuntimeError(REPLACED.format(name=self.parameters[i].name))
+            if added := [name for name, p in kept.items() if p is not None and name not in index_of]:
+                raise RuntimeError(ADDED.format(name=added[0], unit=self.name))
         for parameter in self.parameters:
-            shard, (module, attribute) = parameter.shard, parameter.places[0]
-            if module._parameters[attribute] is not shard:
-                raise RuntimeError(
-                    f"{parameter.name} is not the shard any more that this rank kept: something has replaced it, as "
-                    "model.to() does between some devices. Move and convert a model first, and shard it then."
-                )
+            shard = parameter.shard
             if (shard.dtype, shard.device) != parameter.born_as:
                 dtype, device = parameter.born_as
                 raise RuntimeError(
@@ -215,9 +223,15 @@ class Unit:
         return _Gather.apply(use, *(p.shard for p in self.parameters))
 
     def put(self, tensors: Sequence[Tensor] | None = None) -> None:
-        """Let the modules see whole weights, or (``None``) their shards."""
-        for i, parameter in enumerate(self.parameters):
-            parameter.put(parameter.shard if tensors is None else tensors[i])
+        """Let the modules see whole weights, or (``None``) what they keep at rest."""
+        for module, kept in self._at_rest.items():
+            if tensors is None:
+                module.__dict__["_parameters"] = kept
+            else:
+                index_of = self._index_of[module]
+                module.__dict__["_parameters"] = {
+                    name: tensors[index_of[name]] if name in index_of else None for name in kept
+                }
 
     # -- gradients ----------------------------------------------------------------------------------------------
 
@@ -248,7 +262,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, use: Use, *shards: Tensor) -> tuple[Tensor, ...]:
-        ctx.use = use
+        ctx.use, use.gather = use, weakref.ref(ctx)
         ctx.set_materialize_grads(False)  # a weight that was not used has None, and not zeros
         wholes = tuple(
             whole.detach() for whole in use.wholes
@@ -258,10 +272,20 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, ...]:
+        if not all(_is_accumulated(node) for node, _ in ctx.next_functions if node is not None):
+            raise RuntimeError(ASKED_FOR_SHARDS.format(unit=ctx.use.unit.name))
         ctx.use.on_gradients(ctx.use, gradients)
         return (None,) * (
             len(gradients) + 1
         )  # the shards' gradients come later, when the messages have arrived
+
+
+def _is_accumulated(leaf: Any) -> bool:
+    """Asked in a backward: whether it adds to the ``grad`` of this leaf."""
+    try:
+        return torch._C._will_engine_execute_node(leaf)
+    except RuntimeError:  # so PyTorch answers in autograd.grad(..., leaf)
+        return False
 
 
 def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:

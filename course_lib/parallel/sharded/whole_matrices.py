@@ -18,9 +18,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from course_lib.parallel.sharded.at_rest import ShardedParameter
 from course_lib.parallel.sharded.fully_sharded import FullySharded
 from course_lib.parallel.sharded.rows import Packing
-from course_lib.parallel.sharded.unit import ShardedParameter
 
 __all__ = ["WholeMatrixOptimizer", "deal_out"]
 

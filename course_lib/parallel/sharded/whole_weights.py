@@ -96,4 +96,4 @@ def _fill_unit(
             init(holder)
     for parameter, filled in zip(unit.parameters, wholes, strict=True):
         parameter.become(parameter.rows.cut(filled.detach(), model.members.place).clone())
-    unit.put()
+    unit.settle()

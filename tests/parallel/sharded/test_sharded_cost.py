@@ -38,6 +38,7 @@ def one_step_of_stage(me, make, stage):
     model = make()
     opt = ShardedOptimizer(me, model.parameters(), torch.optim.AdamW, stage=stage, lr=0.01)
     x, y = (sharded_cases.own(me, t) for t in sharded_cases.batch_for(make, me.world_size))
+    torch.distributed.barrier()  # what comes before it is told apart by it
     sharded_cases.loss_of(model, x, y).backward()
     opt.step()
 
