@@ -1,7 +1,9 @@
 """``@checked``: a function, or a dataclass, whose arguments are held against its own type hints, with a sentence.
 
 A hint says what a value may be, and Python never looks: ``six_n_flops("4", 4)`` would repeat a text. The ranges (at
-least 1, above zero) are no hints; those stand in the function, with ``course_lib.checks``.
+least 1, above zero) are no hints; those stand in the function, with ``course_lib.checks``. Python's whole numbers have
+no largest, and the operations of a large job take more than 64 bits: ``int`` allows them. ``Int64`` is the hint for
+what PyTorch is given.
 """
 
 from __future__ import annotations
@@ -15,16 +17,20 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-__all__ = ["WrongKind", "checked", "fits", "sentence"]
+__all__ = ["Int64", "WrongKind", "checked", "fits", "sentence"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 _MOST_ITEMS = 1000  # of a sequence that are looked at
-_LARGEST = 2**63 - 1  # what 64 bits hold; no count or size of the field is larger
+_LARGEST = 10**60  # five of them multiplied are a float still; no training takes 10**30 operations
+_LARGEST_INT64 = 2**63 - 1
+Int64 = Annotated[int, "of at most 64 bits"]  # what becomes a size of a tensor, or an integer of C
+
 _PLAIN = {
-    int: "a whole number of at most 64 bits",
+    int: "a whole number of at most 60 digits",
+    Int64: "a whole number of at most 64 bits",
     float: "a number",
     str: "a text",
     bool: "True or False",
@@ -80,6 +86,8 @@ def sentence(name: str, value: object, hint: Any) -> str:
 def fits(value: Any, hint: Any) -> bool:
     """Whether the hint allows the value. What is not understood of a hint allows everything."""
     origin, args = get_origin(hint), get_args(hint)
+    if hint == Int64:
+        return _is_plain(value, int) and abs(int(value)) <= _LARGEST_INT64
     if hint is int or hint is float or hint is bool or hint is str:
         return _is_plain(value, hint)
     if hint is None or hint is type(None):
@@ -180,7 +188,7 @@ def _members(protocol: Any) -> list[str]:
 
 
 def _in_words(hint: Any) -> str:
-    if isinstance(hint, type) and hint in _PLAIN:
+    if hint == Int64 or (isinstance(hint, type) and hint in _PLAIN):
         return _PLAIN[hint]
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
@@ -198,12 +206,14 @@ def _in_words(hint: Any) -> str:
 
 def _nearest(value: object, hint: Any) -> Any:
     """The whole number or number that a text or a fraction was meant to be; None where nothing is near."""
-    wanted = {part for part in (hint, *get_args(hint)) if part is int or part is float}
+    wanted = {
+        int if part == Int64 else part for part in (hint, *get_args(hint)) if part in (int, float, Int64)
+    }
     if not wanted or isinstance(value, bool):
         return None
     try:
         number = float(value)  # type: ignore[arg-type]  # any object may come in
-        if not math.isfinite(number) or abs(number) > _LARGEST:
+        if not math.isfinite(number) or abs(number) > _LARGEST_INT64:
             return None
         return round(number) if int in wanted else number
     except (TypeError, ValueError, OverflowError):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from course_lib import schedules
-from course_lib.checked import WrongKind, checked, fits
+from course_lib.checked import Int64, WrongKind, checked, fits
 from course_lib.learn.watch import watch
 
 
@@ -25,7 +25,14 @@ class Wide:
 
 
 @checked
-def take(count: int = 1, share: float = 0.5, *, name: str | None = None, sizes: Sequence[int] = ()) -> int:
+def take(
+    count: int = 1,
+    share: float = 0.5,
+    *,
+    name: str | None = None,
+    sizes: Sequence[int] = (),
+    rows: Int64 | None = None,
+) -> int:
     """Doc."""
     return count
 
@@ -39,7 +46,16 @@ def take(count: int = 1, share: float = 0.5, *, name: str | None = None, sizes: 
         ),
         ({"count": 2.6}, r"count=2\.6 .* The nearest that works is 3\."),
         ({"count": True}, "count=True does not work"),
-        ({"count": 10**30}, "count=10+ does not work: count is a whole number of at most 64 bits"),
+        ({"count": 10**61}, "count=10+ does not work: count is a whole number of at most 60 digits"),
+        ({"count": 10**400}, "count=10+ .* does not work: count is a whole number of at most 60 digits"),
+        (
+            {"rows": 2**63},
+            "rows=9223372036854775808 does not work: rows is a whole number of at most 64 bits",
+        ),
+        (
+            {"rows": "4"},
+            r"rows='4' does not work: .* of at most 64 bits or None\. The nearest that works is 4\.",
+        ),
         ({"share": float("nan")}, r"share=nan does not work: share is a number\.$"),
         ({"share": 10**400}, r"share=10+ \.\.\. does not work"),
         ({"name": 5}, r"name=5 does not work: name is a text or None\.$"),
@@ -57,6 +73,8 @@ def test_what_a_hint_does_not_allow_gets_a_sentence(given, told):
     ("value", "hint", "fit"),
     [
         (np.int64(3), int, True), (np.float32(3), float, True), (3, float, True), (float("inf"), float, True),
+        (2**64, int, True), (-(10**60), int, True), (10**61, int, False), (2**64, float, True),
+        (2**63 - 1, Int64, True), (-(2**63), Int64, False), ([2**63], Sequence[Int64], False), (True, Int64, False),
         (3.0, int, False), (None, int, False), (np.bool_(True), bool, True), (1, bool, False),
         ("a", Literal["a", "b"], True), ("c", Literal["a", "b"], False),
         (len, Callable[[int], int], True), (5, Callable[[int], int], False),
@@ -73,7 +91,7 @@ def test_what_fits_which_hint(value, hint, fit):
 def test_a_function_stays_what_it_is():
     assert take(np.int64(7)) == 7
     assert (take.__name__, take.__doc__) == ("take", "Doc.")
-    assert list(inspect.signature(take).parameters) == ["count", "share", "name", "sizes"]
+    assert list(inspect.signature(take).parameters) == ["count", "share", "name", "sizes", "rows"]
     assert pickle.loads(pickle.dumps(take)) is take
     with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
         take(x=1)

@@ -588,7 +588,7 @@ def test_the_bench_measures_and_predicts_every_case():
     for row in rows:
         prediction = gloo_time(row.collective, row.size_bytes, num_ranks=2, together=together)
         assert row.predicted_s == prediction.time_s
-        assert 0 < row.measured_s < 10
+        assert row.measured_s > 0
 
 
 def test_the_bench_prints_every_case_and_judges_the_median(monkeypatch, capsys, tmp_path):

@@ -9,8 +9,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop, sdpa_flop
 
-from course_lib.cost import Flops, flops, hardware_flops, mfu, six_n_flops
+from course_lib.cost import Flops, flops, hardware_flops, mfu, six_n_flops, transformer_layers
 from course_lib.meter.shapes import Attention, Conv2d, Linear
+from course_lib.models import TransformerConfig
 
 
 def counted(step, **options):
@@ -138,6 +139,26 @@ def test_flops_adds_over_layers_and_takes_one():
     assert flops(conv) == Flops(1728, 1728)
     assert flops([linear, conv, Attention("c", 1, 1, 2, 2, 4)]).total == 180 + 3456 + 6 * 32
     assert flops([]) == Flops(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "width", "heads", "batch_size"),
+    [(105, 20480, 128, 2240), (105, 20480, 128, 2520), (128, 25600, 160, 3072)],
+    ids=["530B", "530B, 2520 sequences", "1T"],
+)
+def test_steps_of_the_largest_published_jobs_take_more_than_64_bits(num_layers, width, heads, batch_size):
+    """Narayanan et al., 2021, appendix: 72 B s l h^2 (1 + s/6h + V/12lh), which nothing is recomputed in."""
+    tokens, vocab = 2048, 51200
+    config = TransformerConfig(
+        vocab_size=vocab, context_length=tokens, num_layers=num_layers, width=width, num_heads=heads
+    )
+    layers = transformer_layers(config, batch_size=batch_size)
+    blocks = 72 * batch_size * tokens * num_layers * width**2
+    published = blocks + blocks * tokens // (6 * width) + blocks * vocab // (12 * num_layers * width)
+    step = flops(layers)
+    assert step.total == published > 2**63
+    assert hardware_flops(layers, recomputed=layers).total == step.total + step.forward
+    assert 0 < mfu(step.total, step_time_s=100.0, peak_flops_per_s=3072 * 312e12) < 1
 
 
 def test_mfu_is_a_share_of_the_rate():

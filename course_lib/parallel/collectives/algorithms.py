@@ -23,7 +23,7 @@ import torch.distributed as dist
 from course_lib.cluster import Rank
 from course_lib.cluster.point_to_point import exchange, recv, send
 from course_lib.parallel.collectives.halving_doubling import halving_doubling_all_reduce
-from course_lib.parallel.collectives.members import Add, Members, adder, checked_out
+from course_lib.parallel.collectives.members import Add, Members, adder, checked_out, in_one_piece
 from course_lib.parallel.collectives.ring import ring_all_reduce
 from course_lib.parallel.collectives.tree import hand_down, hand_up
 
@@ -49,7 +49,7 @@ def all_reduce(
         raise ValueError(f"algorithm={algorithm!r} is not known; use one of {', '.join(_ALGORITHMS)}")
     members, add = Members.of(me, group), adder(op, tensor.dtype)
     result = checked_out(out, tensor.shape, tensor)
-    _ALGORITHMS[algorithm](members, tensor.detach().contiguous(), result, add)
+    _ALGORITHMS[algorithm](members, in_one_piece(tensor), result, add)
     return result
 
 

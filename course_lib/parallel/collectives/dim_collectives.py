@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from course_lib.checks import nearest_multiple
 from course_lib.meter.together import flat_collective
-from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.members import Members, in_one_piece
 
 __all__ = [
     "even_share",
@@ -42,7 +42,7 @@ def start_all_reduce(members: Members, x: torch.Tensor, *, op: dist.ReduceOp.Red
 
 def start_all_gather(members: Members, x: torch.Tensor, dim: int) -> Finish:
     """Every rank's ``x`` behind each other along ``dim``: (..., size, ...) -> (..., n size, ...)."""
-    mine = x.detach().contiguous()
+    mine = in_one_piece(x)
     every = mine.new_empty(members.count, *mine.shape)  # (n, ..., size, ...)
     work = flat_collective("all_gather")(every.flatten(0, 1), mine, group=members.group, async_op=True)
     return _after(work, lambda: _joined(every, dim))
@@ -85,7 +85,7 @@ def even_share(x: torch.Tensor, dim: int, num_parts: int) -> int:
 def _cut(members: Members, x: torch.Tensor, dim: int) -> torch.Tensor:
     """(..., size, ...) -> (n, ..., size/n, ...), each part in one piece of memory."""
     even_share(x, dim, members.count)
-    return x.unflatten(dim, (members.count, -1)).movedim(dim % x.dim(), 0).contiguous()
+    return in_one_piece(x.unflatten(dim, (members.count, -1)).movedim(dim % x.dim(), 0))
 
 
 def _joined(parts: torch.Tensor, dim: int) -> torch.Tensor:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from course_lib.cluster import Rank
 from course_lib.cluster.point_to_point import exchange, recv, send
-from course_lib.parallel.collectives.members import Members, checked_out, rows
+from course_lib.parallel.collectives.members import Members, checked_out, in_one_piece, rows
 
 __all__ = ["all_to_all", "gather", "scatter"]
 
@@ -41,7 +41,7 @@ def scatter(
         return out
     if tensor is None:
         raise ValueError(f"rank {me.rank} is the root and has to give the tensor; it gave None")
-    tensor = tensor.detach().contiguous()
+    tensor = in_one_piece(tensor)
     parts = tensor.split(rows(tensor, sizes, members.count))
     others = [(rank, part) for rank, part in zip(members.ranks, parts, strict=True) if rank != me.rank]
     exchange([send(part, rank) for rank, part in others if part.numel()], group=group)
@@ -65,7 +65,7 @@ def gather(
     """
     members = Members.of(me, group)
     root_place = members.place_of(root)
-    tensor = tensor.detach().contiguous()
+    tensor = in_one_piece(tensor)
     if members.place != root_place:
         exchange([send(tensor, root)] if tensor.numel() else [], group=group)
         return None
@@ -89,11 +89,12 @@ def all_to_all(
 
     tensor: (sum of send_sizes, ...). Returns (sum of recv_sizes, ...). Without sizes the rows are dealt out
     evenly, which needs a multiple of the number of ranks; otherwise both are needed, and rank i's ``send_sizes[j]``
-    is rank j's ``recv_sizes[i]``. Sent: n - 1 messages by each rank, together (n - 1)/n of the tensor when even.
+    is rank j's ``recv_sizes[i]``. ``out`` lies elsewhere than ``tensor``, else ``ValueError``. Sent: n - 1 messages by
+    each rank, together (n - 1)/n of the tensor when even.
     Backward: ``all_to_all`` of the gradient, with the two sizes changing places.
     """
     members = Members.of(me, group)
-    tensor = tensor.detach().contiguous()
+    tensor = in_one_piece(tensor)
     if (send_sizes is None) != (recv_sizes is None):
         raise ValueError("all_to_all was given one of send_sizes and recv_sizes; give both, or neither")
     if send_sizes is None and tensor.dim() and len(tensor) % members.count:
@@ -105,6 +106,11 @@ def all_to_all(
     mine = tensor.split(rows(tensor, send_sizes, members.count))
     counts = [len(part) for part in mine] if recv_sizes is None else list(recv_sizes)
     out = checked_out(out, (sum(counts), *tensor.shape[1:]), tensor)
+    if max(out.data_ptr(), tensor.data_ptr()) < min(x.data_ptr() + x.nbytes for x in (out, tensor)):
+        raise ValueError(
+            "out lies in the memory of the tensor, where rows would arrive before those that stand there have been "
+            "sent; leave out= away, or give out=torch.empty_like(tensor)"
+        )
     theirs = out.split(counts)
     others = [place for place in range(members.count) if place != members.place]
     messages = [send(mine[place], members.at(place)) for place in others if mine[place].numel()]

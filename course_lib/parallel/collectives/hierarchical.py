@@ -25,7 +25,7 @@ import torch
 
 from course_lib.checks import divides
 from course_lib.cluster import Rank
-from course_lib.parallel.collectives.members import Members, adder, checked_out
+from course_lib.parallel.collectives.members import Members, adder, checked_out, in_one_piece
 from course_lib.parallel.collectives.ring import gather_around, reduce_around, ring_all_reduce
 
 __all__ = ["hierarchical_all_reduce"]
@@ -51,7 +51,7 @@ def hierarchical_all_reduce(
     result = checked_out(out, tensor.shape, tensor)
     inside, between = _storeys(me, ranks_per_node)
 
-    given, total = tensor.detach().contiguous().view(-1), result.view(-1)
+    given, total = in_one_piece(tensor).view(-1), result.view(-1)
     mine, parts = given.tensor_split(inside.count), total.tensor_split(inside.count)
     own = parts[inside.place]
     if inside.count == 1:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.parallel.collectives.dim_collectives import start_reduce_scatter
-from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.members import Members, in_one_piece
 
 __all__ = ["start_lean_reduce_scatter"]
 
@@ -23,6 +23,7 @@ def start_lean_reduce_scatter(members: Members, parts: torch.Tensor) -> Callable
     to."""
     if dist.get_backend(members.group) != "gloo":
         return start_reduce_scatter(members, parts.flatten(), 0)
+    parts = in_one_piece(parts)
     come = torch.empty_like(parts)  # (n, K): my part, from each rank
     work = dist.all_to_all_single(come, parts, group=members.group, async_op=True)
 

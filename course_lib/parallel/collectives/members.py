@@ -11,7 +11,7 @@ import torch.distributed as dist
 from course_lib.cluster import Rank
 from course_lib.shares import split_sizes
 
-__all__ = ["Add", "Members", "adder", "checked_out", "rows", "split_sizes"]
+__all__ = ["Add", "Members", "adder", "checked_out", "in_one_piece", "rows", "split_sizes"]
 
 Add = Callable[..., torch.Tensor]  # add(a, b, out=c)
 
@@ -77,6 +77,15 @@ def adder(op: str, dtype: torch.dtype) -> Add:
     return _OPERATIONS[op]
 
 
+def in_one_piece(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor without its history, or a copy, whose memory holds its numbers one after the other and as they are.
+
+    A back end sends memory. Of a tensor with gaps gloo sends what lies between its numbers, and of one that PyTorch is
+    still to conjugate or negate (``x.conj()``) what lies there now.
+    """
+    return tensor.detach().contiguous().resolve_conj().resolve_neg()
+
+
 def rows(tensor: torch.Tensor, sizes: Sequence[int] | None, num_parts: int) -> list[int]:
     """``sizes`` checked: one for each part, together the rows of ``tensor``; the most even ones by default."""
     if tensor.dim() == 0:
@@ -104,4 +113,9 @@ def checked_out(
         raise ValueError(f"{name} is {given}; the result is {wanted[0]}, {wanted[1]} on {wanted[2]}")
     if not out.is_contiguous():
         raise ValueError(f"{name} is not contiguous; a result is written in one piece. Use out.contiguous().")
+    if out.is_conj() or out.is_neg():
+        raise ValueError(
+            f"{name} is a view that PyTorch is still to conjugate or negate; a result is written as it is. Use "
+            "out.resolve_conj().resolve_neg()."
+        )
     return out.detach()

@@ -27,7 +27,7 @@ from course_lib.checks import at_least
 from course_lib.cluster import Rank
 from course_lib.cluster.point_to_point import recv, send, start
 from course_lib.parallel.collectives.direct import room_for_all
-from course_lib.parallel.collectives.members import Add, Members, adder, checked_out, rows
+from course_lib.parallel.collectives.members import Add, Members, adder, checked_out, in_one_piece, rows
 
 __all__ = [
     "SEGMENT_BYTES",
@@ -58,7 +58,7 @@ def reduce_scatter(
     Backward, of a sum: ``all_gather`` of the gradients.
     """
     members, add = Members.of(me, group), adder(op, tensor.dtype)
-    tensor = tensor.detach().contiguous()
+    tensor = in_one_piece(tensor)
     parts = tensor.split(rows(tensor, sizes, members.count))
     result = checked_out(out, parts[members.place].shape, tensor)
     if members.count == 1:
@@ -90,7 +90,7 @@ def all_gather(
     Backward: ``reduce_scatter`` of the gradients.
     """
     members = Members.of(me, group)
-    tensor = tensor.detach().contiguous()
+    tensor = in_one_piece(tensor)
     result, parts = room_for_all(members, tensor, sizes, out)
     parts[members.place].copy_(tensor)
     gather_around(members, [part.reshape(-1) for part in parts], segment_bytes)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["join_positions", "own_positions"]
 
 
 @checked
-def own_positions(cut: SequenceCut, place: int, whole: Tensor, *, dim: int = 1) -> Tensor:
+def own_positions(cut: SequenceCut, place: int, whole: Tensor, *, dim: Int64 = 1) -> Tensor:
     """(..., T, ...) -> the positions of a place (..., T_r, ...), along ``dim``: a copy, so that the whole can go.
 
     ``ValueError`` where ``dim`` does not have the cut's number of positions, and for a place that is not there.
@@ -25,7 +25,7 @@ def own_positions(cut: SequenceCut, place: int, whole: Tensor, *, dim: int = 1) 
 
 
 @checked
-def join_positions(cut: SequenceCut, parts: Sequence[Tensor], *, dim: int = 1) -> Tensor:
+def join_positions(cut: SequenceCut, parts: Sequence[Tensor], *, dim: Int64 = 1) -> Tensor:
     """The parts of all places (..., T_r, ...) -> the whole sequence (..., T, ...), positions in rising order.
 
     ``ValueError`` where the parts do not have the cut's numbers of positions.

@@ -34,6 +34,7 @@ from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.context.checks import check_parts
 from course_lib.parallel.context.tiles import RunningAttention, attend, attend_backward
 from course_lib.parallel.context.travel import SumsAround, blocks_around
+from course_lib.parallel.tensor.entering import as_autocast
 from course_lib.sequence_cut import SequenceCut, TilePair
 
 __all__ = ["TILE", "ring_attention"]
@@ -57,13 +58,15 @@ def ring_attention(
 
     q: (B, H, T_r, K), k and v: (B, G, T_r, K), where T_r is ``cut.size(place)``, and H is a multiple of G. Each rank of
     ``group`` (None: all) calls with its own positions and the same ``cut``. Scores and sums are float32 at least;
-    messages have the dtype of k, and gradients that travel that of the sums.
+    messages have the dtype of k, and gradients that travel that of the sums. Under autocast q, k and v are cast first,
+    as ``scaled_dot_product_attention`` does.
 
     Sent by each rank: 2 (n - 1) / n of the keys' bytes of the whole sequence forward (keys and values), twice as many
     backward (these again, and their gradients). Kept for backward: q, k, v, the output, and a number a query and head.
     A ``ValueError`` for shapes that do not belong to the cut, and for a cut among another number of ranks.
     """
     members = Members.of(me, group)
+    q, k, v = (as_autocast(x) for x in (q, k, v))
     check_parts(members, cut, q, k, v)
     at_least(1, tile=tile)
     return _RingAttention.apply(members, cut, is_causal, tile, q, k, v)

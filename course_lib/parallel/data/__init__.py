@@ -4,10 +4,10 @@ Lesson 03, one process: ``data_parallel.py`` (nn.DataParallel taken apart), ``de
 their way back), ``copies.py`` (bytes between devices), ``device_memory.py`` (what each device holds),
 ``thread_race.py`` (threads against processes).
 
-Lesson 04, a process for each device: ``distributed_data_parallel.py``, ``buckets.py``, ``uneven_batches.py`` (their
-mean), ``misuse.py`` (what goes wrong with a wrapper, and its sentences), ``distributed_sampler.py``,
-``sync_batch_norm.py``, ``checkpoint.py``, ``drafts.py`` (its writers), ``drift.py`` (replicas that diverge) and
-``paced_layers.py`` (a model whose computing is emulated).
+Lesson 04, a process for each device: ``distributed_data_parallel.py``, ``buckets.py``, ``buffers.py``,
+``hooks.py``, ``uneven_batches.py`` (their mean), ``misuse.py`` (what goes wrong with a wrapper, and its sentences),
+``distributed_sampler.py``, ``sync_batch_norm.py``, ``checkpoint.py``, ``drafts.py`` (its writers), ``drift.py``
+(replicas that diverge) and ``paced_layers.py`` (a model whose computing is emulated).
 Production code uses ``torch.nn.parallel.DistributedDataParallel``.
 """
 

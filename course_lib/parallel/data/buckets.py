@@ -57,6 +57,10 @@ class Bucket:
         parameter, view = self.parameters[index], self.views[index]
         if parameter.grad is None:
             view.zero_()
+        elif parameter.grad.layout != torch.strided:
+            raise RuntimeError(
+                "a gradient is sparse, and buckets are dense: ask for a dense one (sparse=False)"
+            )
         elif parameter.grad is not view:
             view.copy_(parameter.grad)
             if view.dtype == parameter.dtype:

@@ -52,7 +52,8 @@ def save_checkpoint(path: str | os.PathLike[str], state: Any) -> None:
     ``state`` is made of tensors, numbers, strings, lists and dicts, as ``state_dict()`` of models and
     optimizers is; objects of other classes are refused here, because ``load_checkpoint`` would refuse them later.
 
-    Raises ``CheckpointError`` where it cannot be written; what was at ``path`` before is then still there.
+    Where ``path`` is a link, what it leads to is replaced, unless the link is another user's. Raises
+    ``CheckpointError`` where it cannot be written; what was at ``path`` before is then still there.
     """
     path = Path(path)
     _check_target(path)
@@ -219,11 +220,27 @@ def _check_target(path: Path) -> None:
         )
     if path.is_symlink() and os.path.islink(os.path.realpath(path)):
         raise CheckpointError(f"{path} is a link that leads to itself; remove it, or give another name")
+    _check_links(path)
     if not path.parent.is_dir():
         nearest = next(folder for folder in path.absolute().parents if folder.is_dir())
         raise CheckpointError(
             f"{path} cannot be written: there is no folder {path.parent}. Make it first; what exists is {nearest}"
         )
+
+
+def _check_links(path: Path) -> None:
+    """A link of one's own says where the file is to lie; one that somebody else has laid would choose what is lost."""
+    while path.is_symlink():
+        if hasattr(os, "geteuid") and _owner(path) not in (os.geteuid(), 0):
+            raise CheckpointError(
+                f"{path} is a link of another user, to {os.readlink(path)}: to save there would replace that file. "
+                "Remove the link, or give the name of a file"
+            )
+        path = path.parent / os.readlink(path)
+
+
+def _owner(link: Path) -> int:
+    return link.lstat().st_uid
 
 
 def _kind(path: Path) -> str:

@@ -7,7 +7,7 @@ the mean loss over the whole batch. The steps, each of which works without the n
 (a) ``broadcast_parameters`` once; ``all_reduce_gradients`` after each backward, one message a gradient;
 (b) ``buckets.py``: gradients travel together in a few flat buffers, in reverse order of use;
 (c) ``DistributedDataParallel``: a bucket sets out while backward still computes the others;
-(d) the hard cases: ``no_sync``, parameters without gradient, buffers; ``uneven_batches.py``: ranks with unequal parts.
+(d) the hard cases: ``no_sync``, parameters without gradient; ``buffers.py``; ``uneven_batches.py``: unequal parts.
 
 Source: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training" (2020). In production use
 ``torch.nn.parallel.DistributedDataParallel``, which this follows and with which its tests compare it.
@@ -16,22 +16,23 @@ Source: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parall
 from __future__ import annotations
 
 import contextlib
-import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from course_lib.cluster import Rank
-from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.members import Members, in_one_piece
 from course_lib.parallel.data.buckets import (
     BUCKET_SIZE_BYTES,
     FIRST_BUCKET_SIZE_BYTES,
     Bucket,
     assign_buckets,
 )
+from course_lib.parallel.data.buffers import broadcast_buffers
+from course_lib.parallel.data.hooks import keep_alive, while_alive
 from course_lib.parallel.data.misuse import (
     NESTED,
     REPLACED,
@@ -40,6 +41,8 @@ from course_lib.parallel.data.misuse import (
     check_gradient,
     check_model,
     is_within_backward,
+    refuse_changed,
+    refuse_parts,
 )
 
 __all__ = ["DistributedDataParallel", "all_reduce_gradients", "broadcast_parameters"]
@@ -55,16 +58,19 @@ def broadcast_parameters(
     What lies elsewhere than on ``me.device`` goes there for its message, one tensor at a time, and comes back: NCCL
     sends nothing from the CPU.
     """
-    ranks = Members.of(me, group).ranks
+    members = Members.of(me, group)
+    refuse_parts(module, members)
+    ranks = members.ranks
     src = ranks[0] if src is None else src
     if src not in ranks:
         nearest = min(ranks, key=lambda rank: abs(rank - src))
         there = f"0 to {me.world_size - 1}" if group is None else ", ".join(map(str, ranks))
         raise ValueError(f"src={src} is none of the ranks {there}; the nearest is {nearest}")
     for tensor in [*module.parameters(), *module.buffers()]:
-        message = tensor.detach().to(me.device)  # the tensor itself, where it lies there
+        # The tensor itself, where it lies there in one piece. Of another, gloo sends what lies between its numbers too.
+        message = in_one_piece(tensor.to(me.device))
         dist.broadcast(message, src, group=group)
-        if message.device != tensor.device:
+        if message.data_ptr() != tensor.data_ptr():
             tensor.detach().copy_(message)
 
 
@@ -74,12 +80,15 @@ def all_reduce_gradients(me: Rank, module: nn.Module) -> None:
     A gradient that is None on this rank counts as zero: if this rank left its all-reduce out, the others would wait
     for it. Each rank sends 2 (n - 1)/n of the gradients' bytes, in 2 (n - 1) messages a gradient.
     """
+    refuse_parts(module, Members.of(me, None))
     for parameter in module.parameters():
         if parameter.requires_grad:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            dist.all_reduce(parameter.grad)  # the sum over ranks
-            parameter.grad /= me.world_size  # the mean
+            gradient = parameter.grad
+            message = gradient if gradient.is_sparse else in_one_piece(gradient)  # itself, where it is so
+            dist.all_reduce(message)  # the sum over ranks
+            gradient.copy_(message / me.world_size)  # the mean
 
 
 # -- (c) all-reduce while backward goes on --------------------------------------------------------------------
@@ -101,8 +110,9 @@ class DistributedDataParallel(nn.Module):
 
     Call the wrapper, then backward once: a backward without such a forward is a ``RuntimeError``. So is one with
     ``create_graph=True``. A model that differs between ranks, has a wrapper within, or has nothing to train, is a
-    ``ValueError``. What requires a gradient is read when the model is wrapped. Checkpointing needs
-    ``use_reentrant=False``.
+    ``ValueError``; one whose trained parameters are others than when it was wrapped, a ``RuntimeError`` in the
+    next forward. Later backwards overwrite a gradient, as with PyTorch's ``gradient_as_bucket_view=True``: clone what
+    you keep. ``torch.autograd.grad`` gives this rank's own. Checkpointing needs ``use_reentrant=False``.
     """
 
     def __init__(
@@ -138,25 +148,28 @@ class DistributedDataParallel(nn.Module):
     def _connect(self) -> None:
         """Fill ``buckets``, and have every parameter call when its gradient is complete."""
         self.buckets = assign_buckets(self.module.parameters(), **self._bucket_options)
-        self._name_of = {parameter: name for name, parameter in self.module.named_parameters()}
+        self._name_of = {p: name for name, p in self.module.named_parameters() if p.requires_grad}
         self._synchronise = True  # False within no_sync
         self._expects: str | None = None  # from the next backward: "average", "local", or None at all
         self._backward: int | None = None  # autograd's number of the backward that fills the buckets
         self._on_their_way: list[dist.Work] = []  # of the first buckets, in their order
         for bucket in self.buckets:
             for index, parameter in enumerate(bucket.parameters):
-                parameter.register_post_accumulate_grad_hook(_hook(weakref.ref(self), bucket, index))
+                parameter.register_post_accumulate_grad_hook(while_alive(self._on_gradient, bucket, index))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         self._start_anew()
         if torch.is_grad_enabled():
             self._expects = "average" if self._synchronise else "local"
+            refuse_changed(self.me, self.module, self._name_of)
         changes_buffers = self.module.training or torch.is_grad_enabled()  # or may do so
         if self.broadcast_buffers and self._synchronise and (changes_buffers or self._buffers_differ):
-            _broadcast_buffers(self.members, self.module)
+            broadcast_buffers(self.members, self.module)
             self._buffers_differ = False
         self._buffers_differ |= changes_buffers
-        return self.module(*args, **kwargs)
+        output = self.module(*args, **kwargs)
+        keep_alive(self, output)
+        return output
 
     def _start_anew(self) -> None:
         """Clear away what a backward that raised has left: all-reduces on their way, buckets filled in part."""
@@ -269,32 +282,3 @@ class DistributedDataParallel(nn.Module):
 
 
 _OF_CONNECT = ("buckets", "_name_of", "_synchronise", "_expects", "_backward", "_on_their_way")
-
-
-def _hook(
-    wrapper: weakref.ref[DistributedDataParallel], bucket: Bucket, index: int
-) -> Callable[[Tensor], None]:
-    """What a parameter calls; it does nothing any more when the wrapper is gone and the model lives on."""
-
-    def hook(_parameter: Tensor) -> None:
-        if (alive := wrapper()) is not None:
-            alive._on_gradient(bucket, index)
-
-    return hook
-
-
-@torch.no_grad()
-def _broadcast_buffers(members: Members, module: nn.Module) -> None:
-    """Give every rank the buffers of the first, in one message for each dtype."""
-    by_dtype: dict[torch.dtype, list[Tensor]] = {}
-    for buffer in module.buffers():
-        by_dtype.setdefault(buffer.dtype, []).append(buffer)
-    flats = [torch.cat([buffer.flatten() for buffer in buffers]) for buffers in by_dtype.values()]
-    works = [dist.broadcast(flat, members.ranks[0], group=members.group, async_op=True) for flat in flats]
-    for buffers, flat, work in zip(by_dtype.values(), flats, works, strict=True):
-        assert work is not None  # None is for a rank outside the group
-        work.wait()
-        if members.place != 0:
-            for buffer, part in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
-                # .data: an earlier forward that still waits for its backward need not fear this change
-                buffer.data.copy_(part.view(buffer.shape))

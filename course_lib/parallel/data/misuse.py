@@ -7,7 +7,7 @@ asked of all ranks first, and then all of them say it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from types import FrameType
 from typing import Any
@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.autograd.function import BackwardCFunction
+from torch.nn.parameter import is_lazy
 
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives.members import Members
@@ -28,6 +29,8 @@ __all__ = [
     "check_gradient",
     "check_model",
     "is_within_backward",
+    "refuse_changed",
+    "refuse_parts",
 ]
 
 UNEXPECTED = (
@@ -51,6 +54,10 @@ REPLACED = (
     "on rank {rank} {names} was replaced after the model was wrapped; what stands there now is averaged with no other "
     "rank's. Change values in place, as load_state_dict does, or wrap the model again after the change."
 )
+ADDED = (
+    "on rank {rank} {names} requires a gradient, and was not there when the model was wrapped, or was frozen: it would "
+    "be averaged with no other rank's. Wrap the model again after the change."
+)
 
 
 def check_model(
@@ -61,11 +68,17 @@ def check_model(
 ) -> None:
     """Raise ``ValueError`` on every rank where one of them has a model that cannot be wrapped, or another model.
 
+    A module of which ranks hold *parts* says so by an attribute ``parts_among``, the ``Members`` that share it
+    (``refuse_parts``).
+
     ``wrappers`` are the classes that average gradients themselves. ``groups`` are those in which this rank averages;
     with several, rows and columns of a grid say, each rank hears of the whole grid: what it has heard in one group it
     tells in the next.
     """
-    heard: dict[int, tuple[str, list[str]]] = {me.rank: (_complaint(module, wrappers), _description(module))}
+    complaint = _complaint(module, wrappers)
+    for group in groups:
+        complaint = complaint or _parts_complaint(module, Members.of(me, group))
+    heard: dict[int, tuple[str, list[str]]] = {me.rank: (complaint, _description(module))}
     for group in groups:
         told: list[Any] = [None] * Members.of(me, group).count
         dist.all_gather_object(told, heard, group=group)
@@ -80,6 +93,31 @@ def check_model(
                 raise ValueError(
                     f"rank {first} has {one} where rank {rank} has {other}; wrap the same model on all ranks"
                 )
+
+
+def refuse_parts(module: nn.Module, members: Members) -> None:
+    """Raise ``ValueError`` where ranks among ``members`` hold different parts of a module: whoever takes them for
+    copies gives all ranks the part of the first, or averages what does not belong together.
+
+    Such a module has an attribute ``parts_among``, the ``Members`` that share it. One whose gradients need another
+    average than the mean over the ranks with the same part says by ``averaged_by`` what gives it.
+    """
+    if complaint := _parts_complaint(module, members):
+        raise ValueError(complaint)
+
+
+def refuse_changed(me: Rank, module: nn.Module, name_of: Mapping[nn.Parameter, str]) -> None:
+    """Raise ``RuntimeError`` where the trained parameters are not those of ``name_of``, whose gradients are averaged.
+
+    Their hooks would not be called, or nobody has given them any, and gradients would stay on this rank in silence.
+    """
+    now = dict(module.named_parameters())
+    if gone := [name_of[parameter] for parameter in name_of.keys() - set(now.values())]:
+        raise RuntimeError(REPLACED.format(names=", ".join(sorted(gone)), rank=me.rank))
+    if added := [
+        name for name, parameter in now.items() if parameter.requires_grad and parameter not in name_of
+    ]:
+        raise RuntimeError(ADDED.format(names=", ".join(added), rank=me.rank))
 
 
 def check_gradient(name: str, parameter: nn.Parameter) -> None:
@@ -104,6 +142,16 @@ def is_within_backward() -> bool:
 
 def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
     """Why this rank's model cannot be wrapped; "" if it can."""
+    for name, parameter in module.named_parameters():
+        if is_lazy(parameter):
+            return f"{name} has no shape yet: call the model once, on a batch like those to come, before it is wrapped"
+        if 0 in [
+            stride for size, stride in zip(parameter.shape, parameter.stride(), strict=True) if size > 1
+        ]:
+            return (
+                f"{name} is expanded, {tuple(parameter.shape)} with strides {parameter.stride()}: several of its "
+                "numbers are one in memory, which no optimizer can change. Make it nn.Parameter(tensor.clone())"
+            )
     if not any(parameter.requires_grad for parameter in module.parameters()):
         return "no parameter of this model requires a gradient: there is nothing to average"
     for name, part in module.named_modules():
@@ -118,10 +166,31 @@ def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
     return ""
 
 
+def _parts_complaint(module: nn.Module, members: Members) -> str:
+    """Why ``members`` must not take their parameters for copies; "" if they may."""
+    for name, part in module.named_modules():
+        among: Members | None = getattr(part, "parts_among", None)
+        if among is None or among.count == 1 or members.count == 1:
+            continue
+        averaged_by = getattr(part, "averaged_by", "")
+        if averaged_by or len({*among.ranks} & {*members.ranks}) > 1:
+            which = f"{name!r} of this model" if name else "this model"
+            shared, ours = (", ".join(map(str, each.ranks)) for each in (among, members))
+            return (
+                f"{which} is a {type(part).__name__}: ranks {shared} hold different parts of it, and data parallelism "
+                f"over ranks {ours} takes parameters for copies. Use "
+                f"{averaged_by or 'a group of ranks that hold the same part, as along the data axis of a mesh'}"
+            )
+    return ""
+
+
 def _description(module: nn.Module) -> list[str]:
     """What must be the same on all ranks: all-reduces of different sizes hang, other strides mix up values."""
     described = []
     for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        if is_lazy(tensor):
+            described.append(f"{name} without a shape")
+            continue
         strides = "" if tensor.is_contiguous() else f"strides {tensor.stride()}, "
         is_trained = "trained" if tensor.requires_grad else "fixed"
         described.append(f"{name} {tuple(tensor.shape)} {tensor.dtype}, {strides}{is_trained}")

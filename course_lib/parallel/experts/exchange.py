@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd import Function
 
-from course_lib.parallel.collectives.members import Members, rows
+from course_lib.parallel.collectives.members import Members, in_one_piece, rows
 
 __all__ = ["exchange_rows"]
 
@@ -43,7 +43,7 @@ class _ExchangeRows(Function):
     def forward(ctx: Any, members: Members, x: Tensor, send_rows: list[int], recv_rows: list[int]) -> Tensor:
         ctx.members, ctx.send_rows, ctx.recv_rows = members, send_rows, recv_rows
         come = x.new_empty(sum(recv_rows), *x.shape[1:])
-        dist.all_to_all_single(come, x.detach().contiguous(), recv_rows, send_rows, group=members.group)
+        dist.all_to_all_single(come, in_one_piece(x), recv_rows, send_rows, group=members.group)
         return come
 
     @staticmethod

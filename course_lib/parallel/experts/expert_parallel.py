@@ -36,7 +36,8 @@ class ExpertParallel(nn.Module):
     Ranks may have different numbers of tokens, 0 among them, and every rank calls forward, and backward, as often as
     the others. Names in ``state_dict`` are those of the unsplit layer (``tensor.gather_state``, ``load_unsplit``).
     ``average_gradients`` makes the gradients those of the whole batch; a wrapper for data parallelism would not, and
-    would begin by giving all ranks the experts of rank 0. A ``ValueError`` for fewer experts than ranks.
+    would begin by giving all ranks the experts of rank 0: the course's refuse the layer (``parts_among``). A
+    ``ValueError`` for fewer experts than ranks.
 
     Forward: an all-to-all of counts, one of rows to their experts, one of outputs back. Backward: the last two again,
     the other way round.
@@ -67,9 +68,14 @@ class OwnExperts(Experts):
     """This rank's experts out of all."""
 
     placements: ClassVar[dict[str, Placement]] = {"w_up": Shard(0), "w_down": Shard(0)}
+    averaged_by: ClassVar[str] = (
+        "average_gradients(model, MeshGroups(me, mesh, together=[('dp_replicate', 'ep')])) of parallel.experts after "
+        "each backward, without a wrapper"
+    )
 
     def __init__(self, me: Rank, whole: Experts, members: Members) -> None:
         nn.Module.__init__(self)
+        self.parts_among = members
         sizes = shared_out(len(whole.w_up), members.count)
         for name in ("w_up", "w_down"):
             weight = getattr(whole, name)

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import at_least
 
 __all__ = ["Experts"]
@@ -25,7 +25,7 @@ class Experts(nn.Module):
     E experts, D width, H hidden. Expert e is ``w_up[e]`` (H, D), GELU, ``w_down[e]`` (D, H).
     """
 
-    def __init__(self, width: int, *, hidden: int, num_experts: int) -> None:
+    def __init__(self, width: Int64, *, hidden: Int64, num_experts: Int64) -> None:
         super().__init__()
         at_least(1, width=width, hidden=hidden, num_experts=num_experts)
         self.w_up = nn.Parameter(torch.empty(num_experts, hidden, width))

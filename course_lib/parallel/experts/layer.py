@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.parallel.experts.feed_forward import Experts
 from course_lib.parallel.experts.router import Routing, TopKRouter
 
@@ -31,11 +31,11 @@ class MixtureOfExperts(nn.Module):
 
     def __init__(
         self,
-        width: int,
+        width: Int64,
         *,
-        hidden: int,
-        num_experts: int,
-        top_k: int = 2,
+        hidden: Int64,
+        num_experts: Int64,
+        top_k: Int64 = 2,
         normalised: bool = False,
         capacity_factor: float | None = None,
     ) -> None:

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import above_zero, at_least
 from course_lib.parallel.experts.capacity import expert_capacity, within_capacity
 
@@ -78,10 +78,10 @@ class TopKRouter(nn.Module):
 
     def __init__(
         self,
-        width: int,
-        num_experts: int,
+        width: Int64,
+        num_experts: Int64,
         *,
-        top_k: int = 2,
+        top_k: Int64 = 2,
         normalised: bool = False,
         capacity_factor: float | None = None,
     ) -> None:

@@ -30,7 +30,7 @@ class MeshGroups:
                 f"the mesh {mesh} has {mesh.num_ranks} ranks, and this job has {me.world_size}: the sizes of all axes "
                 "together make up the number of ranks"
             )
-        self.me, self.mesh = me, mesh
+        self.me, self.mesh, self.is_closed = me, mesh, False
         self._group_of: dict[frozenset[str], dist.ProcessGroup] = {}
         for axes in [*((axis,) for axis in mesh.axes), *together]:
             if frozenset(axes) in self._group_of:
@@ -46,7 +46,9 @@ class MeshGroups:
         return self.mesh.coordinates(self.me.rank)
 
     def group(self, *axes: str) -> dist.ProcessGroup:
-        """The group of this rank along these axes."""
+        """The group of this rank along these axes. ``RuntimeError`` after ``close``."""
+        if self.is_closed:
+            raise RuntimeError("these groups were closed: make new ones, MeshGroups(me, mesh), on every rank")
         found = self._group_of.get(frozenset(axes))
         if found is None:
             there = ", ".join(" and ".join(sorted(one, key=self.mesh.axes.index)) for one in self._group_of)
@@ -64,9 +66,12 @@ class MeshGroups:
         """End the groups of which this rank is a member; all ranks do.
 
         They wait for each other first: gloo's connections are there on one rank before they are on the other, which
-        fails if the first has ended them by then.
+        fails if the first has ended them by then. Closed groups stay closed: nothing is done again.
         """
+        if self.is_closed:
+            return
         dist.barrier()
+        self.is_closed = True
         for group in self._group_of.values():
             dist.destroy_process_group(group)
         self._group_of.clear()

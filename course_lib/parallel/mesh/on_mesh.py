@@ -55,8 +55,9 @@ class OnMesh:
     ``sequence_parallel`` as in ``split_transformer``. A sharded stage gathers its weights for every micro-batch, there
     and back, and keeps whole gradients until the batch is over, which are then reduced once.
 
-    ``ValueError`` for an axis that is not combined here, and whatever the strategies refuse: a mesh of another number
-    of ranks, heads that ``tp`` does not divide, a schedule of other ranks, more stages than pieces.
+    ``ValueError`` for a model of another kind, for an axis that is not combined here, and whatever the strategies
+    refuse: a mesh of another number of ranks, heads that ``tp`` does not divide, a schedule of other ranks, more
+    stages than pieces.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class OnMesh:
         sequence_parallel: bool = False,
         cuts: Sequence[range] | None = None,
     ) -> None:
+        _refuse_others(mesh, model)
         mesh.refuse_others(COMBINED_AXES, "combined")
         if schedule is None and mesh.size("pp") > 1:
             schedule = one_f_one_b(mesh.size("pp"), 2 * mesh.size("pp"))
@@ -136,8 +138,13 @@ class OnMesh:
         """There and back with this rank's rows, (B/n, T) each: gradients of the mean over the whole batch, that mean.
 
         ``weight`` is what this rank's mean counts for, as ``data.deal`` tells. Returned is a 0-d float64, the same on
-        every rank. Clear the gradients before: those of a tied embedding would be added up twice.
+        every rank. Gradients are added to those that are there. ``RuntimeError`` after ``close``.
         """
+        if self.groups.is_closed:
+            raise RuntimeError(
+                "this model was closed, and its groups have ended: make a new one, OnMesh(me, mesh, model), on "
+                "every rank, and close it after its last step"
+            )
         self._weight = weight
         x, targets = x.to(self.me.device), targets.to(self.me.device)
         loss: Tensor | None
@@ -189,3 +196,14 @@ class OnMesh:
         blocks = [part for part in module.modules() if isinstance(part, TransformerBlock)]
         group = self.groups.group("dp_shard")
         return FullySharded(self.me, module, blocks, group=group, replicas=replicas)
+
+
+def _refuse_others(mesh: Mesh, model: nn.Module) -> None:
+    """Raise ``ValueError`` for what is no mesh, or a model whose parts are not known."""
+    if not isinstance(mesh, Mesh) or not isinstance(model, Transformer):
+        given = f"{type(mesh).__name__} and {type(model).__name__}"
+        raise ValueError(
+            f"OnMesh(me, mesh, model): a rank, a Mesh and a Transformer of course_lib.models, whose parts it knows "
+            f"how to cut; given were {given}. Other models: cut them by the strategies themselves, as "
+            "DistributedDataParallel(me, model, group=...)."
+        )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import at_least
 from course_lib.mesh import Mesh
 
@@ -18,7 +18,7 @@ __all__ = ["seed_for_data", "seed_of"]
 
 
 @checked
-def seed_of(mesh: Mesh, rank: int, seed: int) -> int:
+def seed_of(mesh: Mesh, rank: int, seed: Int64) -> int:
     """The seed of a rank after the weights are there: ``seed`` plus its place along all axes but ``tp``."""
     at_least(0, seed=seed)
     place, here = 0, mesh.coordinates(rank)
@@ -29,6 +29,6 @@ def seed_of(mesh: Mesh, rank: int, seed: int) -> int:
 
 
 @checked
-def seed_for_data(mesh: Mesh, rank: int, seed: int) -> None:
+def seed_for_data(mesh: Mesh, rank: int, seed: Int64) -> None:
     """Seed this rank's generators with it; call it when the model is made, before the first batch."""
     torch.manual_seed(seed_of(mesh, rank, seed))

@@ -16,6 +16,7 @@ from torch import nn
 
 from course_lib.cluster import Rank
 from course_lib.meter import Timeline
+from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.model.cutting import Part, tied_parameters
 from course_lib.parallel.model.passing import Passing, RecvFromPrevious, SendToNext
 from course_lib.parallel.model.tied import TiedParameters
@@ -89,8 +90,10 @@ class ModelParallel(nn.Module):
                 f"Cut the model into {me.world_size}."
             )
         self.me, self.is_first, self.is_last = me, me.rank == 0, me.rank == me.world_size - 1
+        self.parts_among = Members.of(me, None)
         self.ties = TiedParameters(me.rank, parts, range(me.world_size))
         self.part = parts[me.rank].to(me.device)
+        self.ties.watch()
         self.timeline = timeline or Timeline(me.rank, device=me.device)
         self.passing = Passing(me, self.timeline)
 

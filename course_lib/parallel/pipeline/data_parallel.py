@@ -26,8 +26,14 @@ def average_gradients(pipeline: Pipeline, group: dist.ProcessGroup | None = None
 
     The ranks of the group hold the same stages. All gradients travel in one flat tensor, one for each dtype; a
     parameter without a gradient counts as zero, and gets the mean too. Equal to one batch over all pipelines where
-    each was given as many samples.
+    each was given as many samples. ``ValueError`` for a group in which two ranks are of one pipeline.
     """
+    one_pipeline = getattr(pipeline, "ranks", ())  # whatever has stages may be given
+    if len(both := {*dist.get_process_group_ranks(group)} & {*one_pipeline}) > 1:
+        raise ValueError(
+            f"ranks {', '.join(map(str, sorted(both)))} of this group are one pipeline, and hold different stages: "
+            "give the group of the ranks that hold the same stages, one of each pipeline"
+        )
     by_dtype: dict[torch.dtype, list[torch.Tensor]] = {}
     for parameter in pipeline.parameters():
         if parameter.requires_grad:

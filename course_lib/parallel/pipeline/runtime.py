@@ -117,13 +117,12 @@ class Pipeline:
         loss, (); the others get None. A batch that the micro-batches do not divide is cut as evenly as can be, and each
         micro-batch counts by its samples. Where ``x`` requires a gradient, ``x.grad`` is added to as well.
         """
-        with gradients_sent_once(self.stages.values()):
+        with self.ties.of_one_batch(), gradients_sent_once(self.stages.values()):
             stages = self._run(x, target, with_backward=True)
         if x is not None and x.requires_grad and 0 in stages:
             parts = stages[0].input_gradients
             torch.autograd.backward(x, torch.cat([part for _, part in sorted(parts.items())]).to(x))
         self.peak_in_flight = {number: stage.peak_in_flight for number, stage in stages.items()}
-        self.ties.sum_gradients()
         last = stages.get(self.schedule.num_stages - 1)
         return None if last is None else torch.stack(last.losses).sum()
 

@@ -23,7 +23,7 @@ from course_lib.parallel.collectives.dim_collectives import (
 )
 from course_lib.parallel.tensor.region import SEQUENCE_DIM, Region
 
-__all__ = ["enter_and_multiply"]
+__all__ = ["as_autocast", "enter_and_multiply"]
 
 
 def enter_and_multiply(
@@ -35,12 +35,16 @@ def enter_and_multiply(
     an all-reduce of the input's gradient; with sequence parallelism a reduce-scatter, and before it an all-gather of
     the input where ``region.regather``. Under autocast all of it has autocast's dtype, the messages too.
     """
-    return _EnterAndMultiply.apply(region, len(weights), *map(_as_autocast, (x, *weights, *biases)))
+    return _EnterAndMultiply.apply(
+        region,
+        len(weights),
+        *(None if factor is None else as_autocast(factor) for factor in (x, *weights, *biases)),
+    )
 
 
-def _as_autocast(tensor: Tensor | None) -> Tensor | None:
+def as_autocast(tensor: Tensor) -> Tensor:
     """What autocast makes of a factor, made before it: a cast within the product the backward pass would not see."""
-    if tensor is None or tensor.dtype == torch.float64:
+    if tensor.dtype == torch.float64:
         return tensor
     kind = tensor.device.type
     if not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from course_lib.checked import checked
 from course_lib.checks import nearest_multiple
 from course_lib.cluster import Rank
-from course_lib.parallel.collectives.members import split_sizes
+from course_lib.parallel.collectives.members import Members, split_sizes
 from course_lib.parallel.tensor.conjugates import all_gather_split, identity_all_reduce, split_all_gather
 from course_lib.parallel.tensor.entering import enter_and_multiply
 from course_lib.parallel.tensor.placements import Placement, Replicate, Shard
@@ -70,6 +70,11 @@ class ColumnParallelLinear(nn.Module):
             return all_gather_split(self.region.me, y, dim=-1, group=self.region.group)
         return y
 
+    @property
+    def parts_among(self) -> Members:
+        """The ranks that hold the other parts: for them this module's parameters are no copies."""
+        return self.region.members
+
     def extra_repr(self) -> str:
         return f"{self.in_features} -> {self.weight.size(0)} of {self.out_features}"
 
@@ -111,6 +116,11 @@ class RowParallelLinear(nn.Module):
         if self.bias is None:
             return y
         return y + used_by_parts(self.region, self.bias).to(y.dtype)  # which is another one under autocast
+
+    @property
+    def parts_among(self) -> Members:
+        """The ranks that hold the other parts: for them this module's parameters are no copies."""
+        return self.region.members
 
     def extra_repr(self) -> str:
         return f"{self.weight.size(1)} of {self.in_features} -> {self.out_features}"

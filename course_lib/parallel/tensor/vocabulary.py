@@ -66,6 +66,11 @@ class VocabParallelEmbedding(nn.Module):
         vectors = F.embedding(place, self.weight).masked_fill(~is_here.unsqueeze(-1), 0.0)
         return self.region.leave(vectors)
 
+    @property
+    def parts_among(self) -> Members:
+        """The ranks that hold the other parts: for them this module's parameters are no copies."""
+        return self.region.members
+
     def extra_repr(self) -> str:
         return f"{self.weight.size(0)} of {self.num_embeddings}, {self.embedding_dim}"
 

@@ -103,20 +103,86 @@ def test_partial_results_joined_in_any_order_are_the_whole():
         assert not differ((running.out, wanted))
 
 
-def apart_under_autocast(me: Rank) -> float:
-    """How far outputs and gradients in float32 are from those without autocast."""
+def test_queries_without_keys_find_nothing_and_outputs_join_by_their_lse():
+    """As pairs of an output and its log-sum-exp, minus infinity where a mask hides all keys, also on both sides."""
+    running = RunningAttention(torch.zeros(1, 1, 3, 2))
+    none, some = torch.full((1, 1, 2), -torch.inf), torch.zeros(1, 1, 2)
+    running.add(slice(0, 2), torch.zeros(1, 1, 2, 2), none)
+    running.add(slice(1, 3), torch.ones(1, 1, 2, 2), some)
+    running.add(slice(1, 3), 4 * torch.ones(1, 1, 2, 2), some + torch.tensor(2.0).log())
+    assert torch.equal(running.out[0, 0], torch.tensor([[0.0, 0.0], [3.0, 3.0], [3.0, 3.0]]))
+    assert running.lse[0, 0, 0] == -torch.inf
+    torch.testing.assert_close(running.lse[0, 0, 1:], torch.tensor([3.0, 3.0]).log())
+
+
+def errors(found: list[torch.Tensor], exact: list[torch.Tensor]) -> list[float]:
+    """Root mean square differences to what float64 gives."""
+    return [(a.double() - b).square().mean().sqrt().item() for a, b in zip(found, exact, strict=True)]
+
+
+def sharp(me: Rank, factor: float) -> list[list[float]]:
+    """Errors in float32 of the ring's output and gradients and of PyTorch's attention; q and k times ``factor``."""
+    num_tokens = 256
+    cut = SequenceCut(num_tokens, me.world_size)
+    q, k, v, grad = (drawn(1, 2, num_tokens, 32, seed=seed).float() for seed in range(4))
+    q, k = factor * q, factor * k
+
+    def of_whole(dtype: torch.dtype) -> list[torch.Tensor]:
+        leaves = [x.to(dtype).requires_grad_() for x in (q, k, v)]
+        out = F.scaled_dot_product_attention(*leaves, is_causal=True)
+        found = [out.detach(), *torch.autograd.grad(out, leaves, grad.to(dtype))]
+        return [own_positions(cut, me.rank, x, dim=2) for x in found]
+
+    mine = [own_positions(cut, me.rank, x, dim=2) for x in (q, k, v, grad)]
+    leaves = [x.detach().requires_grad_() for x in mine[:3]]
+    out = ring_attention(me, *leaves, cut, tile=32)
+    exact = of_whole(torch.float64)
+    ours = [out.detach(), *torch.autograd.grad(out, leaves, mine[3])]
+    return [errors(ours, exact), errors(of_whole(torch.float32), exact)]
+
+
+@pytest.mark.parametrize("factor", [1.0, 6.0])
+def test_large_scores_cost_no_more_digits_than_pytorchs_attention(cluster2, factor):
+    """Joined by log-sum-exps, which are rounded at their own size, the output is 2 to 3 times as far off."""
+    for ours, theirs in cluster2.call(sharp, (factor,)):
+        assert all(0 < a < 1.3 * b for a, b in zip(ours, theirs, strict=True)), (ours, theirs)
+
+
+def under_autocast(me: Rank) -> tuple[list[torch.dtype], list[float], list[float]]:
+    """Dtypes of the output and of the gradients of q, k and v in float32, errors, those of PyTorch's attention."""
     cut, found = SequenceCut(6, me.world_size), []
-    for enabled in (False, True):
-        q, k, v, grad = (own_positions(cut, me.rank, x, dim=2).float() for x in whole(6, (4, 2)))
-        leaves = [x.requires_grad_() for x in (q, k, v)]
-        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            out = ring_attention(me, *leaves, cut)
-            found.append([out.detach(), *torch.autograd.grad(out, leaves, grad)])
-    return max((a - b).abs().max().item() for a, b in zip(*found, strict=True))
+    whole_q, whole_k, whole_v, whole_grad = whole(6, (4, 2))
+    exact = [own_positions(cut, me.rank, x, dim=2) for x in oracle(6, (4, 2), is_causal=True)]
+    for attention, dim in ((partial(ring_attention, me), 2), (F.scaled_dot_product_attention, None)):
+        given = (whole_q, whole_k, whole_v, whole_grad)
+        if dim is not None:
+            given = tuple(own_positions(cut, me.rank, x, dim=dim) for x in given)
+        leaves = [x.float().requires_grad_() for x in given[:3]]
+        with torch.autocast("cpu", torch.bfloat16):
+            options = {"is_causal": True, "enable_gqa": True} if dim is None else {"cut": cut}
+            out = attention(*leaves, **options)
+        found.append([out.detach(), *torch.autograd.grad(out, leaves, given[3].to(out.dtype))])
+    ours, theirs = found
+    theirs = [own_positions(cut, me.rank, x, dim=2) for x in theirs]
+    assert [x.dtype for x in ours] == [x.dtype for x in theirs]
+    return [x.dtype for x in ours], errors(ours, exact), errors(theirs, exact)
 
 
-def test_autocast_leaves_the_sums_alone(cluster2):
-    assert list(cluster2.call(apart_under_autocast)) == [0.0, 0.0]
+def test_under_autocast_it_casts_as_pytorchs_attention_does(cluster2):
+    for dtypes, ours, theirs in cluster2.call(under_autocast):
+        assert dtypes == [torch.bfloat16, *[torch.float32] * 3]
+        assert all(0 < a < 1.5 * b for a, b in zip(ours, theirs, strict=True)), (ours, theirs)
+
+
+def stays_float64_under_autocast(me: Rank) -> torch.dtype:
+    cut = SequenceCut(6, me.world_size)
+    q, k, v, _ = (own_positions(cut, me.rank, x, dim=2) for x in whole(6, (4, 2)))
+    with torch.autocast("cpu", torch.bfloat16):
+        return ring_attention(me, q, k, v, cut).dtype
+
+
+def test_autocast_leaves_float64_alone(cluster2):
+    assert list(cluster2.call(stays_float64_under_autocast)) == [torch.float64] * 2
 
 
 def recomputed(me: Rank, way: str) -> list[list[torch.Tensor]]:

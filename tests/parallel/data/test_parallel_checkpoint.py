@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from course_lib.models import SmallCNN
-from course_lib.parallel.data import CheckpointError, load_checkpoint, save_checkpoint
+from course_lib.parallel.data import CheckpointError, checkpoint, load_checkpoint, save_checkpoint
 
 STATE = {"epoch": 3, "weights": {"a": torch.arange(6.0).reshape(2, 3)}, "losses": [0.5, float("inf")]}
 
@@ -223,6 +223,20 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path):
     with pytest.raises(CheckpointError, match=r"round\.pt is a link that leads to itself"):
         save_checkpoint(tmp_path / "round.pt", STATE)
     assert (tmp_path / "round.pt").is_symlink()
+
+
+def test_a_link_of_another_user_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "near.pt").symlink_to("precious")
+    (tmp_path / "far.pt").symlink_to("near.pt")  # a link to a link
+    owners = {"near.pt": os.geteuid() + 1, "far.pt": os.geteuid()}
+    monkeypatch.setattr(checkpoint, "_owner", lambda link: owners[link.name])
+    for name in ("near.pt", "far.pt"):
+        with pytest.raises(
+            CheckpointError, match=r"near\.pt is a link of another user, to precious: .*name of a file"
+        ):
+            save_checkpoint(tmp_path / name, STATE)
+    assert (tmp_path / "precious").read_text() == "kept"
 
 
 def test_a_device_is_not_replaced_by_a_file(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import itertools
 
 import mesh_cases
 import pytest
+import torch
 
 from course_lib.mesh import Mesh
 from course_lib.schedules import get_schedule
@@ -92,6 +93,39 @@ def test_every_mesh_of_four_and_eight_ranks(clusters, mesh):
     assert_equals_one_process(clusters(mesh.num_ranks), mesh, name, num_rows=19)
 
 
+def accumulated(me, mesh, options):
+    """Gradients of two batches that are added up, as they lie on this rank, and the norm of all."""
+    model = mesh_cases.OnMesh(me, mesh, mesh_cases.whole("tied"), **options)
+    for _ in range(2):  # what the first pair leaves is zeroed in place, and the second adds to zeros
+        for x, y in mesh_cases.batches(2, NUM_ROWS):
+            model.step(*model.data.deal(x, y))
+        found = [(box.name, box.offsets, box.parameter.grad) for box in mesh_cases.boxes_of(model)]
+        found = [(name, offsets, grad.clone()) for name, offsets, grad in found if grad is not None]
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.zero_()
+    model.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mesh", "kind"),
+    [("pp=2", "1f1b"), ("pp=2 dp_shard=2", "1f1b"), ("pp=2 dp_replicate=2", "1f1b"), ("pp=2 tp=2", "zb_h1")],
+)
+def test_two_steps_without_clearing_add_up(clusters, mesh, kind):
+    """An embedding tied over stages too, whose gradients are the same on both after the first step."""
+    model, mesh = mesh_cases.whole("tied"), Mesh.parse(mesh)
+    for x, y in mesh_cases.batches(2, NUM_ROWS):
+        mesh_cases.next_token_loss(model(x), y).backward()
+    wanted = {name: p.grad for name, p in model.named_parameters(remove_duplicate=False)}
+    options = {"schedule": get_schedule(kind, 2, 4)}
+    for found in clusters(mesh.num_ranks).call(accumulated, (mesh, options), show=False):
+        assert len(found) > 5
+        for name, offsets, gradient in found:
+            place = tuple(slice(o, o + size) for o, size in zip(offsets, gradient.shape, strict=True))
+            assert (gradient - wanted[name][place]).abs().max() < 1e-10, name
+
+
 # -- bad input --------------------------------------------------------------------------------------------------------
 
 
@@ -125,6 +159,39 @@ def test_bad_input_gets_a_sentence(clusters, mesh, kind, words):
     options = {"schedule": get_schedule(kind, 2, 4)} if kind else {}
     for sentence in clusters(4).call(said, (mesh, options)):
         assert sentence.startswith(words)
+
+
+def not_to_be_used(me):
+    def message_of(do):
+        try:
+            do()
+        except (RuntimeError, ValueError) as error:
+            return str(error)
+        return "nothing was raised"
+
+    mesh = Mesh.of(pp=2, tp=1)
+    said = {
+        "another model": message_of(lambda: mesh_cases.OnMesh(me, mesh, torch.nn.Linear(3, 3))),
+        "no mesh": message_of(lambda: mesh_cases.OnMesh(me, mesh_cases.whole("tied"), mesh)),
+    }
+    model = mesh_cases.OnMesh(me, mesh, mesh_cases.whole("tied"))
+    x, y = mesh_cases.batches(1, NUM_ROWS)[0]
+    model.step(x, y)
+    model.close()
+    said["closed"] = message_of(lambda: model.step(x, y))
+    said["closed groups"] = message_of(lambda: model.groups.group("pp"))
+    said["closed twice"] = message_of(model.close)
+    return said
+
+
+def test_what_cannot_be_used_is_told(clusters):
+    for said in clusters(2).call(not_to_be_used):
+        assert "a Transformer of course_lib.models" in said["another model"]
+        assert "given were Mesh and Linear" in said["another model"]
+        assert "given were Transformer and Mesh" in said["no mesh"]
+        assert "this model was closed" in said["closed"]
+        assert "these groups were closed" in said["closed groups"]
+        assert said["closed twice"] == "nothing was raised"
 
 
 @pytest.mark.parametrize(

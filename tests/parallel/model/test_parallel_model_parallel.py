@@ -76,6 +76,43 @@ def test_cut_in_parts_it_learns_as_the_uncut_model_does(clusters, kind, world_si
             assert all(torch.equal(got_state[copies[0]], got_state[copy]) for copy in copies)
 
 
+def accumulated(me, by_hand, clear):
+    """Gradients of two batches, summed over copies after each of them; before the second pair they are cleared."""
+    model, loss_of = make("tied text"), loss_of_kind("tied text")
+    model = ModelParallel(me, cut(model, split_evenly(parameter_costs(model), me.world_size)))
+    for _ in range(2):
+        if clear == "zeros":
+            model.zero_grad(set_to_none=False)
+        for x, y in list(batches("tied text"))[:2]:
+            x, y = x if model.is_first else None, y if model.is_last else None
+            if by_hand:
+                if clear == "none":
+                    model.zero_grad()
+                model.forward_backward(x, y, loss_of)
+            else:
+                loss = model.loss(loss_of, model(x), y)
+                if clear == "none":
+                    model.zero_grad()
+                loss.backward()
+            model.sum_tied_gradients()
+            model.sum_tied_gradients()  # nothing has come since
+    return gradients_of(model.part)
+
+
+@pytest.mark.parametrize("by_hand", [True, False], ids=["by hand", "by autograd"])
+@pytest.mark.parametrize("clear", ["zeros", "none"])
+def test_tied_gradients_of_several_backwards_are_summed_once(cluster2, by_hand, clear):
+    model, loss_of = make("tied text"), loss_of_kind("tied text")
+    for x, y in list(batches("tied text"))[:2]:
+        if clear == "none":
+            model.zero_grad()
+        loss_of(model(x), y).backward()
+    wanted = gradients_of(model)
+    for found in cluster2.call(accumulated, (by_hand, clear)):
+        for name, gradient in found.items():
+            torch.testing.assert_close(gradient, wanted[name], rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("kind", ["cnn", "linear", "tied text"])
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 4])
 def test_moved_from_device_to_device_it_is_the_same_model(kind, num_parts):

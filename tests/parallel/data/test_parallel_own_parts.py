@@ -1,0 +1,113 @@
+"""Modules whose parameters are no copies: whatever takes them for copies refuses, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+from ddp_cases import message_of
+from torch import nn
+
+from course_lib.mesh import Mesh
+from course_lib.parallel.data import DistributedDataParallel, all_reduce_gradients, broadcast_parameters
+from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts
+from course_lib.parallel.mesh import MeshGroups
+from course_lib.parallel.model import ModelParallel
+from course_lib.parallel.pipeline import Pipeline, average_gradients
+from course_lib.parallel.sharded import FullySharded
+from course_lib.parallel.tensor import ColumnParallelLinear, RowParallelLinear, VocabParallelEmbedding
+from course_lib.schedules import one_f_one_b
+
+pytestmark = pytest.mark.xdist_group("parallel_ddp")
+
+
+def models(me, group=None) -> dict[str, nn.Module]:
+    """One of each kind, whose parameters this rank shares with the ranks of ``group``."""
+    torch.manual_seed(0)
+    made = {
+        "experts": nn.Sequential(
+            nn.Linear(4, 4),
+            ExpertParallel(me, MixtureOfExperts(4, hidden=3, num_experts=2, top_k=1), group=group),
+        ),
+        "columns": ColumnParallelLinear(me, nn.Linear(4, 4), group=group),
+        "rows": nn.Sequential(RowParallelLinear(me, nn.Linear(4, 4), group=group)),
+        "vocabulary": VocabParallelEmbedding(me, nn.Embedding(4, 3), group=group),
+        "sharded": FullySharded(me, nn.Linear(4, 4), group=group),
+    }
+    if group is None:
+        made["stages"] = ModelParallel(me, [nn.Linear(4, 4) for _ in range(me.world_size)])
+    return made
+
+
+WAYS = {
+    "DDP": DistributedDataParallel,
+    "FullySharded": FullySharded,
+    "broadcast_parameters": broadcast_parameters,
+    "all_reduce_gradients": all_reduce_gradients,
+}
+
+
+def taken_for_copies(me) -> dict[tuple[str, str], tuple[str, bool]]:
+    """What is said, and whether the parameters are untouched."""
+    found = {}
+    for kind, model in models(me).items():
+        before = [p.detach().clone() for p in model.parameters()]
+        for way, take in WAYS.items():
+            said = message_of(lambda take=take, model=model: take(me, model))
+            same = all(map(torch.equal, before, model.parameters()))
+            found[kind, way] = said, same and all(p.grad is None for p in model.parameters())
+    return found
+
+
+def test_parts_are_not_taken_for_copies(two):
+    for found in two.call(taken_for_copies):
+        for (kind, way), (said, untouched) in found.items():
+            assert untouched, (kind, way)
+            if (kind, way) == ("sharded", "FullySharded"):
+                assert "is a FullySharded already" in said
+                continue
+            assert "ranks 0, 1 hold different parts of it" in said, (kind, way)
+        said, _ = found["experts", "DDP"]
+        assert said.startswith("rank 0: '1.experts' of this model is a OwnExperts")
+        assert "Use average_gradients(model, MeshGroups(me, mesh," in said
+        assert "a group of ranks that hold the same part" in found["rows", "DDP"][0]
+        assert "replicas=" in found["sharded", "DDP"][0]
+
+
+def on_a_mesh(me) -> dict[str, list[str]]:
+    """Parts among the ranks of an axis, and averages over the other: allowed where the mean is the right average."""
+    groups = MeshGroups(me, Mesh.of(dp_replicate=2, tp=2))
+    said = {
+        kind: [
+            message_of(
+                lambda model=model, axis=axis: DistributedDataParallel(me, model, group=groups.group(axis))
+            )
+            for axis in ("dp_replicate", "tp")
+        ]
+        for kind, model in models(me, groups.group("tp")).items()
+    }
+    groups.close()
+    return said
+
+
+def test_parts_are_averaged_with_ranks_that_hold_the_same(cluster4):
+    for said in cluster4.call(on_a_mesh):
+        for kind, (across, within) in said.items():
+            allowed = kind in ("columns", "rows", "vocabulary")
+            assert (across == "nothing was raised") is allowed, kind
+            assert "hold different parts of it" in within, kind
+
+
+def a_pipelines_own_ranks(me) -> tuple[str, str]:
+    stages = [nn.Linear(4, 4, bias=False) for _ in range(2)]
+    pipeline = Pipeline(me, stages, one_f_one_b(2, 2), lambda y, t: (y - t).square().mean())
+    alone = [dist.new_group([rank]) for rank in range(me.world_size)][me.rank]
+    return message_of(lambda: average_gradients(pipeline)), message_of(
+        lambda: average_gradients(pipeline, alone)
+    )
+
+
+def test_different_stages_are_not_averaged(two):
+    for within, alone in two.call(a_pipelines_own_ranks):
+        assert "ranks 0, 1 of this group are one pipeline, and hold different stages" in within
+        assert alone == "nothing was raised"
