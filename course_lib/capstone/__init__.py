@@ -9,11 +9,12 @@
 In the order to read: ``levels.py`` (how a seed becomes sizes), ``expected.py`` and ``peak.py`` (time and memory of a
 mesh), ``drawn.py`` (what came of the first seeds), ``job.py`` (the job), ``planning.py`` (the planner's table and its
 best); on a rank ``work.py`` (computing that waits by the work that is done), ``task.py`` (what a rank is handed),
-``on_mesh.py`` (the course's parts as a run), ``weighing.py`` (memory, enforced), ``census.py``, ``beside_tensors.py``
-and ``beside.py`` (what else a process holds and does), ``steps.py`` (the steps of a rank); then ``values.py`` (against
-one device), ``faults.py`` (cheats by name), ``points.py``, ``result.py``, ``attempting.py``; ``record.py`` and
-``searching.py`` (every mesh run for real), ``references.py`` (a solution for each level), ``reports.py`` and
-``boards.py``.
+``on_mesh.py`` (the course's parts as a run), ``warming.py`` (steps before the first), ``weighing.py`` (memory,
+enforced), ``census.py``, ``beside_tensors.py`` and ``beside.py`` (what else a process holds and does),
+``by_system.py``, ``open_files.py`` and ``own_group.py`` (the same as the system counts it), ``intact.py`` (whether the
+judge is what it was), ``steps.py`` (the steps of a rank); then ``values.py`` (against one device), ``hidden.py`` and
+``faults.py`` (cheats by name), ``points.py``, ``result.py``, ``attempting.py``; ``record.py`` and ``searching.py``
+(every mesh run for real), ``references.py`` (a solution for each level), ``reports.py`` and ``boards.py``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 
@@ -44,8 +43,9 @@ def attempt(
     ``words``: how the run is called, by default by its mesh. ``real``: the best real run to be held against, by default
     the one that is recorded for this job, if any. ``show``: print what the ranks print.
 
-    A run that fails, holds too much, breaks a rule or has other weights gives a result that says why; its ranks are
-    replaced, so that the next attempt finds nothing of it. ``ValueError`` for a cluster of another number of ranks
+    A run that fails, holds too much, breaks a rule or has other weights or losses gives a result that says why. Each
+    attempt begins with new ranks (variables of ``%%ranks`` cells go with the old ones): none finds what another call
+    or another attempt has put into a rank's modules. ``ValueError`` for a cluster of another number of ranks
     than the job's.
     """
     if cluster.world_size != job.ranks:
@@ -57,12 +57,11 @@ def attempt(
         raise ValueError(
             f"assemble is a {type(assemble).__name__}; give a function assemble(me, task), or assemble_on(mesh)"
         )
-    order = [True] * _WEIGHED + [False] * num_timed
-    random.SystemRandom().shuffle(order)
     planned, planned_run, real = _planned(job), recorded_run(job, best_plan(job).mesh), real or recorded(job)
     try:
         with cluster.shaped(links=links_of(job)):
-            ranks = list(cluster.call(take_steps, (job, assemble, [True, *order]), show=show))
+            cluster.renew()
+            ranks = list(cluster.call(take_steps, (job, assemble, _WEIGHED, num_timed), show=show))
             result = _judged(job, words or ranks[0].words, ranks, planned, planned_run, real)
             if not result.is_right:
                 cluster.renew()  # what it has put into a rank's modules would count against the next attempt

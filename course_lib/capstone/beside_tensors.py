@@ -11,6 +11,7 @@ import gc
 import io
 import mmap
 import sys
+import threading
 from array import array
 from collections import Counter
 from collections.abc import Container, Iterable
@@ -62,14 +63,15 @@ def raw_bytes(roots: Iterable[Any], known: Container[int]) -> dict[str, int]:
     """
     new = gc.get_objects()
     told_by_libraries = _with_names_of_libraries(new)
-    ahead = [(one, False) for one in new] + [(list(roots), True)]
+    of_threads = _in_other_threads()
+    ahead = [(one, False) for one in new] + [(of_threads, False), (list(roots), True)]
     seen = {id(new), id(ahead)}
     large: Counter[str] = Counter()
     small: Counter[str] = Counter()
     while ahead:
         holder, is_named = ahead.pop()
         are_counted = _are_numbers(holder)  # with the list that they are in
-        for one in gc.get_referents(holder):
+        for one in _held_by(holder):
             if id(one) in seen:
                 continue
             if _are_numbers(one):
@@ -80,6 +82,8 @@ def raw_bytes(roots: Iterable[Any], known: Container[int]) -> dict[str, int]:
             elif isinstance(one, _RAW):
                 seen.add(id(one))
                 owner = _owner_of(one)
+                if _is_of_objects(owner):
+                    ahead.append((owner, is_named))
                 if (owner is one or id(owner) not in seen) and not (
                     are_counted and isinstance(one, (int, float))
                 ):
@@ -91,6 +95,26 @@ def raw_bytes(roots: Iterable[Any], known: Container[int]) -> dict[str, int]:
                 seen.add(id(one))
                 ahead.append((one, is_named))
     return dict(large + Counter({kind: size for kind, size in small.items() if size >= _few_bytes(kind)}))
+
+
+def _in_other_threads() -> list[Any]:
+    """What somebody's own functions hold by name while they wait in another thread, where no collector looks."""
+    held: list[Any] = []
+    for thread, frame in sys._current_frames().items():
+        while frame is not None and thread != threading.get_ident():
+            if is_user_code(frame.f_code.co_filename):
+                held.extend(frame.f_locals.values())
+            frame = frame.f_back  # type: ignore[assignment]
+    return held
+
+
+def _held_by(holder: Any) -> Iterable[Any]:
+    """What an object leads to; the collector does not look into arrays."""
+    return holder.ravel().tolist() if _is_of_objects(holder) else gc.get_referents(holder)
+
+
+def _is_of_objects(one: Any) -> bool:
+    return isinstance(one, np.ndarray) and one.dtype == object
 
 
 def _with_names_of_libraries(new: Iterable[Any]) -> set[int]:

@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 import torch
 
+from course_lib.capstone.hidden import FEW_BYTES, hidden_memory
+from course_lib.capstone.intact import rule_of
 from course_lib.capstone.job import CapstoneJob
 from course_lib.capstone.result import Fault
 from course_lib.capstone.steps import RankRecord
@@ -28,7 +30,6 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "past the meter": "ranks talk by torch.distributed",
     }
 )
-_FEW_BYTES = 16 * 1024  # of arrays and texts: a list of losses is no hidden memory
 _WORDS_BYTES = 256  # in a step: a loss, a norm
 _LATE = 0.9  # of the time that computing stands for
 _HELD = 0.99  # of the numbers that are looked for
@@ -40,7 +41,8 @@ def faults_of(
     """All that was seen, in the order of ``FAULTS``. ``are_equal``: the weights are those of one device."""
     found = [
         *_fewer_ranks(ranks),
-        *_hidden(ranks),
+        *hidden_memory(job.memory_bytes, ranks),
+        *_changed(ranks),
         *(Fault("smaller model", f"{said}.") for said in misfits[:1]),
         *_uncomputed(job, ranks, are_equal),
         *_narrow(ranks),
@@ -58,28 +60,6 @@ def _fewer_ranks(ranks: Sequence[RankRecord]) -> Iterator[Fault]:
     ]
     if idle and len(idle) < len(ranks):
         yield Fault("fewer ranks", f"{_ranks(idle)} computed nothing and sent nothing, in any step.")
-
-
-def _hidden(ranks: Sequence[RankRecord]) -> Iterator[Fault]:
-    for number, one in enumerate(ranks):
-        for kind, size in _most_raw(one).items():
-            if size >= _FEW_BYTES:
-                yield Fault(
-                    "hidden memory", f"rank {number} holds {bytes_text(size)} in objects of type {kind}."
-                )
-        children = sorted({child for step in one.steps for child in step.holds.children})
-        if children:
-            yield Fault("hidden memory", f"rank {number} has started the process {', '.join(children)}.")
-        for note in one.notes:
-            if note.startswith(("writes", "maps")):
-                yield Fault("hidden memory", f"rank {number} {note}.")
-        weighed = [step.holds.tensor_bytes for step in one.steps[1:] if step.peak is not None]
-        others = [step.holds.tensor_bytes for step in one.steps[1:] if step.peak is None]
-        if weighed and others and max(others) > max(weighed) + _FEW_BYTES:
-            said = (
-                f"{bytes_text(max(weighed))} after a weighed step, and {bytes_text(max(others))} after others"
-            )
-            yield Fault("hidden memory", f"rank {number} holds {said}.")
 
 
 def _uncomputed(job: CapstoneJob, ranks: Sequence[RankRecord], are_equal: bool) -> Iterator[Fault]:
@@ -118,7 +98,7 @@ def _uncomputed(job: CapstoneJob, ranks: Sequence[RankRecord], are_equal: bool) 
 def _narrow(ranks: Sequence[RankRecord]) -> Iterator[Fault]:
     for number, one in enumerate(ranks):
         most = max(step.holds.narrow_bytes for step in one.steps)
-        if most >= _FEW_BYTES:
+        if most >= FEW_BYTES:
             yield Fault(
                 "lower precision", f"rank {number} keeps {bytes_text(most)} in fewer than 32 bits a number."
             )
@@ -145,8 +125,15 @@ def _no_waiting(job: CapstoneJob, ranks: Sequence[RankRecord]) -> Iterator[Fault
             return
 
 
+def _changed(ranks: Sequence[RankRecord]) -> Iterator[Fault]:
+    """Parts of the judge with others in their place, by what they are for."""
+    for number, one in enumerate(ranks):
+        for name in one.changed:
+            yield Fault(rule_of(name), f"rank {number} has changed what judges it: {name}.")
+
+
 def _foreign(ranks: Sequence[RankRecord], misfits: bool) -> Iterator[Fault]:
-    if any(step.holds.narrow_bytes >= _FEW_BYTES for one in ranks for step in one.steps) or misfits:
+    if any(step.holds.narrow_bytes >= FEW_BYTES for one in ranks for step in one.steps) or misfits:
         return  # rounded numbers are nobody's
     masks = [one.is_held for one in ranks if one.is_held is not None]
     held = torch.stack(masks).any(0)
@@ -161,10 +148,10 @@ def _foreign(ranks: Sequence[RankRecord], misfits: bool) -> Iterator[Fault]:
 def _past_the_meter(job: CapstoneJob, ranks: Sequence[RankRecord], are_equal: bool) -> Iterator[Fault]:
     for number, one in enumerate(ranks):
         for note in one.notes:
-            if not note.startswith(("writes", "maps")):
+            if note.startswith(("puts", "opens a socket")):
                 yield Fault("past the meter", f"rank {number} {note}.")
         shared = max(step.holds.shared_bytes for step in one.steps)
-        if shared >= _FEW_BYTES:
+        if shared >= FEW_BYTES:
             yield Fault(
                 "past the meter",
                 f"rank {number} has {bytes_text(shared)} of tensors that others see.",
@@ -195,14 +182,6 @@ def _computed(one: RankRecord) -> float:
 def _most_sent(one: RankRecord) -> int:
     """Bytes of the timed step in which it sent the most."""
     return max((sum(size for _, _, size in step.sent) for step in one.steps), default=0)
-
-
-def _most_raw(one: RankRecord) -> Mapping[str, int]:
-    most: dict[str, int] = {}
-    for step in one.steps:
-        for kind, size in step.holds.raw_bytes.items():
-            most[kind] = max(size, most.get(kind, 0))
-    return most
 
 
 def _rows(ranks: Sequence[RankRecord], number: int) -> Counter[tuple[str, int]]:

@@ -49,6 +49,9 @@ def points_of(
     if not values.are_equal:
         wrong = no_points("the weights are not those of one device")
         return (PartPoints("values", 0, MOST["values"], f"{largest}, in {values.where}"), *wrong[1:])
+    if values.wrong_loss:
+        wrong = no_points("the losses are not those of one device")
+        return (PartPoints("values", 0, MOST["values"], f"{largest}; but {values.wrong_loss}"), *wrong[1:])
     room = f"{bytes_text(peak_bytes)} on the fullest rank; the limit is {bytes_text(job.memory_bytes)}"
     return (
         PartPoints("values", MOST["values"], MOST["values"], largest),

@@ -13,7 +13,9 @@ from course_lib.mesh import Mesh
 from course_lib.meter.timeline import Timeline
 from course_lib.meter.units import bytes_text, time_text
 
-__all__ = ["Fault", "Known", "PartPoints", "RankMemory", "Result", "Sent", "Values"]
+__all__ = ["LOSS_SHARE", "Fault", "Known", "PartPoints", "RankMemory", "Result", "Sent", "Values"]
+
+LOSS_SHARE = 1e-4  # of a loss: what float32 and another order of adding may make of it
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,18 @@ class Values:
 
     @property
     def are_equal(self) -> bool:
-        """False for NaN, too."""
+        """Whether the weights are those of one device. False for NaN, too."""
         return self.share <= self.tolerance
+
+    @property
+    def wrong_loss(self) -> str:
+        """A sentence about the first loss that is told and is not one device's; empty where all are."""
+        for rank, losses in enumerate(self.told_by_ranks or (self.losses,)):
+            for number, (told, right) in enumerate(zip(losses, self.expected_losses, strict=False)):
+                if not abs(told - right) <= LOSS_SHARE * abs(right):  # NaN, too
+                    one_device = f"one device has {right:.5g}"
+                    return f"rank {rank} told a loss of {told:.5g} in step {number + 1}, and {one_device}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -149,8 +161,11 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether the run came to its end, by the rules, with the right weights, and within its budget of time."""
-        return self.is_right and self.counted_s is not None and self.counted_s <= self.job.budget_s
+        """Whether the run came to its end, by the rules, with the right weights and losses, and within its budget of
+        time.
+        """
+        is_right = self.is_right and self.values is not None and not self.values.wrong_loss
+        return is_right and self.counted_s is not None and self.counted_s <= self.job.budget_s
 
     def __str__(self) -> str:
         head = f"level {self.job.level}, seed {self.job.seed}, {self.words}: {self.total} points of 100"

@@ -7,8 +7,9 @@ looked at after every step.
 from __future__ import annotations
 
 import gc
+import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,10 +18,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from course_lib.capstone.beside import heard
+from course_lib.capstone.by_system import Since, adopted
 from course_lib.capstone.census import Holdings, begin, holdings, numbers_held
+from course_lib.capstone.intact import changes, fingerprint
 from course_lib.capstone.job import CapstoneJob
+from course_lib.capstone.own_group import OwnGroup, own_group
 from course_lib.capstone.replay import Did, in_order
 from course_lib.capstone.task import Assemble, Run, Task, batch_of
+from course_lib.capstone.warming import warm
 from course_lib.capstone.weighing import OverMemory, Weighing
 from course_lib.capstone.work import StepWork, Tally
 from course_lib.cluster import Rank
@@ -45,8 +50,14 @@ class StepRecord:
     sent: tuple[tuple[str, int, int], ...]  # axis, receiver, bytes
     spans: tuple[Span, ...]
     holds: Holdings
-    peak: Mapping[str, int] | None
+    peak: Mapping[str, int] | None = None
     did: tuple[Did, ...] = ()  # of a timed one, in order
+    kept_bytes: int = (
+        0  # after a weighed one, what lives in tensors, those that only a graph of autograd knows as well
+    )
+    group_peak_bytes: int | None = None  # by how much the rank's own group grew at most in it
+    group_shared_bytes: int = 0  # of that group, in files in memory and in shared memory
+    group_others: int = 0  # processes of that group beside the rank
 
 
 @dataclass
@@ -60,20 +71,41 @@ class RankRecord:
     is_held: Tensor | None = None  # of some numbers of that state, whether this rank has them
     notes: tuple[str, ...] = ()  # what it did beside the meter
     patches: tuple[str, ...] = ()  # functions of PyTorch and Python with others in their place
+    changed: tuple[str, ...] = ()  # of the judge's own
 
 
-def take_steps(me: Rank, capstone: CapstoneJob, assemble: Assemble, is_weighed: Sequence[bool]) -> RankRecord:
-    """Assemble the run, take its steps, and ask for the weights. ``OverMemory`` as soon as the rank holds too much."""
-    begin()
+def take_steps(
+    me: Rank, capstone: CapstoneJob, assemble: Assemble, num_weighed: int, num_timed: int
+) -> RankRecord:
+    """Assemble the run, take its steps, and ask for the weights. ``OverMemory`` as soon as the rank holds too much.
+
+    After the first step so many are weighed and so many are timed, in an order that rank 0 draws step by step: there is
+    nothing to be read of what comes next.
+    """
+    warm(me, capstone)
+    with adopted(), own_group() as group:
+        return _taken(me, capstone, assemble, {True: num_weighed, False: num_timed}, group)
+
+
+def _taken(
+    me: Rank, capstone: CapstoneJob, assemble: Assemble, left: dict[bool, int], group: OwnGroup
+) -> RankRecord:
+    """The same, where it is seen. ``left``: how many steps are weighed, and how many are not."""
     tally, record, rules = Tally(me.rank), RankRecord(), _Rules(capstone.memory_bytes, capstone.row_s)
     task = Task(me, capstone, tally, *batch_of(capstone))
     with heard() as notes:
-        before = patched()
+        code, before = fingerprint(), patched()
+        since = begin()  # last: what the others take is nobody's
         run = assemble(me, task)
         gc.collect()  # a model that was cut leaves circles
-        for weighed in is_weighed:
-            record.steps.append(_step(me, task, run, rules, weighed, (assemble, run)))
-        record.patches = tuple(sorted(name for name, now in patched().items() if before.get(name) is not now))
+        judge = _Judge(rules, since, group, (assemble, run))
+        record.steps.append(_step(me, task, run, judge, weighed=True))
+        while any(left.values()):
+            weighed = _drawn(me, left)
+            left[weighed] -= 1
+            record.steps.append(_step(me, task, run, judge, weighed))
+        record.patches = tuple(sorted(name for name, now in patched().items() if before.get(name) != now))
+        record.changed = changes(code, fingerprint())
         held = numbers_held()
         state = run.whole_state()
     record.notes = tuple(notes)
@@ -87,6 +119,24 @@ def take_steps(me: Rank, capstone: CapstoneJob, assemble: Assemble, is_weighed: 
     return record
 
 
+def _drawn(me: Rank, left: Mapping[bool, int]) -> bool:
+    """Whether the next step is weighed; of those that are left, each is as likely as the others."""
+    told = torch.zeros(1)
+    if me.rank == 0:
+        told += random.SystemRandom().random() * sum(left.values()) < left[True]
+    dist.broadcast(told, src=0)
+    return bool(told)
+
+
+class _Judge(NamedTuple):
+    """What a step is looked at with. ``roots``: whatever they can reach by name counts."""
+
+    rules: _Rules
+    since: Since
+    group: OwnGroup
+    roots: tuple[Any, ...]
+
+
 class _Rules(NamedTuple):
     """What the harness goes by, read before a run was handed the job: nothing that it changes there counts."""
 
@@ -94,35 +144,45 @@ class _Rules(NamedTuple):
     row_s: float
 
 
-def _step(me: Rank, task: Task, run: Run, rules: _Rules, weighed: bool, roots: Iterable[Any]) -> StepRecord:
+def _step(me: Rank, task: Task, run: Run, judge: _Judge, weighed: bool) -> StepRecord:
     """One step, begun together with the other ranks."""
-    work = task.tally.begin()
+    rules, work = judge.rules, task.tally.begin()
     dist.barrier()
+    judge.group.begin()
     if weighed:
-        loss, peak = _weighed(me, task, run, rules)
-        taken = _Taken(loss)
+        taken = _weighed(me, task, run, rules)
     else:
-        taken, peak = _timed(me, task, run, rules), None
+        taken = _timed(me, task, run, rules)
         gc.collect()  # the meter keeps what has travelled, and goes in a circle
-    holds = holdings(roots)
+    group_peak_bytes = judge.group.peak_bytes()
+    holds = holdings(judge.since, judge.roots)
     if holds.tensor_bytes > rules.memory_bytes:
         raise OverMemory(me.rank, rules.memory_bytes, {"tensors between two steps": holds.tensor_bytes})
-    return StepRecord(taken.loss, taken.time_s, work, taken.sent, taken.spans, holds, peak, taken.did)
+    return StepRecord(
+        **vars(taken),
+        work=work,
+        holds=holds,
+        group_peak_bytes=group_peak_bytes,
+        group_shared_bytes=judge.group.shared_bytes() or 0,
+        group_others=len(judge.group.others()),
+    )
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """A step, as far as the clock and the meter saw it."""
+class _Seen:
+    """A step, as far as the scales, the clock and the meter saw it."""
 
     loss: float
     time_s: float = 0.0
     sent: tuple[tuple[str, int, int], ...] = ()
     spans: tuple[Span, ...] = ()
     did: tuple[Did, ...] = ()
+    peak: Mapping[str, int] | None = None
+    kept_bytes: int = 0
 
 
-def _weighed(me: Rank, task: Task, run: Run, rules: _Rules) -> tuple[float, dict[str, int]]:
-    """The loss, and the most that was held. No meter: it keeps what has travelled."""
+def _weighed(me: Rank, task: Task, run: Run, rules: _Rules) -> _Seen:
+    """The loss, the most that was held, and what is left. No meter: it keeps what has travelled."""
     scales = Weighing(me.rank, rules.memory_bytes, (task.tokens, task.targets))
     try:
         with scales:
@@ -133,10 +193,10 @@ def _weighed(me: Rank, task: Task, run: Run, rules: _Rules) -> tuple[float, dict
         raise
     if scales.over is not None:  # somebody has caught it
         raise OverMemory(*scales.over.args)
-    return loss, scales.peak()
+    return _Seen(loss, peak=scales.peak(), kept_bytes=scales.left_bytes)
 
 
-def _timed(me: Rank, task: Task, run: Run, rules: _Rules) -> _Taken:
+def _timed(me: Rank, task: Task, run: Run, rules: _Rules) -> _Seen:
     with Recorder(me.rank) as recorder:
         began_s = time.perf_counter()
         loss = run.step()
@@ -148,7 +208,7 @@ def _timed(me: Rank, task: Task, run: Run, rules: _Rules) -> _Taken:
     spans += [span for call, axis in named if (span := call.span(axis))]
     sent = tuple((axis, to, size) for call, axis in named for to, size in call.sent_bytes.items())
     did = in_order(recorder.calls, task.tally.now.calls, rules.row_s)
-    return _Taken(float(loss), time_s, sent, tuple(spans), did)
+    return _Seen(float(loss), time_s, sent, tuple(spans), did)
 
 
 def _axis_of(call: Call, mesh: Mesh | None, me: Rank) -> str:

@@ -68,6 +68,11 @@ class Weighing:
         """The most that was held, by the ledger's labels."""
         return parts_of(self._book.peak())
 
+    @property
+    def left_bytes(self) -> int:
+        """What lives now, whoever holds it."""
+        return self._book.total_bytes
+
     def _claim(self) -> None:
         """Label what lives: weights, gradients, states by who uses them; the rest as it was made."""
         tensors, optimizers = living()

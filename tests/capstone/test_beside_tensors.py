@@ -30,6 +30,7 @@ KEPT = {
     "a view of an array": lambda: MATRIX.numpy().copy()[1:].reshape(-1),
     "an array with a mask": lambda: np.ma.array(MATRIX.numpy().copy()),
     "rows as arrays": lambda: [row.numpy().copy() for row in MATRIX],
+    "rows in an array of objects": lambda: np.array([row.numpy().tobytes() for row in MATRIX], dtype=object),
     "numbers of numpy": lambda: list(MATRIX.flatten().numpy()),
     "a scalar of bytes": lambda: np.void(BYTES),
     "an array of Python": lambda: array("f", MATRIX.flatten().tolist()),

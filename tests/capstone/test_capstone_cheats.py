@@ -29,22 +29,22 @@ JOB = CapstoneJob(
     budget_s=10.0,
 )
 
-TOLD = {  # one of each kind first: tests/breadth.py keeps those for every run
+TOLD = {  # the rules first, each by one: tests/breadth.py keeps those for every run
     "OneRank": ("fewer ranks", "rank 1 computed nothing and sent nothing"),
     "InArrays": ("hidden memory", "in objects of type ndarray"),
-    "InNumbers": ("hidden memory", "in objects of type list of numbers"),
-    "InAnotherProcess": ("hidden memory", "has started the process"),
-    "WhenWeighed": ("hidden memory", "after a weighed step, and "),
     "FewerLayers": ("smaller model", "blocks.1 was computed on no rank"),
     "HalfPrecision": ("lower precision", "in fewer than 32 bits a number"),
     "SmallerBatch": ("smaller batch", "4 of 8 sequences went through the layers"),
     "PatchedWait": ("no waiting", "of computing took"),
-    "NoPacedBlocks": ("no waiting", "no rank has waited for any computing"),
     "StoredWeights": ("foreign weights", "no rank held"),
     "FewerSteps": ("fewer steps", "no rank computed anything"),
+    "ReplacedCollective": ("past the meter", "torch.distributed.all_reduce"),
+    "WhenWeighed": ("hidden memory", "after a weighed step, and "),
+    "InNumbers": ("hidden memory", "in objects of type list of numbers"),
+    "InAnotherProcess": ("hidden memory", "has started the process"),
+    "NoPacedBlocks": ("no waiting", "no rank has waited for any computing"),
     "ByFiles": ("hidden memory", "writes the file /dev/shm/c14-"),
     "BySharedMemory": ("past the meter", "of tensors that others see"),
-    "ReplacedCollective": ("past the meter", "torch.distributed.all_reduce"),
     "InTexts": ("hidden memory", "in objects of type bytes"),
     "InAFileInMemory": ("hidden memory", "in objects of type BytesIO"),
     "InAStorage": ("hidden memory", "in objects of type UntypedStorage"),

@@ -1,17 +1,14 @@
-"""Wrong answers to lesson 14, nearly right, run for real: each is refused in seconds, with a sentence that is true."""
+"""Wrong answers to lesson 14, nearly right, run for real: each is refused, with a sentence that is true."""
 
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from planted_14 import WRONG, handed_in
 
 from course_lib.learn.checking import judged
 from course_lib.learn.exercises.lesson_14 import EXERCISES
-
-_MOST_S = 120.0  # until a verdict, on a machine with much else to do
 
 # What the verdict says: by its mistake's name, or by words of its message and evidence.
 SAID = {
@@ -45,11 +42,9 @@ pytestmark = pytest.mark.xdist_group("exercises")
 
 @pytest.mark.parametrize(("exercise", "name"), CASES)
 def test_a_planted_answer_is_refused(exercise, name):
-    began_s = time.monotonic()
     verdict = judged(exercise, handed_in(name))
     assert verdict.status == "not yet", verdict
     assert re.search(SAID[name], f"{verdict.mistake} {verdict.message} {verdict.evidence}"), verdict
-    assert time.monotonic() - began_s < _MOST_S
 
 
 def test_every_planted_answer_has_its_sentence():
