@@ -246,7 +246,7 @@ class Cluster:
             raise RankInterrupted(self._interrupted()) from None
         except NotSendable:  # the ranks did their work; only this process cannot read the result
             if not left.is_clean:
-                self._settle(team)
+                self._settle(team, keep=not left.needs_new_ranks)
             raise
         except BaseException:
             self._keeper.drop()

@@ -10,7 +10,7 @@ from typing import Any
 
 from course_lib.cluster.backends import Seat, seats
 from course_lib.cluster.hold import held_back
-from course_lib.cluster.shortage import told
+from course_lib.cluster.shortage import check_processes, told
 from course_lib.cluster.team import Team
 
 __all__ = ["Keeper"]
@@ -74,6 +74,7 @@ class Keeper:
             self._stand_ins.drop(gently=True)
 
     def _start(self) -> None:
+        check_processes(len(self.seats))
         with told(), held_back():
             self.team = team = Team(self.seats, self._settings)
             self._end_team = weakref.finalize(self, team.end)

@@ -1,66 +1,22 @@
-"""Functions of PyTorch that a call has put its own in place of, and hooks on all modules: found, and put back.
+"""What a call has put in place of functions that others rely on: found by name, and put back.
 
-A spy or a mock that outlives its call would judge the next one. Looked at are the places which people patch; a look
-costs some microseconds, so that every call can afford one.
+Looked at is what each name stands for (``namespaces.py``), the hooks on all modules and optimizers, and kernels put in
+place of PyTorch's own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import operator
-import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["patched", "patches"]
+from course_lib.cluster.namespaces import GONE, Namespace, Stands, namespaces_here
+from course_lib.cluster.tables import Tables
 
-_OF_C10D = (
-    *(
-        "all_gather",
-        "all_gather_into_tensor",
-        "all_gather_object",
-        "all_gather_single",
-        "all_reduce",
-        "all_to_all",
-        "all_to_all_single",
-    ),
-    *(
-        "barrier",
-        "batch_isend_irecv",
-        "broadcast",
-        "broadcast_object_list",
-        "destroy_process_group",
-        "gather",
-        "gather_single",
-    ),
-    *("get_rank", "get_world_size", "irecv", "is_initialized", "isend", "new_group", "recv", "reduce"),
-    *("reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter", "send"),
-)
-_PLACES: dict[str, tuple[str, ...]] = {
-    "torch.distributed": _OF_C10D,
-    "torch.distributed.distributed_c10d": _OF_C10D,
-    "torch": ("allclose", "equal", "load", "manual_seed", "matmul", "save", "tensor"),
-    "torch._tensor.Tensor": ("backward", "matmul", "mul", "sum", "to"),
-    "torch.nn.functional": (
-        "cross_entropy",
-        "linear",
-        "mse_loss",
-        "relu",
-        "scaled_dot_product_attention",
-        "softmax",
-    ),
-    "torch.nn.modules.module.Module": (
-        "__call__",
-        "_call_impl",
-        "eval",
-        "forward",
-        "parameters",
-        "train",
-        "zero_grad",
-    ),
-    "time": ("monotonic", "perf_counter", "sleep", "time"),
-}
+__all__ = ["accept", "accepted", "in_words", "kernels", "patched", "patches", "remember"]
+
 _HOOKS = (
     "_global_forward_hooks",
     "_global_forward_pre_hooks",
@@ -70,73 +26,150 @@ _HOOKS = (
     "_global_module_registration_hooks",
     "_global_parameter_registration_hooks",
 )
-_all_hooks = operator.itemgetter(*_HOOKS)
+_HOOKS_OF_OPTIMIZERS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+_ALL_HOOKS = {*_HOOKS, *_HOOKS_OF_OPTIMIZERS}
+_PLACES_OF_HOOKS = {"torch.nn.modules.module": _HOOKS, "torch.optim.optimizer": _HOOKS_OF_OPTIMIZERS}
+_OF_PYTORCH = ("aten/", "prim/", "c10d/", "_c10d_functional/")  # operators that are not a person's own
+
+_MOST_NAMES = 5  # that are told
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A module or a class, and the functions that it had when it was first looked at."""
+class _Places:
+    """All that is looked at, as it was when this was made."""
 
-    owner: Any
-    names: tuple[str, ...]
-    functions: tuple[Any, ...]
-    get: Callable[[Any], tuple[Any, ...]]  # the functions of these names now, of ``vars(owner)``
+    def __init__(self) -> None:
+        self.namespaces = namespaces_here()
+        self._tables = Tables([namespace.live for namespace in self.namespaces])
+        self._changed: set[int] = set()  # since the last ``accept``
+        self._place_of: dict[str, tuple[Namespace, str]] = {}  # of names that a look has found
 
-    def changed(self) -> dict[str, Any]:
-        now = vars(self.owner)
-        try:
-            if self.get(now) == self.functions:  # compares by identity first
-                return {}
-        except Exception:  # one is gone, or cannot be compared
-            pass
-        pairs = zip(self.names, self.functions, strict=True)
-        new = {name: now.get(name) for name, function in pairs if now.get(name) is not function}
-        return {name: function for name, function in new.items() if not _is_by_torch(function)}
+    def accept(self) -> None:
+        self.look()
+        for number in self._changed:
+            self.namespaces[number].accept()
+        self._changed.clear()
+
+    def accept_since(self, before: dict[str, Stands]) -> None:
+        """Accept what has changed since a look, whose answer was ``before``."""
+        now = self.look()
+        for name in before.keys() | now.keys():
+            if before.get(name) != now.get(name):
+                namespace, key = self._place_of[name]
+                namespace.accept(key)
+
+    def look(self) -> dict[str, Stands]:
+        changed = self._tables.changed()
+        for number in changed:
+            self.namespaces[number].look()
+        self._changed.update(changed)
+        found = {}
+        for number in self._changed:
+            namespace = self.namespaces[number]
+            for key, value in namespace.found.items():
+                name = namespace.full_name(key)
+                found[name] = value
+                self._place_of[name] = namespace, key
+        return found
+
+    def put(self, name: str, wanted: Stands | None) -> None:
+        """Have ``wanted`` stand in a place that a look has found, or else the original."""
+        namespace, key = self._place_of[name]
+        if wanted is not None:
+            namespace.put(key, wanted.value)
+        else:
+            namespace.put_back(key)
 
 
-def _is_by_torch(function: Any) -> bool:
-    """Whether PyTorch has wrapped it itself, as ``torch._dynamo`` does with ``torch.manual_seed`` when it is loaded."""
-    code = getattr(function, "__code__", None)
-    folder = os.path.dirname(str(sys.modules["torch"].__file__))
-    return code is not None and code.co_filename.startswith(folder)
+_places: _Places | None = None
 
 
-_places: dict[str, _Place] = {}
+def remember() -> None:
+    """Take what stands everywhere now for the originals. Without it the first look does so."""
+    global _places
+    _places = _Places()
+
+
+def accept() -> None:
+    """From now on, the originals are what stands everywhere now."""
+    if _places is None:
+        remember()
+    else:
+        _places.accept()
+    _originals.update(kernels())
+
+
+@contextlib.contextmanager
+def accepted() -> Iterator[None]:
+    """What the block puts anywhere is an original from then on; what others had put somewhere before is still theirs."""
+    before, kernels_before = _places.look() if _places is not None else {}, kernels()
+    yield
+    if _places is not None:
+        _places.accept_since(before)
+    _originals.update(kernels() - kernels_before)
 
 
 def patched() -> dict[str, Any]:
-    """What stands in place of an original now, by its full name; the first look decides what the originals are."""
-    if not _places:
-        _places.update({name: _look(name, names) for name, names in _PLACES.items()})
-    found: dict[str, Any] = {}
-    for name, place in _places.items():
-        for key, new in place.changed().items():
-            found[f"{name}.{key}"] = new
-    modules = vars(sys.modules["torch.nn.modules.module"])
-    if any(_all_hooks(modules)):
-        found |= {name: dict(modules[name]) for name in _HOOKS if modules[name]}
+    """What stands in place of an original now, by its full name, and hooks, by the name of their table."""
+    if _places is None:
+        remember()
+    assert _places is not None
+    found: dict[str, Any] = dict(_places.look())
+    for module, names in _PLACES_OF_HOOKS.items():
+        if module in sys.modules:
+            hooks = vars(sys.modules[module])
+            if any(_getters[module](hooks)):
+                found |= {name: dict(hooks[name]) for name in names if hooks[name]}
     return found
 
 
+_getters = {module: operator.itemgetter(*names) for module, names in _PLACES_OF_HOOKS.items()}
+
+
 def patches(wanted: dict[str, Any]) -> None:
-    """Put back the originals, apart from what ``wanted`` (an answer of ``patched``) has in their place."""
-    modules = sys.modules["torch.nn.modules.module"]
-    for full_name in patched().keys() | wanted.keys():
-        if full_name in _HOOKS:
-            hooks = getattr(modules, full_name)
-            hooks.clear()
-            hooks.update(wanted.get(full_name, {}))
-            continue
-        name, _, key = full_name.rpartition(".")
-        place = _places[name]
-        setattr(place.owner, key, wanted.get(full_name, place.functions[place.names.index(key)]))
+    """Put back the originals, apart from what ``wanted`` (an answer of ``patched``) has in their place.
+
+    Raises where something cannot be put back.
+    """
+    assert _places is not None
+    now = patched()
+    for name in now.keys() | wanted.keys():
+        if name in _ALL_HOOKS:
+            _put_hooks(name, wanted.get(name, {}))
+        elif now.get(name) != wanted.get(name):
+            _places.put(name, wanted.get(name))
+    if patched() != wanted:
+        raise RuntimeError("a name still stands for something else")
 
 
-def _look(name: str, names: tuple[str, ...]) -> _Place:
-    owner: Any = sys.modules.get(name)
-    if owner is None:  # a class
-        module, _, attribute = name.rpartition(".")
-        owner = getattr(sys.modules[module], attribute)
-    functions = {name: vars(owner)[name] for name in names if callable(vars(owner).get(name))}
-    names = tuple(functions)
-    return _Place(owner, names, tuple(functions.values()), operator.itemgetter(*names))
+def in_words(found: dict[str, Any]) -> str:
+    """ "torch.Tensor.sum, torch.add replaced by its own"; names that were taken away are told apart."""
+    gone = {name for name, value in found.items() if isinstance(value, Stands) and value.value is GONE}
+    replaced = found.keys() - gone
+    said = [f"{_some(replaced)} replaced by its own"] if replaced else []
+    return " and ".join([*said, *([f"{_some(gone)} taken away"] if gone else [])])
+
+
+def _some(names: Iterable[str]) -> str:
+    first, more = sorted(names)[:_MOST_NAMES], len(list(names)) - _MOST_NAMES
+    return ", ".join(first) + (f" and {more} more" if more > 0 else "")
+
+
+def kernels() -> frozenset[str]:
+    """Kernels put in place of PyTorch's own since ``accept``, by operator and key: "aten/add.Tensor/CPU"."""
+    global _seen_kernels
+    made: Any = getattr(sys.modules.get("torch.library"), "_impls", ())
+    if len(made) != _seen_kernels[0]:
+        names = (name for name in made if name.startswith(_OF_PYTORCH) and not name.endswith("/Meta"))
+        _seen_kernels = len(made), frozenset(names)
+    return _seen_kernels[1] - _originals
+
+
+_seen_kernels: tuple[int, frozenset[str]] = (0, frozenset())
+_originals: set[str] = set()  # kernels that stand there rightly
+
+
+def _put_hooks(name: str, wanted: dict[Any, Any]) -> None:
+    module = next(module for module, names in _PLACES_OF_HOOKS.items() if name in names)
+    hooks = vars(sys.modules[module])[name]
+    hooks.clear()
+    hooks.update(wanted)

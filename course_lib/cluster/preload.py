@@ -15,8 +15,11 @@ import gc
 import importlib
 import os
 import signal
+import sys
 import threading
+import warnings
 from collections.abc import Iterator
+from types import FrameType
 
 __all__ = ["MODULES", "load"]
 
@@ -50,10 +53,43 @@ def load(modules: tuple[str, ...] = MODULES) -> None:
                 os._exit(0)  # the notebook is gone: nobody will ask for ranks
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
+        with contextlib.suppress(ImportError):
+            from course_lib.cluster import patches
+
+            patches.remember()  # what names stand for, before any function of a person has run
+    _look_after_orphans()
     gc.freeze()  # the collector then leaves these objects alone, and their memory pages stay shared between ranks
     # At the end it must find them: Triton 3.9, which comes with CUDA builds of torch 2.15, says on standard error of
     # every object of its own that is left over that it has leaked.
     atexit.register(gc.unfreeze)
+
+
+def _look_after_orphans() -> None:
+    """What ranks have started comes to the fork server when they die, and ends with it, if not before."""
+    if not _is_fork_server():
+        return
+    with contextlib.suppress(ImportError):
+        from course_lib.cluster.descendants import adopt
+
+        adopt()
+        warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")
+        atexit.register(_end_orphans, os.getpid())
+
+
+def _is_fork_server() -> bool:
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "main" and frame.f_globals.get("__name__") == "multiprocessing.forkserver":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _end_orphans(server_pid: int) -> None:
+    from course_lib.cluster.descendants import end_below
+
+    if os.getpid() == server_pid:  # and not a fork, which has its exit handlers too
+        end_below(server_pid)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import, and kept from importing the learner's script a second time.
 from __future__ import annotations
 
 import contextlib
+import errno
 import multiprocessing
 import os
 import signal
@@ -16,14 +17,19 @@ import sys
 import tempfile
 import threading
 import types
+import weakref
 from collections.abc import Iterator
 from multiprocessing import util
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
+from course_lib.cluster import folders
 from course_lib.cluster.context import Context
+from course_lib.cluster.descendants import end_below
 from course_lib.cluster.group import Place
 from course_lib.cluster.hold import held_back
+from course_lib.cluster.shortage import told
 from course_lib.paths import project_root
 
 __all__ = ["PRELOADED", "RankProcess", "start", "warm"]
@@ -40,8 +46,9 @@ def warm() -> None:
         from multiprocessing import forkserver
 
         _context()
-        with held_back(), _starting, _plain_start(), _born_deaf():
+        with told(), held_back(), _starting, _plain_start(), _born_deaf():
             forkserver.ensure_running()
+            _hold_its_folder()
 
 
 class RankProcess:
@@ -73,6 +80,7 @@ class RankProcess:
     def kill(self) -> None:
         """End the process and the children it has started, at once."""
         if self.is_alive and self.process.pid is not None:
+            end_below(self.process.pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
@@ -83,6 +91,7 @@ class RankProcess:
         if pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
+        _end_orphans()
 
     def wait(self, timeout_s: float) -> bool:
         """True when the process has ended; then its handle and its lines are closed. Safe to repeat."""
@@ -111,10 +120,32 @@ def start(place: Place, context: Context) -> RankProcess:
         target=serve, args=(place, context, its_work, its_watch), name=f"rank-{place.rank}", daemon=False
     )
     with _starting, _without_main_script(), _plain_start(), _born_deaf():
-        process.start()
+        try:
+            process.start()
+        except EOFError:  # the fork server has ended instead
+            raise OSError(
+                errno.EAGAIN, "The system refused a process to the server that starts ranks"
+            ) from None
+        _hold_its_folder()
     its_work.close()
     its_watch.close()
-    return RankProcess(process, work, watch)
+    started = RankProcess(process, work, watch)
+    _started.add(started)
+    return started
+
+
+_started: weakref.WeakSet[RankProcess] = weakref.WeakSet()
+
+
+def _end_orphans() -> None:
+    """End what ranks that died had started in sessions of their own: it has come to the fork server."""
+    from multiprocessing import forkserver
+
+    server = getattr(getattr(forkserver, "_forkserver", None), "_forkserver_pid", None)
+    with _starting:  # nobody begins a rank that is not known yet
+        ranks = {rank.process.pid for rank in list(_started) if rank.is_alive}
+        if server is not None and sys.platform == "linux":
+            end_below(server, spare=ranks)
 
 
 def _method() -> str:
@@ -184,6 +215,16 @@ def _born_deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _hold_its_folder() -> None:
+    """Lock the folder of the fork server's socket: where this process is killed, the next one removes it."""
+    from multiprocessing import forkserver
+
+    server: Any = getattr(forkserver, "_forkserver", None)
+    address, pid = getattr(server, "_forkserver_address", None), getattr(server, "_forkserver_pid", None)
+    if isinstance(address, str) and not address.startswith("\0") and pid is not None:
+        folders.hold(Path(address).parent, pid)
+
+
 def _replace_a_server_without_socket() -> None:
     """Stop a fork server that nobody can reach: a cleaner of temporary folders has taken its socket away."""
     from multiprocessing import forkserver
@@ -194,6 +235,7 @@ def _replace_a_server_without_socket() -> None:
         with contextlib.suppress(FileNotFoundError):  # it would remove the socket
             server._stop()
         server._forkserver_address = None
+        folders.remove(Path(address).parent)
         multiprocessing.current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined]
 
 

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from course_lib.cluster import cell
+from course_lib.cluster import cell, patches, shared_memory
 from course_lib.cluster.context import Context, apply
+from course_lib.cluster.descendants import adopt, end_below, end_strays
 from course_lib.cluster.evidence import Witness
 from course_lib.cluster.failure import describe
 from course_lib.cluster.group import Place, join, leave
+from course_lib.cluster.interruption import Interrupted, InterruptSignal
 from course_lib.cluster.ledger import Ledger
 from course_lib.cluster.links import Shape
 from course_lib.cluster.rank import Rank
@@ -37,10 +39,6 @@ _NOTHING = Parcel((4,), (b"\x80\x05N.",), None)  # None, pickled
 _here: Rank | None = None  # set once, when this process becomes a rank
 
 
-class Interrupted(BaseException):
-    """Raised in a rank's function when the learner interrupts the notebook."""
-
-
 def current_rank() -> Rank | None:
     """This process's ``Rank``, or None in the notebook: so that a rank can refuse to start ranks."""
     return _here
@@ -49,6 +47,7 @@ def current_rank() -> Rank | None:
 def serve(place: Place, context: Context, work: Connection, watch: Connection) -> None:
     """Run on a fresh process: join the others, then answer requests until told to close. Never returns."""
     _become_own_group()
+    adopt()
     _let_the_server_go()
     try:
         catcher = Catcher(place.folder / f"text-{place.rank}")
@@ -57,6 +56,7 @@ def serve(place: Place, context: Context, work: Connection, watch: Connection) -
     stacks = open(place.folder / f"stacks-{place.rank}", "w")  # noqa: SIM115 - faulthandler needs it open
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+    shared_memory.listen(place.folder, place.rank)
     ledger = Ledger()
     witness = Witness(place.rank, ledger)
     threading.Thread(target=witness.answer_questions, args=(watch,), daemon=True).start()
@@ -81,7 +81,7 @@ class _Worker:
     def __init__(self, place: Place, catcher: Catcher, witness: Witness, ledger: Ledger) -> None:
         self._place, self._catcher, self._witness = place, catcher, witness
         self._pid = os.getpid()
-        self._interrupt = _Interrupt()
+        self._interrupt = InterruptSignal()
         self._namespace: dict[str, Any] = {}  # of the cells
         self._me: Rank | None = None
         self._switch = ShapeSwitch(place)
@@ -94,6 +94,7 @@ class _Worker:
         def begin() -> None:
             self._ledger.listen()
             self._join(0)
+            patches.accept()  # what listens from here on is our own
             self._surroundings = Surroundings()
 
         return self._answer(begin, context)
@@ -156,13 +157,16 @@ class _Worker:
     def _join(self, generation: int) -> None:
         global _here
         me = join(self._place, generation=generation)
-        self._switch.renew()
+        with patches.accepted():
+            self._switch.renew()
         self._me = _here = self._switch.shaped(me)
         self._gatherer.remember_world()
 
     def _use(self, shape: Shape | None) -> None:
         global _here
-        self._switch.use(shape)
+        if shape != self._switch.shape:
+            with patches.accepted():
+                self._switch.use(shape)
         if self._me is not None:
             self._me = _here = self._switch.shaped(self._me)
 
@@ -174,11 +178,15 @@ class _Worker:
         tidy: bool = False,
         of_cells: bool = False,
     ) -> Answer:
-        rank = self._place.rank
+        rank, put_back = self._place.rank, ()
         answer: tuple[str, Any]
         try:
             self._begin(context, tidy=tidy, of_cells=of_cells)
-            answer = ("done", pack(do(), folder=self._place.folder, what=f"the result of rank {rank}"))
+            try:
+                value = do()
+            finally:  # before all else: our own code would meet what the function has changed
+                put_back = self._put_back()
+            answer = ("done", pack(value, folder=self._place.folder, what=f"the result of rank {rank}"))
         except NotSendable as error:
             answer = ("failed", describe(error, rank=rank, kind="unsendable"))
         except Interrupted as error:
@@ -188,7 +196,9 @@ class _Worker:
         if os.getpid() != self._pid:  # a fork that came back from the function: the rank itself answers
             self._catcher.flush()
             os._exit(0)
-        remains = self._remains(with_threads=tidy)
+        if tidy:
+            put_back += end_strays() + shared_memory.remove_left()
+        remains = self._remains(with_threads=tidy, put_back=put_back)
         if not self._place.process_group:
             # The group that the function made itself; its frames are gone by now.
             leave(has_failed=answer[0] == "failed")
@@ -200,6 +210,7 @@ class _Worker:
         surroundings = self._surroundings
         if surroundings is not None and tidy and surroundings.enter_run():
             self._gatherer.keep_threads()
+            surroundings.expect_whole()
         if surroundings is not None and of_cells:
             surroundings.enter_cells()
         if context is not None:
@@ -212,39 +223,19 @@ class _Worker:
         self._gatherer.begin()
         self._witness.mark_call()
 
-    def _remains(self, *, with_threads: bool) -> Remains | None:
+    def _put_back(self) -> tuple[str, ...]:
+        return self._surroundings.tidy() if self._surroundings is not None else ()
+
+    def _remains(self, *, with_threads: bool, put_back: tuple[str, ...] = ()) -> Remains | None:
         """What the call has left here, and what of it could be put back."""
-        put_back = self._surroundings.tidy() if self._surroundings is not None else ()
-        is_whole = self._surroundings is None or self._surroundings.is_whole
         return self._gatherer.gather_any(
             own_group=not self._place.process_group,
             with_threads=with_threads,
-            put_back=put_back,
-            is_whole=is_whole,
+            put_back=tuple(
+                dict.fromkeys(put_back + self._put_back())
+            ),  # to pack a result may change things too
+            is_whole=self._surroundings is None or self._surroundings.is_whole,
         )
-
-
-class _Interrupt:
-    """The parent's way to end a function that is busy in Python: a signal that raises, but only inside the function."""
-
-    def __init__(self) -> None:
-        self._inside = False
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides alone
-        if hasattr(signal, "SIGUSR2"):
-            signal.signal(signal.SIGUSR2, self._raise)
-
-    @contextlib.contextmanager
-    def allowed(self) -> Iterator[None]:
-        self._inside = True
-        try:
-            yield
-        finally:
-            self._inside = False
-
-    def _raise(self, *_: Any) -> None:
-        if self._inside:
-            self._inside = False
-            raise Interrupted("interrupted from the notebook")
 
 
 @contextlib.contextmanager
@@ -287,6 +278,7 @@ def _let_the_server_go() -> None:
 
 def _end() -> NoReturn:
     """End this process and all that its functions have started; no destructor may block that."""
+    end_below(os.getpid())
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(0)

@@ -25,6 +25,11 @@ class ShapeSwitch:
         self._links: Any = None  # a ``ShapedLinks``, imported with torch when there is one
         self._slowdown: Slowdown | None = None
 
+    @property
+    def shape(self) -> Shape | None:
+        """The one in force."""
+        return self._shape
+
     def use(self, shape: Shape | None) -> None:
         """From now on, this shape."""
         if shape == self._shape:

@@ -108,9 +108,9 @@ class ShapedLinks:
         self._timetable.enter(booking, began_s, _parts_bytes(asked, booking))
         return booking
 
-    def arrival_s(self, booking: Booking) -> float:
-        """When a call that is done in truth may be seen to be done."""
-        return self._timetable.settle(booking)
+    def release(self, gate: Future[Any], booking: Booking, result: Any) -> None:
+        """Open the gate of a call that is done in truth when it may be seen to be done."""
+        self._timer.at(self._timetable.settle(booking), lambda: gate.set_result(result))
 
     def _later(self, part: Any, booking: Booking) -> Any:
         """What an operator returned, with a Work of ours in place of the real one."""
@@ -122,9 +122,9 @@ class ShapedLinks:
             future = real.get_future()
         except RuntimeError:  # gloo's messages, and its reduce-scatter, tell only those who wait
             waiting = self._waiters.submit(self._plain_wait, real)
-            waiting.add_done_callback(lambda _: self._release(gate, booking))
+            waiting.add_done_callback(lambda _: self.release(gate, booking, None))
             return self._work(gate, lambda: [waiting.result()][:0])
-        future.add_done_callback(lambda _: self._release(gate, booking))
+        future.add_done_callback(lambda _: self.release(gate, booking, None))
         return self._work(gate, future.value)
 
     def _work(self, gate: Future[None], result: Callable[[], Any]) -> Any:
@@ -138,9 +138,6 @@ class ShapedLinks:
                 raise
 
         return _create_work_from_future(gate.then(finish)).boxed()
-
-    def _release(self, gate: Future[None], booking: Booking) -> None:
-        self._timer.at(self.arrival_s(booking), lambda: gate.set_result(None))
 
 
 class _FromAnyone(Work):
@@ -156,8 +153,8 @@ class _FromAnyone(Work):
             self._real.wait()
             asked = replace(self._asked, peer=self._real._source_rank())
             booking = self._links.book(asked, self._began_s)
-            time.sleep(max(0.0, self._links.arrival_s(booking) - time.monotonic()))
-            self._future.set_result([])
+            self._links.release(self._future, booking, [])
+            self._future.wait()
             ledger.mark_done(self)
             self._links.unmet.discard(self)
         return True
@@ -189,9 +186,10 @@ class _Appointment:
 
 
 class _Timer:
-    """One thread that does things at their moments, by ``time.monotonic``."""
+    """One thread that does things at their moments, by ``clock``."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._heap: list[_Appointment] = []
         self._numbers = itertools.count()
         self._changed = threading.Condition()
@@ -208,8 +206,8 @@ class _Timer:
     def _keep(self) -> None:
         while True:
             with self._changed:
-                while not self._heap or self._heap[0].moment_s > time.monotonic():
-                    left_s = self._heap[0].moment_s - time.monotonic() if self._heap else None
+                while not self._heap or self._heap[0].moment_s > self._clock():
+                    left_s = self._heap[0].moment_s - self._clock() if self._heap else None
                     self._changed.wait(left_s)
                 appointment = heapq.heappop(self._heap)
             appointment.do()

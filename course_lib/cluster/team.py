@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from course_lib.cluster import folders, processes
+from course_lib.cluster import folders, processes, shared_memory
 from course_lib.cluster.backends import Seat
 from course_lib.cluster.context import Context, context_here
 from course_lib.cluster.errors import RankFailed, first_failure
@@ -19,6 +19,7 @@ from course_lib.cluster.left_over import LeftOver, compare
 from course_lib.cluster.links import Shape
 from course_lib.cluster.remains import Remains
 from course_lib.cluster.report import failed_story, stuck_story
+from course_lib.cluster.shortage import processes_in_words
 from course_lib.cluster.supervisor import Outcome, Supervisor
 
 __all__ = ["Team"]
@@ -126,6 +127,8 @@ class Team:
     def recover(self) -> bool:
         """Bring ranks and the variables of their cells through a failure; False when only an end is left.
 
+        It is so, too, where a function has left in a rank what cannot be put back.
+
         Busy ranks are interrupted. Those that have answered leave the process group, which frees the ones that
         wait for them in a collective; then all meet in a new group.
         """
@@ -144,7 +147,7 @@ class Team:
         if stuck or not self.is_whole:
             return False
         met = self._supervisor.collect(everyone, timeout_s=5 * _RELEASE_S)
-        return len(met.parcels) == len(everyone)
+        return len(met.parcels) == len(everyone) and all(left.is_whole for left in met.remains.values())
 
     def end(self, *, gently: bool = False) -> None:
         """End every rank of this team, and remove its folder. Nothing else on the machine is touched.
@@ -164,6 +167,7 @@ class Team:
         for rank in self._processes:
             rank.wait(_GOODBYE_S)
         self._processes.clear()
+        shared_memory.remove_noted(self.folder)
         folders.remove(self.folder)
 
     def _send_reset(self, ranks: Iterable[int]) -> None:
@@ -175,9 +179,11 @@ class Team:
         first = first_failure(outcome.failures)
         num_ranks = len(self._processes)
         if first is not None:
-            raise RankFailed(
-                "The ranks could not start: " + failed_story(first, {}, num_ranks), failures=outcome.failures
-            )
+            story = failed_story(first, {}, num_ranks)
+            if first.kind == "died" or "temporarily unavailable" in first.message:
+                limit = processes_in_words()
+                story += f"\n\nIt may be for want of processes: {limit}." if limit else ""
+            raise RankFailed("The ranks could not start: " + story, failures=outcome.failures)
         if outcome.standings:
             held_up = outcome.held_up
             story = stuck_story(outcome.standings, num_ranks, timeout_s=_START_TIMEOUT_S, held_up=held_up)

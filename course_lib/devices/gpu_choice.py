@@ -15,11 +15,18 @@ from dataclasses import dataclass
 
 from course_lib.devices.gpus import Device
 
-__all__ = ["VARIABLE", "Choice", "choose"]
+__all__ = ["VARIABLE", "Choice", "RefusedChoice", "choose"]
 
 VARIABLE = "COURSE_GPUS"
 _NONE = ("0", "none", "cpu")
 _ADVICE = "Write numbers of GPUs (COURSE_GPUS=0,2), how many (COURSE_GPUS=2), or COURSE_GPUS=none for the CPU"
+
+
+class RefusedChoice(ValueError):
+    """A ``COURSE_GPUS`` that cannot be obeyed. Its sentence is all that a notebook, or the command line, shows."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{self}"]
 
 
 @dataclass(frozen=True)

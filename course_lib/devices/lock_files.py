@@ -31,7 +31,7 @@ _PREFIX = "seat-"
 _MOST_BYTES = 8192
 _MOST_FILES = 4096
 _YOUNG_S = 60.0  # a file so young may be about to get its lock
-_WAIT_S = 10.0  # for the others that are choosing at this moment; a class starts on a busy machine
+_WAIT_S = 1.0  # for the others that are choosing at this moment, each for some milliseconds
 _ABOUT = (
     "Each file beside this one is held locked by a running process of the course One Model, Many GPUs, so that\n"
     "notebooks on this machine spread over its GPUs. A file that nobody holds locked counts for nothing.\n"
@@ -77,6 +77,9 @@ class Folder:
             raise UnavailableError("this system has no flock") from None
         self._fcntl = fcntl
         self.path = path
+        self.keeps_waiting = (
+            False  # whether somebody has kept us waiting for longer than that: then we wait no more
+        )
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         try:
             self._descriptor = os.open(path, flags)
@@ -91,11 +94,15 @@ class Folder:
 
     @contextlib.contextmanager
     def alone(self, wait_s: float = _WAIT_S) -> Iterator[bool]:
-        """In this block no other process chooses; False where somebody keeps us waiting for longer than ``wait_s``."""
+        """In this block no other process chooses; False where somebody keeps us waiting for longer than ``wait_s``.
+
+        Any user of the machine can keep the folder locked. So it is waited for once, and tried from then on.
+        """
         end_s, is_alone = time.monotonic() + wait_s, self._lock(self._descriptor)
-        while not is_alone and time.monotonic() < end_s:
+        while not is_alone and not self.keeps_waiting and time.monotonic() < end_s:
             time.sleep(0.002)
             is_alone = self._lock(self._descriptor)
+        self.keeps_waiting = not is_alone
         try:
             yield is_alone
         finally:

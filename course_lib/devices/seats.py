@@ -54,11 +54,15 @@ class Others:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the lock files say: ``others`` is None where there are none, and ``reason`` says why."""
+    """What the lock files say: ``others`` is None where there are none, and ``reason`` says why.
+
+    ``is_kept_waiting``: somebody holds the whole folder locked, so that this process has taken its seat without order.
+    """
 
     others: Others | None
     folder: str = ""
     reason: str = ""
+    is_kept_waiting: bool = False
 
 
 @dataclass
@@ -129,7 +133,7 @@ def survey() -> Survey:
     except UnavailableError as error:
         return Survey(None, reason=str(error))
     try:
-        return Survey(_others(folder), str(folder.path))
+        return Survey(_others(folder), str(folder.path), is_kept_waiting=folder.keeps_waiting)
     except OSError as error:  # the folder has gone
         return Survey(None, reason=f"{folder.path}: {error.strerror or error}")
     finally:

@@ -88,7 +88,7 @@ class Machine(ToldInRows):
         Raises ``ValueError`` with a sentence for a ``COURSE_GPUS`` that cannot be obeyed.
         """
         if self.refused_choice:
-            raise ValueError(self.refused_choice)
+            raise gpu_choice.RefusedChoice(self.refused_choice)
         has_changed = seats.take(
             self.devices, self.spare_devices, num_gpus=num_gpus, is_narrowed=self.is_narrowed
         )

@@ -7,11 +7,12 @@ import pickle
 import queue
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
+from waiting import wait_until
 
 from course_lib.cluster import Cluster, RankTimeout, black_box
 
@@ -28,8 +29,8 @@ def wait_for_a_batch(me, step):
         queue.Queue().get()
 
 
-def train(me, folder, num_steps):
-    with black_box(me, folder, quiet_s=1.0):
+def train(me, folder, num_steps, quiet_s=2.0):
+    with black_box(me, folder, quiet_s=quiet_s):
         for step in range(num_steps):
             wait_for_a_batch(me, step)
             dist.all_reduce(torch.ones(7), async_op=True).wait()
@@ -40,7 +41,7 @@ def left(tmp_path_factory):
     """The folder that a hang of three ranks has left."""
     folder = tmp_path_factory.mktemp("boxes")
     with Cluster(3, backend="gloo") as ranks, pytest.raises(RankTimeout):
-        ranks.call(train, (str(folder), 5), timeout_s=8)
+        ranks.call(train, (str(folder), 5), timeout_s=10)
     return folder
 
 
@@ -89,7 +90,7 @@ def test_the_reader_of_pytorch_names_the_rank_that_did_not_join(left):
 
 def test_a_block_that_is_over_in_time_leaves_nothing(tmp_path):
     with Cluster(2, backend="gloo") as ranks:
-        ranks.call(train, (str(tmp_path), 1), timeout_s=60)
+        ranks.call(train, (str(tmp_path), 1, 3600.0), timeout_s=60)
     assert not list(tmp_path.iterdir())
 
 
@@ -129,7 +130,7 @@ def test_without_frames_the_record_is_the_same_but_for_the_lines(left, tmp_path)
     def job(me, folder):
         with black_box(me, folder, quiet_s=0.3, frames=False):
             dist.all_reduce(torch.ones(7))
-            time.sleep(1.0)
+            wait_until(Path(folder, f"rank_{me.rank}").exists, "the box has written")
 
     with Cluster(2, backend="gloo") as ranks:
         ranks.run(job, str(tmp_path))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
 from course_lib.cluster import folders
@@ -30,43 +34,63 @@ def make_old(folder) -> None:
 def test_what_a_killed_notebook_has_left_is_removed_by_the_next(tmp_path, temporary):
     body = """
         import time
+        from multiprocessing import forkserver
         from course_lib import Cluster
         cluster = Cluster(2)
         cluster.run(lambda me: None)
-        print(cluster._team.folder, flush=True)
+        print(cluster._team.folder, forkserver._forkserver._forkserver_address, flush=True)
         time.sleep(60)
     """
     command = [sys.executable, "-c", textwrap.dedent(body)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
     ) as notebook:
-        left = tmp_path / notebook.stdout.readline().strip()
-        make_old(left)
+        left, socket = (Path(word) for word in notebook.stdout.readline().split())
+        assert {left.parent, socket.parent.parent} == {tmp_path}
         folders.remove(folders.make())
         assert left.exists(), "its owner lives"
+        assert socket.exists(), "its owner lives"
         notebook.kill()
         notebook.wait(10)
     folders._sweep.cache_clear()
     assert left.exists()
-    make_old(left)
+    assert socket.exists()
     folders.remove(folders.make())
     assert not left.exists()
+    assert not socket.parent.exists()
+
+
+@pytest.mark.parametrize("is_it", [True, False])
+def test_a_fork_server_that_still_listens_is_ended_and_no_other_process_by_its_number(temporary, is_it):
+    folder = temporary / "pymp-left"
+    folder.mkdir()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
+        began_s = psutil.Process(server.pid).create_time() - (0 if is_it else 1000)
+        (folder / "owner").write_text(json.dumps([server.pid, began_s]))
+        folders.remove(folders.make())
+        assert not folder.exists()
+        if not is_it:
+            assert server.poll() is None
+            server.kill()
+        assert server.wait(60) == -signal.SIGKILL
 
 
 def test_nothing_else_is_removed(temporary):
-    young, foreign, elsewhere = (temporary / f"ranks-{name}" for name in ("young", "foreign", "link"))
-    young.mkdir()
+    young, foreign, elsewhere = (temporary / name for name in (".ranks-young", "ranks-foreign", "pymp-link"))
+    young.mkdir()  # about to be locked
     (young / "owner").touch()
     foreign.mkdir()  # somebody else's folder that is called so: it has no lock
     (foreign / "data").touch()
-    make_old(foreign)
     target = temporary / "target"
     target.mkdir()
     (target / "owner").touch()
-    make_old(target)
     elsewhere.symlink_to(target)
     folders.remove(folders.make())
     assert all(path.exists() for path in (young, foreign / "data", elsewhere, target / "owner"))
+    make_old(young)  # whoever made it was killed before it had its lock
+    folders._sweep.cache_clear()
+    folders.remove(folders.make())
+    assert not young.exists()
 
 
 def test_a_folder_is_private_and_goes_with_its_lock(temporary):

@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import psutil
 import pytest
 import torch
+from waiting import all_ended, is_running, wait_until
 
 from course_lib.cluster import Cluster, NotSendable, RankFailed
 
@@ -40,22 +40,6 @@ def meet(me):
 def all_is_well(cluster) -> bool:
     run = cluster.run(meet)
     return list(run) == [2.0, 2.0] and run.text == {0: "met\n", 1: "met\n"}
-
-
-def is_running(number: int) -> bool:
-    try:
-        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def gone_within(numbers, limit_s: float) -> bool:
-    deadline = time.monotonic() + limit_s
-    while any(map(is_running, numbers)):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 # -- what a function leaves behind ------------------------------------------------------------------------------
@@ -136,14 +120,14 @@ def test_children_of_a_rank_end_when_the_cluster_is_closed(cluster):
     children = list(cluster.run(_child))
     assert all(map(is_running, children))
     cluster.close()
-    assert gone_within(children, 30)
+    assert all_ended(children)
 
 
 def test_children_of_a_rank_that_died_end_too(cluster):
     children = list(cluster.run(_child))
     with pytest.raises(RankFailed, match="exit code 3"):
         cluster.run(lambda me: os._exit(3))
-    assert gone_within(children, 30)
+    assert all_ended(children)
 
 
 def test_a_result_that_cannot_be_made_again_is_named_and_costs_no_ranks(cluster):
@@ -258,13 +242,12 @@ def test_a_stopped_rank_does_not_outlive_a_parent_that_is_killed():
     with subprocess.Popen([sys.executable, "-c", body], stdout=subprocess.PIPE, text=True) as process:
         ranks = [int(word) for word in process.stdout.readline().split()]
         os.kill(ranks[1], signal.SIGSTOP)
-        while psutil.Process(ranks[1]).status() != psutil.STATUS_STOPPED:
-            time.sleep(0.01)
+        wait_until(lambda: psutil.Process(ranks[1]).status() == psutil.STATUS_STOPPED, "the rank is stopped")
         process.kill()
         process.wait(60)
     try:
         assert len(ranks) == 2
-        assert gone_within(ranks, 30)
+        assert all_ended(ranks)
     finally:
         for number in filter(is_running, ranks):
             os.kill(number, signal.SIGKILL)

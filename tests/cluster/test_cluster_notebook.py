@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import all_ended, wait_until
 
 from course_lib.cluster import notebook, processes
 from course_lib.notebooks.sockets import listen_at_files
@@ -19,16 +19,6 @@ from course_lib.notebooks.sockets import listen_at_files
 pytestmark = pytest.mark.limit_s(240.0)
 
 SERVER = "from multiprocessing import forkserver; pid = forkserver._forkserver._forkserver_pid"
-
-
-def gone_within(pid: int, limit_s: float) -> bool:
-    try:
-        psutil.Process(pid).wait(limit_s)
-    except psutil.TimeoutExpired:
-        return False
-    except psutil.NoSuchProcess:
-        pass
-    return True
 
 
 def script(text: str, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
@@ -77,7 +67,7 @@ def test_a_cell_that_imports_the_cluster_begins_to_start_ranks(sockets: Path) ->
         client.stop_channels()
         manager.signal_kernel(signal.SIGKILL)
         manager.shutdown_kernel(now=True)
-    assert gone_within(pid, 60)
+    assert all_ended([pid])
 
 
 def test_a_script_that_imports_everything_starts_no_process() -> None:
@@ -189,14 +179,11 @@ def test_loading_ends_with_its_notebook(modules: Path) -> None:
         [sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {load!r}])"],
         cwd=modules,
     )
-    end_s = time.monotonic() + 120
-    while not (modules / "began").exists():
-        assert time.monotonic() < end_s
-        time.sleep(0.02)
+    wait_until((modules / "began").exists, "the slow module is being imported")
     (child,) = psutil.Process(owner.pid).children()
     owner.kill()
     owner.wait()
-    assert gone_within(child.pid, 60)
+    assert all_ended([child.pid])
     assert not (modules / "late").exists()
 
 

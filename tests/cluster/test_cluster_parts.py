@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
+from waiting import wait_until
 
 from course_lib.cluster import launch, magic, shared, shared_cluster
 from course_lib.cluster.backends import BACKENDS, Seat, seats, shared_nccl_env
@@ -147,7 +148,7 @@ NOTEBOOK_CELLS = [
     "%%ranks\nv = rank + 1\nv",
     "%%ranks\nassert rank == 0, 'only the first'",
     "%pull v",
-    "import time\ndef sleep(me):\n    if me.rank == 0: time.sleep(60)\n"
+    "import pathlib, time\ndef sleep(me):\n    if me.rank == 0: pathlib.Path({began!r}).touch(); time.sleep(600)\n"
     "    dist.all_reduce(torch.ones(1))\ncluster.run(sleep)",
     "print(list(cluster.run(lambda me: me.rank)))",
 ]
@@ -166,8 +167,8 @@ def test_a_real_kernel_shows_cell_lines_and_survives_an_interrupt(sockets: Path)
         texts = []
         for number, source in enumerate(NOTEBOOK_CELLS):
             if number == 6:
-                client.execute(source)
-                time.sleep(2.0)
+                client.execute(source.format(began=str(sockets / "began")))
+                wait_until((sockets / "began").exists, "rank 0 has begun")
                 manager.interrupt_kernel()
                 texts.append(collect(client, None))
             else:
@@ -346,3 +347,16 @@ def test_faulthandler_stacks_are_read_back():
 )
 def test_only_what_is_heard_of_a_peer_is_an_echo(error, is_echo):
     assert describe(error, rank=0).is_echo is is_echo
+
+
+def test_a_folder_of_seats_that_somebody_keeps_locked_is_told_once(monkeypatch):
+    from course_lib.cluster import whereabouts
+
+    kept = whereabouts.seats.Survey(whereabouts.seats.Others(), "/shared/seats", is_kept_waiting=True)
+    monkeypatch.setattr(whereabouts.seats, "survey", lambda: kept)
+    monkeypatch.setattr(whereabouts, "_said", set())
+    with pytest.warns(match="keeps /shared/seats locked, .* went on without its turn"):
+        whereabouts.take_places(1, on_cpu=True, num_threads=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whereabouts.take_places(1, on_cpu=True, num_threads=1)

@@ -12,7 +12,7 @@ import textwrap
 import pytest
 import torch
 
-from course_lib.cluster import Cluster, RankFailed, wire
+from course_lib.cluster import Cluster, RankFailed, shortage, wire
 from course_lib.cluster.shortage import told
 
 pytestmark = pytest.mark.limit_s(120.0)
@@ -128,3 +128,31 @@ def test_a_temporary_folder_that_has_gone_is_named(tmp_path):
 def test_other_errors_of_the_system_are_left_as_they_are():
     with pytest.raises(PermissionError, match="not for you"), told():
         raise PermissionError(errno.EACCES, "not for you")
+
+
+def test_too_few_processes_are_told_before_anything_starts(monkeypatch):
+    cluster = Cluster(2, timeout_s=20)
+    with monkeypatch.context() as patch:
+        patch.setattr(shortage, "_most_processes", lambda: 12)
+        patch.setattr(shortage, "_processes_left", lambda *, enough: 3 if enough > 3 else None)
+        with pytest.raises(
+            OSError, match=r"2 ranks and what starts them take \d+ processes and threads, and 3 more"
+        ):
+            cluster.run(lambda me: None)
+    assert list(cluster.run(lambda me: me.rank)) == [0, 1]
+    cluster.close()
+
+
+def test_a_process_that_the_system_refuses_is_told_with_the_limit(monkeypatch):
+    monkeypatch.setattr(shortage, "_most_processes", lambda: 12)
+    with pytest.raises(OSError, match="this user may have 12 processes"), told():
+        fail_with(errno.EAGAIN)()
+
+
+def test_processes_and_threads_of_this_user_are_counted(monkeypatch):
+    monkeypatch.setattr(shortage, "_most_processes", lambda: None)
+    assert shortage._processes_left(enough=10**9) is None
+    assert shortage.processes_in_words() == ""
+    monkeypatch.setattr(shortage, "_most_processes", lambda: 1)
+    assert shortage._processes_left(enough=1) < 1  # this one is there
+    assert shortage._processes_left(enough=-(10**9)) is None

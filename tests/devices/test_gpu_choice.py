@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
+from course_lib import cli
 from course_lib.devices import container_limits, look
+from course_lib.devices.gpu_choice import RefusedChoice
 from course_lib.devices.torch_builds import TorchBuild
 
 BUILD = TorchBuild(version="2.13.0", cuda="13.0")
@@ -146,3 +148,20 @@ def test_a_gpu_that_torch_cannot_use_is_passed_over():
 def test_a_job_of_slurm_uses_the_cores_that_it_was_given(tmp_path, env, cores):
     where = {"proc": tmp_path / "cgroup", "root": tmp_path}
     assert container_limits.usable_cores(**where, affinity_cores=8, env=env) == cores
+
+
+def test_a_choice_that_cannot_be_obeyed_is_a_sentence_and_no_stack(monkeypatch, capsys):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    bad = machine_with(2, COURSE_GPUS="banana")
+    with pytest.raises(RefusedChoice, match="'banana' is no GPU"):
+        bad.device_for(0)
+    shell = InteractiveShell()
+    shell.user_ns["bad"] = bad
+    shell.run_cell("bad.device_for(0)")
+    shown = capsys.readouterr().out
+    assert shown.strip().startswith("COURSE_GPUS='banana'")
+    assert "Traceback" not in shown
+    monkeypatch.setattr("course_lib.bench.main", lambda argv: bad.sit(1))
+    assert cli.main(["bench"]) == 2
+    assert capsys.readouterr().err.startswith("course bench: COURSE_GPUS='banana': 'banana' is no GPU.")

@@ -147,6 +147,31 @@ def test_one_chooses_at_a_time_and_nobody_waits_for_ever(tmp_path, folder):
         assert is_alone, "it was given back"
 
 
+def test_who_keeps_the_folder_locked_is_waited_for_once(folder, monkeypatch):
+    slept = []
+    monkeypatch.setattr(lock_files.time, "sleep", slept.append)
+    other = in_a_process(lambda: keep_alone(folder.path))
+    with folder.alone(wait_s=0.01) as is_alone:
+        assert not is_alone
+    assert folder.keeps_waiting
+    assert slept
+    slept.clear()
+    with folder.alone(wait_s=60) as is_alone:  # nobody lets go
+        assert not is_alone
+    assert not slept
+    end(other)
+    with folder.alone() as is_alone:
+        assert is_alone
+    assert not folder.keeps_waiting
+
+
+def keep_alone(path):
+    other = Folder(path)
+    block = other.alone()
+    block.__enter__()
+    return other, block
+
+
 # -- what others may try ---------------------------------------------------------------------------------------------
 
 
