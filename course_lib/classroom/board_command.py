@@ -32,6 +32,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from course_lib.foreign_text import one_line
+
 if TYPE_CHECKING:
     from course_lib.classroom.counted import Wish
     from course_lib.classroom.gathered import Gatherer
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _EVERY_S = 30
+_LONGEST = 2000  # signs of a sentence about what is wrong
 _OUT = "class_board.html"
 _WORDS = "show NAME, reveal NAME, hide NAME, lesson 04b (or lesson all), quit"
 
@@ -82,11 +85,14 @@ def main(argv: Sequence[str]) -> int:
             print(f"Drawn again every {_EVERY_S} s. {_WORDS}", flush=True)
             _watch(draw, wish, known, _lines(sys.stdin))
     except ValueError as error:
-        print(f"course class board: {error}", file=sys.stderr)
+        print(f"course class board: {one_line(error, _LONGEST)}", file=sys.stderr)
         return 2
     except OSError as error:
         why = error.strerror or type(error).__name__
-        print(f"course class board: {error.filename or asked.out}: {why}", file=sys.stderr)
+        print(
+            f"course class board: {one_line(f'{error.filename or asked.out}: {why}', _LONGEST)}",
+            file=sys.stderr,
+        )
         return 1
     return 0
 
@@ -99,10 +105,15 @@ def _need_place(out: Path) -> None:
         raise ValueError(f"there is no folder {out.parent}; make it first, or name another one by --out")
     if out.is_symlink() or (out.exists() and not out.is_file()):
         raise ValueError(f"{out} is no plain file; name another one by --out")
-    if out.exists() and MARK not in out.read_text(encoding="utf-8", errors="replace")[:2000]:
+    if out.exists() and MARK not in _beginning(out):
         raise ValueError(
             f"{out} is there already and is no board; nothing is written over. Name another by --out"
         )
+
+
+def _beginning(page: Path) -> str:
+    with page.open("rb") as file:
+        return file.read(4000).decode("utf-8", "replace")
 
 
 def _draw(gatherer: Gatherer, known: Places, wish: Wish, out: Path, refresh_s: int) -> str:
@@ -160,13 +171,16 @@ def _watch(draw: Callable[[], str], wish: Wish, known: Places, typed: queue.Simp
         try:
             said = _obey(line.split(), wish, known)
         except ValueError as error:
-            said = f"{error}"
+            said = one_line(error, _LONGEST)
         if said == "quit":
             return
         try:
             text = draw()
         except (OSError, ValueError) as error:  # a folder that is away for a moment
-            print(f"Not drawn this time: {error}. Trying again in {_EVERY_S} s.", file=sys.stderr)
+            print(
+                f"Not drawn this time: {one_line(error, _LONGEST)}. Trying again in {_EVERY_S} s.",
+                file=sys.stderr,
+            )
             continue
         if line.strip():
             print(said or text, flush=True)

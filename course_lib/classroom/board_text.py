@@ -49,14 +49,9 @@ def board_text(board: Board) -> str:
     lines += (
         ["", *(f"{name}: nobody has predicted it yet." for name in board.unknown)] if board.unknown else []
     )
-    told = [f"{_plain(place)}: {why}." for place, why in board.half]
-    told += [f"Left out {_plain(place)}: {why}." for place, why in board.skipped]
+    told = [f"{place}: {why}." for place, why in board.half]
+    told += [f"Left out {place}: {why}." for place, why in board.skipped]
     return "\n".join([*lines, "", *told] if told else lines)
-
-
-def _plain(text: str) -> str:
-    """A file's name without what could steer a terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def _chart(chart: Chart) -> list[str]:

@@ -24,6 +24,7 @@ from course_lib.classroom.page import Report
 from course_lib.classroom.room import first_met, limits
 from course_lib.classroom.taken import Taken, read_record, taken_from
 from course_lib.doctor import Finding, examine
+from course_lib.foreign_text import one_line
 from course_lib.notebooks.info import LessonInfo
 from course_lib.paths import project_root
 
@@ -41,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         report = check(options)
     except ValueError as error:
-        print(f"course class check: {error}", file=sys.stderr)
+        print(f"course class check: {one_line(error, 2000)}", file=sys.stderr)
         return 2
     print(json.dumps(report.as_dict(), indent=2, default=str) if options.json else report.as_text())
     return int(report.is_blocked)

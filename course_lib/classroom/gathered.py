@@ -1,20 +1,22 @@
 """Everybody's events, from the files in some folders; what is no progress file of this course is told and left out.
 
 A folder is one that learners share into, a ``COURSE_HOME``, or one of several ``COURSE_HOME``s. Nothing is written or
-mended here, links are not followed, and a file of which only some lines can be read counts with these.
+mended here, links are not followed, and a file of which only some lines can be read counts with these. Every text that
+leaves here, of an event or of a file's name, has been through ``foreign_text``: nobody's file steers a terminal.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from course_lib.classroom.shared import FORMAT, clean_alias, number_of
+from course_lib.foreign_text import cleaned, one_line
+from course_lib.named_file import NotPlainError, bytes_of
 
 __all__ = ["Gathered", "Gatherer", "Learner"]
 
@@ -67,7 +69,7 @@ class Gatherer:
                     f"{folder} is no folder; name the one that the class shares its progress into"
                 )
             for path in _files(folder, skipped):
-                place = path.relative_to(folder).as_posix()
+                place = one_line(path.relative_to(folder).as_posix())
                 try:
                     found[path], damaged = _learner(path, place)
                     if damaged:
@@ -99,30 +101,21 @@ def _files(folder: Path, skipped: list[tuple[str, str]]) -> Iterator[Path]:
                 continue
             if not name.endswith(".jsonl"):
                 if depth == 0:
-                    skipped.append((name, "its name does not end in .jsonl"))
+                    skipped.append((one_line(name), "its name does not end in .jsonl"))
                 continue
             count += 1
             if count > _MOST_FILES:
-                skipped.append((str(folder), f"more than {_MOST_FILES} files; the rest was not read"))
+                skipped.append((one_line(folder), f"more than {_MOST_FILES} files; the rest was not read"))
                 return
             yield Path(here) / name
 
 
 def _bytes_of(path: Path) -> bytes:
     """The bytes of a plain file: a link, a pipe or a device of somebody's is not opened, or not read."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    if path.is_symlink():
-        raise Foreign("it is a link, and links are not followed")
-    file = os.open(path, flags | getattr(os, "O_BINARY", 0))
-    with os.fdopen(file, "rb") as opened:
-        status = os.fstat(opened.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise Foreign("it is no plain file")
-        if status.st_size > _MOST_BYTES:
-            raise Foreign(
-                f"it has {status.st_size >> 20} MiB, and {_MOST_BYTES >> 20} are the most that is read"
-            )
-        return opened.read(_MOST_BYTES)
+    try:
+        return bytes_of(path, most_bytes=_MOST_BYTES, links=False)
+    except NotPlainError as error:
+        raise Foreign(str(error.strerror)) from None
 
 
 def _learner(path: Path, place: str) -> tuple[Learner, int]:
@@ -132,12 +125,14 @@ def _learner(path: Path, place: str) -> tuple[Learner, int]:
     head = events[0] if events and events[0]["event"] == "shared" else {}
     kind = head.get("format", FORMAT)
     if isinstance(kind, bool) or not isinstance(kind, int):
-        raise Foreign(f"its format is {str(kind)[:20]!r}, which is no number")
+        raise Foreign(f"its format is {one_line(kind, 20)!r}, which is no number")
     if kind > FORMAT:
         raise Foreign(
             f"it was shared by a newer course (format {kind}, and this course reads {FORMAT}); update this one"
         )
-    ours = tuple(event for event in events if event["event"] in _KINDS and _NAME.fullmatch(event["name"]))
+    ours = tuple(
+        cleaned(event) for event in events if event["event"] in _KINDS and _NAME.fullmatch(event["name"])
+    )
     if not ours and not head:
         raise Foreign("no line in it is an event of this course")
     return Learner(_alias(head), str(head.get("id") or place), ours), damaged

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.foreign_text import one_line
+
 __all__ = [
     "FIELDS",
     "FORMAT",
@@ -72,10 +74,10 @@ def number_of(word: str) -> int:
 
 def clean_alias(text: str) -> str:
     """The alias on one line, without signs that cannot be seen. Raises ``ValueError`` for one that is too long."""
-    alias = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    alias = one_line(text)
     if len(alias) > _LONGEST_ALIAS:
         raise ValueError(
-            f"--name {text!r} has {len(alias)} letters; an alias has {_LONGEST_ALIAS} at most, such as "
+            f"--name {alias!r} has {len(alias)} letters; an alias has {_LONGEST_ALIAS} at most, such as "
             f"{alias[:_LONGEST_ALIAS].strip()!r}"
         )
     return alias

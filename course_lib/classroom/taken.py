@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from course_lib.foreign_text import cleaned
 from course_lib.lab.edition import editions_bytes
+from course_lib.named_file import json_of
 from course_lib.paths import project_root
 
 __all__ = ["RECORD", "Server", "Taken", "TakenByLesson", "Trialled", "read_record", "taken_from"]
@@ -84,7 +85,7 @@ def read_record(path: Path | None = None) -> tuple[dict[str, Any], str]:
     """
     place = project_root() / RECORD if path is None else path
     try:
-        record = json.loads(place.read_text(encoding="utf-8"))
+        record = cleaned(json_of(place))
     except OSError as error:
         raise ValueError(
             f"{place} cannot be read ({error.strerror}): it holds what a learner takes. "

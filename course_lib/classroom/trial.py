@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +97,19 @@ def run_trial(
     open_lessons: int = 1,
     with_server: bool = False,
     cell_limit_s: float = _CELL_LIMIT_S,
+    worth_a_look_s: float = _WORTH_A_LOOK_S,
+    watch_of: Callable[[str], Watch] = Watch,
     tell: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
 ) -> Trial:
     """Run ``notebooks`` (label to file), one after another, for so many learners at once.
 
-    Each has ``open_lessons`` kernels open at most. An interrupt ends everything that was begun, and is raised again.
+    Each has ``open_lessons`` kernels open at most. A cell of less than ``worth_a_look_s`` seconds is counted with the
+    next one; ``watch_of`` makes the watch of a token. An interrupt ends everything that was begun, and is raised again.
     """
     load = os.getloadavg() if hasattr(os, "getloadavg") else ()
     trial = Trial(learners, tuple(notebooks), open_lessons, load)
     with ended_as_by_ctrl_c():
-        _try(trial, notebooks, with_server, cell_limit_s, tell)
+        _try(trial, notebooks, with_server, watch_of, partial(_Work, cell_limit_s, worth_a_look_s, tell))
     return trial
 
 
@@ -113,17 +117,17 @@ def _try(
     trial: Trial,
     notebooks: Mapping[str, Path],
     with_server: bool,
-    cell_limit_s: float,
-    tell: Callable[[str], None],
+    watch_of: Callable[[str], Watch],
+    work_of: Callable[..., _Work],
 ) -> None:
     token, folder = new_token(), Path(tempfile.mkdtemp(prefix="course-class-"))
-    watch = Watch(token)
+    watch = watch_of(token)
     try:
         seats = [Seat(number, token, folder / f"{number:02d}") for number in range(1, trial.learners + 1)]
         if with_server:
             trial.server = measured_server(Seat(0, token, folder / "00"), watch)
         watch.start()
-        work = _Work(trial, seats, notebooks, watch, cell_limit_s, tell)
+        work = work_of(trial, seats, notebooks, watch)
         began_s = time.monotonic()
         asyncio.run(work.everybody())
         trial.wall_s = time.monotonic() - began_s
@@ -144,12 +148,13 @@ def _try(
 class _Work:
     """The learners of a trial, as tasks of one loop."""
 
+    cell_limit_s: float
+    worth_a_look_s: float
+    tell: Callable[[str], None]
     trial: Trial
     seats: list[Seat]
     notebooks: Mapping[str, Path]
     watch: Watch
-    cell_limit_s: float
-    tell: Callable[[str], None]
     is_stopping: bool = False
 
     async def everybody(self) -> None:
@@ -196,7 +201,7 @@ class _Work:
                 await kernel.run(code, cell)
                 lap.blocked += _blocked(code)
                 wall_s = time.monotonic() - looked_s
-                if wall_s >= _WORTH_A_LOOK_S:
+                if wall_s >= self.worth_a_look_s:
                     look = await asyncio.to_thread(self.watch.look_at, seat.number, label, with_memory=False)
                     _count(lap, cell, look.cpu_s - cpu_s, wall_s)
                     cpu_s, looked_s = look.cpu_s, time.monotonic()

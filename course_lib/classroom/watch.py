@@ -42,9 +42,9 @@ class Look:
 class Watch(threading.Thread):
     """Looks at every process with the mark of ``token``; ``on_low_memory`` is called once, from this thread."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(name="course-class-watch", daemon=True)
-        self._token = token
+        self._token, self._clock = token, clock
         self.on_low_memory: Callable[[], object] = lambda: None
         self._known: dict[tuple[int, float], str | None] = {}
         self._ended = threading.Event()
@@ -59,12 +59,12 @@ class Watch(threading.Thread):
         self.longest_gap_s = 0.0  # between two looks at everybody
 
     def run(self) -> None:
-        last_s = time.monotonic()
+        last_s = self._clock()
         while not self._ended.is_set():
-            began_s = time.monotonic()
+            began_s = self._clock()
             self.longest_gap_s, last_s = max(self.longest_gap_s, began_s - last_s), began_s
             self._look_round()
-            spent_s = time.monotonic() - began_s
+            spent_s = self._clock() - began_s
             self._ended.wait(max(_EVERY_S, spent_s * (1 / _SHARE - 1)))
 
     def stop(self) -> None:

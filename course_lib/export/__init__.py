@@ -1,7 +1,8 @@
 """``course export``: a learner's work as one page of HTML that needs nothing beside it.
 
 ``command.py`` is the command, ``work.py`` finds the notebooks that were worked on, ``bodies.py`` makes HTML of them by
-nbconvert, ``formulas.py`` draws the formulas that nbconvert would leave to a script from the network, ``first_page.py``
+nbconvert, ``safe.py`` lets through what neither fetches nor leads away, ``in_page.py`` sets links and pictures,
+``formulas.py`` draws the formulas that nbconvert would leave to a script from the network, ``first_page.py``
 tells of progress, and ``page.py`` puts it all together.
 """
 

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from course_lib.foreign_text import one_line
+
 __all__ = ["main"]
 
 
@@ -41,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
         _need_place(out, replace=wish.replace)
         return _export(wish, out)
     except ValueError as error:
-        print(f"course export: {error}", file=sys.stderr)
+        print(f"course export: {one_line(error, 2000)}", file=sys.stderr)
         return 2
     except OSError as error:
         why = error.strerror or type(error).__name__
@@ -68,7 +70,7 @@ def _export(wish: argparse.Namespace, out: Path) -> int:
 
     work = work_in(wish.folder, wish.lessons, everything=wish.all)
     for name, why in work.skipped:
-        print(f"Left out {name}: {why}.", file=sys.stderr)
+        print(f"Left out {one_line(name)}: {one_line(why)}.", file=sys.stderr)
     if not work.notebooks:
         raise ValueError(
             f"no notebook in {work.folder} has been worked on yet{_in(wish.lessons)}; --all takes them as they are"

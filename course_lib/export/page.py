@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from course_lib.export.bodies import anchor, body_of, style
+from course_lib.export.bodies import body_of, style
+from course_lib.export.in_page import anchor
 from course_lib.export.work import Work
+from course_lib.foreign_text import on_a_page
 
 __all__ = ["page_of"]
 
@@ -46,10 +48,14 @@ def page_of(work: Work, *, on: str) -> str:
             bodies.append(f"<section id='{anchor(stem)}'><p>{escape(skipped[-1][1])}</p></section>")
     links = "".join(f"<li><a href='#{anchor(stem)}'>{escape(_title(stem))}</a></li>" for stem in names)
     left_out = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in skipped)
-    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; media-src data:"
+    # A second lock: whatever came past `safe`, a browser fetches nothing for it, runs nothing and sends nothing.
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
+    )
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="generator" content="course export">\n'
         f"<title>One Model, Many GPUs: my work, {escape(on)}</title>\n{style()}\n{_STYLE}\n</head>\n"
@@ -59,7 +65,9 @@ def page_of(work: Work, *, on: str) -> str:
         f"<h2>Notebooks</h2><ul>{links}</ul>" + (f"<h2>Left out</h2><ul>{left_out}</ul>" if left_out else "")
     )
     body = '<body class="jp-Notebook" data-jp-theme-light="true" data-jp-theme-name="JupyterLab Light">'
-    return f"{head}{body}\n<main>\n<div class='first'>{first}</div>\n{''.join(bodies)}\n</main>\n</body>\n</html>\n"
+    return on_a_page(
+        f"{head}{body}\n<main>\n<div class='first'>{first}</div>\n{''.join(bodies)}\n</main>\n</body>\n</html>\n"
+    )
 
 
 def _title(stem: str) -> str:

@@ -11,10 +11,12 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_lib.lab.folder import find_place
+from course_lib.named_file import text_of
 from course_lib.paths import project_root
 
 __all__ = ["Work", "work_in"]
 
+_MOST_BYTES = 1 << 28  # of a notebook with its outputs
 _LESSON = re.compile(r"^\d\d[a-z]?_")
 
 
@@ -46,7 +48,7 @@ def work_in(folder: Path | None = None, lessons: Sequence[str] = (), *, everythi
         if lessons and not _is_of(path, lessons):
             continue
         try:
-            notebook = nbformat.read(path, as_version=4)
+            notebook = nbformat.reads(text_of(path, most_bytes=_MOST_BYTES), as_version=4)
             cells = [(cell.cell_type, cell.source) for cell in notebook.cells]
         except OSError as error:
             skipped.append((path.name, error.strerror or type(error).__name__))

@@ -9,7 +9,6 @@ know what leaves a machine, so a plan from it is for one.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from typing import Any
 
 from course_lib.checked import checked
 from course_lib.cost.machines import MACHINES
+from course_lib.foreign_text import one_line
+from course_lib.named_file import json_of
 from course_lib.plan.cluster import Cluster
 from course_lib.plan.constants import KINDS, Constants
 
@@ -88,7 +89,7 @@ class Calibrated:
 def read_calibrated(path: Path) -> Calibrated:
     """The machine of a file that ``calibrate()`` wrote, the last one where it holds several; ValueError for others."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = json_of(path)
     except OSError as error:
         raise ValueError(f"machine is {str(path)!r}, which cannot be read: {error.strerror}.") from None
     except ValueError as error:
@@ -102,7 +103,7 @@ def read_calibrated(path: Path) -> Calibrated:
 
 def _calibrated(key: str, entry: Mapping[str, Any]) -> Calibrated:
     """Of an entry and its key: processor, cores, GPUs by name, versions, with bars between them."""
-    parts = [part.strip() for part in key.split(" | ")]
+    parts = [one_line(part, 80) for part in key[:4000].split(" | ")]
     cores = next((number for part in parts if (number := re.fullmatch(r"(\d+) cores", part))), None)
     if cores is None:
         raise ValueError(f"no number of cores stands in {key!r}")
@@ -122,7 +123,7 @@ def _calibrated(key: str, entry: Mapping[str, Any]) -> Calibrated:
         memory_bandwidth_bytes_per_s=float(rates["memory_bandwidth_bytes_per_s"]),
         link_bandwidth_bytes_per_s=float(entry["link"]["bandwidth_bytes_per_s"]),
         link_latency_s=float(entry["link"]["latency_s"]),
-        backend=str(entry["backend"]),
+        backend=one_line(entry["backend"], 40),
     )
 
 

@@ -8,13 +8,14 @@ counted over the whole sequence.
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from course_lib.checked import checked
+from course_lib.foreign_text import one_line
+from course_lib.named_file import json_of
 from course_lib.plan.model import Decoder
 
 __all__ = ["FAMILIES", "decoder_of_config", "decoder_of_file"]
@@ -74,7 +75,7 @@ _STRANGE = {
 def decoder_of_file(path: Path) -> Decoder:
     """The model of a ``config.json``; ValueError where there is none, or none that can be read."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json_of(path)
     except OSError as error:
         raise ValueError(f"model is {str(path)!r}, which cannot be read: {error.strerror}.") from None
     except ValueError as error:
@@ -82,8 +83,8 @@ def decoder_of_file(path: Path) -> Decoder:
     if not isinstance(config, dict):
         raise ValueError(f"{path} holds a {type(config).__name__}; a config.json is an object of names.")
     found = decoder_of_config(config)
-    own = path.stem if path.stem != "config" else path.resolve().parent.name
-    return replace(found, name=own or path.stem) if found.name == "model" else found
+    own = one_line(path.stem if path.stem != "config" else path.resolve().parent.name, 80)
+    return replace(found, name=own or "model") if found.name == "model" else found
 
 
 @checked
@@ -101,7 +102,7 @@ def decoder_of_config(config: Mapping[str, Any]) -> Decoder:
     if experts > 1:
         ffn = _whole(config, "moe_intermediate_size") or ffn
     plain = Decoder(
-        name=str(config.get("_name_or_path") or "model"),
+        name=one_line(config.get("_name_or_path") or "", 80) or "model",
         **sizes,
         ffn=ffn,
         kv_heads=more["num_key_value_heads"],

@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from course_lib.checked import checked
-from course_lib.checks import at_least, divides
+from course_lib.checks import at_least, at_most, divides
 from course_lib.cost.architectures import TransformerSizes
 
 __all__ = ["Decoder", "decoder_of_sizes"]
+
+# Far above any model that was trained, and low enough for every layout to be gone through in a second or two.
+_MOST = {
+    "layers": 10_000, "experts": 1 << 16, "hidden": 1 << 20, "heads": 1 << 16, "kv_heads": 1 << 16, "head_dim": 1 << 16,
+    "ffn": 1 << 24, "vocab": 1 << 28, "positions": 1 << 30,
+}  # fmt: skip
 
 
 @checked
@@ -47,6 +53,8 @@ class Decoder:
         at_least(1, experts=self.experts, experts_per_token=self.experts_per_token)
         at_least(0, kv_heads=self.kv_heads, head_dim=self.head_dim, positions=self.positions)
         at_least(0, extra_layer_parameters=self.extra_layer_parameters)
+        for name, most in _MOST.items():
+            at_most(most, **{name: getattr(self, name)})
         divides(self.heads, "heads", kv_heads=self.kv_heads or self.heads)
         if not self.head_dim:
             divides(self.hidden, "channels (hidden)", heads=self.heads)

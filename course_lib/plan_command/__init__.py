@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from course_lib.foreign_text import one_line
+
 __all__ = ["main"]
 
 
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return met
     except ValueError as error:
-        print(f"course plan: {error}", file=sys.stderr)
+        print(f"course plan: {one_line(error, 2000)}", file=sys.stderr)
         return 2
     except (
         BrokenPipeError

@@ -97,8 +97,8 @@ def test_a_pipe_is_not_waited_for_and_a_giant_is_not_read(tmp_path, monkeypatch)
     with (tmp_path / "giant.jsonl").open("wb") as file:
         file.truncate(1 << 21)
     told = dict(Gatherer([tmp_path]).gather().skipped)
-    assert "1 are the most that is read" in told["giant.jsonl"]
-    assert told.get("pipe.jsonl", "it is no plain file") == "it is no plain file"
+    assert "1 MiB are the most that is read" in told["giant.jsonl"]
+    assert "only plain files are read" in told.get("pipe.jsonl", "only plain files are read")
 
 
 def test_whoever_cannot_be_read_for_a_moment_counts_as_before_and_whoever_left_does_not(

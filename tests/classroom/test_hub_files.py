@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 import yaml  # jupyterlab brings it
@@ -85,6 +87,40 @@ def test_the_hub_gets_the_course_limits_and_a_culler(tljh: Path) -> None:
     link = done.stdout.split()[-1]
     assert "git-pull?repo=https%3A%2F%2Fexample.org%2Fmany-gpus.git&branch=main" in link
     assert link.endswith("urlpath=lab%2Ftree%2Fmany-gpus%2Fnotebooks%2F00_start_here.ipynb")
+
+
+ADDRESSES = {
+    "https://example.org/many-gpus.git": "many-gpus",
+    "https://example.org/many-gpus": "many-gpus",
+    "https://example.org/many-gpus/": "many-gpus",
+    "https://example.org/many-gpus.git/": "many-gpus",
+    "git@example.org:many-gpus.git": "many-gpus",
+    "ssh://git@example.org:22/a/many-gpus.git": "many-gpus",
+    "/srv/git/many gpus.git": "many-gpus",
+    "https://example.org/many-gpus.git?token=a": "many-gpus",
+    "https://example.org/.git": "one-model-many-gpus",
+}
+
+
+@needs_bash
+def test_the_link_opens_the_lesson_in_the_folder_that_nbgitpuller_makes(tljh: Path) -> None:
+    for address, folder in ADDRESSES.items():
+        done, _ = run_tljh(tljh, address)
+        query = parse_qs(done.stdout.split()[-1].partition("?")[2])
+        assert query["repo"] == [address]
+        assert query["targetpath"] == [folder]
+        assert query["urlpath"] == [f"lab/tree/{folder}/notebooks/00_start_here.ipynb"]
+
+
+@needs_bash
+def test_the_hub_starts_no_language_server_and_keeps_its_other_settings(tljh: Path) -> None:
+    settings = tljh / "user" / "etc" / "jupyter" / "jupyter_server_config.json"
+    run_tljh(tljh, "https://example.org/many-gpus.git")
+    assert json.loads(settings.read_text()) == {"LanguageServerManager": {"autodetect": False}}
+    settings.write_text('{"ServerApp": {"x": 1}, "LanguageServerManager": {"autodetect": true, "y": 2}}')
+    run_tljh(tljh, "https://example.org/many-gpus.git")
+    told = json.loads(settings.read_text())
+    assert told == {"ServerApp": {"x": 1}, "LanguageServerManager": {"autodetect": False, "y": 2}}
 
 
 @needs_bash
