@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,6 +63,21 @@ def _unknown(word: str) -> str:
     return f"course: there is no verb {word!r}; there are {', '.join(VERBS)}.{guess}"
 
 
+def _last_file(error: BaseException) -> str:
+    """The file whose line has raised it."""
+    trace, found = error.__traceback__, ""
+    while trace is not None:
+        trace, found = trace.tb_next, trace.tb_frame.f_code.co_filename
+    return found
+
+
+def _again() -> str:
+    """How to have the packages: where ./course has made the environment, it says that all is there."""
+    if os.path.exists(os.path.join(sys.prefix, "course-ready")):
+        return f"Where requirements.txt lists it, part of it has gone: delete {sys.prefix}; ./course makes it again."
+    return "Install the packages with `python -m pip install -r requirements.txt`, or use ./course, which does it."
+
+
 def _run(verb: str, argv: list[str]) -> int:
     """Import the verb's module and run it; turn a missing package and Ctrl-C into sentences."""
     home = VERBS[verb].home
@@ -72,14 +88,25 @@ def _run(verb: str, argv: list[str]) -> int:
         if name.split(".")[0] == "course_lib":
             raise
         print(
-            f"course {verb} needs the package {name!r}, which {sys.executable} does not have. Install the "
-            "packages with `python -m pip install -r requirements.txt`, or use ./course, which does it.",
+            f"course {verb} needs the package {name!r}, which {sys.executable} does not have. {_again()}",
             file=sys.stderr,
         )
+        return 1
+    except ImportError as error:  # a file of a package has gone, and others still ask for it
+        asking = _last_file(error)
+        within = asking.removeprefix(sys.prefix + os.sep)
+        if within == asking or "course_lib" in within:
+            raise
+        print(f"course {verb}: a package is not whole: {error}. {_again()}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"\ncourse {verb}: stopped.", file=sys.stderr)
         return 130
+    except ValueError as error:  # of ours, one that a sentence tells and a stack would only bury
+        if not hasattr(error, "_render_traceback_"):
+            raise
+        print(f"course {verb}: {error}", file=sys.stderr)
+        return 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:

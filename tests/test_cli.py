@@ -88,10 +88,22 @@ def test_a_package_that_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant(monkeypatch, "def main(argv):\n    import no_such_package.part")
+    monkeypatch.setattr(cli.sys, "prefix", "/usr")  # an environment that ./course has not made
     assert cli.main(["doctor"]) == 1
     err = capsys.readouterr().err
     assert "needs the package 'no_such_package'" in err
     assert "pip install -r requirements.txt" in err
+
+
+@pytest.mark.parametrize("module", ["no_such_package.part", "halved.part"])
+def test_a_damaged_environment_is_to_be_made_again(tmp_path, monkeypatch, capsys, module) -> None:
+    (tmp_path / "course-ready").touch()
+    (tmp_path / "halved.py").write_text("from os import no_such_name")
+    monkeypatch.setattr(cli.sys, "prefix", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    plant(monkeypatch, f"def main(argv):\n    import {module}")
+    assert cli.main(["doctor"]) == 1
+    assert f"delete {tmp_path}; ./course makes it again" in capsys.readouterr().err
 
 
 def test_a_defect_of_ours_is_not_called_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:

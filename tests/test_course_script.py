@@ -18,14 +18,13 @@ from pathlib import Path
 import pytest
 from small_projects import (
     HANG_LIMIT_S,
-    alive,
     brick,
     command,
     load_script,
     slow_brick,
     start,
-    wait_for,
 )
+from waiting import all_ended, wait_until
 
 from course_lib.environment import SetupError
 from course_lib.environment.set_up import Target, _clear
@@ -101,6 +100,12 @@ def test_life_of_an_environment(project: Path) -> None:
 
     assert start(project, "doctor").stderr == ""
 
+    (gone,) = (project / ".venv").rglob("brick_a.py")
+    gone.unlink()
+    mended = start(project, "doctor")
+    assert json.loads(mended.stdout)["bricks"] == ["brick_a", "brick_b"]
+    assert "unfinished or damaged" in mended.stderr
+
 
 def test_what_makes_an_environment_unfit(project: Path) -> None:
     script = load_script(project)
@@ -127,6 +132,13 @@ def test_what_makes_an_environment_unfit(project: Path) -> None:
         (project / name).write_text(text)
     assert script.ready()
 
+    (venv / "site").mkdir()
+    (venv / "course-packages").write_text("site\nbrick_a\nbrick_b.py")
+    assert not script.ready()  # a package has gone
+    for name in ("brick_a", "brick_b.py", "a_package_of_the_learner_s"):
+        (venv / "site" / name).touch()
+    assert script.ready()
+
     (venv / "bin" / "python").unlink()
     (venv / "bin" / "python").symlink_to("/nowhere/python3.11")
     assert not script.ready()
@@ -136,7 +148,7 @@ def test_what_makes_an_environment_unfit(project: Path) -> None:
 def test_stopped_while_pip_works(made_project: Path) -> None:
     pid_file = slow_brick(made_project)
     child = subprocess.Popen(command(made_project, "doctor"), stderr=subprocess.PIPE, text=True)
-    wait_for(pid_file.exists, "pip starts the build")
+    wait_until(pid_file.exists, "pip starts the build")
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=HANG_LIMIT_S)
     assert child.returncode == 130
@@ -144,7 +156,7 @@ def test_stopped_while_pip_works(made_project: Path) -> None:
     assert "Traceback" not in err
     assert not load_script(made_project).ready()
     # The limit is shorter than the build would take if it were left to itself.
-    wait_for(lambda: not alive(int(pid_file.read_text())), "the build ends with the set-up")
+    assert all_ended([int(pid_file.read_text())]), "the build ends with the set-up"
 
 
 def test_told_to_end_while_the_environment_is_made(project: Path) -> None:
@@ -191,7 +203,7 @@ def test_what_a_link_leads_to_is_nobodys_to_clear(tmp_path: Path) -> None:
         (other / name).write_text("of the other checkout")
     here.symlink_to(other)
     with contextlib.redirect_stderr(io.StringIO()) as said:
-        _clear(Target(str(here.parent), str(here), sys.executable, str, str, str, bool))
+        _clear(Target(str(here.parent), str(here), sys.executable, str, str, str, bool, bool))
     assert sorted(path.name for path in other.iterdir()) == ["a package", "course-made", "course-ready"]
     assert [path.name for path in here.iterdir()] == ["course-made"]
     assert not here.is_symlink()

@@ -23,6 +23,7 @@ from course_lib.doctor.software import (
     check_python,
     check_system,
     check_torch,
+    check_whole,
 )
 from course_lib.doctor.trials import check_all_reduce, check_backends
 
@@ -110,6 +111,20 @@ def test_a_package_that_is_missing_or_old(package, version, line, status):
     troubled = [found for found in check_packages(version_of) if found.status != "ok"]
     assert [(found.name, found.status) for found in troubled] == [(line, status)]
     assert f"pip install '{package}>=" in troubled[0].remedy
+
+
+def test_a_package_of_which_files_have_gone(monkeypatch, tmp_path):
+    assert check_whole().status == "ok"
+    info = tmp_path / "halved-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: halved\nVersion: 1.0\n")
+    (info / "RECORD").write_text("halved/__init__.py,,\nhalved/other.py,,\nhalved/data.txt,,\n")
+    (tmp_path / "halved").mkdir()
+    (tmp_path / "halved" / "other.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    found = check_whole(["halved", "none-such"])
+    assert (found.status, found.detail) == ("blocked", "halved lacks 1, such as halved/__init__.py")
+    assert "makes it again" in found.remedy
 
 
 def test_course_files(tmp_path):

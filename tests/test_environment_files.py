@@ -212,7 +212,12 @@ def test_ci_does_nothing_but_course_test() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     steps = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
     assert steps == [".ci/run", "./course test unit --long -m long", "./course test learner --whole"]
-    assert set(workflow["jobs"]) == {"test", "browser"}
+    assert set(workflow["jobs"]) == {"test", "portable", "browser"}
+    portable = workflow["jobs"]["portable"]
+    assert portable["if"] == "github.event_name == 'schedule'"
+    assert [step["run"] for step in portable["steps"] if "run" in step] == ["./course test portable"]
+    (pythons,) = (step["with"]["python-version"] for step in portable["steps"] if "with" in step)
+    assert sorted(pythons.split()) == sorted(workflow["jobs"]["test"]["strategy"]["matrix"]["python"])
     install, run = (step["run"] for step in workflow["jobs"]["browser"]["steps"] if "run" in step)
     for wanted in PROJECT["optional-dependencies"]["browser"]:
         assert f'"{wanted}"' in install

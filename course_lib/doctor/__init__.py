@@ -91,6 +91,7 @@ def _checks(here: Machine | None, root: Path | None) -> Iterator[tuple[str, Chec
     yield "Python", software.check_python
     yield "PyTorch", lambda: software.check_torch(found())
     yield "packages", software.check_packages
+    yield "package files", software.check_whole
     yield "course files", lambda: software.check_course_files(place)
     yield "cores", lambda: resources.check_cores(found())
     yield "memory", lambda: resources.check_memory(found())

@@ -6,14 +6,21 @@ import importlib.metadata
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from course_lib.devices import Machine
 from course_lib.doctor.finding import Finding
 from course_lib.notebooks.info import source_files
 
-__all__ = ["check_course_files", "check_packages", "check_python", "check_system", "check_torch"]
+__all__ = [
+    "check_course_files",
+    "check_packages",
+    "check_python",
+    "check_system",
+    "check_torch",
+    "check_whole",
+]
 
 _WANTED = {
     "jupyterlab": (4, 2),
@@ -96,6 +103,30 @@ def check_packages(version_of: Callable[[str], str] = importlib.metadata.version
             f"{sys.executable} -m pip install {install}",
         ),
     ]
+
+
+def check_whole(
+    distributions: Iterable[str] = (*_WANTED, "torch", "numpy", "scipy", "platformdirs"),
+) -> Finding:
+    """Every file that the packages were installed with is still there."""
+    lacking = {}
+    for name in distributions:
+        try:
+            files = importlib.metadata.distribution(name).files or ()
+            gone = [file for file in files if file.suffix == ".py" and not Path(str(file.locate())).exists()]
+        except (importlib.metadata.PackageNotFoundError, OSError, ValueError):
+            continue  # not there at all: `check_packages` says so
+        if gone:
+            lacking[name] = gone
+    if not lacking:
+        return Finding("package files", "ok", "all of them are there")
+    told = "; ".join(f"{name} lacks {len(gone)}, such as {gone[0]}" for name, gone in lacking.items())
+    return Finding(
+        "package files",
+        "blocked",
+        told,
+        f"Delete {sys.prefix}, and ./course makes it again; or install these anew.",
+    )
 
 
 def check_course_files(root: Path) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -22,7 +23,11 @@ def alone(path: Path) -> Iterator[IO[str]]:
     The steps of a set-up inherit the open file, and the lock with it: if ./course is killed outright, nobody else
     writes into .venv before the step that it had begun has ended.
     """
-    with open(path, "a+") as file:  # closing it lets go of the lock, as the end of the process does
+    # Closing it lets go of the lock, as the end of the process does. It is its owner's alone: who can read a file of
+    # another user can lock it, and keep a set-up waiting for ever.
+    with open(path, "a+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with contextlib.suppress(OSError):  # one that an older course has made
+            os.chmod(path, 0o600)
         if not _try_lock(file):
             say(f"Another ./course is setting up .venv{_holder(path)}; waiting until it is done.")
             while not _try_lock(file):

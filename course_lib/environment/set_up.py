@@ -35,6 +35,7 @@ class Target:
     place: Callable[[], str]
     wanted: Callable[[], str]
     installed: Callable[[], str]
+    whole: Callable[[], bool]
     ready: Callable[[], bool]
 
     @property
@@ -44,6 +45,10 @@ class Target:
     @property
     def ready_file(self) -> Path:
         return Path(self.venv, "course-ready")
+
+    @property
+    def packages_file(self) -> Path:
+        return Path(self.venv, "course-packages")
 
 
 def set_up(target: Target) -> int:
@@ -72,7 +77,7 @@ def _make(target: Target, steps: Steps) -> None:
                 f"{name} is missing in {target.root}: this copy of the course is not whole. Clone it again."
             )
     wanted = target.wanted()  # before, not after: the files may change while uv is at work
-    if target.installed().startswith(target.place()):
+    if target.installed().startswith(target.place()) and target.whole():
         say("The list of packages has changed: bringing .venv up to date.")
         target.ready_file.unlink()
     else:
@@ -93,9 +98,25 @@ def _make(target: Target, steps: Steps) -> None:
         steps.run(first, "Preparing a quick start")
     except StepFailed as error:
         say(f"{error.reason} The first lesson will start more slowly.")
+    Path(target.venv, ".lock").unlink(missing_ok=True)  # uv's: everybody could hold it, and keep uv waiting
+    _note_packages(target)
     new = target.ready_file.with_suffix(".new")
     new.write_text(target.place() + wanted)
     new.replace(target.ready_file)
+
+
+def _note_packages(target: Target) -> None:
+    """Write down what lies beside each other in site-packages: where one has gone, the next start makes .venv again.
+
+    Folders with a version in their names are left out: whoever upgrades a package changes those.
+    """
+    for site in sorted(Path(target.venv).glob("[Ll]ib*/**/site-packages"))[:1]:
+        names = [name for name in os.listdir(site) if not name.endswith((".dist-info", ".egg-info"))]
+        kept = sorted(
+            name for name in names if name != "__pycache__" and "-" not in name and "\n" not in name
+        )
+        lines = [site.relative_to(target.venv).as_posix(), *kept]
+        target.packages_file.write_text("\n".join(lines), encoding="utf-8", errors="surrogateescape")
 
 
 def _say_small_torch() -> None:
@@ -133,7 +154,9 @@ def _clear(target: Target) -> None:
             venv.rename(aside)
             say(f"The .venv here is a link to {place}, which is left alone; the link is kept as {aside}.")
         elif os.path.lexists(target.made_file):
-            say("The .venv here is unfinished, or was made for another place or Python: making it again.")
+            say(
+                "The .venv here is unfinished or damaged, or was made for another place or Python: making it again."
+            )
         else:
             venv.rename(aside)
             say(f"A .venv that ./course did not make was here; it is kept as {aside}.")

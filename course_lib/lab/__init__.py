@@ -1,8 +1,9 @@
 """The verb `lab`: JupyterLab on this machine's loopback address, behind a token, opened at the first lesson.
 
 To be read in this order: `folder` (the clone, or a folder of the learner's own), `edition` (what is handed out),
-`hand_out` (never over work), `reset`, `share` (one installation for many), `options` (what JupyterLab is told),
-`kernels` (sockets of files in place of ports), `port` (found free, and kept), `welcome` (what is said), `command`.
+`work` (what of a notebook is somebody's), `hand_out` (never over work), `reset`, `share` (one installation for many),
+`options` (what JupyterLab is told), `kernels` (sockets of files in place of ports), `port` (found free, and kept),
+`welcome` (what is said), `command`.
 """
 
 from collections.abc import Sequence

@@ -7,9 +7,11 @@ could read it, and the address is told once it answers, not while its port only 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -113,7 +115,15 @@ def _open(place: Place, argv: list[str]) -> int:
     no_browser = browser_missing(given)
     if no_browser and "--no-browser" not in given:
         options.append("--no-browser")
-    return _serve(options, no_browser=no_browser)
+    started_s = time.time()
+    try:
+        return _serve(options, no_browser=no_browser)
+    finally:
+        if place.is_clone and not place.is_shared:
+            from course_lib.lab.edition import put_back
+
+            with contextlib.suppress(OSError, ValueError):  # it is no duty: the lessons are whole either way
+                put_back(place.course, started_s)
 
 
 def _prepare(place: Place) -> list[str]:

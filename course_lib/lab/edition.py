@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from course_lib.lab.hand_out import write
+from course_lib.lab.work import is_same_work
 from course_lib.notebooks.info import source_files
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "keep_prints",
     "lesson_named",
     "pristine",
+    "put_back",
     "worked_on",
 ]
 
@@ -52,10 +54,11 @@ def editions_bytes(course: Path) -> int:
     return sum(file.stat().st_size for file in [*files, *(course / PICTURES).glob("*.png")] if file.is_file())
 
 
-def pristine(course: Path, name: str) -> bytes:
-    """A lesson's notebook without anybody's work."""
+def pristine(course: Path, name: str, *, anew: bool = False) -> bytes:
+    """A lesson's notebook without anybody's work; with ``anew`` made of its source in any case."""
     source = course / "notebooks" / "src" / f"{Path(name).stem}.py"
-    if not source.is_file() or _print_of(course, name) in _kept_prints():  # no source, or found fresh before
+    is_fresh = not anew and _print_of(course, name) in _kept_prints()  # it was found fresh before
+    if not source.is_file() or is_fresh:
         return (course / name).read_bytes()
     from course_lib.notebooks.convert import learner_notebook, to_text
     from course_lib.notebooks.source import read_source
@@ -98,9 +101,29 @@ def worked_on(course: Path, handed: dict[str, bytes]) -> dict[str, bytes]:
     found = {}
     for name, content in handed.items():
         file = course / name
-        if file.suffix == ".ipynb" and file.is_file() and (now := file.read_bytes()) != content:
+        if file.suffix != ".ipynb" or not file.is_file():
+            continue
+        now = file.read_bytes()
+        if not is_same_work(name, now, content):
             found[name] = now
     return found
+
+
+def put_back(course: Path, since_s: float) -> list[str]:
+    """Make lessons of a clone that were only opened, and saved after ``since_s``, as they were; their names.
+
+    Else git would not pull a newer edition over them.
+    """
+    back = []
+    for name in _names(course):
+        file = course / name
+        if not file.is_file() or file.stat().st_mtime < since_s:
+            continue
+        now, content = file.read_bytes(), pristine(course, name, anew=True)
+        if now != content and is_same_work(name, now, content):
+            write(file, content)
+            back.append(name)
+    return back
 
 
 def lesson_named(course: Path, word: str) -> str:

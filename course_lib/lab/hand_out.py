@@ -1,7 +1,8 @@
 """Hands lessons out into a learner's folder, and a newer edition later, and never writes over work.
 
-A small record beside the notebooks holds the hash of each file as it was handed out. A file that still has it was not
-touched, and is replaced by a newer edition. Any other is the learner's, and the newer edition comes beside it, once.
+A small record beside the notebooks holds the hash of each file's work (`work`) as it was handed out. A file that still
+has it was not touched, or only opened, and is replaced by a newer edition. Any other is the learner's, and the newer
+edition comes beside it, once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from course_lib.lab.work import print_of
 
 __all__ = ["RECORD", "Handed", "free_name", "hand_out", "link_or_copy", "remove_link", "write"]
 
@@ -60,17 +63,21 @@ def _hand_out_one(
     handed: Handed,
     day: str,
 ) -> None:
-    file, edition = folder / name, _hash(content)
-    now = _hash(file.read_bytes()) if file.is_file() else None
+    file, edition = folder / name, print_of(name, content)
+    held = file.read_bytes() if file.is_file() else None
+    now = None if held is None else print_of(name, held)
     if now is None:
         write(file, content if work is None else work)
         (handed.new if work is None else handed.carried).append(name)
     elif now == edition:
         pass
-    elif now == record.get(name):
+    elif record.get(name) in (now, _older_print(held)):
         write(file, content)
         handed.renewed.append(name)
-    elif record.get(name) != edition:  # touched, and this edition has not been here
+    elif record.get(name) not in (
+        edition,
+        _older_print(content),
+    ):  # touched, and this edition has not been here
         _remove_older_beside(folder, name, record)
         beside = free_name(file, f"new edition {day}", content)
         write(beside, content)
@@ -84,8 +91,9 @@ def _bring_along(
     folder: Path, name: str, content: bytes, record: dict[str, str], handed: Handed, day: str
 ) -> None:
     """Work elsewhere on a lesson that the folder has had already: it comes beside, once."""
-    key, work = f"elsewhere: {name}", _hash(content)
-    if record.get(key) != work and _hash((folder / name).read_bytes()) != work:
+    key, work = f"elsewhere: {name}", print_of(name, content)
+    is_known = record.get(key) in (work, _older_print(content))
+    if not is_known and print_of(name, (folder / name).read_bytes()) != work:
         beside = free_name(folder / name, f"from the clone {day}", content)
         write(beside, content)
         handed.carried.append(beside.relative_to(folder).as_posix())
@@ -97,7 +105,10 @@ def _remove_older_beside(folder: Path, name: str, record: dict[str, str]) -> Non
     stem, suffix = os.path.splitext(name)
     for other in [known for known in record if known.startswith(f"{stem} (new edition ")]:
         file = folder / other
-        if file.is_file() and file.suffix == suffix and _hash(file.read_bytes()) == record[other]:
+        if not file.is_file() or file.suffix != suffix:
+            continue
+        held = file.read_bytes()
+        if record[other] in (print_of(other, held), _older_print(held)):
             file.unlink()
             del record[other]
 
@@ -173,5 +184,6 @@ def _record(folder: Path) -> Iterator[dict[str, str]]:
             write(file, (json.dumps({"handed out": record}, indent=1, sort_keys=True) + "\n").encode())
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _older_print(content: bytes | None) -> str | None:
+    """What an older course has kept in the record: a hash of all bytes."""
+    return None if content is None else hashlib.sha256(content).hexdigest()

@@ -75,6 +75,8 @@ def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0) -
             {"--expose-app-in-browser", "--LabApp.expose_app_in_browser"},
             "--LabApp.expose_app_in_browser=True",
         ),
+        # No language server beside each page: 130 MiB a learner, and no page shows what it finds.
+        ({"--LanguageServerManager.autodetect"}, "--LanguageServerManager.autodetect=False"),
         ({"--debug", "--log-level", "--Application.log_level", "--ServerApp.log_level"}, "--log-level=WARN"),
     ]
     ours += _about_kernels(idle)

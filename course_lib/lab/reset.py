@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from course_lib.lab.edition import lesson_named, pristine
 from course_lib.lab.folder import Place
 from course_lib.lab.hand_out import free_name, hand_out, write
+from course_lib.lab.work import is_same_work
 
 __all__ = ["reset"]
 
@@ -27,7 +28,7 @@ def _reset_one(place: Place, name: str, now: str) -> str:
     file, content = place.folder / name, pristine(place.course, name)
     kept = None
     if file.is_file():
-        if file.read_bytes() == content:
+        if is_same_work(name, file.read_bytes(), content):
             return f"{file} is as it was handed out: there is nothing to reset."
         kept = free_name(file, f"kept {now}")
         file.rename(kept)

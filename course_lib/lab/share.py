@@ -20,7 +20,7 @@ from course_lib.lab.edition import keep_prints
 from course_lib.lab.folder import default_folder, may_write, owner_of
 from course_lib.lab.hand_out import write
 
-__all__ = ["closed_to_others", "not_compiled", "share", "take_fonts"]
+__all__ = ["closed_to_others", "not_compiled", "open_to_others", "share", "take_fonts"]
 
 _MOST_SHOWN = 5
 
@@ -36,13 +36,20 @@ def share(course: Path) -> int:
             f"--share is for who keeps the course, and {course} is kept by {owner_of(course)}. It works for you "
             f"as it is: `course lab` puts your lessons into {default_folder()}."
         )
-    compileall.compile_dir(course / "course_lib", quiet=2)
-    fonts = _keep_fonts(_kept_fonts())
-    fresh = keep_prints(course)
+    umask = os.umask(0o022)  # what is made here is for all to read, and for nobody else to change
+    try:
+        compileall.compile_dir(course / "course_lib", quiet=2)
+        fonts = _keep_fonts(_kept_fonts())
+        fresh = keep_prints(course)
+        Path(sys.prefix, ".lock").unlink(
+            missing_ok=True
+        )  # uv's: everybody could hold it, and keep uv waiting
+    finally:
+        os.umask(umask)
     print(f"{course} is prepared: the library is compiled, {fresh} notebooks are fresh, and {fonts}.")
-    closed = closed_to_others(course)
-    if closed:
-        print("\n".join(closed))
+    wrong = [*closed_to_others(course), *open_to_others(course)]
+    if wrong:
+        print("\n".join(wrong))
         return 1
     print(
         f"Everybody on this machine can start it by  {course / 'course'} lab  and works in a folder of their own. "
@@ -75,6 +82,30 @@ def closed_to_others(course: Path) -> list[str]:
             "lab --share"
         )
     return list(dict.fromkeys(found))
+
+
+def open_to_others(course: Path) -> list[str]:
+    """Sentences about files and folders that everybody can change: what one user writes there, the others would run."""
+    found = []
+    for place in dict.fromkeys([course, Path(sys.prefix)]):
+        above = [folder for folder in place.parents if _mode(folder) & 0o1002 == 0o002]  # and /tmp is 0o1777
+        files = [*above, *_writable(place)]
+        if files:
+            shown = ", ".join(str(path) for path in files[:_MOST_SHOWN])
+            more = f" and {len(files) - _MOST_SHOWN} more" if len(files) > _MOST_SHOWN else ""
+            mend = f"chmod o-w {above[-1]}" if above else f"chmod -R o-w {place}"
+            found.append(
+                f"Everybody can change {shown}{more}, and so what the others run. To mend it:  {mend}"
+            )
+    return found
+
+
+def _writable(place: Path) -> Iterator[Path]:
+    """Files and folders at and below a place that everybody can write."""
+    for name, _, files in os.walk(place):
+        for path in (Path(name), *(Path(name, file) for file in files)):
+            if not path.is_symlink() and _mode(path) & 0o002:
+                yield path
 
 
 def _unreadable(place: Path) -> Iterator[Path]:

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_projects import alive, brick, command, load_script, slow_brick, start, wait_for
+from small_projects import brick, command, load_script, slow_brick, start
+from waiting import is_running, wait_until
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="programs that stand in are scripts"),
@@ -146,12 +147,12 @@ def test_killed_outright_while_pip_works(project: Path) -> None:
     """Nothing can be cleaned up then; the next start keeps off .venv until the orphan has ended."""
     pid_file = slow_brick(project)
     killed = subprocess.Popen(command(project, "doctor"), stderr=subprocess.DEVNULL)
-    wait_for(pid_file.exists, "pip starts the build")
+    wait_until(pid_file.exists, "pip starts the build")
     killed.kill()
     killed.wait()
     build = int(pid_file.read_text())
     step = int((project / ".venv.lock").read_text())
-    assert alive(step)
+    assert is_running(step)
     second = subprocess.Popen(
         command(project, "doctor"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -159,7 +160,7 @@ def test_killed_outright_while_pip_works(project: Path) -> None:
     first_line = second.stderr.readline()
     try:
         assert f"its process {step} is at work" in first_line
-        assert alive(step)
+        assert is_running(step)
     finally:
         os.kill(build, 9)
     out, err = second.communicate(timeout=200)

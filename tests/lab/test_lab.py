@@ -163,6 +163,14 @@ def test_the_glossary_opens_as_a_page_and_no_news_are_asked_for(running: Lab) ->
     assert found["fetchNews"]["default"] == "false"
 
 
+def test_no_language_server_waits_for_a_page(running: Lab) -> None:
+    """With one, each open page of a class has a process of 130 MiB beside it."""
+    url = f"http://127.0.0.1:{running.port}/lsp/status?token={running.token}"
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        told = json.loads(answer.read())
+    assert told["specs"] == told["sessions"] == {}
+
+
 def test_a_busy_port_is_passed_over(running: Lab) -> None:
     assert running.port != running.busy_port
 
@@ -227,6 +235,7 @@ def test_options_that_are_not_ours_pass_through() -> None:
         ("--notebook-dir=/data", "--ServerApp.root_dir="),
         ("--ServerApp.default_url=/lab", "--LabApp.default_url="),
         ("--debug", "--log-level="),
+        ("--LanguageServerManager.autodetect=True", "--LanguageServerManager.autodetect=False"),
         ("--LabApp.expose_app_in_browser=False", "--LabApp.expose_app_in_browser=True"),
         ("--IdentityProvider.token=mine", "--IdentityProvider.token=secret"),
     ],

@@ -300,7 +300,7 @@ def test_another_users_course_that_is_not_ready_says_whom_to_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """./course of a user who may not write, in a course whose environment is not made."""
-    target = Target(str(tmp_path), str(tmp_path / ".venv"), "", str, str, str, bool)
+    target = Target(str(tmp_path), str(tmp_path / ".venv"), "", str, str, str, bool, bool)
     error = PermissionError(13, "Permission denied", str(tmp_path / ".venv.lock"))
     assert "folder of your own" in _explain(error, target)
     assert "lab --share" not in _explain(error, target)

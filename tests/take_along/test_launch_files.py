@@ -8,13 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml  # jupyterlab brings it
 from torch.distributed.run import get_args_parser
+from waiting import all_ended
 
 from course_lib.nodes.ports import free_port
 from course_lib.take_along import (
@@ -290,7 +290,7 @@ def test_words_that_ssh_cannot_take_are_told(tmp_path, words, said):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_ranks_of_an_agent_that_was_killed_are_killed(tmp_path):
-    torchrun = "#!/bin/bash\nsetsid sleep 300 & echo $! >rank; sleep 0.5; kill -9 $$\n"
+    torchrun = "#!/bin/bash\nsetsid sleep 300 & echo $! >rank; kill -9 $$\n"
     environment = stand_in_ssh(tmp_path, torchrun)
     done = subprocess.run(
         [str(launch_file("ssh.sh")), "here", "1", "x.py"], env=environment, cwd=tmp_path, check=False,
@@ -298,17 +298,12 @@ def test_ranks_of_an_agent_that_was_killed_are_killed(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert "here has failed, exit code 137" in done.stderr
-    rank = Path("/proc") / (tmp_path / "rank").read_text().strip() / "status"
-    limit_s = time.monotonic() + 10
-    while rank.exists() and "State:\tZ" not in rank.read_text():
-        assert time.monotonic() < limit_s, "the rank lives on"
-        time.sleep(0.1)
+    assert all_ended([int((tmp_path / "rank").read_text())]), "the rank lives on"
 
 
 def test_ssh_ends_all_when_one_host_fails(tmp_path):
     torchrun = "#!/bin/bash\n[[ $STAND_IN_HOST == bad ]] && exit 3\nexec sleep 900\n"
     environment = stand_in_ssh(tmp_path, torchrun)
-    began_s = time.monotonic()
     done = subprocess.run(
         [str(launch_file("ssh.sh")), "good bad", "1", "x.py"], env=environment, cwd=tmp_path, check=False,
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, timeout=_LIMIT_S,
@@ -316,7 +311,6 @@ def test_ssh_ends_all_when_one_host_fails(tmp_path):
     assert done.returncode == 1
     assert "bad has failed, exit code 3" in done.stderr
     assert "The others are ended." in done.stderr
-    assert time.monotonic() - began_s < _LIMIT_S
 
 
 @pytest.mark.slow

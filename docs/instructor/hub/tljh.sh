@@ -9,7 +9,8 @@ set -euo pipefail
 repository=${1:?is missing. Say where the course is: sudo bash tljh.sh REPOSITORY [BRANCH]}
 branch=${2:-main}
 course=${COURSE_DIR:-/opt/one-model-many-gpus}
-hub_python=${TLJH_USER_ENVIRONMENT:-/opt/tljh/user}/bin/python
+hub=${TLJH_USER_ENVIRONMENT:-/opt/tljh/user}
+hub_python=$hub/bin/python
 
 if [[ ! -x $hub_python ]]; then
     echo "There is no $hub_python: install The Littlest JupyterHub first (https://tljh.jupyter.org)." >&2
@@ -27,6 +28,19 @@ fi
 "$hub_python" -m pip install --no-deps --editable "$course"
 "$hub_python" -m compileall -q "$course/course_lib" # learners cannot write there
 
+# No language server beside each page: 130 MiB a learner, for marks that no page of the course shows.
+"$hub_python" - "$hub/etc/jupyter/jupyter_server_config.json" <<'PYTHON'
+import json
+import sys
+from pathlib import Path
+
+path = Path(sys.argv[1])
+settings = json.loads(path.read_text()) if path.exists() else {}
+settings.setdefault("LanguageServerManager", {})["autodetect"] = False
+path.parent.mkdir(parents=True, exist_ok=True)
+path.write_text(json.dumps(settings, indent=2) + "\n")
+PYTHON
+
 # What one learner may take. `course class check --learners 30` says what this machine has for thirty of them.
 tljh-config set limits.memory "${LEARNER_MEMORY:-3G}"
 tljh-config set limits.cpu "${LEARNER_CORES:-2}"
@@ -39,11 +53,15 @@ tljh-config reload
 # nbgitpuller brings newer lessons at each click, and keeps what a learner has changed.
 printf '\nThe link for the class (put the name of your hub in):\n'
 "$hub_python" - "$repository" "$branch" <<'PYTHON'
+import re
 import sys
 from urllib.parse import urlencode
 
 repository, branch = sys.argv[1:]
-folder = repository.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
-query = {"repo": repository, "branch": branch, "urlpath": f"lab/tree/{folder}/notebooks/00_start_here.ipynb"}
+# nbgitpuller would call the folder by the last part of the address, with its ".git"; targetpath names it.
+last = re.split(r"[/:]", repository.partition("?")[0].rstrip("/"))[-1].removesuffix(".git")
+folder = re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-") or "one-model-many-gpus"
+query = {"repo": repository, "branch": branch, "targetpath": folder}
+query["urlpath"] = f"lab/tree/{folder}/notebooks/00_start_here.ipynb"
 print(f"    https://YOUR-HUB/hub/user-redirect/git-pull?{urlencode(query)}")
 PYTHON
