@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -157,18 +156,3 @@ def slow_brick(project: Path) -> Path:
     (slow / "backend.py").write_text(SLOW_BACKEND)
     (project / "requirements.txt").write_text("--no-index\n./slow\n")
     return slow / "pid"
-
-
-def wait_for(condition, what: str, *, limit_s: float = HANG_LIMIT_S) -> None:
-    end_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end_s, f"waited {limit_s} s in vain: {what}"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and waits for its parent to notice does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (OSError, IndexError):
-        return False

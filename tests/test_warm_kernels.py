@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
-from small_projects import alive
+from waiting import all_ended, wait_until
 
 from course_lib import paths, testing
 from course_lib.testing import parts
@@ -105,7 +104,7 @@ def test_an_interrupt_ends_the_cell_and_a_shutdown_the_kernel(kernel: Kernel) ->
     family = [kernel.process, *kernel.process.children(recursive=True)]
     kernel.client.stop_channels()
     kernel.manager.shutdown_kernel(now=True)  # as nbval does
-    assert all_end(family)
+    assert all_ended(one.pid for one in family)
 
 
 FORK_SERVER = """
@@ -133,7 +132,7 @@ def test_the_first_fork_server_is_lent_and_a_second_one_begins_as_ever(kernel: K
     there = "print(exit_code(exec, 'import os, sys; os._exit(\"course_lib.checks\" in sys.modules)'))"
     assert kernel.cell(there) == "1\n", "what ranks need of the course is there, and not in the kernel"
     lent.kill()
-    assert all_end([lent])
+    assert all_ended([lent.pid])
     assert kernel.cell("print(exit_code(os._exit, 8))") == "8\n"
     assert kernel.cell("print(forkserver._forkserver._forkserver_pid)") != f"{lent.pid}\n"
 
@@ -141,31 +140,20 @@ def test_the_first_fork_server_is_lent_and_a_second_one_begins_as_ever(kernel: K
 # --- Nothing is left -------------------------------------------------------------------------------------------
 
 
-def all_end(processes: list[psutil.Process]) -> bool:
-    """Whether they do in time; one that waits to be collected, by whoever inherits it, has ended."""
-    end_s = time.monotonic() + LIMIT_S
-    while any(alive(one.pid) for one in processes):
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def asleep(zygote: Zygote, folder: Path) -> tuple[WarmKernel, psutil.Process]:
-    """A kernel that nobody asks anything, and its process."""
+def asleep(zygote: Zygote, folder: Path) -> WarmKernel:
+    """A kernel that nobody asks anything."""
     with open(os.devnull, "r+b") as nothing:
         arguments = ["kernel", "-f", str(folder / "connection.json")]
         kernel = WarmKernel(
             zygote.folder, arguments, env=os.environ, cwd=str(folder), fds=[nothing.fileno()] * 3
         )
-    return kernel, psutil.Process(kernel.pid)
+    return kernel
 
 
 def test_a_kernel_ends_with_the_one_who_asked_for_it(zygote: Zygote, tmp_path: Path) -> None:
-    kernel, process = asleep(zygote, tmp_path)
-    other, _ = asleep(zygote, tmp_path)
+    kernel, other = asleep(zygote, tmp_path), asleep(zygote, tmp_path)
     kernel._connection.close()
-    assert all_end([process])
+    assert all_ended([kernel.pid])
     assert other.poll() is None
     other.kill()
     assert other.wait() == -signal.SIGKILL
@@ -174,10 +162,10 @@ def test_a_kernel_ends_with_the_one_who_asked_for_it(zygote: Zygote, tmp_path: P
 
 def test_all_end_with_the_run_and_a_kernel_then_starts_as_a_learner_s_does(tmp_path: Path, installed) -> None:
     zygote = Zygote(FEW)
-    kernel, process = asleep(zygote, tmp_path)
+    kernel = asleep(zygote, tmp_path)
     zygote.close()
     zygote.close()
-    assert all_end([process])
+    assert all_ended([kernel.pid])
     assert kernel.poll() is not None
     assert not zygote.folder.exists()
     WarmProvisioner.install(zygote.folder)
@@ -205,14 +193,10 @@ def test_all_end_when_the_run_is_killed(tmp_path: Path) -> None:
     )
     assert run.stdout is not None
     *pids, folder = run.stdout.readline().split()
-    processes = [psutil.Process(int(pid)) for pid in pids]
     run.kill()
     run.wait()
-    assert all_end(processes)
-    end_s = time.monotonic() + LIMIT_S
-    while Path(folder).exists():
-        assert time.monotonic() < end_s, "its folder is left"
-        time.sleep(0.02)
+    assert all_ended(map(int, pids))
+    wait_until(lambda: not Path(folder).exists(), "its folder is removed")
 
 
 # --- In the run of the notebooks ---------------------------------------------------------------------------------

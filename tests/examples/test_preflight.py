@@ -309,12 +309,25 @@ def whole(me):
     place = Place(me.rank, (0, 1), torch.device("cpu"))
     skew = measure.clock_offsets(place, rounds=3, now=late_clock)
 
-    def twice(a, b):
-        for _ in range(9 * me.rank):
-            torch.mm(a, b)
+    return str(report), report.to_json(), measured, skew, rates_of_a_slow_rank(place)
+
+
+def rates_of_a_slow_rank(place):
+    """Rank 1 takes ten seconds for a product, and the others one; now and then a machine takes a hundred besides."""
+    products = iter(range(100))
+
+    class OnAClock(Place):
+        passed_s = 0.0
+
+        def now_s(self):
+            return self.passed_s
+
+    def multiply(a, b):
+        slowest = 100.0 if next(products) % 3 == 0 else 0.0
+        OnAClock.passed_s += (10.0 if place.rank else 1.0) + slowest
         return torch.mm(a, b)
 
-    return str(report), report.to_json(), measured, skew, measure.product_rates(place, 64, 20, twice)
+    return measure.product_rates(OnAClock(*vars(place).values()), 64, 20, multiply)
 
 
 @pytest.fixture(scope="module")
@@ -352,6 +365,7 @@ def test_a_planted_clock_is_found_by_both(run):
 
 def test_a_planted_slow_rank_is_found(run):
     for *_, rates in run:
+        assert rates == [2 * 64**3, 2 * 64**3 / 10]
         assert judge_products(rates).text.startswith("rank 1 computes at ")
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from course_lib.forms import Form, busy, picture_box
 from course_lib.forms.form import STYLE_SHEET, manners
+from course_lib.learn import ask, bet, exercises
+from course_lib.learn.quizzes import Quiz
 
 LIBRARY = Path(__file__).resolve().parents[2] / "course_lib"
 
@@ -61,3 +63,24 @@ def test_every_box_with_controls_is_a_form_or_a_row_of_one():
             assert name in rows, f"{path.name}: {name} should be a Form"
             assert rows[name] in text
         assert "widgets.Image(" not in text, f"{path.name}: picture_box gives a picture its text"
+
+
+def test_a_form_is_shown_as_ipywidgets_shows_it():
+    form = Form([widgets.Text(description="name")])
+    assert {**form._repr_mimebundle_(), "text/plain": "said"} == form.bundle("said")
+
+
+@pytest.mark.parametrize("make", [lambda: ask("00.shared"), lambda: bet("A8")], ids=["ask", "bet"])
+def test_questions_are_shown_by_ipywidgets_7_too(make, monkeypatch: pytest.MonkeyPatch):
+    """Colab has 7.7.1, whose widgets have ``_ipython_display_`` in place of this method."""
+    monkeypatch.delattr(widgets.Widget, "_repr_mimebundle_")
+    question = make()
+    bundle = question._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert bundle["text/plain"] == repr(question)
+
+
+def test_a_quiz_is_shown_by_ipywidgets_7_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(widgets.Widget, "_repr_mimebundle_")
+    found = Quiz("00", exercises.quiz_of("00"))
+    assert set(found._bundle()) == {"application/vnd.jupyter.widget-view+json", "text/plain"}

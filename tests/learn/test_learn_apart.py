@@ -224,7 +224,15 @@ def test_threads_that_end_in_a_moment_or_were_there_before_are_not_spoken_of():
     before.start()
     known = threads_of_a_person()
     assert before in known
-    brief = threading.Thread(target=lambda: time.sleep(0.01))
-    brief.start()
+    end = threading.Event()
+
+    class Brief(threading.Thread):
+        """Ends when it is waited for, and the one who waits sees the end."""
+
+        def join(self, timeout=None):
+            end.set()
+            super().join()
+
+    Brief(target=lambda: end.wait()).start()
     assert running_on(known) == ""
     stop.set()

@@ -12,6 +12,7 @@ import time
 
 import pytest
 import torch
+from waiting import wait_until
 
 from course_lib.learn import check, exercises, hint
 from course_lib.learn.checking import judged
@@ -293,7 +294,6 @@ def asleep(items, num_parts):
 
 @pytest.mark.parametrize("answer", [endless, asleep])
 def test_an_answer_that_never_ends_is_stopped(answer):
-    started_s = time.monotonic()
     verdict = judged(SPLIT, answer)
     assert verdict.status == "too slow"
     assert verdict.message.startswith("Your code ran on for 1 seconds, ")
@@ -301,7 +301,6 @@ def test_an_answer_that_never_ends_is_stopped(answer):
     loop = ("(`time.sleep(", "(`with contextlib.suppress(", "(`while True:")  # wherever it was just then
     assert any(line in verdict.message for line in loop)
     assert "`), with 4 items for 2 ranks. Does a loop never end?" in verdict.message
-    assert time.monotonic() - started_s < 20  # a hang limit
 
 
 def test_an_example_that_takes_long_is_not_held_against_the_answer():
@@ -505,9 +504,7 @@ def test_an_alarm_of_somebody_else_goes_on():
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
         assert judged(SPLIT, right).passed
-        until_s = time.monotonic() + 20  # a hang limit
-        while not rung and time.monotonic() < until_s:
-            time.sleep(0.01)
+        wait_until(lambda: rung, "the alarm rings")
         assert rung == [signal.SIGALRM]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

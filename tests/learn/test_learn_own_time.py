@@ -102,10 +102,8 @@ def test_what_never_ends_is_ended(doing):
         while True:
             doing()
 
-    began_s = time.monotonic()
     with pytest.raises(TimeIsUp):
         for_ever()
-    assert time.monotonic() - began_s < 60  # a hang limit
 
 
 def test_who_swallows_the_first_one_meets_the_next(monkeypatch):

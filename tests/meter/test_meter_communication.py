@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
-from socket_bytes import socket_bytes, socket_packets
+from socket_bytes import is_settled, socket_bytes, socket_packets
+from waiting import wait_until
 
 from course_lib.cluster import Cluster
-from course_lib.meter import Communication, expect, metered
+from course_lib.meter import Communication, expect, metered, recorder
 from course_lib.meter.call import Call
 from course_lib.meter.together import flat_collective
 from course_lib.meter.wire_bytes import traffic
@@ -80,7 +84,6 @@ def test_it_agrees_with_the_flight_recorder_of_pytorch():
 
 def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
     def measured(me, operation):
-        import time
         import warnings
 
         from course_lib.meter.recorder import Recorder
@@ -100,12 +103,12 @@ def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
         }
         calls[operation]()  # connections are made at the first use
         dist.barrier()
-        time.sleep(0.02)
+        wait_until(is_settled, "all is acknowledged")
         before = socket_bytes()
         with Recorder(me.rank) as recorder:
             calls[operation]()
         dist.barrier()
-        time.sleep(0.02)  # for the last acknowledgement
+        wait_until(is_settled, "all is acknowledged")
         after = socket_bytes()
         return after[0] - before[0], sum(sum(call.sent_bytes.values()) for call in recorder.calls)
 
@@ -125,8 +128,6 @@ def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
 
 def scattered(me, as_list):
     """Packets of a reduce-scatter, and its messages and bytes by the table."""
-    import time
-
     from course_lib.meter.recorder import Recorder
 
     whole, part = torch.ones(16 * me.world_size), torch.empty(16)
@@ -139,11 +140,11 @@ def scattered(me, as_list):
 
     reduce_scatter()  # connections are made at the first use
     dist.barrier()
-    time.sleep(0.02)
+    wait_until(is_settled, "all is acknowledged")
     before = socket_packets()
     with Recorder(me.rank) as recorder:
         reduce_scatter()
-    time.sleep(0.02)
+    wait_until(is_settled, "all is acknowledged")
     packets = socket_packets() - before
     dist.barrier()
     (call,) = recorder.calls
@@ -290,39 +291,62 @@ def test_calls_that_a_backward_pass_issues_are_seen(cluster2):
     assert metered(cluster2, autograd_collective).communication.of(0).by_operation() == {"all_reduce": 2}
 
 
-def test_time_hidden_behind_computing_is_told_from_time_waited(cluster2):
-    def overlapped(me, busy):
-        import time
-
+def test_time_hidden_behind_computing_is_told_from_time_waited(cluster2, tmp_path):
+    def overlapped(me, begun):
+        """Rank 0 has computed, on a stand-in for its clock; only then rank 1 begins."""
         if me.rank == 1:
-            time.sleep(0.3)  # the other rank's call lasts as long
+            wait_until(begun.exists, "rank 0 has computed")
         work = dist.all_reduce(torch.ones(10), async_op=True)
-        end = time.perf_counter() + (0.3 if busy and me.rank == 0 else 0)
-        while time.perf_counter() < end:
-            pass
+        if me.rank == 0:
+            computed_s.update({threading.get_ident(): 300.0})
+            begun.touch()
         work.wait()
 
-    computing = metered(cluster2, overlapped, True).communication.of(0)
-    waiting = metered(cluster2, overlapped, False).communication.of(0)
-    # However little of a core a busy machine gave to the loop, it computed far more than the one that waited.
-    assert computing.hidden_s(0) > 3 * waiting.hidden_s(0)
-    assert waiting.exposed_s(0) > 3 * waiting.hidden_s(0)
+    def on_own_clock(me, begun):
+        plain = recorder.paced_s
+        recorder.paced_s = lambda thread: plain(thread) + computed_s.get(thread, 0.0)
+        try:
+            overlapped(me, begun)
+        finally:
+            recorder.paced_s = plain
+
+    computed_s = {}
+    calls = metered(cluster2, on_own_clock, tmp_path / "begun").communication.calls
+    computing, waiting = (call.hidden_s for call in calls)
+    assert 300.0 <= computing < 400.0
+    assert 0.0 <= waiting < 100.0, "CPU seconds of a thread that waits"
+
+
+def test_what_is_hidden_is_computing_of_the_thread_that_began_the_call(monkeypatch):
+    clocks = {("CPU of", 7): 2.0, ("CPU of", 8): 50.0}
+    stand_in = SimpleNamespace(
+        pthread_getcpuclockid=lambda thread: ("CPU of", thread),
+        clock_gettime=clocks.__getitem__,
+        perf_counter=lambda: now_s,
+    )
+    monkeypatch.setattr(recorder, "time", stand_in)
+    monkeypatch.setattr(recorder, "paced_s", {7: 10.0, 8: 500.0}.get)
+    now_s, call = 100.0, Call(0, 1, "all_reduce", (0, 1), 4, {}, 0, 0.0, None, None, None)
+    pending = recorder._Pending(call, 7)
+    pending.begin()
+    now_s, clocks["CPU of", 7], clocks["CPU of", 8] = 104.0, 4.5, 90.0
+    pending.end()
+    assert (pending.call.start_s, pending.call.end_s, pending.call.hidden_s) == (100.0, 104.0, 2.5)
+    assert pending.call.exposed_s == 1.5
 
 
 def test_when_a_rank_began_to_wait_is_told(cluster2):
     def each(me):
-        import time
-
         began = dist.all_reduce(torch.ones(10), async_op=True)
-        between_s = time.perf_counter()
+        dist.broadcast(torch.ones(1), 0)  # between the two
         began.wait()
         dist.all_reduce(torch.ones(10))
         dist.barrier(async_op=True).get_future().wait()
-        return between_s
 
-    run = metered(cluster2, each)
-    calls = run.communication.of(0).calls
-    assert calls[0].start_s < run[0] <= calls[0].waited_s < calls[1].start_s <= calls[1].waited_s
+    begun, between, *calls = metered(cluster2, each).communication.of(0).calls
+    assert begun.start_s <= between.start_s <= between.end_s <= begun.waited_s
+    calls = [begun, *calls]
+    assert begun.waited_s <= calls[1].start_s <= calls[1].waited_s
     assert calls[2].waited_s is None
 
 

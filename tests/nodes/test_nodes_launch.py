@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from waiting import HANG_LIMIT_S, wait_until
 
 from course_lib.cluster import NotSendable
 from course_lib.link import Link
@@ -41,7 +42,7 @@ def nothing_is_left(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield
-    _, alive = psutil.wait_procs(ours(), timeout=20)
+    _, alive = psutil.wait_procs(ours(), timeout=HANG_LIMIT_S)
     assert not alive, f"left behind: {alive}"
     assert not list(tmp_path.glob("ranks-*"))
 
@@ -264,12 +265,9 @@ def test_an_owner_that_is_killed_or_interrupted_takes_all_with_it(program, tmp_p
         assert len(family) >= 3  # the warden, the agent, the rank
         owner.send_signal(number)
         owner.communicate(timeout=60)
-        _, alive = psutil.wait_procs(family, timeout=20)
+        _, alive = psutil.wait_procs(family, timeout=HANG_LIMIT_S)
         assert not alive
-        deadline = time.monotonic() + 20
-        while folder.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not folder.exists()
+        wait_until(lambda: not folder.exists(), "the folder is removed")
     finally:
         owner.kill()
         owner.communicate()
@@ -282,11 +280,10 @@ def test_a_warden_that_is_killed_takes_all_with_it(program):
     nodes = Nodes(2, ranks_per_node=1)
     job = nodes.torchrun(program("import time\nprint('here')\ntime.sleep(1000)\n"))
     warden = psutil.Process(nodes._keeper._process.pid)
-    deadline = time.monotonic() + 20
-    while len(family := warden.children(recursive=True)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(warden.children(recursive=True)) >= 2, "its agents have begun")
+    family = warden.children(recursive=True)
     warden.kill()
-    _, alive = psutil.wait_procs(family, timeout=20)
+    _, alive = psutil.wait_procs(family, timeout=HANG_LIMIT_S)
     assert not alive
     with pytest.raises(RuntimeError, match="the process that keeps the nodes has ended; make new Nodes"):
         job.wait(WAIT_S)
