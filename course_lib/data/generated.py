@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import at_least
 
 __all__ = ["GeneratedImages", "generated_images"]
@@ -25,7 +25,9 @@ _GRAIN = 0.5  # deviation of the grain over them
 class GeneratedImages(Dataset[tuple[Tensor, int]]):
     """The data set that :func:`generated_images` returns; its settings are its attributes."""
 
-    def __init__(self, num_images: int, size: int, *, num_classes: int, channels: int, seed: int) -> None:
+    def __init__(
+        self, num_images: Int64, size: Int64, *, num_classes: Int64, channels: Int64, seed: Int64
+    ) -> None:
         self.num_images = num_images
         self.size = size
         self.num_classes = num_classes
@@ -55,7 +57,7 @@ class GeneratedImages(Dataset[tuple[Tensor, int]]):
 
 @checked
 def generated_images(
-    num_images: int, size: int = 32, *, num_classes: int = 10, channels: int = 3, seed: int = 0
+    num_images: Int64, size: Int64 = 32, *, num_classes: Int64 = 10, channels: Int64 = 3, seed: Int64 = 0
 ) -> GeneratedImages:
     """Make images that a model can learn to tell apart: item i is ``(image, label)``.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from torch.utils.data import Dataset
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import at_least
 
 __all__ = ["PacedReads"]
@@ -26,7 +26,7 @@ class PacedReads(Dataset[int]):
     items, no times, and a time below 0 or above an hour.
     """
 
-    def __init__(self, num_items: int, read_times_s: Sequence[float]) -> None:
+    def __init__(self, num_items: Int64, read_times_s: Sequence[float]) -> None:
         at_least(1, num_items=num_items)
         if len(read_times_s) == 0:
             raise ValueError(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from course_lib.checked import checked
+from course_lib.checked import Int64, checked
 from course_lib.checks import at_least
 
 __all__ = ["ByteTokenizer", "TextParts", "TextWindows", "documentation_text", "documentation_windows"]
@@ -58,7 +58,7 @@ class TextWindows(Dataset[tuple[Tensor, Tensor]]):
     stand side by side.
     """
 
-    def __init__(self, tokens: Tensor, length: int, *, stride: int | None = None) -> None:
+    def __init__(self, tokens: Tensor, length: Int64, *, stride: Int64 | None = None) -> None:
         stride = length if stride is None else stride
         at_least(1, length=length, stride=stride)
         if len(tokens) < length + 1:
@@ -90,7 +90,7 @@ class TextParts(NamedTuple):
 
 
 @checked
-def documentation_windows(length: int = 64, *, test_share: float = 0.1) -> TextParts:
+def documentation_windows(length: Int64 = 64, *, test_share: float = 0.1) -> TextParts:
     """Python's documentation in windows of bytes: ``train, test = documentation_windows(64)``.
 
     The test part is the end of the text, so that no window of one part shows a byte of the other.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -32,10 +32,17 @@ class TimedReads(Dataset[Any]):
     2 and so on. Over several epochs a read takes the place of the one before that began with the same item, so ask
     after each epoch, and begin anew with ``forget``.
 
+    ``clock`` and ``cpu_clock`` give seconds: that of ``Timeline``, and the CPU seconds of the process that asks.
     ``ValueError`` for a data set without items, ``TypeError`` for one without a length.
     """
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        cpu_clock: Callable[[], float] = time.process_time,
+    ) -> None:
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
             raise TypeError(
                 f"dataset={dataset!r} does not work: it has a length and gives items by number, as a list does and "
@@ -47,7 +54,8 @@ class TimedReads(Dataset[Any]):
             )
         self.dataset = dataset
         self._rows = torch.zeros(len(dataset), 4, dtype=torch.float64).share_memory_()
-        self._process_id, self._cpu_before_s = os.getpid(), time.process_time()
+        self._clock, self._cpu_clock = clock, cpu_clock
+        self._process_id, self._cpu_before_s = os.getpid(), cpu_clock()
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -58,13 +66,13 @@ class TimedReads(Dataset[Any]):
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The items of a batch, as PyTorch's loader asks for them."""
         worker = get_worker_info()
-        cpu_before_s = self._last_cpu_s() if worker is not None else time.process_time()
-        start_s = time.perf_counter()
+        cpu_before_s = self._last_cpu_s() if worker is not None else self._cpu_clock()
+        start_s = self._clock()
         if hasattr(self.dataset, "__getitems__"):
             items = self.dataset.__getitems__(indices)
         else:
             items = [self.dataset[index] for index in indices]
-        end_s, self._cpu_before_s = time.perf_counter(), time.process_time()
+        end_s, self._cpu_before_s = self._clock(), self._cpu_clock()
         if len(indices):
             number, cpu_s = 0 if worker is None else worker.id + 1, self._cpu_before_s - cpu_before_s
             self._rows[indices[0]] = torch.tensor((number, start_s, end_s, cpu_s), dtype=torch.float64)

@@ -11,7 +11,6 @@ import math
 import os
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -63,7 +62,7 @@ def run(task: Task) -> None:
 
 def _try(task: Task, lesson: Path, num_rounds: int) -> Ended | None:
     """How a lesson ended, when so many rounds of lessons have to share the time that is left; None if there is none."""
-    if time.monotonic() >= task.end_s:
+    if task.clock() >= task.end_s:
         return None
     limit_s = min(task.left_s, _MOST_OF_THE_REST * task.left_s / num_rounds)
     command = [sys.executable, "-m", "course_lib.bench.gpu.lesson_script", str(lesson)]

@@ -10,7 +10,7 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,8 @@ class Task:
     on_gpu: bool
     num_gpus: int
     rounds: int
-    end_s: float  # on the monotonic clock
+    end_s: float  # on ``clock``
+    clock: Callable[[], float] = time.monotonic
     parts: list[dict[str, str]] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     ended: bool = False
@@ -54,7 +55,7 @@ class Task:
     @property
     def left_s(self) -> float:
         """Seconds that this step may still take."""
-        return max(1.0, self.end_s - time.monotonic())
+        return max(1.0, self.end_s - self.clock())
 
     def limit_s(self, most_s: float) -> float:
         """Seconds for one thing of several: half of what is left at most, so one that hangs leaves time to the next."""
