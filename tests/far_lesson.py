@@ -32,7 +32,6 @@ NEAR = {
     "loss_of_files": "it loads that checkpoint",
     "measure_message_times": "on gloo messages lie in main memory; a function of the course",
     "both": "on gloo PyTorch's pipeline stages stay on the CPU, as the lesson says",
-    "largest_difference": "on gloo PyTorch's pipeline stages stay on the CPU, as the lesson says",
     "times_of_both": "on gloo PyTorch's pipeline stages stay on the CPU, as the lesson says",
     "train_and_resume": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
     "balances": "PyTorch's checkpoint asks a device for its random state, from the threads of backward",

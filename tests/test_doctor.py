@@ -370,6 +370,7 @@ def test_everything_is_examined_with_real_ranks(tmp_path):
         "jupyterlab",
         "ipywidgets",
         "packages",
+        "package files",
         "course files",
         "cores",
         "memory",

@@ -19,6 +19,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from course_lib.meter.balance import LABELS
 from course_lib.meter.storages import Record, Snapshot, StorageBook, Watch, resizes_seen_by, storages_of
+from course_lib.parallel.sharded.at_rest import StandIn
 
 __all__ = ["OverMemory", "Weighing", "living", "parts_of"]
 
@@ -108,11 +109,14 @@ class _LimitedBook(StorageBook):
 
 
 def living() -> tuple[list[Tensor], list[Optimizer]]:
-    """Tensors and optimizers that the collector knows, but for those that it was told to leave alone."""
+    """Tensors and optimizers that the collector knows, but for those that it was told to leave alone.
+
+    Stand-ins for rows of a weight have no memory, and are no tensors to anybody who asks.
+    """
     tensors, optimizers = [], []
     for one in gc.get_objects():
         kind = type(one)
-        if issubclass(kind, Tensor):
+        if issubclass(kind, Tensor) and not issubclass(kind, StandIn):
             tensors.append(one)
         elif issubclass(kind, Optimizer):
             optimizers.append(one)

@@ -14,6 +14,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Container
 from pathlib import Path
 
@@ -22,7 +23,8 @@ import psutil
 __all__ = ["adopt", "below", "end_below", "end_strays"]
 
 _SET_CHILD_SUBREAPER = 36
-_MOST_ROUNDS = 20  # of looking again for what was started while we looked
+_MOST_ROUNDS = 50  # of looking again for what was started, or has changed its parent, while we looked
+_ROUND_S = 0.002
 _LONGEST = 60  # characters of a command line
 
 
@@ -43,13 +45,19 @@ def below(pid: int) -> list[int]:
 
 def end_below(pid: int, *, spare: Container[int] = ()) -> None:
     """End all processes below this one, apart from its own children in ``spare`` and what is below those."""
+    seen_none = False
     for _ in range(_MOST_ROUNDS):
         children = [child for child in _children(pid) if child not in spare]
         living = [one for child in children for one in (child, *below(child)) if _lives(one)]
-        if not living:
+        if (
+            not living and seen_none
+        ):  # once is not enough: one whose parent ended meanwhile is in neither list
             return
+        seen_none = not living
         for one in living:
             _kill(one)
+        if living:
+            time.sleep(_ROUND_S)
 
 
 def end_strays() -> tuple[str, ...]:

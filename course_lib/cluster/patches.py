@@ -100,7 +100,7 @@ def accept() -> None:
 
 @contextlib.contextmanager
 def accepted() -> Iterator[None]:
-    """What the block puts anywhere is an original from then on; what others had put somewhere before is still theirs."""
+    """What the block puts anywhere is an original from then on; what others had put there before is still theirs."""
     before, kernels_before = _places.look() if _places is not None else {}, kernels()
     yield
     if _places is not None:

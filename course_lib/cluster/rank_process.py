@@ -70,7 +70,11 @@ def serve(place: Place, context: Context, work: Connection, watch: Connection) -
         if kind == "close":
             worker.close()
             _end()
-        work.send(getattr(worker, kind)(*details))
+        answer = getattr(worker, kind)(*details)
+        try:
+            work.send(answer)
+        except OSError:  # nobody is there to read it
+            _end()
 
 
 class _Worker:

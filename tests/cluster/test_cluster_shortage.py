@@ -40,14 +40,20 @@ def test_a_full_disk_names_the_folder_and_the_remedy(cluster2, monkeypatch):
 
 
 def test_a_full_disk_at_a_rank_is_told_in_the_same_words():
+    class FillsTheDisk:
+        """As it is packed: what a function itself puts in place of others is put back before that."""
+
+        def __reduce__(self):
+            from course_lib.cluster import wire
+
+            def fail(*args, **kwargs):
+                raise OSError(28, "No space left on device")
+
+            wire.open = fail
+            return int, ()
+
     def large(me):
-        from course_lib.cluster import wire
-
-        def fail(*args, **kwargs):
-            raise OSError(28, "No space left on device")
-
-        wire.open = fail
-        return torch.zeros(100_000)
+        return torch.zeros(100_000), FillsTheDisk()
 
     with Cluster(2, timeout_s=20) as cluster:
         with pytest.raises(RankFailed, match=r"ranks-\w+ is full. Free some space there, or set TMPDIR"):

@@ -83,7 +83,9 @@ class StandIn(Shard):
     @classmethod
     def of(cls, parameter: ShardedParameter, unit_name: str) -> StandIn:
         shard = parameter.shard
-        stand_in = Tensor._make_subclass(cls, shard.detach(), shard.requires_grad)
+        # Without memory of its own; and of a tensor of any kind, which the shard may be.
+        facts = {"dtype": shard.dtype, "device": shard.device, "requires_grad": shard.requires_grad}
+        stand_in = Tensor._make_wrapper_subclass(cls, shard.shape, **facts)
         stand_in.shard, stand_in.is_part = shard, shard.is_part
         stand_in.what = (
             f"{parameter.name} is at rest: of its shape {parameter.rows.shape} this rank keeps {tuple(shard.shape)}, "
@@ -106,6 +108,11 @@ class StandIn(Shard):
             found[0].what if found else "one of the parameters is at rest: this rank keeps some of its rows"
         )
         raise RuntimeError(f"{what}. {_name_of(func)} would compute with these rows alone. {INSTEAD}")
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """PyTorch's own code may ask past the functions above."""
+        return cls.__torch_function__(func, types, args, kwargs)
 
     def __repr__(self, **_options: Any) -> str:
         return f"{self.what}: {self.shard.detach()}"

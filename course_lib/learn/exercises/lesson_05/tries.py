@@ -11,6 +11,7 @@ from torch import Tensor
 from course_lib.meter import Call
 from course_lib.meter.storages import storages_of
 from course_lib.meter.wire_bytes import traffic
+from course_lib.parallel.sharded.at_rest import StandIn
 
 __all__ = ["bytes_alive", "sent_by_rings", "settled_bytes"]
 
@@ -45,7 +46,7 @@ def bytes_alive() -> int:
     gc.collect()
     found: dict[int, int] = {}
     for thing in gc.get_objects():
-        if issubclass(type(thing), Tensor):
+        if issubclass(type(thing), Tensor) and not issubclass(type(thing), StandIn):
             gradient = thing.grad if thing.is_leaf else None
             for storage in storages_of([thing.detach(), *([] if gradient is None else [gradient.detach()])]):
                 found[storage._cdata] = storage.nbytes()
