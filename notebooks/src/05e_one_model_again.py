@@ -102,7 +102,9 @@ def train(me, model, optimizer, num_steps, before_step=None):
 # %%
 def colleagues_clip(me, shards, max_norm):
     """Scale the gradients so that their norm is ``max_norm`` at most; return what it was."""
-    return nn.utils.clip_grad_norm_(shards, max_norm)  # PyTorch's own
+    norm = nn.utils.get_total_norm([shard.grad for shard in shards])
+    nn.utils.clip_grads_with_norm_(shards, max_norm, norm)  # both are PyTorch's own
+    return norm
 
 
 # %% [markdown]
@@ -220,9 +222,9 @@ for ranks in (one, four):
     print(f"losses with the limit, world size {ranks.world_size}: {rounded(losses, 2)}")
 
 # %% [markdown]
-# The course's is `clip_gradients(model, max_norm)`. With PyTorch's `fully_shard` you call
-# `nn.utils.clip_grad_norm_` after all: the shards there are DTensors, tensors that know that they are parts, and the
-# sum of squares goes over all ranks by itself.
+# The course's is `clip_gradients(model, max_norm)`; `nn.utils.clip_grad_norm_` on rows of `FullySharded` raises an
+# error that says so. With PyTorch's `fully_shard` you call it after all: the shards there are DTensors, tensors that
+# know that they are parts, and the sum of squares goes over all ranks by itself.
 #
 # ## Whole for a moment
 #
