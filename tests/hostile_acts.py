@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import decimal
 import functools
 import gc
@@ -142,6 +143,16 @@ def _delete(owner, name):
     delattr(owner, name)
 
 
+@contextlib.contextmanager
+def _twice():
+    """Every sum after the first one fails: somebody's decorator, made of the standard library's code."""
+    _SEEN.append(1)
+    assert len(_SEEN) < 2
+    yield
+
+
+_SEEN: list[int] = []
+
 KEPT = {
     "Tensor.sum": lambda: setattr(torch.Tensor, "sum", lambda s, *a, **k: s * 0),
     "Tensor.__add__": lambda: setattr(torch.Tensor, "__add__", lambda s, o: s),
@@ -162,6 +173,10 @@ KEPT = {
     "nn.Linear.forward": lambda: setattr(nn.Linear, "forward", lambda s, x: x),
     "nn.Linear": lambda: setattr(nn, "Linear", nn.Identity),
     "Module.__call__": lambda: setattr(nn.Module, "__call__", lambda s, x: x),
+    "Module.__call__ without gradients": lambda: setattr(
+        nn.Module, "__call__", torch.no_grad()(nn.Module.__call__)
+    ),
+    "Tensor.sum in a context": lambda: setattr(torch.Tensor, "sum", _twice()(torch.Tensor.sum)),
     "SGD.step": lambda: setattr(torch.optim.SGD, "step", _nothing),
     "dist.all_reduce": lambda: setattr(dist, "all_reduce", _nothing),
     "float32": lambda: setattr(torch, "float32", torch.float64),

@@ -180,6 +180,10 @@ class Namespace:
     def _is_foul_addition(self, key: str, new: Any) -> bool:
         if isinstance(new, ModuleType) and sys.modules.get(new.__name__) is new:
             return False
+        if isinstance(self.owner, type) and _is_inherited(
+            self.owner, key, new
+        ):  # as before, put back by hand
+            return False
         if _is_users(new):
             return True
         if isinstance(self.owner, type):  # an inherited one is hidden
@@ -259,6 +263,10 @@ def _is_users(value: Any) -> bool:
     return module is not None and is_user_code(getattr(module, "__file__", None) or "<built in>")
 
 
+def _is_inherited(owner: type, key: str, value: Any) -> bool:
+    return next((vars(base)[key] is value for base in owner.__mro__[1:] if key in vars(base)), False)
+
+
 def _is_own(owner: type, value: Any) -> bool:
     """Whether a library has given its own class this: PyTorch adds some methods when they are first asked for."""
     module = getattr(value, "__module__", None) or ""
@@ -269,8 +277,19 @@ def _is_own(owner: type, value: Any) -> bool:
 
 
 def _is_wrapped_by_its_library(old: Any, new: Any) -> bool:
-    """Whether the new one is the old one in a wrapper of a library, as ``torch._dynamo`` and optimizers make them."""
+    """Whether PyTorch has put a function of its own around the old one, or in its place, while it worked.
+
+    Not so where a person put one of PyTorch's wrappers around it: ``torch.no_grad()(nn.Module.__call__)``.
+    """
     code = getattr(new, "__code__", None)
-    if code is None or is_user_code(code.co_filename):
-        return False
+    path = code.co_filename.replace("\\", "/") if code is not None else ""
+    return any(part in path for part in _WRAP_LATE) and (
+        "<locals>" in code.co_qualname or _is_around(new, old)
+    )
+
+
+_WRAP_LATE = ("/torch/_dynamo/", "/torch/_compile.py", "/torch/optim/optimizer.py")
+
+
+def _is_around(new: Any, old: Any) -> bool:
     return inspect.unwrap(new) is inspect.unwrap(old)

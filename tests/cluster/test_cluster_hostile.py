@@ -75,6 +75,30 @@ def test_a_name_is_told_where_it_was_changed(ranks):
     )
 
 
+def compiles(me):
+    import torch
+    from torch import nn
+
+    layer = nn.Linear(2, 2)
+    torch.compile(layer, backend="eager")(torch.ones(1, 2)).sum().backward()
+    torch.optim.Adam(layer.parameters()).step()
+
+
+def puts_back_by_hand(me):
+    """As a patch is undone by most: the class has then a name of its own for what it inherits."""
+    import torch
+
+    plain = torch.UntypedStorage.resize_
+    torch.UntypedStorage.resize_ = lambda *_: None
+    torch.UntypedStorage.resize_ = plain
+
+
+@pytest.mark.parametrize("function", [compiles, puts_back_by_hand])
+def test_what_a_library_puts_there_itself_and_what_was_put_back_are_not_told(function):
+    with Cluster(2, timeout_s=60) as cluster:
+        assert cluster.call(function, show=False).left == ()
+
+
 @pytest.mark.parametrize("name", ["Tensor.sum", "inference mode"])
 def test_after_an_error_with_variables_of_cells_the_next_call_is_right(name):
     with Cluster(2, timeout_s=30) as cluster:

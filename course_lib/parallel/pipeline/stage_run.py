@@ -97,6 +97,11 @@ class StageRun:
     def _loss(self, output: Tensor, i: int) -> Tensor:
         """The part of a micro-batch in the batch's mean loss: its own mean, by its share of the samples."""
         target = self.targets[i]
+        if output.dim() == 0:
+            raise ValueError(
+                f"the output is a single number; loss_of takes it beside the target, of shape {tuple(target.shape)}, "
+                "and both have a row for each sample"
+            )
         if len(output) != len(target):
             raise ValueError(
                 f"the output has {len(output)} samples and the target {len(target)}; the ranks of the first and the "

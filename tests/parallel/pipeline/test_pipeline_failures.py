@@ -153,6 +153,22 @@ def test_the_ends_must_be_given_as_many_samples(two):
         two.call(step_with, (None, None, 4), show=False)
 
 
+def one_number(me):
+    stages = [nn.Linear(5, 5), nn.Flatten(0)]
+    pipeline = Pipeline(me, stages, gpipe(2, 2), lambda output, target: output.mean())
+    pipeline.stages["1" if me.rank else "0"].register_forward_hook(
+        lambda stage, x, y: y.mean() if me.rank else None
+    )
+    pipeline.step(torch.ones(4, 5), torch.ones(4, 5))
+
+
+def test_an_output_of_one_number_is_refused(two):
+    with pytest.raises(
+        RankFailed, match=r"the output is a single number; .* of shape \(2, 5\), and both have a row for each"
+    ):
+        two.call(one_number, show=False)
+
+
 def another_size(me):
     pipeline = Pipeline(me, [nn.Linear(5, 5), nn.Linear(5, 5)], one_f_one_b(2, 2), F.mse_loss)
     pipeline.step(torch.ones(4, 5), torch.ones(4, 5))
