@@ -282,10 +282,11 @@ def _is_wrapped_by_its_library(old: Any, new: Any) -> bool:
     Not so where a person put one of PyTorch's wrappers around it: ``torch.no_grad()(nn.Module.__call__)``.
     """
     code = getattr(new, "__code__", None)
-    path = code.co_filename.replace("\\", "/") if code is not None else ""
-    return any(part in path for part in _WRAP_LATE) and (
-        "<locals>" in code.co_qualname or _is_around(new, old)
-    )
+    if code is None:
+        return False
+    path = code.co_filename.replace("\\", "/")
+    is_late = any(part in path for part in _WRAP_LATE)
+    return is_late and ("<locals>" in code.co_qualname or _is_around(new, old))
 
 
 _WRAP_LATE = ("/torch/_dynamo/", "/torch/_compile.py", "/torch/optim/optimizer.py")

@@ -1,17 +1,17 @@
 """Whether any of many namespaces has changed since the last look, in a tenth of a millisecond for 30,000 names.
 
-To compare dictionaries by ``==`` counts a reference to each value up and down again. In a rank, whose memory is
-shared with the process that it was forked from, each of these counts copies a page. So the memory in which CPython
-keeps the pairs of name and value is compared as bytes. Where that memory does not look as expected (another Python),
-dictionaries are compared.
+To compare dictionaries by their values counts a reference to each value up and down again. In a rank, whose memory is
+shared with the process that it was forked from, each of these counts copies a page. So the version is asked that
+CPython keeps in each dict: another number after each change. It stands in the dict itself, which is held here, so
+nothing is read that may be gone. Where a Python has no such version (3.14), the values are compared.
 
-Source: CPython, Include/cpython/dictobject.h and Objects/dictobject.c (PyDictObject, _dictkeysobject), alike from 3.11
-to 3.14.
+Source: CPython 3.11 to 3.13, Include/cpython/dictobject.h (PyDictObject, ma_version_tag).
 """
 
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -19,81 +19,72 @@ from typing import Any
 
 __all__ = ["Tables"]
 
-_POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
-_TABLE_AT = (
-    4 * _POINTER_BYTES
-)  # in a dict: after its count of references, its type, its length and its version
-_SKIPPED_BYTES = 2 * _POINTER_BYTES  # at the table's begin: its count of references, and a version for caches
-_GC_BYTES = 2 * _POINTER_BYTES  # which sys.getsizeof counts in front of every container
+_VERSION_BYTES = 8
+_VERSION_AT = 3 * ctypes.sizeof(
+    ctypes.c_void_p
+)  # in a dict: after its count of references, its type and its length
 
 
 class Tables:
     """``changed()`` says which of ``namespaces`` are not what they were at the last look; the first look is here."""
 
-    def __init__(self, namespaces: Sequence[dict[str, Any]], *, raw: bool | None = None) -> None:
-        self._namespaces = list(namespaces)
-        self._is_raw = _looks_as_expected() if raw is None else raw
-        if not self._is_raw:
-            self._copies = [dict(namespace) for namespace in self._namespaces]
-            return
-        self._places = [_place(namespace) for namespace in self._namespaces]
-        self._tables = [_table(namespace) for namespace in self._namespaces]
-        self._remember()
+    def __init__(self, namespaces: Sequence[dict[str, Any]], *, by_version: bool | None = None) -> None:
+        self._namespaces = list(namespaces)  # held: what stands at these addresses stays there
+        self._by_version = _has_versions() if by_version is None else by_version
+        if self._by_version:
+            self._versions = [_version(namespace) for namespace in self._namespaces]
+            self._seen = self._read()
+        else:
+            self._copies = list(map(_Copy, self._namespaces))
 
     def changed(self) -> list[int]:
         """The numbers of the namespaces that have changed; from now on they count as they are."""
-        if not self._is_raw:
+        if not self._by_version:
             return self._changed_copies()
-        # First where the tables are: one that has moved has left memory that may be gone.
-        if b"".join(self._places) == self._seen_places and b"".join(self._tables) == self._seen:
+        now, seen = self._read(), self._seen
+        self._seen = now
+        if now == seen:
             return []
-        changed = []
-        pairs = zip(self._namespaces, self._places, self._tables, strict=True)
-        for number, (namespace, place, table) in enumerate(pairs):
-            if bytes(place) != self._place_of[number] or bytes(table) != self._table_of[number]:
-                changed.append(number)
-                self._tables[number] = _table(namespace)
-        self._remember()
-        return changed
+        step = _VERSION_BYTES
+        return [
+            i
+            for i in range(len(now) // step)
+            if now[i * step : i * step + step] != seen[i * step : i * step + step]
+        ]
 
-    def _remember(self) -> None:
-        self._place_of, self._table_of = list(map(bytes, self._places)), list(map(bytes, self._tables))
-        self._seen_places, self._seen = b"".join(self._place_of), b"".join(self._table_of)
+    def _read(self) -> bytes:
+        return b"".join(self._versions)
 
     def _changed_copies(self) -> list[int]:
-        changed = []
-        for number, (namespace, copy) in enumerate(zip(self._namespaces, self._copies, strict=True)):
-            if not _is_same(namespace, copy):
-                changed.append(number)
-                self._copies[number] = dict(namespace)
+        changed = [i for i, copy in enumerate(self._copies) if not copy.is_like(self._namespaces[i])]
+        for number in changed:
+            self._copies[number] = _Copy(self._namespaces[number])
         return changed
 
 
-def _is_same(namespace: dict[str, Any], copy: dict[str, Any]) -> bool:
-    return namespace.keys() == copy.keys() and all(value is copy[name] for name, value in namespace.items())
+class _Copy:
+    """The names of a namespace and what they stood for, to be compared as objects, however those compare themselves."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._names, self._values = list(namespace), list(namespace.values())
+
+    def is_like(self, namespace: dict[str, Any]) -> bool:
+        names, values = list(namespace), list(namespace.values())
+        return names == self._names and all(map(operator.is_, values, self._values))
 
 
-def _place(namespace: dict[str, Any]) -> Any:
-    """Eight bytes, as they are at any moment: where the table of this dict is."""
-    return (ctypes.c_char * _POINTER_BYTES).from_address(id(namespace) + _TABLE_AT)
+def _version(namespace: dict[str, Any]) -> Any:
+    """Eight bytes, as they are at any moment: the version of this dict."""
+    return (ctypes.c_char * _VERSION_BYTES).from_address(id(namespace) + _VERSION_AT)
 
 
-def _table(namespace: dict[str, Any]) -> Any:
-    """The bytes of the table, as they are at any moment; not to be read once the table has moved."""
-    size_bytes = sys.getsizeof(namespace) - dict.__basicsize__ - _GC_BYTES - _SKIPPED_BYTES
-    address = ctypes.c_size_t.from_address(id(namespace) + _TABLE_AT).value
-    return (ctypes.c_char * max(0, size_bytes)).from_address(address + _SKIPPED_BYTES)
-
-
-def _looks_as_expected() -> bool:
-    """Whether this Python keeps a dict as described above: by what it says of itself, then by a trial."""
-    usual = (
-        sys.implementation.name == "cpython" and _POINTER_BYTES == 8 and (3, 11) <= sys.version_info < (3, 15)
-    )
+def _has_versions() -> bool:
+    """Whether this Python keeps a version in a dict: by what it says of itself, then by a trial."""
+    usual = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 14)
     if not usual or sysconfig.get_config_var("Py_GIL_DISABLED") or hasattr(sys, "gettotalrefcount"):
         return False
     trial = {f"name_{number}": object() for number in range(20)}
-    tables = Tables([{"other": 1}, trial], raw=True)
+    tables = Tables([{"other": 1}, trial], by_version=True)
     seen = [tables.changed() == []]
     trial["name_7"] = object()
     seen.append(tables.changed() == [1])
