@@ -123,7 +123,9 @@ error = ""
 try:
     four.run(sharded_then_split)
 except RankError as raised:
-    error = str(raised).splitlines()[0].partition("failed: ")[2]  # whichever rank was first
+    error = (
+        str(raised).splitlines()[0].partition("failed: ")[2].partition(". ")[0]
+    )  # whichever rank was first
 print(error or "no error")
 reveal("09.inside", error)
 
@@ -156,7 +158,8 @@ except RankError as raised:
     print(str(raised).splitlines()[0].partition("failed: ")[2])
 
 # %% [markdown]
-# A DTensor knows by which mesh it was cut, so PyTorch can refuse and say why.
+# A DTensor knows by which mesh it was cut. Here a weight whose unit is at rest knows that these are rows. So both can
+# refuse, and both say why.
 #
 # ## Build: three cuts at once
 #

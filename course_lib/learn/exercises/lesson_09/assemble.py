@@ -81,11 +81,11 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "sharded-first",
-            "A look-up in the table of tokens found no such row. That comes of a table that was cut once more than its "
-            "layer knows: sharded to rows first, and of these a slice. From the inside out: slices of the whole "
-            "matrices first, and of what is left of a stage the rows.",
+            "A slice was to be cut of a weight that is at rest: this rank has some of its rows alone, since it was "
+            "sharded before. From the inside out: slices of the whole matrices first, and of what is left of a stage "
+            "the rows.",
             wrong.ShardsFirst,
-            told_by.fails_in("index out of range in self"),
+            told_by.fails_in("is at rest"),
         ),
         Mistake(
             "plain-loss",

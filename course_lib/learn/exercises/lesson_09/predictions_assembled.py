@@ -19,27 +19,27 @@ _INSIDE = (
 
 def _inside(error: str) -> Told:
     """From the first line of the error; empty where there was none."""
-    says = "slice" in error or "shard" in error
+    says = any(word in error for word in ("slice", "shard", "at rest"))
     return Told(
         measured=(_INSIDE[0] if says else _INSIDE[1]) if error else _INSIDE[2],
-        because="`split_transformer` finds a table of tokens with half of the rows, the shard, and keeps half of "
-        "these. The layer believes that it has half of all tokens, and looks for rows that are not there. No layer "
-        "knows that somebody has cut before. Splitting needs whole matrices, while sharding takes what there is: any "
-        "module with parameters. So sharding comes last. Stages fall between layers and slices within, so these two "
-        "may change places, if the whole model has said where its stages end.",
+        because="`split_transformer` wants a whole matrix, to keep a slice of it. It finds the rows that sharding has "
+        "left to this rank. `FullySharded` marks such rows and refuses whoever computes with them. Without the mark "
+        "the layer would believe that half of the table of tokens is all of it. Splitting needs whole matrices, while "
+        "sharding takes what there is: any module with parameters. So sharding comes last. Stages fall between "
+        "layers and slices within, so these two may change places, if the whole model has said where its stages end.",
         misreadings={
             _INSIDE[
-                0
-            ]: "That would need somebody who knows of both cuts. Neither does: each sees a module with "
-            "parameters, which is what lets you combine them.",
+                1
+            ]: "That is what you would get if rows had no mark: a layer would take them for its whole "
+            "matrix, and a token would look for a row that is not there.",
             _INSIDE[
                 2
-            ]: "Cuts along two axes do not commute here: the second is taken of what the first has left, and "
-            "the layers count on whole matrices.",
+            ]: "Cuts along two axes do not commute here: the second is taken of what the first has left, "
+            "and the layers count on whole matrices.",
             _INSIDE[
                 3
-            ]: "Near: with a layer whose sizes happen to fit, this is what you would get. Here a token looks "
-            "for a row that is not there.",
+            ]: "Near: if rows had no mark, and the sizes of a layer happened to fit, this is what you would "
+            "get.",
         },
     )
 
