@@ -13,13 +13,13 @@ from course_lib.learn.exercises.lesson_09.quiz import QUIZ
 ASKED = {asked.name: asked for asked in ASSEMBLED}
 SENT = {"pp": 131_072, "dp_shard": 2_147_328, "tp": 1_171_456}
 RUNS = [  # name, what ran, what is measured, what the model says
-    ("09.inside", ("IndexError: index out of range in self",), "an error about something else", None),
     (
         "09.inside",
         ("RuntimeError: w is at rest: of its shape (4, 4) this rank keeps (2, 4)",),
         "an error that says what is wrong",
         None,
     ),
+    ("09.inside", ("IndexError: index out of range in self",), "an error about something else", None),
     ("09.inside", ("ValueError: a slice of a shard",), "an error that says what is wrong", None),
     ("09.inside", ("",), "no error, and the losses of one device", None),
     ("09.kept", (0.12855, [0.12855] * 4 + [0.12428] * 4), 12.9, 12.5),
