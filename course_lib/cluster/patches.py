@@ -1,7 +1,7 @@
 """What a call has put in place of functions that others rely on: found by name, and put back.
 
-Looked at is what each name stands for (``namespaces.py``), the hooks on all modules and optimizers, and kernels put in
-place of PyTorch's own.
+Looked at is what each name stands for (``namespaces.py``), and the hooks on all modules and optimizers. Kernels put in
+place of PyTorch's own are looked for by ``registered_kernels.py``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from course_lib.cluster import registered_kernels
 from course_lib.cluster.namespaces import GONE, Namespace, Stands, namespaces_here
 from course_lib.cluster.tables import Tables
 
-__all__ = ["accept", "accepted", "in_words", "kernels", "patched", "patches", "remember"]
+__all__ = ["accept", "accepted", "in_words", "patched", "patches", "remember"]
 
 _HOOKS = (
     "_global_forward_hooks",
@@ -29,7 +30,6 @@ _HOOKS = (
 _HOOKS_OF_OPTIMIZERS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 _ALL_HOOKS = {*_HOOKS, *_HOOKS_OF_OPTIMIZERS}
 _PLACES_OF_HOOKS = {"torch.nn.modules.module": _HOOKS, "torch.optim.optimizer": _HOOKS_OF_OPTIMIZERS}
-_OF_PYTORCH = ("aten/", "prim/", "c10d/", "_c10d_functional/")  # operators that are not a person's own
 
 _MOST_NAMES = 5  # that are told
 
@@ -87,6 +87,7 @@ def remember() -> None:
     """Take what stands everywhere now for the originals. Without it the first look does so."""
     global _places
     _places = _Places()
+    registered_kernels.kernels()  # it notes who registers some from here on
 
 
 def accept() -> None:
@@ -95,17 +96,18 @@ def accept() -> None:
         remember()
     else:
         _places.accept()
-    _originals.update(kernels())
+    registered_kernels.accept()
 
 
 @contextlib.contextmanager
 def accepted() -> Iterator[None]:
     """What the block puts anywhere is an original from then on; what others had put there before is still theirs."""
-    before, kernels_before = _places.look() if _places is not None else {}, kernels()
+    before = _places.look() if _places is not None else {}
+    kernels_before = registered_kernels.kernels()
     yield
     if _places is not None:
         _places.accept_since(before)
-    _originals.update(kernels() - kernels_before)
+    registered_kernels.accept(registered_kernels.kernels() - kernels_before)
 
 
 def patched() -> dict[str, Any]:
@@ -152,20 +154,6 @@ def in_words(found: dict[str, Any]) -> str:
 def _some(names: Iterable[str]) -> str:
     first, more = sorted(names)[:_MOST_NAMES], len(list(names)) - _MOST_NAMES
     return ", ".join(first) + (f" and {more} more" if more > 0 else "")
-
-
-def kernels() -> frozenset[str]:
-    """Kernels put in place of PyTorch's own since ``accept``, by operator and key: "aten/add.Tensor/CPU"."""
-    global _seen_kernels
-    made: Any = getattr(sys.modules.get("torch.library"), "_impls", ())
-    if len(made) != _seen_kernels[0]:
-        names = (name for name in made if name.startswith(_OF_PYTORCH) and not name.endswith("/Meta"))
-        _seen_kernels = len(made), frozenset(names)
-    return _seen_kernels[1] - _originals
-
-
-_seen_kernels: tuple[int, frozenset[str]] = (0, frozenset())
-_originals: set[str] = set()  # kernels that stand there rightly
 
 
 def _put_hooks(name: str, wanted: dict[Any, Any]) -> None:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.cluster.patches import in_words, kernels, patched, patches
+from course_lib.cluster.patches import in_words, patched, patches
+from course_lib.cluster.registered_kernels import kernels
 from course_lib.cluster.setting import Setting, refuse, silent, switched
 
 __all__ = ["settings_of_pytorch"]
