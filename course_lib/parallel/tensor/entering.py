@@ -76,7 +76,7 @@ class _EnterAndMultiply(Function):
 
         x_rows = finish_x().reshape(-1, weights[0].size(1))  # (B T, D)
         grad_weights = [
-            g.T @ x_rows if needed else None for g, needed in zip(rows, needs_weight, strict=True)
+            g.T @ x_rows.conj() if needed else None for g, needed in zip(rows, needs_weight, strict=True)
         ]
         grad_biases = [g.sum(0) if needed else None for g, needed in zip(rows, needs_bias, strict=True)]
         return None, None, finish_grad_x(), *grad_weights, *grad_biases
@@ -84,9 +84,9 @@ class _EnterAndMultiply(Function):
 
 def _start_input_grad(ctx: Any, rows: list[Tensor], weights: list[Tensor], shape: torch.Size) -> Any:
     """Each rank's gradient of the whole input, on its way to being summed."""
-    grad_x = rows[0] @ weights[0]
+    grad_x = rows[0] @ weights[0].conj()
     for grad, weight in zip(rows[1:], weights[1:], strict=True):
-        grad_x.addmm_(grad, weight)
+        grad_x.addmm_(grad, weight.conj())
     grad_x = grad_x.view(*shape[:-1], weights[0].size(1))  # (..., T, D)
     if ctx.members.count == 1:
         return lambda: grad_x
