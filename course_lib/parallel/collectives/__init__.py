@@ -1,9 +1,9 @@
 """Lesson 02: the eight collectives, from batched messages between two ranks; each function fits a screen.
 
 Read ``tree.py`` (broadcast), ``ring.py``, ``direct.py`` (scatter, gather, all-to-all), ``halving_doubling.py`` and
-``algorithms.py``, where all-reduce chooses among them; ``members.py`` says who takes part. Every function takes the
-rank that calls it first, leaves its input alone unless ``out`` says otherwise, and ignores autograd: the docstrings
-say which collective the backward pass is.
+``algorithms.py``, where all-reduce chooses among them; ``members.py`` says who takes part, ``parts.py`` which
+parameters are no copies. Every function takes the rank that calls it first, leaves its input alone unless ``out`` says
+otherwise, and ignores autograd: the docstrings say which collective the backward pass is.
 
 Beside them: ``recording.py`` and ``message_steps.py`` watch a collective as it runs, for the pictures of lesson 02,
 ``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08, ``lean_reduce_scatter.py`` what

@@ -20,6 +20,7 @@ from torch.nn.parameter import is_lazy
 
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.parts import Part, part_of
 
 __all__ = [
     "NESTED",
@@ -168,20 +169,30 @@ def _complaint(module: nn.Module, wrappers: tuple[type[nn.Module], ...]) -> str:
 
 def _parts_complaint(module: nn.Module, members: Members) -> str:
     """Why ``members`` must not take their parameters for copies; "" if they may."""
-    for name, part in module.named_modules():
-        among: Members | None = getattr(part, "parts_among", None)
-        if among is None or among.count == 1 or members.count == 1:
-            continue
-        averaged_by = getattr(part, "averaged_by", "")
-        if averaged_by or len({*among.ranks} & {*members.ranks}) > 1:
+    for name, holder in module.named_modules():
+        if among := getattr(holder, "parts_among", None):
+            part = Part(type(holder).__name__, among, getattr(holder, "averaged_by", ""))
             which = f"{name!r} of this model" if name else "this model"
-            shared, ours = (", ".join(map(str, each.ranks)) for each in (among, members))
-            return (
-                f"{which} is a {type(part).__name__}: ranks {shared} hold different parts of it, and data parallelism "
-                f"over ranks {ours} takes parameters for copies. Use "
-                f"{averaged_by or 'a group of ranks that hold the same part, as along the data axis of a mesh'}"
-            )
+            if part.is_shared_out_in(members):
+                return _told_parts(f"{which} is a {part.kind}", part, members)
+    for (
+        name,
+        parameter,
+    ) in module.named_parameters():  # also where their module is not known, as in an optimizer
+        found = part_of(parameter)
+        if found is not None and found.is_shared_out_in(members):
+            which = f"{name}, of shape {tuple(parameter.shape)}, belongs to a {found.kind}"
+            return _told_parts(which, found, members)
     return ""
+
+
+def _told_parts(which: str, part: Part, members: Members) -> str:
+    shared, ours = (", ".join(map(str, each.ranks)) for each in (part.among, members))
+    return (
+        f"{which}: ranks {shared} hold different parts of it, and data parallelism over ranks {ours} takes parameters "
+        "for copies. Use "
+        f"{part.averaged_by or 'a group of ranks that hold the same part, as along the data axis of a mesh'}"
+    )
 
 
 def _description(module: nn.Module) -> list[str]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from course_lib.checked import checked
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.parts import held_in_parts
 from course_lib.parallel.experts.dispatch import Dispatch, shared_out
 from course_lib.parallel.experts.feed_forward import Experts
 from course_lib.parallel.experts.layer import MixtureOfExperts
@@ -81,3 +82,4 @@ class OwnExperts(Experts):
             weight = getattr(whole, name)
             part = weight.detach().split(sizes)[members.place].to(me.device, copy=True)
             setattr(self, name, nn.Parameter(part, requires_grad=weight.requires_grad))
+        held_in_parts(self.parameters(), type(self).__name__, members, self.averaged_by)

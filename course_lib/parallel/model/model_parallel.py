@@ -17,6 +17,7 @@ from torch import nn
 from course_lib.cluster import Rank
 from course_lib.meter import Timeline
 from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.parts import held_in_parts
 from course_lib.parallel.model.cutting import Part, tied_parameters
 from course_lib.parallel.model.passing import Passing, RecvFromPrevious, SendToNext
 from course_lib.parallel.model.tied import TiedParameters
@@ -93,6 +94,7 @@ class ModelParallel(nn.Module):
         self.parts_among = Members.of(me, None)
         self.ties = TiedParameters(me.rank, parts, range(me.world_size))
         self.part = parts[me.rank].to(me.device)
+        held_in_parts(self.part.parameters(), type(self).__name__, self.parts_among)
         self.ties.watch()
         self.timeline = timeline or Timeline(me.rank, device=me.device)
         self.passing = Passing(me, self.timeline)

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster import Rank
+from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.parts import held_in_parts
 from course_lib.parallel.model.passing import Told
 from course_lib.parallel.model.tied import TiedParameters
 from course_lib.parallel.pipeline.batch_run import BatchRun
@@ -81,6 +83,8 @@ class Pipeline:
         self.ties = TiedParameters(me.rank, stages, [self.ranks[rank] for rank in schedule.rank_of_stage])
         mine = schedule.stages_of_rank[self.rank]
         own = [stages[stage].to(me.device) for stage in mine]
+        among = Members(self.rank, self.ranks, None)
+        held_in_parts((p for stage in own for p in stage.parameters()), type(self).__name__, among)
         if wrap is not None:
             refuse_to_wrap(own, schedule, overlap=overlap)
             own = [wrap(stage) for stage in own]

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.sharded.misuse import COPIED, INSTEAD
+from course_lib.parallel.collectives.parts import held_in_parts
+from course_lib.parallel.sharded.misuse import AVERAGED_BY, COPIED, INSTEAD
 from course_lib.parallel.sharded.rows import Rows
 from course_lib.parallel.sharded.shard import Shard
 
@@ -35,13 +36,14 @@ class ShardedParameter:
     ):
         self.name, self.places = name, places  # of several names, where it is tied, the first
         self.rows = Rows(tuple(parameter.shape), members.count)
-        self.is_trained = parameter.requires_grad
+        self.is_trained, self._members = parameter.requires_grad, members
         self.become(self.rows.cut(parameter.detach(), members.place).clone())
 
     def become(self, rows: Tensor) -> None:
         """Keep these rows from now on."""
         self.shard = Shard(rows, requires_grad=self.is_trained)
         self.shard.is_part = self.rows.num_parts > 1
+        held_in_parts([self.shard], "FullySharded", self._members, AVERAGED_BY)
         self.born_as = (rows.dtype, rows.device)
         for module, attribute in self.places:
             module._parameters[attribute] = self.shard

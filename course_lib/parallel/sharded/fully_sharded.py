@@ -33,7 +33,7 @@ from course_lib.parallel.sharded.agreement import check_memory
 from course_lib.parallel.sharded.division import Units, divide
 from course_lib.parallel.sharded.full_state import check_own_rows, full_state_dict, load_full_state_dict
 from course_lib.parallel.sharded.hooks import call_around_forward
-from course_lib.parallel.sharded.misuse import COPIED, CREATE_GRAPH, MISSING
+from course_lib.parallel.sharded.misuse import AVERAGED_BY, COPIED, CREATE_GRAPH, MISSING
 from course_lib.parallel.sharded.neighbours import Piece, neighbours_of
 from course_lib.parallel.sharded.order import Order, Passed
 from course_lib.parallel.sharded.reduction import Reduction
@@ -67,7 +67,7 @@ class FullySharded(nn.Module):
     after wrapping; copies and pickles; ``nn.utils.clip_grad_norm_``. Checkpointing needs ``use_reentrant=False``.
     """
 
-    averaged_by: ClassVar[str] = "FullySharded(me, module, group=..., replicas=...), which averages by itself"
+    averaged_by: ClassVar[str] = AVERAGED_BY
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 __all__ = [
     "ADDED",
     "ASKED_FOR_SHARDS",
+    "AVERAGED_BY",
     "CLIPPED",
     "COPIED",
     "CREATE_GRAPH",
@@ -15,6 +16,7 @@ __all__ = [
     "REPLACED",
 ]
 
+AVERAGED_BY = "FullySharded(me, module, group=..., replicas=...), which averages by itself"
 INSTEAD = (
     "Call the model, or the unit, and not a part of it; or enter `with whole(model):`, where all weights are whole. "
     "The rows themselves, for an optimizer say, are those of model.parameters() and named_parameters()."

@@ -25,6 +25,7 @@ from course_lib.checked import checked
 from course_lib.checks import nearest_multiple
 from course_lib.cluster import Rank
 from course_lib.parallel.collectives.members import Members, split_sizes
+from course_lib.parallel.collectives.parts import held_in_parts
 from course_lib.parallel.tensor.conjugates import all_gather_split, identity_all_reduce, split_all_gather
 from course_lib.parallel.tensor.entering import enter_and_multiply
 from course_lib.parallel.tensor.placements import Placement, Replicate, Shard
@@ -169,7 +170,10 @@ def own_slice(region: Region, whole: Tensor, placement: Placement) -> nn.Paramet
         sizes = split_sizes(size, n)
         part = part.split(sizes, placement.dim)[region.members.place]
     part = part.to(region.me.device, copy=True, memory_format=torch.contiguous_format)
-    return nn.Parameter(part, requires_grad=whole.requires_grad)
+    own = nn.Parameter(part, requires_grad=whole.requires_grad)
+    if isinstance(placement, Shard):
+        held_in_parts([own], "layer that is cut", region.members)
+    return own
 
 
 def used_by_parts(region: Region, parameter: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts
 from course_lib.parallel.mesh import MeshGroups
 from course_lib.parallel.model import ModelParallel
 from course_lib.parallel.pipeline import Pipeline, average_gradients
-from course_lib.parallel.sharded import FullySharded
+from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
 from course_lib.parallel.tensor import ColumnParallelLinear, RowParallelLinear, VocabParallelEmbedding
 from course_lib.schedules import one_f_one_b
 
@@ -36,7 +36,19 @@ def models(me, group=None) -> dict[str, nn.Module]:
     }
     if group is None:
         made["stages"] = ModelParallel(me, [nn.Linear(4, 4) for _ in range(me.world_size)])
+        made["pipeline"] = Pipeline(
+            me, [nn.Linear(4, 4) for _ in range(me.world_size)], one_f_one_b(me.world_size, 2), mean_square
+        ).stages[str(me.rank)]
     return made
+
+
+def mean_square(output, target):
+    return (output - target).square().mean()
+
+
+def optimizer(me, model, stage):
+    """It is given parameters, and sees no module."""
+    ShardedOptimizer(me, model.parameters(), torch.optim.SGD, stage=stage, lr=0.1)
 
 
 WAYS = {
@@ -44,6 +56,8 @@ WAYS = {
     "FullySharded": FullySharded,
     "broadcast_parameters": broadcast_parameters,
     "all_reduce_gradients": all_reduce_gradients,
+    "ShardedOptimizer, stage 1": lambda me, model: optimizer(me, model, 1),
+    "ShardedOptimizer, stage 2": lambda me, model: optimizer(me, model, 2),
 }
 
 
@@ -100,7 +114,7 @@ def test_parts_are_averaged_with_ranks_that_hold_the_same(cluster4):
 
 def a_pipelines_own_ranks(me) -> tuple[str, str]:
     stages = [nn.Linear(4, 4, bias=False) for _ in range(2)]
-    pipeline = Pipeline(me, stages, one_f_one_b(2, 2), lambda y, t: (y - t).square().mean())
+    pipeline = Pipeline(me, stages, one_f_one_b(2, 2), mean_square)
     alone = [dist.new_group([rank]) for rank in range(me.world_size)][me.rank]
     return message_of(lambda: average_gradients(pipeline)), message_of(
         lambda: average_gradients(pipeline, alone)
