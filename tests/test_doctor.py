@@ -175,9 +175,15 @@ def test_memory_is_asked_of_the_system():
 
 @pytest.mark.parametrize(("size", "status"), [(64 << 20, "warning"), (2 * GIB, "ok"), (None, "ok")])
 def test_shared_memory(size, status):
-    found = check_shared_memory(replace(PLAIN, shared_memory_bytes=size))
+    found = check_shared_memory(replace(PLAIN, shared_memory_bytes=size), size)
     assert found.status == status
     assert ("--shm-size" in found.remedy) == (status == "warning")
+
+
+def test_shared_memory_that_is_full():
+    found = check_shared_memory(replace(PLAIN, shared_memory_bytes=2 * GIB), 0)
+    assert (found.status, found.detail) == ("warning", "/dev/shm holds 2 GiB, 0 B free")
+    assert "ls -l /dev/shm" in found.remedy
 
 
 @pytest.mark.parametrize(("free", "status"), [(50 << 20, "blocked"), (GIB // 2, "warning"), (2 * GIB, "ok")])

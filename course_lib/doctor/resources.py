@@ -38,7 +38,7 @@ def check_memory(here: Machine, free_bytes: int | None = None) -> Finding:
     return Finding("memory", "ok", detail)
 
 
-def check_shared_memory(here: Machine) -> Finding:
+def check_shared_memory(here: Machine, free_bytes: int | None = None) -> Finding:
     """/dev/shm, through which data loader workers and NCCL's ranks pass tensors."""
     size = here.shared_memory_bytes
     if size is None:
@@ -51,7 +51,17 @@ def check_shared_memory(here: Machine) -> Finding:
             "Many ranks or data loader workers may fail with a bus error. In a container: docker run "
             "--shm-size=2g; on your own machine, as root: mount -o remount,size=2G /dev/shm.",
         )
-    return Finding("shared memory", "ok", f"/dev/shm holds {bytes_text(size)}")
+    detail = f"/dev/shm holds {bytes_text(size)}"
+    free = shutil.disk_usage("/dev/shm").free if free_bytes is None else free_bytes
+    if free < 100 * _MIB:
+        return Finding(
+            "shared memory",
+            "warning",
+            f"{detail}, {bytes_text(free)} free",
+            "It is full: data loader workers fail there with 'No space left on device' or a bus error. See what lies "
+            "in it, by ls -l /dev/shm, and remove what nobody uses.",
+        )
+    return Finding("shared memory", "ok", detail)
 
 
 def check_folder(name: str, folder: Path, free_bytes: int | None = None) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,14 @@ from course_lib.cluster import Cluster, RankFailed, shortage, wire
 from course_lib.cluster.shortage import told
 
 pytestmark = pytest.mark.limit_s(120.0)
+
+
+def can_unshare() -> bool:
+    """Whether this process may mount something that it alone sees."""
+    if shutil.which("unshare") is None:
+        return False
+    command = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def fail_with(number: int):
@@ -162,3 +171,48 @@ def test_processes_and_threads_of_this_user_are_counted(monkeypatch):
     monkeypatch.setattr(shortage, "_most_processes", lambda: 1)
     assert shortage._processes_left(enough=1) < 1  # this one is there
     assert shortage._processes_left(enough=-(10**9)) is None
+
+
+# Within a mount namespace of its own, so that nobody else's /dev/shm is full.
+FULL = """
+mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 77
+head -c 100000 /dev/zero > /dev/shm/full 2> /dev/null
+exec "$0" -c "$1"
+"""
+CALLS = """
+import torch
+import torch.distributed as dist
+from course_lib.cluster import Cluster, RankFailed
+
+def summed(me):
+    x = torch.ones(1000)
+    dist.all_reduce(x)
+    return x.sum().item(), torch.ones(2_000_000)
+
+def by_a_worker(me):
+    return len(list(torch.utils.data.DataLoader(range(4), num_workers=1)))
+
+if __name__ == "__main__":
+    with Cluster(2) as cluster:
+        print([(total, len(large)) for total, large in cluster.call(summed, show=False)])
+        try:
+            cluster.call(by_a_worker, show=False)
+        except RankFailed as error:
+            print(str(error).splitlines()[0])
+        print([total for total, _ in cluster.call(summed, show=False)])
+"""
+
+
+@pytest.mark.long
+def test_a_full_dev_shm_stops_no_cluster(tmp_path):
+    if not can_unshare():
+        pytest.skip("needs a mount namespace, which root can make")
+    script = tmp_path / "calls.py"
+    script.write_text(CALLS)
+    run = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    done = subprocess.run(
+        ["unshare", "-m", "bash", "-c", FULL, sys.executable, run], capture_output=True, text=True
+    )
+    first, failed, again = done.stdout.splitlines()
+    assert (first, again) == ("[(2000.0, 2000000), (2000.0, 2000000)]", "[2000.0, 2000.0]"), done.stderr
+    assert failed.endswith("OSError: [Errno 28] No space left on device")
