@@ -281,6 +281,17 @@ def test_copy_that_is_not_whole(project: Path) -> None:
     assert "requirements.txt is missing" in done.stderr
 
 
+@pytest.mark.parametrize(("name", "sign"), [("a {course}", "{ and }"), ("of $me", "$"), ("a:course", ":")])
+def test_a_folder_that_no_tool_can_install_in(project: Path, name: str, sign: str) -> None:
+    there = project.with_name(name)
+    project.rename(there)
+    done = start(there, "doctor")
+    assert done.returncode == 1
+    assert f"{there} has {sign} in its path" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (there / ".venv").exists()
+
+
 @pytest.mark.parametrize("module", ["venv", "ensurepip"])
 def test_python_without_its_venv_module(project: Path, tmp_path: Path, module: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import time
@@ -82,6 +83,7 @@ def _make(target: Target, steps: Steps) -> None:
         target.ready_file.unlink()
     else:
         _check_venv_modules()
+        _check_place(target.root)
         free_gb = shutil.disk_usage(target.root).free / 1e9
         say(
             f"Setting up the course in {target.venv}, once: half a minute, and the time to fetch what is not yet "
@@ -126,6 +128,21 @@ def _say_small_torch() -> None:
     if sys.platform == "linux" and not has_gpu and not chosen:
         small = "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
         say(f"No NVIDIA GPU is seen here. For the small torch without CUDA: Ctrl-C, then {small} ./course")
+
+
+def _check_place(root: str) -> None:
+    """Refuse a folder whose name a tool takes for something else: venv a separator of PATH, setuptools a variable."""
+    taken = {os.pathsep, *re.findall(r"[{}]|\$(?=[A-Za-z_])", root)}
+    found = sorted(sign for sign in taken if sign in root.removeprefix(os.path.splitdrive(root)[0]))
+    if found:
+        better = (
+            re.sub(rf"[{re.escape(os.pathsep)}{{}}$]+", "-", os.path.basename(root)).strip("-") or "course"
+        )
+        raise SetupError(
+            f"{root} has {' and '.join(found)} in its path, which venv or setuptools takes for something else, so "
+            f"that no environment can be made there. Move the course to a folder without it, such as {better}; blanks "
+            "and other letters do no harm."
+        )
 
 
 def _check_venv_modules() -> None:
