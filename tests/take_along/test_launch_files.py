@@ -164,6 +164,7 @@ def test_a_script_that_calls_no_srun_and_one_that_never_ends(monkeypatch):
         ([], {}, "Say what to start: sbatch slurm.sbatch"),
         (["x.py"], {}, "SLURM_JOB_NODELIST: is not set: hand this file to Slurm"),
         (["x.py"], {"SLURM_JOB_NODELIST": "a", "SLURM_JOB_ID": "1"}, "The job has no GPUs: ask for some"),
+        (["x.py"], {"SLURM_JOB_NODELIST": "a", "SLURM_JOB_ID": "1"}, "sbatch --gpus-per-node=0"),
         (
             ["x.py"],
             {"SLURM_JOB_NODELIST": "a", "SLURM_JOB_ID": "1", "RANKS_PER_NODE": "2"},
@@ -179,6 +180,21 @@ def test_the_slurm_script_says_what_it_misses(tmp_path, words, change, said):
     )  # fmt: skip
     assert done.returncode in (1, 2)
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("gpus", "given", "numa"),
+    [("8", {}, "node"), ("0", {}, None), ("8", {"NUMA": ""}, None), ("0", {"NUMA": "socket"}, "socket")],
+)
+def test_only_a_job_with_gpus_ties_ranks_to_the_cores_beside_them(monkeypatch, gpus, given, numa):
+    """A cluster without GPUs is asked for none, and for ranks by their number; the head of the file says so."""
+    assert "Invalid generic resource (gres) specification" in SBATCH.partition("#SBATCH")[0]
+    assert "RANKS_PER_NODE=4 sbatch --gpus-per-node=0 --cpus-per-task=4" in SBATCH.partition("#SBATCH")[0]
+    settings = "".join(f"export {name}={value}\n" for name, value in {"RANKS_PER_NODE": "4", **given}.items())
+    asked = SBATCH.replace("--gpus-per-node=8", f"--gpus-per-node={gpus}")
+    found = dry_run_sbatch(asked.replace("set -euo pipefail", f"set -euo pipefail\n{settings}", 1), PROGRAM)
+    assert [agent.num_ranks for agent in found.agents] == [4, 4]
+    assert {agent.read.numa_binding for agent in found.agents} == {numa}
 
 
 def test_a_script_without_its_options_is_no_job():
