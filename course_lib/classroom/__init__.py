@@ -42,6 +42,7 @@ WORDS = {
     ),
 }
 _HELP = {"-h", "--help", "help"}
+_LOOKING = "course class check: looking at this machine. It takes seconds; minutes beside other work, or with --trial."
 
 
 def _help() -> str:
@@ -65,4 +66,8 @@ def main(argv: Sequence[str]) -> int:
             f"course class: there is no {words[0]!r}; there are {', '.join(WORDS)}.{guess}", file=sys.stderr
         )
         return 2
+    if words[0] == "check" and not _HELP & set(
+        words
+    ):  # before the imports: they alone take long on a busy machine
+        print(_LOOKING, file=sys.stderr, flush=True)
     return int(importlib.import_module(WORDS[words[0]][0]).main(words[1:]) or 0)
