@@ -213,7 +213,8 @@ share_verdict = check("00.share", my_share)
 #
 # Ranks that cannot share must send, so it matters what a message costs. The course measures your machine once
 # and keeps the result: how fast it multiplies matrices, how fast it copies memory, and how fast a message goes
-# from one rank to another.
+# from one rank to another. That takes some seconds, and up to a minute where others work too: `[*]` beside the cell
+# says that it runs.
 
 # %% tags=["nbval-ignore-output"]
 calibration = calibrate()
@@ -563,7 +564,7 @@ print(f"{told}\\n  the sum is {number.item():g}\\n", end="")
 
 # %% [markdown]
 # Two ranks of it, started by torchrun from this cell. What the ranks write is collected, and shown when the job is
-# over.
+# over: after some seconds, or up to a minute on a busy machine, since each new process loads PyTorch first.
 
 # %%
 import subprocess
