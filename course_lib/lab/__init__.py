@@ -2,8 +2,8 @@
 
 To be read in this order: `folder` (the clone, or a folder of the learner's own), `edition` (what is handed out),
 `work` (what of a notebook is somebody's), `hand_out` (never over work), `reset`, `share` (one installation for many),
-`options` (what JupyterLab is told), `kernels` (sockets of files in place of ports), `port` (found free, and kept),
-`welcome` (what is said), `command`.
+`options` (what JupyterLab is told), `hub` (and the servers of a hub), `kernels` (sockets of files in place of ports),
+`port` (found free, and kept), `welcome` (what is said), `command`.
 """
 
 from collections.abc import Sequence

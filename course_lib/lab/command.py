@@ -13,17 +13,15 @@ import secrets
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from course_lib.lab.folder import FIRST_LESSON, Place, find_place
-from course_lib.lab.options import LOOPBACK, idle_minutes, lab_options, names_of
+from course_lib.lab.options import LOOPBACK, STYLES, idle_minutes, lab_options, names_of
 from course_lib.lab.welcome import about_folder, about_idle, browser_missing, welcome
 
 __all__ = ["main"]
 
 # These make JupyterLab print something and end.
-_PAGE = Path(__file__).parent.parent / "forms" / "page"  # custom.css: looks of forms and pictures
 _PRINTS_AND_ENDS = {"--help-all", "--version", "--generate-config", "--show-config", "--show-config-json"}
 _HELP = f"""\
 course lab [--folder DIR] [options of `jupyter lab`]
@@ -165,7 +163,7 @@ def _serve(options: list[str], *, no_browser: str) -> int:
         return 1
 
     # The style sheet of forms and pictures; a learner's own ~/.jupyter/custom/custom.css goes before it.
-    app.web_app.settings["static_custom_path"].append(str(_PAGE))
+    app.web_app.settings["static_custom_path"].append(str(STYLES))
 
     def tell() -> None:
         host = LOOPBACK if app.ip in ("", "0.0.0.0", "localhost") else app.ip

@@ -9,11 +9,21 @@ from pathlib import Path
 
 from course_lib.lab.folder import FIRST_LESSON
 
-__all__ = ["LOOPBACK", "idle_minutes", "lab_options", "names_of"]
+__all__ = ["APP_SETTINGS", "LOOPBACK", "PAGES", "STYLES", "idle_minutes", "lab_options", "names_of"]
 
 LOOPBACK = "127.0.0.1"
-_SETTINGS = Path(__file__).parent.parent / "lab_settings"  # overrides.json: the course's own defaults
-_KERNELS = "course_lib.lab.kernels.CourseKernelManager"
+APP_SETTINGS = Path(__file__).parent.parent / "lab_settings"  # overrides.json: the course's own defaults
+STYLES = Path(__file__).parent.parent / "forms" / "page"  # custom.css: looks of forms and pictures
+# What its pages and kernels need of any server: of `course lab`, and of a hub's.
+PAGES: dict[str, dict[str, object]] = {
+    # custom.css; and JupyterLab's application, where a form's script finds the texts of pictures (forms/page/keys.js)
+    "LabApp": {"custom_css": True, "expose_app_in_browser": True},
+    # No language server beside each page: 130 MiB a learner, and no page shows what it finds.
+    "LanguageServerManager": {"autodetect": False},
+    "MappingKernelManager": {"kernel_manager_class": "course_lib.lab.kernels.CourseKernelManager"},
+}
+_ALIASES = {"custom_css": "--custom-css", "expose_app_in_browser": "--expose-app-in-browser"}
+_MANAGERS = ("MultiKernelManager", "MappingKernelManager", "AsyncMappingKernelManager")
 _SHARED_IDLE_MINUTES = 60
 
 
@@ -68,18 +78,11 @@ def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0) -
             f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}",
         ),
         # The glossary opens as a page to read, and no window asks about news at the first start.
-        ({"--LabApp.app_settings_dir"}, f"--LabApp.app_settings_dir={_SETTINGS}"),
-        ({"--custom-css", "--LabApp.custom_css"}, "--LabApp.custom_css=True"),
-        # So that a form's script finds the texts of pictures (course_lib/forms/page/keys.js).
-        (
-            {"--expose-app-in-browser", "--LabApp.expose_app_in_browser"},
-            "--LabApp.expose_app_in_browser=True",
-        ),
-        # No language server beside each page: 130 MiB a learner, and no page shows what it finds.
-        ({"--LanguageServerManager.autodetect"}, "--LanguageServerManager.autodetect=False"),
+        ({"--LabApp.app_settings_dir"}, f"--LabApp.app_settings_dir={APP_SETTINGS}"),
         ({"--debug", "--log-level", "--Application.log_level", "--ServerApp.log_level"}, "--log-level=WARN"),
     ]
-    ours += _about_kernels(idle)
+    ours += [_option(kind, name, value) for kind, named in PAGES.items() for name, value in named.items()]
+    ours += _about_idle(idle)
     options = [option for names, option in ours if not names & given]
     if own_token is None:
         options.append(f"--IdentityProvider.token={token}")
@@ -88,18 +91,16 @@ def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0) -
     return [*options, *argv]
 
 
-def _about_kernels(idle: int) -> list[tuple[set[str], str]]:
-    """Kernels of the course's kind, and their end when nobody has used them for a while, open tab or not."""
-    managers = ("MultiKernelManager", "MappingKernelManager", "AsyncMappingKernelManager")
+def _option(kind: str, name: str, value: object) -> tuple[set[str], str]:
+    """The names by which a learner may give it, and how we do."""
+    kinds = _MANAGERS if kind in _MANAGERS else (kind,)
+    names = {f"--{one}.{name}" for one in kinds} | ({_ALIASES[name]} if name in _ALIASES else set())
+    return names, f"--{kind}.{name}={value}"
 
-    def named(trait: str, value: object) -> tuple[set[str], str]:
-        return {f"--{manager}.{trait}" for manager in managers}, f"--MappingKernelManager.{trait}={value}"
 
-    ours = [named("kernel_manager_class", _KERNELS)]
-    if idle:
-        ours += [
-            named("cull_idle_timeout", idle * 60),
-            named("cull_interval", min(300, idle * 20)),
-            named("cull_connected", True),
-        ]
-    return ours
+def _about_idle(idle: int) -> list[tuple[set[str], str]]:
+    """The end of kernels that nobody has used for a while, open tab or not."""
+    if not idle:
+        return []
+    ends = {"cull_idle_timeout": idle * 60, "cull_interval": min(300, idle * 20), "cull_connected": True}
+    return [_option("MappingKernelManager", name, value) for name, value in ends.items()]

@@ -17,6 +17,7 @@ import yaml  # jupyterlab brings it
 
 from course_lib import paths
 from course_lib.devices.lock_files import VARIABLE
+from course_lib.lab.hub import settle
 from course_lib.take_along import read_sbatch
 
 ROOT = paths.project_root()
@@ -81,6 +82,9 @@ def test_the_hub_gets_the_course_limits_and_a_culler(tljh: Path) -> None:
     assert f"git clone --branch main https://example.org/many-gpus.git {course}" in notes
     assert f"python -m pip install -r {course}/requirements.txt nbgitpuller" in notes
     assert f"python -m pip install --no-deps --editable {course}" in notes
+    assert notes.index("python -m course_lib.lab.hub") > notes.index(
+        f"python -m pip install --no-deps --editable {course}"
+    )
     assert "tljh-config set limits.memory 3G" in notes
     assert "tljh-config set services.cull.timeout 3600" in notes
     assert notes[-1] == "tljh-config reload"
@@ -112,15 +116,38 @@ def test_the_link_opens_the_lesson_in_the_folder_that_nbgitpuller_makes(tljh: Pa
         assert query["urlpath"] == [f"lab/tree/{folder}/notebooks/00_start_here.ipynb"]
 
 
-@needs_bash
-def test_the_hub_starts_no_language_server_and_keeps_its_other_settings(tljh: Path) -> None:
-    settings = tljh / "user" / "etc" / "jupyter" / "jupyter_server_config.json"
-    run_tljh(tljh, "https://example.org/many-gpus.git")
-    assert json.loads(settings.read_text()) == {"LanguageServerManager": {"autodetect": False}}
-    settings.write_text('{"ServerApp": {"x": 1}, "LanguageServerManager": {"autodetect": true, "y": 2}}')
-    run_tljh(tljh, "https://example.org/many-gpus.git")
-    told = json.loads(settings.read_text())
-    assert told == {"ServerApp": {"x": 1}, "LanguageServerManager": {"autodetect": False, "y": 2}}
+def test_servers_of_a_hub_are_told_what_course_lab_is_and_keep_their_other_settings(tmp_path: Path) -> None:
+    settle(tmp_path)
+    servers = tmp_path / "etc" / "jupyter" / "jupyter_server_config.json"
+    pages = tmp_path / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+    told, news = json.loads(servers.read_text()), "@jupyterlab/apputils-extension:notification"
+    assert told["LanguageServerManager"] == {"autodetect": False}
+    assert told["LabApp"] == {"custom_css": True, "expose_app_in_browser": True}
+    assert told["ServerApp"] == {"jpserver_extensions": {"course_lib.lab.hub": True}}
+    assert json.loads(pages.read_text())[news] == {"fetchNews": "false"}
+    theirs = {
+        "ServerApp": {"x": 1, "jpserver_extensions": {"y": True}},
+        "LanguageServerManager": {"autodetect": True},
+    }
+    servers.write_text(json.dumps(theirs))
+    pages.write_text(json.dumps({news: {"fetchNews": "true", "checkForUpdates": False}, "z": {}}))
+    for _ in range(2):
+        settle(tmp_path)
+        again, seen = json.loads(servers.read_text()), json.loads(pages.read_text())
+        assert again["ServerApp"] == {"x": 1, "jpserver_extensions": {"y": True, "course_lib.lab.hub": True}}
+        assert again["LanguageServerManager"] == {"autodetect": False}
+        assert (seen["z"], seen[news]) == ({}, {"fetchNews": "false", "checkForUpdates": False})
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "is no JSON"), ("[]", "holds list, not settings")])
+def test_a_settings_file_that_cannot_be_read_is_named_and_left(tmp_path: Path, text: str, said: str) -> None:
+    servers = tmp_path / "etc" / "jupyter" / "jupyter_server_config.json"
+    servers.parent.mkdir(parents=True)
+    servers.write_text(text)
+    with pytest.raises(ValueError, match=said):
+        settle(tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [servers]
+    assert servers.read_text() == text
 
 
 @needs_bash

@@ -28,18 +28,9 @@ fi
 "$hub_python" -m pip install --no-deps --editable "$course"
 "$hub_python" -m compileall -q "$course/course_lib" # learners cannot write there
 
-# No language server beside each page: 130 MiB a learner, for marks that no page of the course shows.
-"$hub_python" - "$hub/etc/jupyter/jupyter_server_config.json" <<'PYTHON'
-import json
-import sys
-from pathlib import Path
-
-path = Path(sys.argv[1])
-settings = json.loads(path.read_text()) if path.exists() else {}
-settings.setdefault("LanguageServerManager", {})["autodetect"] = False
-path.parent.mkdir(parents=True, exist_ok=True)
-path.write_text(json.dumps(settings, indent=2) + "\n")
-PYTHON
+# Pages and kernels as `course lab` has them: the look of forms, the texts of pictures, kernels on private sockets; no
+# pop-up about news, and no language server beside each page (130 MiB a learner, for marks that no page shows).
+"$hub_python" -m course_lib.lab.hub
 
 # What one learner may take. `course class check --learners 30` says what this machine has for thirty of them.
 tljh-config set limits.memory "${LEARNER_MEMORY:-3G}"
