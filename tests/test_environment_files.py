@@ -212,7 +212,7 @@ def test_ci_does_nothing_but_course_test() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     steps = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
     assert steps == [".ci/run", "./course test unit --long -m long", "./course test learner --whole"]
-    assert set(workflow["jobs"]) == {"test", "portable", "browser"}
+    assert set(workflow["jobs"]) == {"test", "portable", "browser", "places"}
     portable = workflow["jobs"]["portable"]
     assert portable["if"] == "github.event_name == 'schedule'"
     assert [step["run"] for step in portable["steps"] if "run" in step] == ["./course test portable"]
@@ -222,6 +222,19 @@ def test_ci_does_nothing_but_course_test() -> None:
     for wanted in PROJECT["optional-dependencies"]["browser"]:
         assert f'"{wanted}"' in install
     assert "./course test unit tests/browser" in run
+
+
+def test_a_hub_and_slurm_are_installed_and_tried_every_night() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    places = workflow["jobs"]["places"]
+    assert places["if"] == "github.event_name == 'schedule'"
+    commands = [step["run"] for step in places["steps"] if "run" in step]
+    installs = "\n".join(command for command in commands if " install " in command)
+    for wanted in (*PROJECT["optional-dependencies"]["hub"], *PROJECT["optional-dependencies"]["browser"]):
+        assert f'"{wanted}"' in installs
+    assert {"slurmctld", "slurmd", "munge", "configurable-http-proxy", "chromium"} <= set(installs.split())
+    assert commands[-1] == "./course test unit tests/places --long"
+    assert all(f"{place}" in commands[-2] for place in ("hub", "slurm", "_here.py"))
 
 
 def test_the_site_is_built_checked_and_published_by_actions_of_known_content() -> None:
@@ -239,7 +252,7 @@ def test_the_site_is_built_checked_and_published_by_actions_of_known_content() -
 
 
 def test_extras_that_are_not_pinned_ask_for_ranges_that_are_met_here() -> None:
-    for extra in ("browser", "site"):
+    for extra in ("browser", "hub", "site"):
         for requirement in map(Requirement, PROJECT["optional-dependencies"][extra]):
             assert {specifier.operator for specifier in requirement.specifier} == {">="}, requirement
             try:

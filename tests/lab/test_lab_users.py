@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shared_course import LIMIT_S, shared_course, why_not
+from shared_course import LIMIT_S, share, shared_course, why_not
 
 from course_lib.bench.class_of_users import hold_class
 from course_lib.bench.class_of_users.users import User, unix_users
@@ -36,11 +35,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def course(folder: Path) -> Path:
     course = shared_course(folder)
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    command = [course / "course", "lab", "--share"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"can start it by  {course / 'course'} lab" in done.stdout
+    share(course)
     return course
 
 

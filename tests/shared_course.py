@@ -41,9 +41,8 @@ def why_not() -> str:
     return f"the packages lie below {closed[-1]}, which other users cannot enter" if closed else ""
 
 
-def shared_course(folder: Path) -> Path:
-    """Make it below ``folder``, which everybody can enter."""
-    course = folder / "one-model-many-gpus"
+def course_files(course: Path) -> None:
+    """Copy there what git has of the course, and would have."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "-c", "-o", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
     )
@@ -51,6 +50,12 @@ def shared_course(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (course / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, course / name)
+
+
+def shared_course(folder: Path) -> Path:
+    """Make it below ``folder``, which everybody can enter."""
+    course = folder / "one-model-many-gpus"
+    course_files(course)
     venv = course / ".venv"
     python = python_of_all()
     assert python is not None
@@ -67,7 +72,16 @@ def shared_course(folder: Path) -> Path:
     return course
 
 
+def share(course: Path) -> None:
+    """Prepare it for users who cannot write there, as root does after an installation."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [course / "course", "lab", "--share"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"can start it by  {course / 'course'} lab" in done.stdout
+
+
 if (
     __name__ == "__main__"
-):  # for `course bench class --course`: PYTHONPATH=.:tests python tests/lab/shared_course.py DIR
+):  # for `course bench class --course`: PYTHONPATH=.:tests python tests/shared_course.py DIR
     print(shared_course(Path(sys.argv[1])))
