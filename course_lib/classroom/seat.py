@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course_lib.paths import project_root
+from course_lib.paths import python_path
 
 __all__ = ["MARK", "Seat", "new_token"]
 
@@ -39,7 +38,6 @@ class Seat:
     def environment(self, lesson: str) -> dict[str, str]:
         """What this learner's kernel of a lesson has otherwise than the one who asks."""
         home = self.folder / "home"
-        before = os.environ.get("PYTHONPATH")
         return {
             MARK: f"{self.token}:{self.number}:{lesson}",
             "HOME": str(home),
@@ -51,7 +49,7 @@ class Seat:
             "MPLCONFIGDIR": str(home / ".config" / "matplotlib"),
             "TMPDIR": str(self.folder / "t"),
             "COURSE_HOME": str(self.folder / "course"),
-            "PYTHONPATH": os.pathsep.join([str(project_root()), *([before] if before else [])]),
+            "PYTHONPATH": python_path(),
         }
 
     def next_kernel(self) -> Path:

@@ -30,7 +30,7 @@ from course_lib.cluster.descendants import end_below
 from course_lib.cluster.group import Place
 from course_lib.cluster.hold import held_back
 from course_lib.cluster.shortage import told
-from course_lib.paths import project_root
+from course_lib.paths import library_folder
 
 __all__ = ["PRELOADED", "RankProcess", "start", "warm"]
 
@@ -183,7 +183,7 @@ def _plain_start() -> Iterator[None]:
     """
     path, safe = sys.path[:], os.environ.get("PYTHONSAFEPATH")
     here = {"", os.path.abspath(os.curdir)} if os.path.exists(os.curdir) else {""}
-    sys.path[:] = [place for place in path if place not in here] + [str(project_root())]
+    sys.path[:] = [place for place in path if place not in here] + [str(library_folder())]
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         _replace_a_server_without_socket()

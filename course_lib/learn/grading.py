@@ -24,7 +24,7 @@ from course_lib.learn import exercises
 from course_lib.learn.checking import judged
 from course_lib.learn.show import show
 from course_lib.learn.verdict import Verdict
-from course_lib.paths import project_root
+from course_lib.paths import python_path
 
 __all__ = ["LIMIT_S", "NotPassed", "check", "need_passed"]
 
@@ -100,12 +100,11 @@ def _cells() -> dict[str, Any]:
 
 def _run(folder: Path) -> tuple[int, str]:
     """Run the fresh process to its end; its exit code, and the last line that it wrote to stderr."""
-    paths = [str(project_root()), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     command = [sys.executable, "-P", "-m", "course_lib.learn.grading_process", str(folder)]
     with (folder / "stderr").open("w+", encoding="utf-8", errors="replace") as errors:
         done = subprocess.run(
             command,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            env=os.environ | {"PYTHONPATH": python_path()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from course_lib.link import Link
-from course_lib.paths import project_root
+from course_lib.paths import python_path
 
 __all__ = ["Surroundings", "environment_of_ours", "look"]
 
@@ -72,9 +72,7 @@ def look(network: str = "auto") -> Surroundings:
 
 def environment_of_ours() -> dict[str, str]:
     """The environment, in which processes that we start find this library, and no file of the working folder."""
-    before = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([str(project_root()), *([before] if before else [])])
-    return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    return {**os.environ, "PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1"}
 
 
 @lru_cache(maxsize=1)

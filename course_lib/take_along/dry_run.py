@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.checked import checked
-from course_lib.paths import project_root
+from course_lib.paths import course_file
 from course_lib.take_along.sbatch import read_sbatch
 from course_lib.take_along.stand_ins import write_long_job, write_stand_ins
 
@@ -80,7 +80,7 @@ class DryRun:
 @checked
 def launch_file(name: str) -> Path:
     """A file of ``course_lib/examples/launch``; ``ValueError`` with the names that there are for another name."""
-    folder = project_root() / "course_lib" / "examples" / "launch"
+    folder = course_file("course_lib/examples/launch")
     known = sorted(path.name for path in folder.iterdir() if path.suffix in (".sbatch", ".sh", ".yaml"))
     if name not in known:
         raise ValueError(f"{name!r} is none of the launch files: {', '.join(known)}")

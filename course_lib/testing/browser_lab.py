@@ -106,7 +106,5 @@ def _environment(home: Path) -> dict[str, str]:
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, (str(paths.project_root()), os.environ.get("PYTHONPATH")))
-        ),
+        "PYTHONPATH": paths.python_path(),
     }

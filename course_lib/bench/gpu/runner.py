@@ -20,7 +20,7 @@ from course_lib.bench.gpu.child import OWN_SESSION, kill_tree
 from course_lib.bench.gpu.record import Record, outcome_of
 from course_lib.bench.gpu.stand_ins import folders
 from course_lib.bench.gpu.steps import Step
-from course_lib.paths import project_root
+from course_lib.paths import project_root, python_path
 
 __all__ = ["environment", "run_steps"]
 
@@ -56,11 +56,9 @@ def run_steps(
 
 def environment(folder: Path, lacking: Sequence[str], *, on_gpu: bool) -> dict[str, str]:
     """The variables of a step: the course and the stand-ins on the path, a home of its own, no GPU for a trial."""
-    given = os.environ.get("PYTHONPATH")
-    path = [str(project_root()), *folders(tuple(lacking)), *([given] if given else [])]
     env = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONPATH": python_path(*folders(tuple(lacking))),
         "COURSE_HOME": str(folder / "home"),
         "COURSE_PROGRESS": "off",
         "COURSE_SEATS": "off",
