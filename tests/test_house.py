@@ -18,7 +18,7 @@ LIBRARY = ROOT / "course_lib"
 # Each part of course_lib, by floor. A part may import from its own floor and the floors below.
 FLOOR_OF = {
     "paths": 0, "checks": 0, "checked": 0, "lazy": 0, "devices": 0, "models": 0, "data": 0, "environment": 0,
-    "link": 0, "schedules": 0, "mesh": 0, "sequence_cut": 0, "even_cut": 0,
+    "link": 0, "wheel": 0, "schedules": 0, "mesh": 0, "sequence_cut": 0, "even_cut": 0,
     "shares": 0, "mesh_pieces": 0, "ending": 0, "foreign_text": 0, "named_file": 0, "rounding": 0,
     "cluster": 1, "nodes": 1,
     "meter": 2,
