@@ -33,7 +33,7 @@ Opens JupyterLab at {FIRST_LESSON}: on {LOOPBACK} only, with a token, on a free 
 
 --folder DIR   your lessons lie in DIR, and what you have changed there is never written over: a newer edition of a
                lesson comes beside yours. COURSE_FOLDER names it for good. Without either it is the clone, where it is
-               yours to write, and otherwise a folder in your home.
+               yours to write, and otherwise a folder in your home; so it is where pip has installed the course.
 --reset 04a    a lesson as it was at the start; yours is kept under a name with the date
 --prepare      brings the lessons into your folder and ends, for a hub that opens JupyterLab itself
 --share        for who keeps a course that others only read: prepares it, and says what they could not read
@@ -134,16 +134,19 @@ def _prepare(place: Place) -> list[str]:
         take_fonts()
     if place.is_clone:
         return []
-    from course_lib.lab.edition import PICTURES, READ_ONLY, editions, worked_on
+    from course_lib.lab.edition import PICTURES, SOLUTIONS, editions, solved, worked_on
     from course_lib.lab.hand_out import hand_out, link_or_copy, remove_link
 
     remove_link(place.folder / PICTURES)  # an older course had one there
     content = editions(place.course)
-    work = {} if place.is_shared else worked_on(place.course, content)
-    handed = hand_out(place.folder, content, work=work)
-    for name in READ_ONLY:
-        link_or_copy(place.course, place.folder, name)
-    return about_folder(place, handed)
+    work = {} if place.is_shared or place.is_installed else worked_on(place.course, content)
+    if place.is_installed and not place.is_shared:
+        # A link would let the learner write into the package, which no `git restore` brings back.
+        remove_link(place.folder / SOLUTIONS)
+        content |= solved(place.course)
+    else:
+        link_or_copy(place.course, place.folder, SOLUTIONS)
+    return about_folder(place, hand_out(place.folder, content, work=work))
 
 
 def _serve(options: list[str], *, no_browser: str) -> int:

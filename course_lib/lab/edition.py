@@ -2,7 +2,8 @@
 
 A learner's notebook is made from its source, not copied: whoever keeps the course may have tried a lesson in it, and
 what they typed is not for the class. Pictures are copied too, since JupyterLab gives a browser no file that a link has
-outside of its folder (Tornado since 6.5.9). Solutions are opened, and not fetched: a link leads to them.
+outside of its folder (Tornado since 6.5.9). Solutions are opened, and not fetched: a link leads to them. Only out of a
+package that the learner could change they are copied as well: what is typed there would stay in the package.
 """
 
 from __future__ import annotations
@@ -15,22 +16,24 @@ import sys
 from pathlib import Path
 
 from course_lib.lab.hand_out import write
-from course_lib.lab.work import is_same_work
+from course_lib.lab.work import is_same_work, was_run
 from course_lib.notebooks.info import source_files
+from course_lib.paths import is_installed
 
 __all__ = [
     "PICTURES",
-    "READ_ONLY",
+    "SOLUTIONS",
     "editions",
     "editions_bytes",
     "keep_prints",
     "lesson_named",
     "pristine",
     "put_back",
+    "solved",
     "worked_on",
 ]
 
-READ_ONLY = ("notebooks/solutions",)  # linked, not copied
+SOLUTIONS = "notebooks/solutions"  # linked to, or handed out
 PICTURES = "assets"
 _AS_THEY_ARE = ("notebooks/glossary.md",)
 
@@ -48,6 +51,12 @@ def editions(course: Path) -> dict[str, bytes]:
     return found
 
 
+def solved(course: Path) -> dict[str, bytes]:
+    """The content of every solution, by its name below the folder."""
+    files = sorted((course / SOLUTIONS).glob("*.ipynb"))
+    return {f"{SOLUTIONS}/{file.name}": file.read_bytes() for file in files}
+
+
 def editions_bytes(course: Path) -> int:
     """How much a learner gets, nearly: the notebooks as they lie there now, their glossary and their pictures."""
     files = [course / name for name in (*_names(course), *_AS_THEY_ARE)]
@@ -57,13 +66,25 @@ def editions_bytes(course: Path) -> int:
 def pristine(course: Path, name: str, *, anew: bool = False) -> bytes:
     """A lesson's notebook without anybody's work; with ``anew`` made of its source in any case."""
     source = course / "notebooks" / "src" / f"{Path(name).stem}.py"
-    is_fresh = not anew and _print_of(course, name) in _kept_prints()  # it was found fresh before
-    if not source.is_file() or is_fresh:
+    if not source.is_file() or (not anew and _is_fresh(course, name)):
         return (course / name).read_bytes()
     from course_lib.notebooks.convert import learner_notebook, to_text
     from course_lib.notebooks.source import read_source
 
     return to_text(learner_notebook(read_source(source))).encode("utf-8")
+
+
+def _is_fresh(course: Path, name: str) -> bool:
+    """Whether a notebook lies there as its source makes it, as far as is known without making it.
+
+    In a package nobody works; whoever made it may have, and then the notebook was run.
+    """
+    if not is_installed(course):
+        return _print_of(course, name) in _kept_prints()  # it was found fresh before
+    try:
+        return not was_run((course / name).read_bytes())
+    except OSError:
+        return False
 
 
 def keep_prints(course: Path) -> int:

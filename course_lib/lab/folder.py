@@ -1,4 +1,7 @@
-"""Which folder a learner works in: the clone, where it is theirs, and a folder of their own otherwise."""
+"""Which folder a learner works in: the clone, where it is theirs, and a folder of their own otherwise.
+
+Where pip has installed the course there is no clone, and the lessons come out of the package.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,14 @@ class Place:
         """Whether the course is another user's to write."""
         return not may_write(self.course)
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether the course is a package that pip has installed."""
+        return paths.is_installed(self.course)
+
 
 def lessons_folder() -> Path:
-    """The course: the checkout that the library lies in, or else the folder that this was typed in.
+    """The course: what the library lies in, a clone or an installed package, or else the folder that this was typed in.
 
     Raises:
         ValueError: Neither has lessons.
@@ -71,7 +79,7 @@ def owner_of(path: Path) -> str:
 
 
 def find_place(asked: str | None = None) -> Place:
-    """Where to work: ``asked``, else COURSE_FOLDER, else the checkout where it can be written, else a default.
+    """Where to work: ``asked``, else COURSE_FOLDER, else the clone where it can be written, else a default.
 
     Raises:
         ValueError: There are no lessons, or the folder cannot be the learner's.
@@ -80,13 +88,18 @@ def find_place(asked: str | None = None) -> Place:
     if asked is not None and not asked.strip():
         raise ValueError("--folder is empty; give it the folder for your lessons, as in --folder ~/lessons")
     given = asked or os.environ.get("COURSE_FOLDER", "").strip()
-    if not given:
-        return Place(course, course if may_write(course) else default_folder())
-    folder = Path(os.path.abspath(Path(given).expanduser()))
+    if not given and may_write(course) and not paths.is_installed(course):
+        return Place(course, course)
+    folder = Path(os.path.abspath(Path(given).expanduser())) if given else default_folder()
     if folder.resolve() == course.resolve():
         folder = course
     _check(folder, course)
     return Place(course, folder)
+
+
+def _another_than(folder: Path) -> Path:
+    usual = default_folder()
+    return usual if usual.resolve() != folder.resolve() else usual.with_name(f"{usual.name}-lessons")
 
 
 def _check(folder: Path, course: Path) -> None:
@@ -95,10 +108,15 @@ def _check(folder: Path, course: Path) -> None:
             f"{course} is the course itself, which {owner_of(course)} keeps and you cannot write. "
             f"Your lessons can lie in {default_folder()}, which is taken where you name no folder."
         )
+    if paths.is_installed(course) and folder.resolve().is_relative_to(course):
+        raise ValueError(
+            f"{folder} belongs to the installed package, and goes with it. Your lessons can lie in "
+            f"{default_folder()}, which is taken where you name no folder."
+        )
     if folder != course and (folder / "notebooks" / "src").is_dir():
         raise ValueError(
             f"{folder} is a clone of the course. {folder / 'course'} lab opens it; for your lessons name "
-            f"another folder, {default_folder()} say."
+            f"another folder, {_another_than(folder)} say: --folder, or COURSE_FOLDER."
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(

@@ -19,10 +19,15 @@ from pathlib import Path
 from course_lib.lab.edition import keep_prints
 from course_lib.lab.folder import default_folder, may_write, owner_of
 from course_lib.lab.hand_out import write
+from course_lib.paths import INSTALLED, course_command, course_file, is_installed
 
 __all__ = ["closed_to_others", "not_compiled", "open_to_others", "share", "take_fonts"]
 
 _MOST_SHOWN = 5
+_NEWER = {
+    False: "`git pull`",
+    True: "`pip install --upgrade`",
+}  # by whether the course is an installed package
 
 
 def share(course: Path) -> int:
@@ -38,7 +43,7 @@ def share(course: Path) -> int:
         )
     umask = os.umask(0o022)  # what is made here is for all to read, and for nobody else to change
     try:
-        compileall.compile_dir(course / "course_lib", quiet=2)
+        compileall.compile_dir(course_file("course_lib", course), quiet=2)
         fonts = _keep_fonts(_kept_fonts())
         fresh = keep_prints(course)
         Path(sys.prefix, ".lock").unlink(
@@ -52,8 +57,8 @@ def share(course: Path) -> int:
         print("\n".join(wrong))
         return 1
     print(
-        f"Everybody on this machine can start it by  {course / 'course'} lab  and works in a folder of their own. "
-        "After `git pull`, run this again."
+        f"Everybody on this machine can start it by  {course_command(course)} lab  and works in a folder of their own. "
+        f"After {_NEWER[is_installed(course)]}, run this again."
     )
     return 0
 
@@ -65,7 +70,7 @@ def closed_to_others(course: Path) -> list[str]:
     """Sentences about files that not everybody can read, and about folders above them that not everybody can enter."""
     python = Path(os.path.realpath(sys.executable))
     found = []
-    for place in dict.fromkeys([course, Path(sys.prefix)]):
+    for place in _places(course):
         shut = [folder for folder in place.parents if not _mode(folder) & stat.S_IXOTH]
         if shut:
             found.append(f"Not everybody can enter {shut[-1]}: {place} must lie elsewhere, below /opt say.")
@@ -76,10 +81,10 @@ def closed_to_others(course: Path) -> list[str]:
             found.append(f"Not everybody can read {shown}{more}. To mend it:  chmod -R a+rX {place}")
     shut = [folder for folder in python.parents if not _mode(folder) & stat.S_IXOTH]
     if shut:
+        again = "" if is_installed(course) else f":  /usr/bin/python3 {course / 'course'} lab --share"
         found.append(
             f"Not everybody can enter {shut[-1]}, and the Python of the environment is {python}. To mend it, move "
-            f"{sys.prefix} away and make it with a Python that all can read:  /usr/bin/python3 {course / 'course'} "
-            "lab --share"
+            f"{sys.prefix} away and make it with a Python that all can read{again}"
         )
     return list(dict.fromkeys(found))
 
@@ -87,7 +92,7 @@ def closed_to_others(course: Path) -> list[str]:
 def open_to_others(course: Path) -> list[str]:
     """Sentences about files and folders that everybody can change: what one user writes there, the others would run."""
     found = []
-    for place in dict.fromkeys([course, Path(sys.prefix)]):
+    for place in _places(course):
         above = [folder for folder in place.parents if _mode(folder) & 0o1002 == 0o002]  # and /tmp is 0o1777
         files = [*above, *_writable(place)]
         if files:
@@ -98,6 +103,13 @@ def open_to_others(course: Path) -> list[str]:
                 f"Everybody can change {shown}{more}, and so what the others run. To mend it:  {mend}"
             )
     return found
+
+
+def _places(course: Path) -> list[Path]:
+    """The course and its environment; a package lies within that."""
+    prefix = Path(sys.prefix)
+    is_within = is_installed(course) and course.is_relative_to(prefix.resolve())
+    return list(dict.fromkeys([*([] if is_within else [course]), prefix]))
 
 
 def _writable(place: Path) -> Iterator[Path]:
@@ -132,7 +144,12 @@ def _mode(path: Path) -> int:
 
 def not_compiled(course: Path) -> list[Path]:
     """Files of the library that every start would compile again, as their compiled form is absent or old."""
-    return [path for path in sorted((course / "course_lib").rglob("*.py")) if not _is_compiled(path)]
+    return [path for path in _modules(course) if not _is_compiled(path)]
+
+
+def _modules(course: Path) -> list[Path]:
+    library = course_file("course_lib", course)
+    return [path for path in sorted(library.rglob("*.py")) if INSTALLED not in path.parts]
 
 
 def _is_compiled(path: Path) -> bool:

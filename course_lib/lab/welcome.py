@@ -7,9 +7,12 @@ import socket
 import webbrowser
 from pathlib import Path
 
+from course_lib import __version__
+from course_lib.lab.edition import SOLUTIONS
 from course_lib.lab.folder import Place, may_write, owner_of
 from course_lib.lab.hand_out import Handed
 from course_lib.lab.options import LOOPBACK
+from course_lib.paths import course_file
 
 __all__ = ["about_folder", "about_idle", "browser_missing", "welcome"]
 
@@ -20,15 +23,17 @@ _TEXT_BROWSERS = {"www-browser", "links", "elinks", "lynx", "w3m"}
 def about_folder(place: Place, handed: Handed) -> list[str]:
     """Where the lessons lie, and a sentence for each thing that the learner would wonder about."""
     lines = [f"Your lessons lie in {place.folder}; the course itself is {_course(place)}."]
-    lessons = sum(name.endswith(".ipynb") for name in handed.new)
+    lessons = sum(_is_lesson(name) for name in handed.new)
     if lessons:
         lines.append(f"{_count(lessons)} came into it.")
+        if place.is_installed:
+            lines.append(f"Programs to take home lie in {course_file('course_lib/examples', place.course)}.")
     if handed.carried:
         lines += [
             f"{_count(len(handed.carried))} that you have worked on in {place.course} came with your work in it. "
             "What is in the clone is as it was."
         ]
-    renewed = [name for name in handed.renewed if name.endswith(".ipynb")]
+    renewed = [name for name in handed.renewed if _is_lesson(name)]
     if renewed:
         lines.append(f"{_count(len(renewed))} that you had not touched: now the newer edition.")
     for name, beside in handed.beside:
@@ -36,7 +41,13 @@ def about_folder(place: Place, handed: Handed) -> list[str]:
     return lines
 
 
+def _is_lesson(name: str) -> bool:
+    return name.endswith(".ipynb") and not name.startswith(f"{SOLUTIONS}/")
+
+
 def _course(place: Place) -> str:
+    if place.is_installed and may_write(place.course):
+        return f"the installed package, version {__version__}"
     if may_write(place.course):
         return f"in {place.course}"
     return f"in {place.course}, kept by {owner_of(place.course)}, with the solutions to read"

@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import Any
 
-__all__ = ["is_same_work", "print_of"]
+__all__ = ["is_same_work", "print_of", "was_run"]
 
 
 def print_of(name: str, content: bytes) -> str:
@@ -24,6 +24,12 @@ def print_of(name: str, content: bytes) -> str:
 def is_same_work(name: str, one: bytes, other: bytes) -> bool:
     """Whether two contents of a file hold the same work."""
     return one == other or print_of(name, one) == print_of(name, other)
+
+
+def was_run(content: bytes) -> bool:
+    """Whether a cell of the notebook was run; also of what is no notebook that we understand."""
+    cells = _cells(content)
+    return cells is None or any(any(cell[2:4]) for cell in cells)
 
 
 def _cells(content: bytes) -> list[Any] | None:

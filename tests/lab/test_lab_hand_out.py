@@ -206,7 +206,7 @@ def test_work_in_the_clone_comes_beside_work_in_the_folder_and_once(course: Path
 
 
 def test_solutions_are_linked_and_follow_a_course_that_moves(course: Path, folder: Path) -> None:
-    (name,) = edition.READ_ONLY
+    name = edition.SOLUTIONS
     link_or_copy(course, folder, name)
     assert (folder / name).is_symlink()
     moved = course.rename(course.with_name("moved"))
@@ -222,7 +222,7 @@ def test_where_no_links_can_be_made_solutions_are_copied(
         raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "symlink_to", refuse)
-    (name,) = edition.READ_ONLY
+    name = edition.SOLUTIONS
     link_or_copy(course, folder, name)
     assert not (folder / name).is_symlink()
     (folder / name / "00_start_here.ipynb").write_text("written over")
