@@ -73,6 +73,10 @@ def _last_file(error: BaseException) -> str:
 
 def _again() -> str:
     """How to have the packages: where ./course has made the environment, it says that all is there."""
+    from course_lib import paths
+
+    if paths.is_installed():
+        return f"Install what the course asks for: {sys.executable} -m pip install {paths.PACKAGE}"
     if os.path.exists(os.path.join(sys.prefix, "course-ready")):
         return f"Where requirements.txt lists it, part of it has gone: delete {sys.prefix}; ./course makes it again."
     return "Install the packages with `python -m pip install -r requirements.txt`, or use ./course, which does it."

@@ -8,6 +8,7 @@ from course_lib.doctor.finding import Finding
 from course_lib.doctor.resources import check_folder
 from course_lib.lab.folder import find_place, may_write, owner_of
 from course_lib.lab.share import not_compiled
+from course_lib.paths import course_command, is_installed
 
 __all__ = ["check_course_folder"]
 
@@ -19,7 +20,10 @@ def check_course_folder(root: Path) -> list[Finding]:
     except ValueError as error:
         return [Finding("course folder", "blocked", str(error), "Name another folder by COURSE_FOLDER.")]
     is_own = may_write(root)
-    if is_own:
+    if is_installed(root):
+        found = [Finding("course folder", "ok", f"{root}, in the installed package; you work elsewhere")]
+        found += [] if is_own else _compiled(root)
+    elif is_own:
         found = [check_folder("course folder", root)]
     elif not root.is_dir():
         return [check_folder("course folder", root)]
@@ -42,5 +46,5 @@ def _compiled(root: Path) -> list[Finding]:
     detail = (
         f"{len(files)} files of the library are compiled again at every start, as you cannot keep the result"
     )
-    advice = f"It costs seconds. Ask {owner_of(root)} to run: {root / 'course'} lab --share"
+    advice = f"It costs seconds. Ask {owner_of(root)} to run: {course_command(root)} lab --share"
     return [Finding("compiled files", "warning", detail, advice)]

@@ -12,6 +12,7 @@ from pathlib import Path
 from course_lib.devices import Machine
 from course_lib.doctor.finding import Finding
 from course_lib.notebooks.info import source_files
+from course_lib.paths import PACKAGE, is_installed
 
 __all__ = [
     "check_course_files",
@@ -121,27 +122,30 @@ def check_whole(
     if not lacking:
         return Finding("package files", "ok", "all of them are there")
     told = "; ".join(f"{name} lacks {len(gone)}, such as {gone[0]}" for name, gone in lacking.items())
-    return Finding(
-        "package files",
-        "blocked",
-        told,
-        f"Delete {sys.prefix}, and ./course makes it again; or install these anew.",
-    )
+    advice = f"Delete {sys.prefix}, and ./course makes it again; or install these anew."
+    if is_installed():
+        advice = f"{sys.executable} -m pip install --force-reinstall --no-deps {' '.join(lacking)}"
+    return Finding("package files", "blocked", told, advice)
 
 
 def check_course_files(root: Path) -> Finding:
     """Every lesson's source has its notebook and its solution."""
     sources = [file.stem for file in source_files(root)]
     if not sources:
-        advice = "Start from a checkout of the course: git clone it, then ./course lab in its folder."
+        advice = "Start from a clone of the course: git clone it, then ./course lab in its folder."
         return Finding("course files", "blocked", f"no lessons under {root / 'notebooks'}", advice)
     wanted = [f"{kind}{name}.ipynb" for name in sources for kind in ("", "solutions/")]
     missing = [name for name in wanted if not (root / "notebooks" / name).is_file()]
     if missing:
-        return Finding(
-            "course files", "blocked", f"missing: notebooks/{', '.join(missing)}", "./course build"
-        )
+        return Finding("course files", "blocked", f"missing: notebooks/{', '.join(missing)}", _again(root))
     return Finding("course files", "ok", f"{len(sources)} lessons, each with its solution")
+
+
+def _again(root: Path) -> str:
+    """How to have a lesson's notebooks that are missing."""
+    if is_installed(root):
+        return f"Install the package again: {sys.executable} -m pip install --force-reinstall --no-deps {PACKAGE}"
+    return "./course build"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from course_lib.devices import Machine
 from course_lib.doctor.finding import Finding
+from course_lib.paths import is_installed
 
 if TYPE_CHECKING:
     from course_lib.cluster import Rank
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["check_all_reduce", "check_backends"]
 
 _LIMIT_S = 30.0
+_AGAIN = {  # by whether the course is an installed package
+    False: "Install it again: delete .venv and run ./course.",
+    True: f"Install it again: {sys.executable} -m pip install --force-reinstall torch",
+}
 
 
 def check_backends(here: Machine) -> Finding:
@@ -22,7 +28,7 @@ def check_backends(here: Machine) -> Finding:
     except Exception as error:  # a missing system library is an OSError, a broken install almost anything
         lines = str(error).splitlines() or [""]
         detail = f"PyTorch cannot be imported: {type(error).__name__}: {lines[0]}"
-        return Finding("back ends", "blocked", detail, "Install it again: delete .venv and run ./course.")
+        return Finding("back ends", "blocked", detail, _AGAIN[is_installed()])
     if not dist.is_available() or not dist.is_gloo_available():
         return Finding(
             "back ends", "blocked", "no gloo", "Install an official build of PyTorch: they hold gloo."

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from course_lib.lab.folder import find_place
 from course_lib.named_file import text_of
-from course_lib.paths import project_root
+from course_lib.paths import is_installed, project_root
 
 __all__ = ["Work", "work_in"]
 
@@ -71,7 +71,8 @@ def _notebooks(folder: Path) -> list[Path]:
 
 def _folder(asked: Path | None) -> Path:
     """The folder that is asked for, or the first of the usual ones that holds lessons."""
-    usual = [asked] if asked is not None else [Path.cwd(), *_own_folder(), project_root()]
+    course = [] if is_installed() else [project_root()]  # nobody works in a package
+    usual = [asked] if asked is not None else [Path.cwd(), *_own_folder(), *course]
     for place in usual:
         for folder in (place, place / "notebooks"):
             if folder.is_dir() and any(_LESSON.match(path.name) for path in _notebooks(folder)):

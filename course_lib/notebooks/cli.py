@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.notebooks.info import LessonError
-from course_lib.paths import project_root
+from course_lib.paths import is_installed, needs_clone, project_root
 
 __all__ = ["main"]
 
@@ -28,7 +28,11 @@ def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
     try:
         if args.nbgrader is not None:
             return _assignments(root, args)
-        return _check(root, args.lessons) if args.check else _build(root, args)
+        if args.check:
+            return _check(root, args.lessons)
+        if is_installed(root):
+            raise LessonError(f"{needs_clone('Making notebooks')} Here --check and --nbgrader work.")
+        return _build(root, args)
     except LessonError as error:
         print(f"course build: {error}", file=sys.stderr)
         return 1

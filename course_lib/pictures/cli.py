@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from course_lib.paths import project_root
+from course_lib.paths import is_installed, needs_clone, project_root
 
 if TYPE_CHECKING:
     from course_lib.pictures.gallery import LessonPicture
@@ -22,7 +22,6 @@ def main(argv: Sequence[str] | None = None, *, folder: Path | None = None) -> in
     args = _parser().parse_args(argv)
     from course_lib.pictures.gallery import MEASURED, NoSuchPicture, pictures_of, the_one
 
-    folder = folder or project_root() / "assets"
     try:
         chosen = pictures_of(args.lessons)
         if args.only is not None:
@@ -33,6 +32,10 @@ def main(argv: Sequence[str] | None = None, *, folder: Path | None = None) -> in
     if args.list:
         _list(chosen)
         return 0
+    if folder is None and is_installed():
+        print(f"course pictures: {needs_clone('Drawing them again')}", file=sys.stderr)
+        return 1
+    folder = folder or project_root() / "assets"
     if not folder.is_dir():
         print(
             f"course pictures: there is no folder {folder}; run it in a clone of the course.", file=sys.stderr

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from course_lib.paths import project_root
+from course_lib.paths import PACKAGE, is_installed, project_root
 
 __all__ = ["main", "missing"]
 
@@ -34,6 +34,12 @@ def missing() -> list[str]:
     from course_lib.site.settings import NEEDED
 
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+
+
+def _how_to_have_them() -> str:
+    if is_installed():
+        return f"Type `{sys.executable} -m pip install '{PACKAGE}[site]'`."
+    return f"In the folder of the course: `{sys.executable} -m pip install -e '.[site]'`."
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,8 +76,7 @@ def _build(args: argparse.Namespace) -> int:
     lacking = missing()
     if lacking:
         print(
-            f"course site needs {', '.join(lacking)}, which {sys.executable} does not have. In the folder of the "
-            f"course: `{sys.executable} -m pip install -e '.[site]'`.",
+            f"course site needs {', '.join(lacking)}, which {sys.executable} does not have. {_how_to_have_them()}",
             file=sys.stderr,
         )
         return 1

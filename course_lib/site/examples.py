@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from course_lib.paths import course_file
+
 __all__ = ["FOLDER", "example_pages"]
 
 FOLDER = "course_lib/examples"
@@ -13,7 +15,7 @@ _LANGUAGE = {".py": "python", ".sh": "bash", ".sbatch": "bash", ".yaml": "yaml"}
 
 def example_pages(root: Path) -> dict[str, str]:
     """The text of each page by its path on the site, the overview first; empty where there are no examples."""
-    folders = [path.parent for path in sorted((root / FOLDER).glob("*/__init__.py"))]
+    folders = [path.parent for path in sorted(course_file(FOLDER, root).glob("*/__init__.py"))]
     if not folders:
         return {}
     head = (

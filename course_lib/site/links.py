@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from course_lib.paths import is_installed
+
 __all__ = ["Places"]
 
 _LINK = re.compile(
@@ -24,7 +26,7 @@ class Places:
 
     A file that is not on the site is found in the ``repository`` (its address, where one was given), or else its
     link becomes plain text. What is not in the course at all (its folder is ``root``) stays as it is written, and
-    Sphinx warns of it.
+    Sphinx warns of it; an installed package lacks some of a clone's files, and there nobody is warned.
     """
 
     pages: dict[str, str] = field(default_factory=dict)
@@ -44,7 +46,7 @@ class Places:
         if file in self.pages:
             place = posixpath.relpath(self.pages[file], posixpath.dirname(page) or ".")
             return place + hash_sign + anchor
-        if self.root is not None and not (self.root / file).exists():
+        if self.root is not None and not is_installed(self.root) and not (self.root / file).exists():
             return target
         if self.repository and not file.startswith("../"):
             return f"{self.repository}/blob/main/{file}{hash_sign}{anchor}"

@@ -45,7 +45,11 @@ def main(argv: Sequence[str]) -> int:
         return 2
     root = paths.project_root()
     if not (root / "tests").is_dir():
-        print(f"course test: {root} is not a clone of the course: it has no tests.", file=sys.stderr)
+        why = f"{root} is not a clone of the course: it has no tests."
+        print(
+            f"course test: {paths.needs_clone('A test') if paths.is_installed(root) else why}",
+            file=sys.stderr,
+        )
         return 2
     try:
         with ended_as_by_ctrl_c():

@@ -23,7 +23,7 @@ from course_lib.bench.class_of_users.users import User, homes, may_make_users, u
 from course_lib.bench.class_of_users.watch import Watch
 from course_lib.bench.options import bench_parser, count, open_table
 from course_lib.bench.table import Table
-from course_lib.paths import project_root
+from course_lib.paths import is_installed, needs_clone, project_root
 
 __all__ = ["Lesson", "hold_class", "main"]
 
@@ -53,6 +53,8 @@ def main(arguments: list[str]) -> int:
         "--course", type=Path, default=project_root(), help="the installation (default: this one)"
     )
     options = parser.parse_args(arguments)
+    if is_installed(options.course):
+        parser.error(f"{needs_clone('This bench')} --course names it.")
     from course_lib.lab.edition import lesson_named
 
     try:

@@ -18,7 +18,7 @@ from course_lib.bench.gpu.steps import STEPS
 from course_lib.bench.gpu.task import FAILED, NOT_RUN, PASSED, written
 from course_lib.bench.table import origin
 from course_lib.devices import machine
-from course_lib.paths import project_root
+from course_lib.paths import is_installed, project_root
 
 __all__ = ["Record", "default_path", "outcome_of", "short_of"]
 
@@ -27,8 +27,8 @@ SHORT = "short of a target"
 
 
 def default_path(on_gpu: bool) -> Path:
-    """``assets/measured/gpu_NAME.json``, by the GPUs of this machine."""
-    folder = project_root() / "assets" / "measured"
+    """``assets/measured/gpu_NAME.json`` of the clone, by the GPUs of this machine; of a package, in this folder."""
+    folder = Path.cwd() if is_installed() else project_root() / "assets" / "measured"
     if not on_gpu:
         return folder / "gpu_tried_on_cpu.json"
     gpus = machine().devices
