@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from course_lib.notebooks.hosted import command as hosted
 from course_lib.notebooks.info import LessonError
 from course_lib.paths import is_installed, needs_clone, project_root
 
@@ -19,13 +20,15 @@ _LESSON = re.compile(r"\d\d[a-z]?(_[a-z0-9_]+)?(\.py)?")
 
 
 def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
-    """Run ``course build [NN ...] [--check] [--force] [--jobs N] [--nbgrader [FOLDER]]``.
+    """Run ``course build [NN ...] [--check] [--force] [--jobs N] [--nbgrader [FOLDER] | --hosted ...]``.
 
     Gives 0 well, 1 not, 130 interrupted.
     """
     args = _parser().parse_args(argv)
     root = root or project_root()
     try:
+        if hosted.asked(args):
+            return hosted.run(root, args)
         if args.nbgrader is not None:
             return _assignments(root, args)
         if args.check:
@@ -63,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"write assignments for nbgrader instead, by default into the folder {_ASSIGNMENTS}; "
         "docs/instructor/grading.md says what to do with them",
     )
+    hosted.add_options(parser)
     return parser
 
 

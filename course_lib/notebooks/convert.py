@@ -9,6 +9,7 @@ import hashlib
 import json
 import posixpath
 import re
+from collections.abc import Callable
 
 import nbformat
 from nbformat import NotebookNode
@@ -22,6 +23,7 @@ __all__ = [
     "code_hash",
     "learner_notebook",
     "rebase_links",
+    "relinked",
     "solution_shell",
     "to_text",
     "without_outputs",
@@ -81,21 +83,29 @@ def to_text(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
 
 
+def relinked(markdown: str, address: Callable[[str], str]) -> str:
+    """A text whose links and pictures lead to what ``address`` makes of their targets; code stays as it is."""
+
+    def moved(match: re.Match[str]) -> str:
+        return match["before"] + address(match["target"])
+
+    fenced = re.split(r"(```.*?```|`[^`\n]*`)", markdown, flags=re.DOTALL)
+    return "".join(part if index % 2 else _LINK.sub(moved, part) for index, part in enumerate(fenced))
+
+
 def rebase_links(markdown: str, start: str) -> str:
     """Rewrite the relative links of a text that moves into the folder ``start`` below its own, e.g.
 
     ``solutions``.
     """
 
-    def moved(match: re.Match[str]) -> str:
-        target = match["target"]
+    def moved(target: str) -> str:
         if _ELSEWHERE.match(target):
-            return match[0]
+            return target
         path, hash_sign, heading = target.partition("#")
-        return match["before"] + posixpath.relpath(path, start) + hash_sign + heading
+        return posixpath.relpath(path, start) + hash_sign + heading
 
-    fenced = re.split(r"(```.*?```|`[^`\n]*`)", markdown, flags=re.DOTALL)
-    return "".join(part if index % 2 else _LINK.sub(moved, part) for index, part in enumerate(fenced))
+    return relinked(markdown, moved)
 
 
 def _learner_cell(source: Source, cell: Cell) -> str:
