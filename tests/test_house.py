@@ -19,7 +19,7 @@ LIBRARY = ROOT / "course_lib"
 FLOOR_OF = {
     "paths": 0, "checks": 0, "checked": 0, "lazy": 0, "devices": 0, "models": 0, "data": 0, "environment": 0,
     "link": 0, "wheel": 0, "schedules": 0, "mesh": 0, "sequence_cut": 0, "even_cut": 0,
-    "shares": 0, "mesh_pieces": 0, "ending": 0, "foreign_text": 0, "named_file": 0, "rounding": 0,
+    "shares": 0, "mesh_pieces": 0, "ending": 0, "front_end": 0, "foreign_text": 0, "named_file": 0, "rounding": 0,
     "cluster": 1, "nodes": 1,
     "meter": 2,
     "cost": 3, "parallel": 3, "plan": 3,
@@ -29,7 +29,7 @@ FLOOR_OF = {
 }  # fmt: skip
 READS_ENVIRONMENT = {
     "cluster", "paths", "devices", "lab", "testing", "cli", "bench", "notebooks", "learn", "environment",
-    "examples", "claims", "nodes", "take_along", "classroom", "rounding",
+    "examples", "claims", "nodes", "take_along", "classroom", "rounding", "front_end",
 }  # fmt: skip
 pytestmark = pytest.mark.xdist_group("house")  # each file is read once, and not by every process
 MOST_LINES = 300

@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 from course_lib.export.formulas import formula
 from course_lib.export.in_page import InPage, anchor
 from course_lib.export.safe import fragment, gate
+from course_lib.front_end import PICTURES, STAND_IN
 
 __all__ = ["body_of", "style"]
 
@@ -62,6 +63,8 @@ def _as_text(notebook: NotebookNode) -> NotebookNode:
     bare = copy.deepcopy(notebook)
     bare.metadata.pop("widgets", None)
     for cell in bare.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if _is_for_readers(output)]
         for output in cell.get("outputs", ()) if cell.cell_type == "code" else ():
             for kind in _SCRIPTS:
                 output.get("data", {}).pop(kind, None)
@@ -70,6 +73,18 @@ def _as_text(notebook: NotebookNode) -> NotebookNode:
             if "text/html" in output.get("data", {}):
                 output.data["text/html"] = fragment(str(output.data["text/html"]))
     return bare
+
+
+def _is_for_readers(output: NotebookNode) -> bool:
+    """Whether an output says something beyond the front end; what stands in for a form of words has these below it.
+
+    The picture that stands in for an explorer stays, without the sentence that asks to run its cell.
+    """
+    html = str(output.get("data", {}).get("text/html", ""))
+    if STAND_IN in html and "<img " in html:
+        output.data["text/html"] = re.sub(r"<p [^>]*><strong>.*?</strong></p>", "", html, count=1)
+        return True
+    return not (f"class='{STAND_IN}'" in html or f"class='{PICTURES}'" in html)
 
 
 @lru_cache(maxsize=1)

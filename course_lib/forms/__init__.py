@@ -1,7 +1,8 @@
 """What every form and explorer has in common on a page: its keys, the names of its parts, its look in both themes.
 
 ``form.py`` is the box that they all are, ``page/`` what such a box brings to the page with it, ``picture.py`` the
-picture that follows a control, and ``busy.py`` a button that keeps the focus while it works.
+picture that follows a control, ``busy.py`` a button that keeps the focus while it works, and ``stand_in.py`` what a
+page shows when the form is lost. ``script.py`` brings a script to a page.
 """
 
 from course_lib.forms.busy import busy

@@ -8,27 +8,26 @@ the whole page as well. Where a page runs no script, forms work as before.
 
 from __future__ import annotations
 
-import re
+import base64
 from collections.abc import Sequence
 from functools import cache
-from html import escape
-from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
 
+from course_lib.forms.script import PAGE, style_sheet, with_script
+from course_lib.forms.stand_in import stand_in
+from course_lib.front_end import shown_by_server
+
 __all__ = ["STYLE_SHEET", "Form", "manners"]
 
-STYLE_SHEET = Path(__file__).parent / "page" / "custom.css"
-_SCRIPT = STYLE_SHEET.parent / "keys.js"
+STYLE_SHEET = PAGE / "custom.css"
 
 
 @cache
 def manners() -> str:
     """The style sheet as HTML, whose loading runs the script on the form that holds it."""
-    script = re.sub(r"^\s*//.*\n", "", _SCRIPT.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    style = STYLE_SHEET.read_text(encoding="utf-8")
-    return f'<style onload="({escape(script.strip().rstrip(";"))})(this)">{style}</style>'
+    return with_script("keys.js", style_sheet())
 
 
 class Form(widgets.VBox):
@@ -45,4 +44,16 @@ class Form(widgets.VBox):
         ipywidgets 7, which Colab has, displays by another method than ipywidgets 8; the type and its content are one.
         """
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        return {"application/vnd.jupyter.widget-view+json": view, "text/plain": said}
+        return self._beside({"application/vnd.jupyter.widget-view+json": view, "text/plain": said}, said)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return self._beside(dict(super()._repr_mimebundle_(**options)), repr(self))
+
+    def _beside(self, bundle: dict[str, Any], said: str) -> dict[str, Any]:
+        """The bundle and what is seen without the kernel: above it in a server's page, else a picture in it."""
+        image = getattr(self, "image", None)
+        if shown_by_server():
+            stand_in(self, said)
+        elif image is not None:
+            bundle["image/png"] = base64.b64encode(image.value).decode("ascii")
+        return bundle

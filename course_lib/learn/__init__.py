@@ -27,3 +27,18 @@ __all__ = [
     "settle",
     "solution",
 ]
+
+
+def _prepare_notebook() -> None:
+    """In a lesson's first cell: the pictures that its page cannot find. It never fails the import that led here."""
+    import contextlib
+    import sys
+
+    if "IPython" in sys.modules:
+        from course_lib.learn import pictures_here
+
+        with contextlib.suppress(Exception):
+            pictures_here.show_what_is_not_beside()
+
+
+_prepare_notebook()

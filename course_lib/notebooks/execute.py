@@ -153,6 +153,7 @@ def _tidy(notebook: NotebookNode) -> None:
         for output in cell.get("outputs", []):
             if output.get("data", {}).pop(WIDGET_VIEW, None) is not None:
                 output.metadata["course"] = {"widget": True}
+                output.data.pop("image/png", None)  # of an explorer: a drawn one stands above each
             if output.output_type == "stream" and output.name == "stderr":
                 output.text = without_folders(output.text)
             if output.output_type == "error":

@@ -6,7 +6,6 @@ finer than that so that letters stay sharp.
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 import matplotlib as mpl
 from PIL import Image, ImageDraw, ImageFont
 
+from course_lib.plot.bundle import bundle_of
 from course_lib.plot.style import OUTLINE, Look, hatch_colour, text_colour
 
 __all__ = ["Raster", "Sheet", "sentence"]
@@ -59,11 +59,7 @@ class Raster:
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        width, height = self.size
-        data = base64.b64encode(self.png()).decode("ascii")
-        return {"image/png": data, "text/plain": self.alt}, {
-            "image/png": {"width": width, "height": height, "alt": self.alt}
-        }
+        return bundle_of(self.png(), self.alt, self.size)
 
 
 class Sheet:

@@ -9,7 +9,6 @@ nothing is kept behind the scenes, and stand on white; ``dark.py`` says what a d
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -25,6 +24,8 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from PIL import Image
+
+from course_lib.plot.bundle import bundle_of
 
 __all__ = [
     "LABEL_LOOKS",
@@ -151,10 +152,8 @@ class Picture:
         self, include: Any = None, exclude: Any = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a notebook shows: the image, and the text in its place where there are no images."""
-        image = base64.b64encode(self.png()).decode("ascii")
         width, height = (round(inches * _SCREEN_DPI) for inches in self.figure.get_size_inches())
-        size = {"width": width, "height": height, "alt": self.alt}
-        return {"image/png": image, "text/plain": self.alt}, {"image/png": size}
+        return bundle_of(self.png(), self.alt, (width, height))
 
 
 def png(figure: Figure, *, density: float = _DENSITY) -> bytes:

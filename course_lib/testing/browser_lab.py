@@ -16,7 +16,7 @@ from pathlib import Path
 
 from course_lib import paths
 
-__all__ = ["BROWSER_OPTIONS", "RunningLab", "chromium", "missing", "running_lab"]
+__all__ = ["BROWSER_OPTIONS", "FRONT_ENDS", "RunningLab", "chromium", "missing", "running_lab"]
 
 _START_LIMIT_S = 120.0
 BROWSER_OPTIONS = (
@@ -26,20 +26,32 @@ BROWSER_OPTIONS = (
     "--disable-background-networking",
 )
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# What opens a notebook, by name: the module that is run, and where its page of a notebook is.
+FRONT_ENDS = {
+    "course lab": ("course_lib.cli", "lab/tree"),
+    "jupyter lab": ("jupyterlab", "lab/tree"),
+    "jupyter notebook": ("notebook", "notebooks"),
+}
 # All cells are on the page, not only those in view, so that all of them can be looked at.
 _WHOLE_PAGE = '{"windowingMode": "none"}'
 
 
 @dataclass(frozen=True)
 class RunningLab:
-    """Where a running `course lab` answers, its token, and the folder that it shows."""
+    """Where a running `course lab`, or another front end, answers, its token, and the folder that it shows."""
 
     url: str
     token: str
     folder: Path
+    front_end: str = "course lab"
 
     def address(self, part: str) -> str:
-        return f"{self.url}/lab/tree/notebooks/{part}?token={self.token}&reset"
+        return self.address_of(f"notebooks/{part}")
+
+    def address_of(self, path: str) -> str:
+        """Of any notebook by its path in the folder."""
+        place = FRONT_ENDS[self.front_end][1]
+        return f"{self.url}/{place}/{path}?token={self.token}&reset"
 
 
 def chromium() -> str:
@@ -62,20 +74,29 @@ def missing() -> str:
     return "" if chromium() else f"no Chromium here: neither {', '.join(_BROWSERS)} nor playwright's own"
 
 
+def _command(front_end: str, work: Path) -> list[str]:
+    module = FRONT_ENDS[front_end][0]
+    command = [sys.executable, "-u", "-m", module, "--no-browser", f"--ServerApp.root_dir={work}"]
+    if front_end == "course lab":
+        command.insert(4, "lab")
+    else:  # as it comes, but for an address of its own and a container's only user
+        command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", "--allow-root"]
+    return command
+
+
 @contextmanager
-def running_lab(work: Path, home: Path) -> Iterator[RunningLab]:
-    """`course lab` over the folder ``work``, with settings in ``home``; its processes end with the block."""
+def running_lab(work: Path, home: Path, front_end: str = "course lab") -> Iterator[RunningLab]:
+    """A front end over the folder ``work``, with settings in ``home``; its processes end with the block."""
     settings = home / "settings" / "@jupyterlab" / "notebook-extension"
     settings.mkdir(parents=True)
     (settings / "tracker.jupyterlab-settings").write_text(_WHOLE_PAGE, encoding="utf-8")
     environment = os.environ | _environment(home)
-    command = [sys.executable, "-u", "-m", "course_lib.cli", "lab", "--no-browser"]
-    command += [f"--ServerApp.root_dir={work}"]
+    command = _command(front_end, work)
     told = home / "told.txt"
     with told.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=work)
     try:
-        yield _when_it_answers(process, told, work)
+        yield _when_it_answers(process, told, work, front_end)
     finally:
         process.terminate()
         try:
@@ -85,14 +106,14 @@ def running_lab(work: Path, home: Path) -> Iterator[RunningLab]:
             process.wait()
 
 
-def _when_it_answers(process: subprocess.Popen[bytes], told: Path, work: Path) -> RunningLab:
+def _when_it_answers(process: subprocess.Popen[bytes], told: Path, work: Path, front_end: str) -> RunningLab:
     ends = time.monotonic() + _START_LIMIT_S
     while time.monotonic() < ends and process.poll() is None:
         found = re.search(r"(http://127\.0\.0\.1:\d+)/\S*[?&]token=(\w+)", told.read_text())
         if found:
-            return RunningLab(found[1], found[2], work)
+            return RunningLab(found[1], found[2], work, front_end)
         time.sleep(0.1)
-    raise RuntimeError(f"`course lab` has not told its address: {told.read_text()}")
+    raise RuntimeError(f"`{front_end}` has not told its address: {told.read_text()}")
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -13,6 +13,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from course_lib import export, paths
 from course_lib.export import command, work
 from course_lib.export.formulas import formula
+from course_lib.forms.stand_in import GONE
+from course_lib.front_end import PICTURES, STAND_IN, picture_tag
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -100,6 +102,22 @@ def test_nothing_is_asked_of_a_network_and_nothing_runs(mine):
     assert "A picture that is not in this page: far" in html
     assert not re.findall(r"<(?:img|link|iframe)[^>]*?(?:src|href)=[\"'](?!data:)", html)
     assert "default-src 'none'" in html
+
+
+def test_what_a_front_end_alone_needs_is_not_in_the_page(mine):
+    picture = picture_tag(PNG, "what was chosen last")
+    gone = f"<div class='{STAND_IN}'><p style='x'><strong>{GONE}</strong></p>"
+    save(
+        mine / "notebooks", "05a_wild",
+        ran("e", shown(text__html=f"{gone}{picture}</div>", text__plain=GONE)),
+        ran("q", shown(text__html=f"{gone}<p>a question</p></div>", text__plain=GONE)),
+        ran("p", shown(text__html=f"<div class='{PICTURES}'><details>{picture}twice</details></div>")),
+    )  # fmt: skip
+    html = bare(page(mine))
+    assert GONE not in html
+    assert html.count("what was chosen last") == 1
+    assert "a question" not in html
+    assert "twice" not in html
 
 
 def test_pictures_are_in_the_page_and_links_lead_within_it(mine):

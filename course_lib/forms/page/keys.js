@@ -23,6 +23,19 @@
   if (form.dataset.courseKeys) return;
   form.dataset.courseKeys = "kept";
   new MutationObserver(name).observe(form, {childList: true, subtree: true, attributeFilter: ["title"]});
+  // A page that names no theme is asked for its ground; one in a frame may show through what lies below.
+  const root = document.documentElement;
+  const {dataset, className} = document.body;
+  if (!dataset.jpThemeLight && !/\bvscode-/.test(className) && !root.hasAttribute("theme")) {
+    let dark = window !== window.parent && matchMedia("(prefers-color-scheme: dark)").matches;
+    for (let part = form; part; part = part.parentElement) {
+      const [red, green, blue, opacity = 1] = getComputedStyle(part).backgroundColor.match(/[\d.]+/g).map(Number);
+      if (!opacity) continue;
+      dark = 0.22 * red + 0.77 * green + 0.01 * blue < 128;
+      break;
+    }
+    root.dataset.courseGround = dark ? "dark" : "light";
+  }
   // A busy button is not pressed a second time.
   form.addEventListener("click", (event) => {
     if (event.target.closest(".course-busy")) {
@@ -66,9 +79,11 @@
     const down = {key: "ArrowDown", code: "ArrowDown", keyCode: 40, bubbles: true, cancelable: true};
     cell.dispatchEvent(new KeyboardEvent("keydown", down));
   }, true);
-  // Letters and arrows are no commands of the notebook here. Escape, and what has Ctrl, Alt or Cmd, are.
+  // Letters and arrows are no commands of the notebook here. Escape, and what has Ctrl, Alt or Cmd, are; Shift+Enter
+  // still is one where a page has no cells as JupyterLab's.
   form.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key === "Escape" || (event.key === "Enter" && event.shiftKey)) return;
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
     event.stopPropagation();
   });
   // A picture that code has made has a text in its output, and JupyterLab shows the picture without it.

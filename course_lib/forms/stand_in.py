@@ -1,0 +1,58 @@
+"""What a page shows in place of a form whose kernel is gone: a sentence, and the form's last picture.
+
+A notebook keeps of a widget its number alone. When it is opened again with a fresh kernel, JupyterLab and Notebook 7
+write "Error displaying widget: model not found", whatever else the output holds. So there a form brings an output of
+its own with it, above it, which a style sheet hides for as long as the form is there (``page/stand_in.css``). A page
+that runs no style sheets of a notebook, as one that is not trusted, shows it at once. What other front ends do with a
+lost widget is theirs: they find the picture and the text beside it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import cache
+from html import escape
+from typing import Any
+
+from course_lib.forms.script import style_sheet
+from course_lib.front_end import STAND_IN, at_cell_ends, picture_tag
+
+__all__ = ["GONE", "stand_in"]
+
+GONE = "This form is gone, for the kernel was restarted. Run its cell again."
+
+
+@cache
+def _style() -> str:
+    return f"<style>{style_sheet('stand_in.css')}</style>"
+
+
+def _content(said: str, image: Any) -> dict[str, str]:
+    if image is None:
+        shown = f"<p style='margin:0.2em 0;white-space:pre-line'>{escape(said)}</p>"
+    else:
+        shown = picture_tag(image.value, said, width=image.layout.width or "")
+    sentence = f"<p style='margin:0.2em 0'><strong>{GONE}</strong></p>"
+    return {"text/html": f"{_style()}<div class='{STAND_IN}'>{sentence}{shown}</div>", "text/plain": GONE}
+
+
+def stand_in(form: Any, said: str) -> None:
+    """Show, above the form that a cell is about to show, what stands in for it; ``said`` is the form as text.
+
+    The picture follows that of the form whenever a cell has ended, so that what is saved is nearly the last one.
+    """
+    from IPython.display import display
+
+    image = getattr(form, "image", None)
+    handle = display(_content(said, image), raw=True, display_id=uuid.uuid4().hex)
+    if image is None or handle is None:
+        return
+    shown = image.value
+
+    def follow() -> None:
+        nonlocal shown
+        if image.value != shown:
+            shown = image.value
+            handle.update(_content(repr(form), image), raw=True)
+
+    at_cell_ends(follow)
