@@ -10,12 +10,14 @@ import re
 
 import ipywidgets as widgets
 import pytest
+from matplotlib.colors import to_rgb
 
 from course_lib.forms import Form
 from course_lib.forms.form import manners
 from course_lib.learn import ask, bet, exercises
 from course_lib.learn.quizzes import Quiz
 from course_lib.learn.show import panel, paragraph, table
+from course_lib.plot.dark import GROUND
 from course_lib.widgets import ScheduleStudio, ShardedExplorer
 
 BUILT_IN = {"@jupyter-widgets/base", "@jupyter-widgets/controls"}
@@ -58,3 +60,18 @@ def test_panels_are_whole_without_a_theme():
     html = panel("good", "Right", paragraph("because")) + table(["a", "b"], [["1", "2"]])
     assert not re.search(r"var\(--[\w-]+\)", html)
     assert not re.search(r"<script|\son\w+=", html)
+
+
+@pytest.mark.parametrize("kind", ["good", "bad", "info", "quiet"])
+def test_the_edge_of_a_panel_stays_where_a_notebook_is_not_trusted_and_is_seen_in_both_themes(kind: str):
+    """JupyterLab's cleaning keeps an edge whose colour is written out, and drops one with a variable."""
+    (colour,) = re.findall(r"border-left:4px solid (#[0-9a-f]{3,6});", panel(kind, "", ""))
+    for ground in ("#ffffff", GROUND):
+        darker, lighter = sorted(luminance(one) for one in (colour, ground))
+        assert (lighter + 0.05) / (darker + 0.05) >= 3
+
+
+def luminance(colour: str) -> float:
+    """By the Web Content Accessibility Guidelines, 0 for black to 1 for white."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
