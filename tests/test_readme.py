@@ -1,8 +1,9 @@
-"""README.md tells the truth: its map of lessons, its links, its commands."""
+"""README.md and the pages behind it tell the truth: paths, lessons, links, commands, and the picture."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,65 +11,132 @@ from pathlib import Path
 import pytest
 
 from course_lib.notebooks.info import LessonInfo
-from course_lib.notebooks.readme import lesson_table, readme_is_fresh, renew_readme, with_table
+from course_lib.notebooks.readme import lesson_table, renew_pages, stale_pages
+from course_lib.notebooks.ways import PATHS, Way, path_table
+from course_lib.pictures.front import FRONT, is_front_fresh, words_in, words_now
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
 INFO = LessonInfo("07", "pipeline", "Pipelines", "You fill\na bubble.", 60, 4, "cpu")
 
 
-def test_the_map_of_lessons_is_up_to_date():
-    assert readme_is_fresh(ROOT), "run `course build`"
+def test_the_written_blocks_are_up_to_date():
+    assert stale_pages(ROOT) == [], "run `course build`"
 
 
-def test_a_stale_map_is_renewed_and_the_rest_left_alone(tmp_path):
-    (tmp_path / "notebooks" / "src").mkdir(parents=True)
-    text = "before\n<!-- lessons: begin -->\nold\n<!-- lessons: end -->\nafter\n"
-    (tmp_path / "README.md").write_text(text)
-    assert not readme_is_fresh(tmp_path)
-    assert renew_readme(tmp_path)
-    assert not renew_readme(tmp_path)
-    new = (tmp_path / "README.md").read_text()
+def test_a_stale_block_is_renewed_and_the_rest_left_alone(tmp_path):
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "lessons.md"
+    page.write_text("before\n<!-- lessons: begin -->\nold\n<!-- lessons: end -->\nafter\n")
+    assert stale_pages(tmp_path) == ["docs/lessons.md"]
+    assert renew_pages(tmp_path) == ["docs/lessons.md"]
+    assert renew_pages(tmp_path) == stale_pages(tmp_path) == []
+    new = page.read_text()
     assert new.startswith("before\n")
     assert new.endswith("after\n")
     assert "old" not in new
 
 
+def test_a_page_without_its_marks_is_named(tmp_path):
+    (tmp_path / "README.md").write_text("no marks")
+    with pytest.raises(ValueError, match=r"README.md holds no <!-- paths: begin -->"):
+        stale_pages(tmp_path)
+
+
 def test_a_line_of_the_map_says_what_a_learner_asks():
     line = lesson_table([INFO]).splitlines()[-1]
-    assert "[07 · Pipelines](notebooks/07_pipeline.ipynb)" in line
+    assert "[07 · Pipelines](../notebooks/07_pipeline.ipynb)" in line
     assert "You fill a bubble. | 60 | 4 of 5 | cpu |" in line
-    with pytest.raises(ValueError, match="the map of lessons stands between them"):
-        with_table("no marks", [INFO])
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_a_path_adds_up_the_minutes_of_its_parts():
+    other = LessonInfo("08", "cut", "Cuts", "You cut.", 75, 4, "cpu")
+    lines = path_table([INFO, other], [Way("an hour", "a bubble", ("07",)), Way("all", "both")]).splitlines()
+    assert lines[-2] == "| an hour | a bubble | [07](notebooks/07_pipeline.ipynb) | 1\N{NO-BREAK SPACE}h |"
+    assert lines[-1] == "| all | both | [all 2](docs/lessons.md) | 2 h 15 min |".replace(
+        " h ", "\N{NO-BREAK SPACE}h\N{NO-BREAK SPACE}"
+    ).replace(" min", "\N{NO-BREAK SPACE}min")
+    with pytest.raises(ValueError, match="takes 09, and there is no such part"):
+        path_table([INFO], [Way("an hour", "meshes", ("09",))])
+
+
+def test_the_path_of_a_class_is_that_of_its_plan():
+    plans = (ROOT / "docs" / "instructor" / "plans.md").read_text()
+    day = plans.partition("## Two days, the first")[2].partition("\n## ")[0]
+    (way,) = [way for way in PATHS if "class" in way.time]
+    assert tuple(re.findall(r"\[(\d\d[a-z]?)\]\(", day)) == way.parts
+
+
+def test_readme_is_a_page_and_a_half():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 75
+    assert len(re.findall(r"!\[", "\n".join(lines))) == 1
+
+
+def test_the_picture_of_readme_shows_the_lesson_as_it_is():
+    """Where it fails: `./course pictures front`, in a browser, and look at the new picture."""
+    assert words_in(ROOT / "assets" / FRONT) == words_now(ROOT)
+
+
+def test_a_picture_of_cells_that_say_otherwise_is_old(tmp_path):
+    for folder in ("notebooks", "notebooks/solutions"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(ROOT / folder / "00_start_here.ipynb", tmp_path / folder)
+    (tmp_path / "assets").mkdir()
+    assert is_front_fresh(tmp_path)  # no picture, no old one
+    shutil.copy(ROOT / "assets" / FRONT, tmp_path / "assets")
+    assert is_front_fresh(tmp_path)
+    solved = tmp_path / "notebooks" / "solutions" / "00_start_here.ipynb"
+    text = solved.read_text()
+    solved.write_text(text.replace("Each rank changed its own copy", "Each rank has changed its own"))
+    assert not is_front_fresh(tmp_path)
+    solved.write_text(text)
+    learner = tmp_path / "notebooks" / "00_start_here.ipynb"
+    learner.write_text(learner.read_text().replace("Lock an answer before", "Think before"))
+    assert not is_front_fresh(tmp_path)
+    learner.write_text(learner.read_text().replace("Four ranks run", "They run"))
+    with pytest.raises(ValueError, match="the lesson has none such"):
+        is_front_fresh(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *PAGES])
 def test_links_and_pictures_resolve(name):
     targets = re.findall(r"\]\(([^)#\s]+)\)", (ROOT / name).read_text())
-    missing = [target for target in targets if "://" not in target and not (ROOT / target).exists()]
-    assert targets or name == "CONTRIBUTING.md"
+    folder = (ROOT / name).parent
+    missing = [target for target in targets if "://" not in target and not (folder / target).exists()]
+    assert targets or name != "README.md"
     assert not missing
 
 
-def test_the_example_of_the_readme_runs_as_printed():
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
+def test_the_example_of_the_library_runs_as_printed():
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/library.md").read_text(), re.DOTALL).group(1)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
     )
     assert done.stdout == "[6.0, 6.0, 6.0, 6.0]\n", done.stderr
 
 
-def test_every_command_that_the_readme_names_exists():
+def test_every_command_that_a_page_names_exists():
     from course_lib.bench import BENCHES
+    from course_lib.cli import VERBS
 
-    text = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
-    verbs = set(re.findall(r"\./course ([a-z]+)", text))
-    assert verbs <= {"lab", "test", "doctor", "build", "plan", "bench", "pictures", "class", "export", "site"}
-    assert set(re.findall(r"course bench ([a-z_]+)", text)) <= set(BENCHES)
+    text = "\n".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", *PAGES))
+    assert set(re.findall(r"\./course ([a-z]+)", text)) == set(VERBS)
+    assert set(re.findall(r"course bench ([a-z_]+)", text)) == set(BENCHES)
 
 
-def test_the_planners_example_in_the_readme_is_that_of_its_help():
+def test_what_is_typed_at_first_can_be_typed():
+    """An address in angle brackets is a redirection to a shell."""
+    for name in ("README.md", *PAGES, "docs/instructor/where-it-runs.md"):
+        text = (ROOT / name).read_text()
+        typed = re.findall(r"^(git clone .*)$", text, re.MULTILINE)
+        assert not [line for line in typed if "<" in line], name
+        assert not typed or "ADDRESS is what the button *Code*" in text, name
+
+
+def test_the_planners_example_is_that_of_its_help():
     from course_lib.plan_command import options
 
-    line = re.search(r"^\./(course plan .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    line = re.search(r"^\./(course plan .*)$", (ROOT / "docs/commands.md").read_text(), re.MULTILINE)
     assert line
     assert f"    {line.group(1)}\n" in options.__doc__

@@ -79,12 +79,12 @@ def _at_least_one(text: str) -> int:
 def _check(root: Path, wanted: list[str]) -> int:
     from course_lib.notebooks.build import find_sources, stale, strays
     from course_lib.notebooks.glossary import FILE, glossary_is_fresh
-    from course_lib.notebooks.readme import readme_is_fresh
+    from course_lib.notebooks.readme import stale_pages
 
     sources = find_sources(root, wanted)
     found = [sentence for path in sources for sentence in stale(path)] + ([] if wanted else strays(root))
-    if not wanted and not readme_is_fresh(root):
-        found.append("README.md: its map of lessons is not what the lessons say")
+    if not wanted:
+        found += [f"{page} is not what the lessons and commands say" for page in stale_pages(root)]
     if not wanted and not glossary_is_fresh(root):
         found.append(f"{FILE} is not what the lessons say")
     for sentence in found:
@@ -99,7 +99,7 @@ def _build(root: Path, args: argparse.Namespace) -> int:
 
     from course_lib.notebooks.build import build, find_sources, strays
     from course_lib.notebooks.glossary import FILE, renew_glossary
-    from course_lib.notebooks.readme import renew_readme
+    from course_lib.notebooks.readme import renew_pages
 
     sources = find_sources(root, args.lessons)
     done: dict[str, list[str]] = {"fresh": [], "text": [], "executed": [], "failed": []}
@@ -120,8 +120,8 @@ def _build(root: Path, args: argparse.Namespace) -> int:
     ):
         if done[what]:
             print(f"{label}: {', '.join(sorted(done[what]))}")
-    if renew_readme(root):
-        print("README.md: its map of lessons was renewed")
+    for page in renew_pages(root):
+        print(f"{page} was renewed")
     if renew_glossary(root):
         print(f"{FILE} was renewed")
     for sentence in strays(root):

@@ -11,7 +11,8 @@ pictures, draws them and saves them, all in one place; ``cli.py`` is the command
 that returns a figure, and give it a name in ``PICTURES``.
 
 Two kinds are left alone. Those in ``MEASURED`` show a real run, which differs from time to time; they are drawn only
-when asked for by name. ``assets/lesson.png`` is a screenshot of a lesson in a browser and is not made here.
+when asked for by name. ``assets/lesson.png``, README's, is taken of a lesson in a real browser by ``front.py``
+(``./course pictures front``).
 """
 
 from course_lib.pictures.cli import main

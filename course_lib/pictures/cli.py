@@ -1,4 +1,4 @@
-"""``course pictures``: draw the pictures of the lessons into ``assets/``, again."""
+"""``course pictures``: draw the pictures of the lessons into ``assets/``, again; and take that of README."""
 
 from __future__ import annotations
 
@@ -16,12 +16,24 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_FRONT = "front"
+
 
 def main(argv: Sequence[str] | None = None, *, folder: Path | None = None) -> int:
-    """Run ``course pictures [NN ...] [--only NAME] [--list]``; 0 well, 1 without a folder, 2 for an unknown word."""
+    """Run ``course pictures [NN ... | front] [--only NAME] [--list]``.
+
+    Gives 0 well, 1 without a folder or a browser, 2 for an unknown word.
+    """
     args = _parser().parse_args(argv)
     from course_lib.pictures.gallery import MEASURED, NoSuchPicture, pictures_of, the_one
 
+    if args.lessons == [_FRONT]:
+        if is_installed():
+            print(f"course pictures: {needs_clone('Taking it again')}", file=sys.stderr)
+            return 1
+        from course_lib.pictures.front import take_front
+
+        return take_front(folder or project_root() / "assets", project_root())
     try:
         chosen = pictures_of(args.lessons)
         if args.only is not None:
@@ -52,7 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="course pictures", description="Draw the pictures of the lessons into assets/, again."
     )
-    parser.add_argument("lessons", nargs="*", metavar="NN", help="lesson numbers (all when none is given)")
+    parser.add_argument(
+        "lessons",
+        nargs="*",
+        metavar="NN",
+        help="lesson numbers (all when none is given), or `front` for README's picture, which takes a browser",
+    )
     parser.add_argument("--only", metavar="NAME", help="draw a single picture, such as 07_formula")
     parser.add_argument("--list", action="store_true", help="name the pictures and draw none")
     return parser

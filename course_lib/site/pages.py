@@ -30,7 +30,7 @@ def write_pages(root: Path, texts: Path, extra: Path, repository: str = "") -> i
     pages = example_pages(root)
     for origin, page in where.pages.items():
         if page.endswith(".md") and (root / origin).is_file() and page != "index.md":
-            pages[page] = where.moved((root / origin).read_text(encoding="utf-8"), origin, page)
+            pages[page] = where.moved(_text(root, origin, infos), origin, page)
     pages["index.md"] = index(root, infos, where, sorted(pages))
     for page, text in pages.items():
         _write(texts / page, text)
@@ -56,6 +56,7 @@ def places(root: Path, repository: str = "") -> Places:
         pages |= {f"notebooks/{info.stem}.ipynb": page, f"notebooks/solutions/{info.stem}.ipynb": page}
     known = {"notebooks/glossary.md": "glossary.md", "CONTRIBUTING.md": "contributing.md"}
     pages |= {origin: page for origin, page in known.items() if (root / origin).exists()}
+    pages |= {f"docs/{path.name}": path.name for path in sorted((root / "docs").glob("*.md"))}
     for path in sorted((root / _INSTRUCTOR).rglob("*.md")):
         name = path.relative_to(root / _INSTRUCTOR).as_posix()
         pages[f"{_INSTRUCTOR}/{name}"] = f"instructor/{name}"
@@ -67,20 +68,28 @@ def places(root: Path, repository: str = "") -> Places:
 
 
 def index(root: Path, infos: list[LessonInfo], where: Places, others: list[str]) -> str:
-    """The first page: README, with its map of lessons made for any width, and the navigation of the whole site."""
-    text = (root / "README.md").read_text(encoding="utf-8")
-    text = _MAP.sub(lambda _: lesson_map(infos), text)
-    return where.moved(text, "README.md", "index.md") + "\n" + _navigation(infos, others)
+    """The first page: README, and the navigation of the whole site."""
+    return (
+        where.moved(_text(root, "README.md", infos), "README.md", "index.md")
+        + "\n"
+        + _navigation(infos, others)
+    )
 
 
-def lesson_map(infos: list[LessonInfo]) -> str:
-    """The lessons as headings and lists: a table of whole sentences would not fit a phone."""
+def _text(root: Path, origin: str, infos: list[LessonInfo]) -> str:
+    """A page's text, with its map of lessons, where it has one, made for any width."""
+    text = (root / origin).read_text(encoding="utf-8")
+    return _MAP.sub(lambda _: lesson_map(infos, "../" * origin.count("/")), text)
+
+
+def lesson_map(infos: list[LessonInfo], up: str = "") -> str:
+    """The lessons as headings and lists: a table of whole sentences would not fit a phone. ``up`` leads to the root."""
     lines = []
     for lesson in _by_lesson(infos):
         lines.append(f"\n### {lesson[0].number} · {lesson[0].lesson_title}\n")
         for info in lesson:
             facts = f"{info.minutes} minutes · difficulty {info.difficulty} of 5 · needs: {info.needs}"
-            link = f"[{_name(info)}](notebooks/{info.stem}.ipynb)"
+            link = f"[{_name(info)}]({up}notebooks/{info.stem}.ipynb)"
             lines.append(f"- **{link}** · {facts}<br>{' '.join(info.promise.split())}")
     return "\n".join(lines)
 

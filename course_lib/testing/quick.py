@@ -55,7 +55,9 @@ def plan_for(root: Path, files: Sequence[str]) -> Plan:
         "lint": bool(code),
         "types": any(path.startswith("course_lib/") for path in code) or "pyproject.toml" in files,
         "unit": bool(touched),
-        "fresh": any(path.startswith(("notebooks/", "course_lib/notebooks/", "README.md")) for path in files),
+        "fresh": any(
+            path.startswith(("notebooks/", "course_lib/notebooks/", "README.md", "docs/")) for path in files
+        ),
     }
     lessons = lessons_of(files)
     narrow = lessons and all(lessons_of([path]) for path in files if path.startswith("course_lib/"))
