@@ -31,9 +31,11 @@ def main(argv: Sequence[str] | None = None, *, folder: Path | None = None) -> in
         if is_installed():
             print(f"course pictures: {needs_clone('Taking it again')}", file=sys.stderr)
             return 1
-        from course_lib.pictures.front import take_front
+        place = folder or project_root() / "assets"
+        if place.is_dir():
+            from course_lib.pictures.front import take_front
 
-        return take_front(folder or project_root() / "assets", project_root())
+            return take_front(place, project_root())
     try:
         chosen = pictures_of(args.lessons)
         if args.only is not None:
