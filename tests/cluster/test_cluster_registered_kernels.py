@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 
 def run(code: str) -> str:
     """In a process of its own: a kernel cannot always be taken away again."""
@@ -50,6 +52,7 @@ def test_a_persons_kernels_are_seen_whichever_way_they_are_registered(tmp_path):
     assert done.stdout.strip() == "['aten/add.Tensor/CPU', 'aten/mul.Tensor/CPU']"
 
 
+@pytest.mark.long
 def test_a_library_made_before_anybody_looked_can_still_be_taken_away(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
