@@ -215,6 +215,16 @@ def hold_an_error(lesson: Lesson) -> None:
     code_cell(lesson.solution).outputs = [nbformat.v4.new_output("error", ename="E", evalue="", traceback=[])]
 
 
+def fail_a_check(lesson: Lesson) -> None:
+    said = {"text/plain": "✗ 05.double: not yet. It is three times a."}
+    code_cell(lesson.solution).outputs = [nbformat.v4.new_output("display_data", data=said)]
+
+
+def not_attempt_a_check(lesson: Lesson) -> None:
+    said = {"text/plain": "○ 05.double: not attempted yet. Write it, and run the cell again."}
+    code_cell(lesson.solution).outputs = [nbformat.v4.new_output("display_data", data=said)]
+
+
 def show_a_widget_late(lesson: Lesson) -> None:
     code_cell(lesson.solution).outputs[0].metadata = {"course": {"widget": True}}
     lesson.source.cells[0].__dict__["text"] = "no picture here"
@@ -231,6 +241,8 @@ BAD_NOTEBOOKS = [
     ("solution_is_executed", lose_a_count, "not executed"),
     ("solution_is_executed", lose_all_outputs, "not one output"),
     ("solution_is_executed", hold_an_error, "shows an error"),
+    ("checks_have_passed", fail_a_check, "05.double has not passed"),
+    ("checks_have_passed", not_attempt_a_check, "05.double has not passed"),
     ("widgets_have_pictures", show_a_widget_late, "no picture"),
 ]
 

@@ -12,6 +12,7 @@ from course_lib.notebooks.rules.code import (
 from course_lib.notebooks.rules.digits import digits_are_certain
 from course_lib.notebooks.rules.lesson import Lesson, Rule, load_lesson
 from course_lib.notebooks.rules.outputs import (
+    checks_have_passed,
     learner_copy_is_clean,
     outputs_hold_no_private_paths,
     solution_is_executed,
@@ -43,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     widgets_have_pictures,
     learner_copy_is_clean,
     solution_is_executed,
+    checks_have_passed,
     stubs_match_solutions,
     timings_are_tagged,
     digits_are_certain,

@@ -13,6 +13,7 @@ from course_lib.notebooks.regions import has_region
 from course_lib.notebooks.rules.lesson import Lesson
 
 __all__ = [
+    "checks_have_passed",
     "learner_copy_is_clean",
     "outputs_hold_no_private_paths",
     "solution_is_executed",
@@ -23,6 +24,9 @@ __all__ = [
 _PRIVATE = re.compile(
     r"/home/\w|/Users/\w|/root/|/tmp/\w|/var/folders/|[A-Z]:\\+Users|ipykernel_\d|(?:site|dist)-packages[/\\]"
 )
+_NOT_PASSED = re.compile(
+    r"^[^\w✓] (\d\d\.\w+): ", re.MULTILINE
+)  # a verdict that is not "✓ 07.halves: passed."
 _TIME = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)? ?(?:ns|us|µs|μs|ms|s|sec|seconds?|minutes?)\b")
 _TIMING_TAGS = {"nbval-ignore-output", "computed-time"}
 
@@ -54,6 +58,16 @@ def solution_is_executed(lesson: Lesson) -> list[str]:
             found.append(f"{lesson.at(cell)}: the solved copy shows an error; tag the cell raises-exception")
     if not outputs:
         found.append(f"{lesson.paths.solution.name}: not one output, so strict nbval would compare nothing")
+    return found
+
+
+def checks_have_passed(lesson: Lesson) -> list[str]:
+    """The verdict of every check is that it has passed: a solved copy is compared with what it shows itself."""
+    found = []
+    for cell, built in zip(lesson.source.cells, lesson.solution.cells, strict=True):
+        for output in built.outputs if built.cell_type == "code" else ():
+            for name in _NOT_PASSED.findall(str(output.get("data", {}).get("text/plain", ""))):
+                found.append(f"{lesson.at(cell)}: the check of {name} has not passed in the solved copy")
     return found
 
 
