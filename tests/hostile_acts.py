@@ -69,6 +69,8 @@ def right(me):
         found.dumps([1]),
         str(torch.get_default_dtype()),
         f"{os.getcwd() == HOME}",
+        str(len(str(10**1000))),
+        _in_a_thread(lambda: str(decimal.Decimal(1) / 3)),
     ]
     state = [
         torch.is_grad_enabled(),
@@ -89,10 +91,18 @@ def right(me):
     return numbers, texts, state
 
 
+def _in_a_thread(function):
+    said = []
+    thread = threading.Thread(target=lambda: said.append(function()))
+    thread.start()
+    thread.join()
+    return said[0]
+
+
 def expected(world_size):
     total = world_size * (world_size + 1) // 2
     numbers = [3, 6, 6, 0, 3, 3, 4, 2, 4, 2, 3, total, 2, 2, 2, 1]
-    texts = ["0." + 28 * "3", "[1]", "torch.float32", "True"]
+    texts = ["0." + 28 * "3", "[1]", "torch.float32", "True", "1001", "0." + 28 * "3"]
     state = [True, False, True, True, True, True, "warn", None, True, True, True, True]
     return [(numbers, texts, state)] * world_size
 
@@ -171,6 +181,15 @@ KEPT = {
     "F.relu": lambda: setattr(F, "relu", F.gelu),
     "F.linear": lambda: setattr(F, "linear", lambda x, *a: x),
     "nn.Linear.forward": lambda: setattr(nn.Linear, "forward", lambda s, x: x),
+    "nn.Linear.forward by its code": lambda: setattr(
+        nn.Linear.forward, "__code__", (lambda self, input: input).__code__
+    ),
+    "nn.Linear's defaults": lambda: setattr(nn.Linear.__init__, "__defaults__", (True, "meta", None)),
+    "SGD's defaults": lambda: setattr(
+        torch.optim.SGD.__init__,
+        "__kwdefaults__",
+        {**torch.optim.SGD.__init__.__kwdefaults__, "maximize": True},
+    ),
     "nn.Linear": lambda: setattr(nn, "Linear", nn.Identity),
     "Module.__call__": lambda: setattr(nn.Module, "__call__", lambda s, x: x),
     "Module.__call__ without gradients": lambda: setattr(
@@ -198,6 +217,8 @@ KEPT = {
     "threading.excepthook": lambda: setattr(threading, "excepthook", _nothing),
     "sys.stdout": lambda: setattr(sys, "stdout", None),
     "decimal": lambda: setattr(decimal.getcontext(), "prec", 3),
+    "decimal in threads": lambda: setattr(decimal.DefaultContext, "prec", 3),
+    "digits of numbers": lambda: sys.set_int_max_str_digits(700),
     "locale": lambda: locale.setlocale(locale.LC_ALL, "C"),
     "limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (CORE[0] // 2 if CORE[0] > 0 else 0, CORE[1])),
     "umask": lambda: os.umask(0o077),

@@ -9,10 +9,12 @@ import gc
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from course_lib.cluster.code_of_functions import code_of_functions
 from course_lib.cluster.setting import Setting, silent
 
 __all__ = ["settings_of_python"]
@@ -34,6 +36,8 @@ def _surroundings() -> tuple[Setting, ...]:
 def _interpreter() -> tuple[Setting, ...]:
     return (
         Setting("the limit of recursion", sys.getrecursionlimit, sys.setrecursionlimit, silent),
+        Setting("digits of numbers", sys.get_int_max_str_digits, sys.set_int_max_str_digits, silent),
+        Setting("the stack of threads", threading.stack_size, threading.stack_size, silent),
         Setting("the switch interval", sys.getswitchinterval, sys.setswitchinterval, silent),
         Setting(
             "the garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable(), silent
@@ -41,6 +45,7 @@ def _interpreter() -> tuple[Setting, ...]:
         Setting("thresholds of the collector", gc.get_threshold, lambda now: gc.set_threshold(*now), silent),
         Setting("tracing", sys.gettrace, sys.settrace, silent),
         Setting("profiling", sys.getprofile, sys.setprofile, silent),
+        code_of_functions(),
         Setting("filters of warnings", lambda: tuple(warnings.filters), _set_filters, silent),
     )
 
@@ -153,7 +158,14 @@ def _arithmetic() -> tuple[Setting, ...]:
         now = decimal.getcontext()
         return now.prec, now.rounding, now.Emin, now.Emax, now.capitals, now.clamp, tuple(now.traps.values())
 
-    fresh = decimal.getcontext().copy()
+    fresh, usual = decimal.getcontext().copy(), decimal.DefaultContext.copy()
+
+    def of_threads() -> tuple[int, str]:
+        return decimal.DefaultContext.prec, decimal.DefaultContext.rounding
+
+    def put_of_threads(_: Any) -> None:
+        decimal.DefaultContext.prec, decimal.DefaultContext.rounding = usual.prec, usual.rounding
+
     return (
         Setting(
             "decimal",
@@ -161,6 +173,7 @@ def _arithmetic() -> tuple[Setting, ...]:
             lambda _: decimal.setcontext(fresh.copy()),
             lambda now: f"the context of decimal at {now[0]} digits, {now[1]}",
         ),
+        Setting("decimal in new threads", of_threads, put_of_threads, silent),
         Setting(
             "the locale",
             lambda: _locale.setlocale(_locale.LC_ALL, None),
