@@ -51,11 +51,15 @@ class FrontPage:
 
     def save(self) -> None:
         self._choose("File", "Save Notebook")
-        self._wait(lambda: any(cell.get("outputs") for cell in self.kept()["cells"]))
+        self._wait(self._is_kept)
 
-    def kept(self) -> dict[str, Any]:
-        """The notebook as it lies in the folder."""
-        return dict(json.loads((self.lab.folder / self.path).read_text(encoding="utf-8")))
+    def _is_kept(self) -> bool:
+        """Whether the file has outputs; it may be half written."""
+        try:
+            kept = json.loads((self.lab.folder / self.path).read_text(encoding="utf-8"))
+        except ValueError:
+            return False
+        return any(cell.get("outputs") for cell in kept["cells"])
 
     def end_kernel(self) -> None:
         """Leave the page and end what runs, as a person does who comes back another day."""

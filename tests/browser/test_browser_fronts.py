@@ -46,8 +46,9 @@ def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("front")
     (folder / "work").mkdir()
     shutil.copy(ROOT / "notebooks" / ALONE, folder / "work")
+    painted = "from course_lib.plot.raster import sentence\nsentence('a painted box', 300, 60)"
     ask = 'from course_lib import ask, quiz\nask("00.shared")'
-    notebook_of(folder / "work" / WORK, SMALL, ask, 'quiz("00")', "explorer.show('green')", "print('end')")
+    notebook_of(folder / "work" / WORK, SMALL, ask, 'quiz("00")', "explorer.show('green')", painted)
     with running_lab(folder / "work", folder / "home", request.param) as running:
         yield running
 
@@ -72,6 +73,8 @@ def test_forms_that_are_lost_show_a_sentence_and_their_last_picture(opened: Any)
     page.run_all()
     page.page.wait_for_selector(".course-form img")
     assert GONE not in page.text(), "forms that are there need nobody to stand in for them"
+    texts = "() => [...document.querySelectorAll('.jp-OutputArea img')].every((one) => one.alt.trim())"
+    page.page.wait_for_function(texts)
     page.save()
     page.end_kernel()
     page.open()
