@@ -26,9 +26,10 @@ __all__ = [
     "running_cell",
     "server_root",
     "shown_by_server",
+    "was_installed_by_notebook",
 ]
 
-IN_COURSE_LAB = "COURSE_LAB"  # a variable of kernels that `course lab` starts
+IN_COURSE_LAB = "COURSE_LAB"  # a variable of kernels that `course lab`, or a hub of the course, starts
 # Classes of HTML that a front end alone needs, and no page that is made of a notebook.
 STAND_IN = "course-stand-in"  # for a form that is lost
 PICTURES = "course-pictures"  # of a lesson that lies without them
@@ -64,6 +65,12 @@ def picture_tag(png: bytes, alt: str, *, width: str = "", name: str = "") -> str
     wide = f"width:{escape(width)};" if width else ""
     named = f" data-name='{escape(name)}'" if name else ""
     return f"<img alt='{escape(alt)}'{named} style='{wide}max-width:100%' src='data:image/png;base64,{data}'>"
+
+
+def was_installed_by_notebook() -> bool:
+    """Whether this is a hosted notebook, whose first cell installs the course and whose pictures have addresses."""
+    shell = _shell()
+    return shell is not None and "install_course" in shell.user_ns
 
 
 def running_cell() -> str:

@@ -153,10 +153,8 @@ def _serve(options: list[str], *, no_browser: str) -> int:
     try:
         from jupyterlab.labapp import LabApp
 
-        from course_lib.front_end import IN_COURSE_LAB
         from course_lib.lab.port import KeepsItsPort
 
-        os.environ[IN_COURSE_LAB] = "1"
         LabApp.serverapp_class = KeepsItsPort
         app: Any = LabApp.initialize_server(argv=options)
     except (OSError, RuntimeError) as error:

@@ -13,12 +13,14 @@ import socket
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import zmq
 from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 from traitlets import default
 
 from course_lib.cluster import folders
+from course_lib.front_end import IN_COURSE_LAB
 from course_lib.notebooks.sockets import LONGEST_PATH
 
 __all__ = ["CourseKernelManager", "private_folder"]
@@ -41,6 +43,11 @@ class CourseKernelManager(ServerKernelManager):
         if self.transport != "ipc" or folder is None:
             return super()._ip_default()
         return str(folder / f"kernel-{next(_numbers)}")
+
+    async def start_kernel(self, *words: Any, **options: Any) -> None:
+        """The kernel is told that its page gives pictures their texts."""
+        options["env"] = {**(options.get("env") or os.environ), IN_COURSE_LAB: "1"}
+        await super().start_kernel(*words, **options)
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from course_lib.front_end import PICTURES, picture_tag, running_cell, server_root
+from course_lib.front_end import PICTURES, picture_tag, running_cell, server_root, was_installed_by_notebook
 from course_lib.notebooks.info import source_files
 from course_lib.paths import project_root
 
@@ -31,7 +31,7 @@ def pictures_of(source: str) -> dict[str, str]:
 
 def show_what_is_not_beside() -> None:
     """In the first cell of a lesson: show the pictures that its page cannot find; nothing where it finds them."""
-    if os.environ.get("COURSE_PICTURES", "").strip().lower() == "off":
+    if os.environ.get("COURSE_PICTURES", "").strip().lower() == "off" or was_installed_by_notebook():
         return
     cell = running_cell()
     source = _lesson_of(cell) if cell else ""

@@ -17,6 +17,7 @@ from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelMana
 from waiting import all_ended
 
 from course_lib.cluster import folders
+from course_lib.front_end import IN_COURSE_LAB
 from course_lib.lab import kernels
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system has no Unix sockets")
@@ -47,6 +48,20 @@ def test_the_folder_is_private_and_every_path_in_it_is_short_enough(own_folder: 
 def test_who_asks_for_tcp_gets_it(own_folder: None) -> None:
     manager = kernels.CourseKernelManager(transport="tcp")
     assert (manager.transport, manager.ip) == ("tcp", "127.0.0.1")
+
+
+def test_a_kernel_is_told_that_its_page_knows_the_texts_of_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+
+    async def start(_: object, **options: dict[str, str]) -> None:
+        told.append(options["env"])
+
+    monkeypatch.setattr(kernels.ServerKernelManager, "start_kernel", start)
+    for given in ({}, {"env": {"JPY_SESSION_NAME": "/lessons/00.ipynb"}}):
+        asyncio.run(kernels.CourseKernelManager(transport="tcp").start_kernel(**given))
+    assert [env[IN_COURSE_LAB] for env in told] == ["1", "1"]
+    assert "PATH" in told[0]
+    assert told[1]["JPY_SESSION_NAME"] == "/lessons/00.ipynb"
 
 
 @pytest.mark.parametrize("length", [83, 150])  # too long for the last sockets of a server, and for any

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 
+from course_lib import front_end
 from course_lib.learn import pictures_here
 from course_lib.learn.pictures_here import pictures_of, show_what_is_not_beside
+from course_lib.notebooks.hosted.first_cell import first_cell
 from course_lib.notebooks.info import source_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +75,16 @@ def test_a_server_that_was_started_beside_the_notebooks_cannot_show_what_lies_ab
     monkeypatch.setattr(pictures_here, "server_root", lambda: tmp_path / "lessons")
     show_what_is_not_beside()
     assert len(shown) == 1
+
+
+def test_a_hosted_lesson_has_its_pictures_by_address(
+    shown: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+):
+    names: dict[str, object] = {}
+    monkeypatch.setattr(front_end, "_shell", lambda: SimpleNamespace(user_ns=names))
+    exec(first_cell("x", "1").replace("\ninstall_course()", ""), names)
+    show_what_is_not_beside()
+    assert not shown
 
 
 def test_other_cells_and_whoever_wants_none_get_none(
