@@ -150,7 +150,6 @@ VERBS = [
     ("bench gpu --list", 0, "lessons"),
     ("bench gpu --cpu --steps tests --minutes 2", 0, "A test needs a clone of the course"),
     ("bench class", 2, "This bench needs a clone of the course"),
-    ("bench predict --rounds 1", None, "all-reduce"),
 ]
 
 
@@ -162,6 +161,13 @@ def test_a_verb_works_or_says_what_needs_a_clone(
     assert says in done.stdout + done.stderr
     assert code in (None, done.returncode), done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_bench_measures_the_published_runs_of_the_package(here: Installed) -> None:
+    file = here.packages / "course_lib" / "_course" / "assets" / "published" / "memory.csv"
+    done = here.course("bench", "published", str(file))
+    assert done.returncode == 0, done.stderr
+    assert "16 rows, 0 of them cannot be predicted" in done.stdout
 
 
 def test_the_doctor_finds_all_of_the_course(here: Installed) -> None:
