@@ -298,6 +298,18 @@ def test_names_with_underscores_are_the_same_packages(host):
     assert host.ran == [["--no-deps", "one-model-many-gpus @ here"]]
 
 
+@pytest.mark.parametrize("enabled", [True, False, None])
+def test_where_pip_installs_for_one_user_the_course_is_found_without_a_restart(
+    host, monkeypatch, tmp_path, enabled
+):
+    """Python looks at the user's folder when it starts, and then it may not have been there."""
+    monkeypatch.setattr("site.ENABLE_USER_SITE", enabled)
+    monkeypatch.setattr("site.getusersitepackages", lambda: str(tmp_path))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    host.run()
+    assert (str(tmp_path) in sys.path) is bool(enabled)
+
+
 def test_the_first_cell_leaves_both_gpus_of_a_host_in_sight(host):
     """Two T4, as Kaggle gives them: the cell changes no variable of the environment and starts no CUDA."""
     before, had = dict(os.environ), set(sys.modules)
