@@ -447,6 +447,15 @@ def test_without_a_folder_the_copy_of_the_course_gets_them(root):
     assert before <= written(root)
 
 
+def test_an_installed_course_writes_nothing_into_its_package(root, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("course_lib.notebooks.hosted.command.is_installed", lambda place: place == root)
+    before = written(root)
+    assert main(TYPED, root=root) == 1
+    assert "needs --to FOLDER" in capsys.readouterr().err
+    assert main([*TYPED, "--to", str(tmp_path / "out")], root=root) == 0
+    assert written(root) == before
+
+
 def test_another_tag_renews_what_was_written_and_a_lesson_that_is_gone_goes(root, tmp_path):
     folder = tmp_path / "out"
     assert main([*TYPED, "--to", str(folder)], root=root) == 0

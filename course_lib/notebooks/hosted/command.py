@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from course_lib.notebooks.info import LessonError
+from course_lib.paths import is_installed
 
 __all__ = ["add_options", "asked", "run"]
 
@@ -72,6 +73,10 @@ def run(root: Path, args: argparse.Namespace) -> int:
     for option in ("repository", "tag"):
         if getattr(args, option) is None:
             raise LessonError(f"--hosted needs --{option}: {_USAGE}")
+    if args.to is None and is_installed(root):
+        raise LessonError(
+            f"--hosted of an installed course needs --to FOLDER, a place for the notebooks: {_USAGE}"
+        )
     repository = repository_at(args.repository, args.tag, args.pictures or "")
     wheel = need_wheel(args.wheel) if args.wheel is not None else ""
     folder = root if args.to is None else args.to.expanduser()
