@@ -140,7 +140,7 @@ MISTAKES = (
     _mistake(
         "drops-the-rest",
         "Some items belong to nobody: `num_items // world_size` throws the remainder away. With 10 items on 4 "
-        "ranks two of them are never seen. Give one more to each of the first `num_items % world_size` ranks.",
+        "ranks two of them are never seen.",
         _drops_the_rest,
     ),
     _mistake(

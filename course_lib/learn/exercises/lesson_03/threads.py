@@ -116,7 +116,7 @@ THREADS = Exercise(
         Mistake(
             "last-for-all",
             "Every thread ran the last replica. A function made in a loop looks its variable up when it *runs*, and by "
-            "then the loop is over. Hand the number over: `threading.Thread(target=work, args=(r,))`.",
+            "then the loop is over. Hand the number over when the thread is made.",
             _applying(late=True),
             recognise=lambda seen: _facts(seen).get(CALLS) == [0, 0, 0, 4],
         ),

@@ -144,8 +144,7 @@ SAMPLER = Exercise(
         ),
         Mistake(
             "the-same-in-every-epoch",
-            "Epoch 0 is right and every other epoch repeats its order: the epoch does not reach the generator. Seed it "
-            "with `seed + epoch`.",
+            "Epoch 0 is right and every other epoch repeats its order: the epoch does not reach the generator.",
             _NO_EPOCH,
             _where_the_gap_is_small(_NO_EPOCH),
         ),

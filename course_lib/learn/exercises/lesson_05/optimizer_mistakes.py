@@ -107,8 +107,7 @@ _OF_THE_PARTS = (
     Mistake(
         "never-moves",
         "The parameters that were given never change. Either nothing is updated (AdamW leaves out what has no "
-        "`.grad`), or what is updated is a copy, and nobody writes it back into the parameters themselves: "
-        "`unpack(weights, self.parameters)`.",
+        "`.grad`), or what is updated is a copy, and nobody writes it back into the parameters themselves.",
         wrong.NeverMoves,
         told.goes_like(models.never_moved),
     ),

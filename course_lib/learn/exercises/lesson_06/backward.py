@@ -26,8 +26,8 @@ BACKWARD = Exercise(
         Mistake(
             "gradients-stay",
             "Only the last rank learns: no rank before it has a gradient. The activations crossed the cut as plain "
-            "numbers, and `loss.backward()` stops where they came in. Send `entering.grad` back, and on the other "
-            "side of the cut begin again from there: `leaving.backward(gradient)`.",
+            "numbers, and `loss.backward()` stops where they came in. What does the other side of the cut need, to "
+            "go on from there?",
             wrong.step(sends_back=False, waits=False),
             wrong.nothing_before_the_end,
         ),
@@ -92,8 +92,7 @@ BACKWARD = Exercise(
         Mistake(
             "same-gradient-for-all",
             "With two ranks this looks right; with more, the ranks in the middle hand on the gradient that they "
-            "received. That is the gradient of what *left* them. The rank before needs that of what *entered*: "
-            "`entering.grad`, after `leaving.backward(gradient)`.",
+            "received. That is the gradient of what *left* them. The rank before needs that of what *entered*.",
             wrong.step(back=lambda entering, gradient: entering.grad if gradient is None else gradient),
         ),
         Mistake(
@@ -107,7 +106,7 @@ BACKWARD = Exercise(
             "ones-in-place-of-the-gradient",
             "A rank begins its backward pass with ones, as `leaving.sum().backward()` does, and does not use the "
             "gradient that it received. The ones say that every number of the activation adds one to the loss. How "
-            "much each really adds is in the message: `leaving.backward(gradient)`.",
+            "much each really adds is in the message.",
             wrong.step(backward=lambda leaving, gradient: leaving.sum().backward()),
         ),
         Mistake(

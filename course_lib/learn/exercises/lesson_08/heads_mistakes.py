@@ -30,7 +30,7 @@ MISTAKES = (
     not_waited(split_attention(leave=not_waited_for)),
     Mistake(
         "heads-of-the-whole-model",
-        "`num_heads` is the number of heads of the *whole* model, and a rank has `num_heads // me.world_size` of "
+        "`num_heads` is the number of heads of the *whole* model, and a rank has a part of "
         "them. Yours took its numbers apart into as many heads as the model has: they are too thin, and each mixes "
         "only a part of what belongs to one.",
         split_attention(heads=thin_heads),

@@ -60,7 +60,7 @@ DISPATCH = Exercise(
         Mistake(
             "as-they-come",
             "What comes back stands in the order in which it was sent, expert after expert, and you read it token "
-            "after token. Row i belongs to the choice `order[i]`: put it back there.",
+            "after token. Put each row back to the choice that it belongs to.",
             on_ranks(wrong.AS_THEY_COME),
             told_by.gives(wrong.AS_THEY_COME),
         ),
