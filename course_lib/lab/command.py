@@ -126,12 +126,13 @@ def _open(place: Place, argv: list[str]) -> int:
 
 def _prepare(place: Place) -> list[str]:
     """Have the lessons in the learner's folder, and settle what another user's installation leaves open."""
-    if place.is_shared:
-        from course_lib.lab.share import take_fonts
+    from course_lib.lab.share import make_fonts, take_fonts
 
+    if place.is_shared:
         # Jupyter prefers the environment that it runs in only to its owner; a kernel of the home would be another.
         os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")
         take_fonts()
+    make_fonts()
     if place.is_clone:
         return []
     from course_lib.lab.edition import PICTURES, SOLUTIONS, editions, solved, worked_on

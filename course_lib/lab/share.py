@@ -12,7 +12,9 @@ import importlib.util
 import os
 import shutil
 import stat
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from course_lib.lab.folder import default_folder, may_write, owner_of
 from course_lib.lab.hand_out import write
 from course_lib.paths import INSTALLED, course_command, course_file, is_installed
 
-__all__ = ["closed_to_others", "not_compiled", "open_to_others", "share", "take_fonts"]
+__all__ = ["closed_to_others", "make_fonts", "not_compiled", "open_to_others", "share", "take_fonts"]
 
 _MOST_SHOWN = 5
 _NEWER = {
@@ -200,3 +202,20 @@ def take_fonts(folder: Path | None = None) -> None:
             own = Path(mpl.get_cachedir()) / kept.name
             if not own.exists():
                 write(own, kept.read_bytes())
+
+
+def make_fonts() -> subprocess.Popen[bytes] | None:
+    """Gather this user's list of fonts beside JupyterLab's start, where they have none; the process that does it.
+
+    Without it the first picture in a new home waits for that, under a red box. It may fail in silence.
+    """
+    with contextlib.suppress(Exception):
+        import matplotlib as mpl
+
+        if not any(Path(mpl.get_cachedir()).glob("fontlist-v*.json")):
+            none = subprocess.DEVNULL
+            command = [sys.executable, "-c", "import matplotlib.font_manager"]
+            maker = subprocess.Popen(command, stdin=none, stdout=none, stderr=none)
+            threading.Thread(target=maker.wait, daemon=True).start()
+            return maker
+    return None

@@ -315,3 +315,24 @@ def test_another_users_course_that_is_not_ready_says_whom_to_ask(
 def test_modes_are_of_the_file_a_link_leads_to(tmp_path: Path) -> None:
     (tmp_path / "to nowhere").symlink_to(tmp_path / "nowhere")
     assert share._mode(tmp_path / "to nowhere") & stat.S_IROTH
+
+
+def test_the_list_of_fonts_of_a_new_home_is_gathered_beside_the_start(tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    monkeypatch.setattr("matplotlib.get_cachedir", lambda: str(cache))
+    began = []
+    real = share.subprocess.Popen
+
+    def noted(command, **options):
+        began.append(command)
+        return real([command[0], "-c", "pass"], **options)
+
+    monkeypatch.setattr(share.subprocess, "Popen", noted)
+    maker = share.make_fonts()
+    assert maker is not None
+    assert maker.wait() == 0
+    assert began == [[sys.executable, "-c", "import matplotlib.font_manager"]]
+    (cache / "fontlist-v390.json").write_text("{}")
+    assert share.make_fonts() is None
+    assert len(began) == 1
