@@ -154,8 +154,10 @@ def _serve(options: list[str], *, no_browser: str) -> int:
     try:
         from jupyterlab.labapp import LabApp
 
+        from course_lib.lab.left_bar import close_left_bar
         from course_lib.lab.port import KeepsItsPort
 
+        close_left_bar()
         LabApp.serverapp_class = KeepsItsPort
         app: Any = LabApp.initialize_server(argv=options)
     except (OSError, RuntimeError) as error:

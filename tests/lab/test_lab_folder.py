@@ -16,6 +16,7 @@ from course_lib.doctor import keeper
 from course_lib.environment.set_up import Target, _explain
 from course_lib.lab import command, edition, folder, share
 from course_lib.lab.folder import Place, find_place
+from course_lib.lab.left_bar import close_left_bar
 from course_lib.lab.options import idle_minutes
 
 
@@ -336,3 +337,16 @@ def test_the_list_of_fonts_of_a_new_home_is_gathered_beside_the_start(tmp_path, 
     (cache / "fontlist-v390.json").write_text("{}")
     assert share.make_fonts() is None
     assert len(began) == 1
+
+
+def test_a_new_home_opens_with_the_left_bar_closed_and_an_own_layout_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTERLAB_WORKSPACES_DIR", str(tmp_path))
+    assert close_left_bar()
+    (kept,) = tmp_path.iterdir()
+    layout = json.loads(kept.read_text())["data"]["layout-restorer:data"]
+    assert layout["left"]["collapsed"]
+    kept.write_text(kept.read_text().replace('"collapsed": true', '"collapsed": false'))
+    assert not close_left_bar()
+    assert '"collapsed": false' in kept.read_text()
+    monkeypatch.setenv("JUPYTERLAB_WORKSPACES_DIR", str(kept))  # a file: nothing can be kept there
+    assert not close_left_bar()
