@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 
 from course_lib.plot import OKABE_ITO
+from course_lib.plot.style import line_colour
 
 __all__ = ["COLOURS", "GREY", "INK", "PALE", "Drawings", "Point", "arrow", "box", "drawing", "rank", "word"]
 
@@ -57,6 +58,10 @@ def box(
 def arrow(
     axes: Axes, start: Point, end: Point, *, style: str = "-|>", head: float = 12, gap: float = 0, **look: Any
 ) -> None:
-    """An arrow from point to point, or a line where ``style`` is "-"; ``gap`` keeps it off both, in points."""
+    """An arrow from point to point, or a line where ``style`` is "-"; ``gap`` keeps it off both, in points.
+
+    A pale ``color`` is darkened until it stands out from the sheet.
+    """
     look = {"color": INK, "shrinkA": gap, "shrinkB": gap, **look}
+    look["color"] = line_colour(look["color"])
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle=style, mutation_scale=head, **look))

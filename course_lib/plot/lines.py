@@ -7,7 +7,7 @@ from itertools import cycle
 
 from matplotlib.ticker import FuncFormatter
 
-from course_lib.plot.style import OKABE_ITO, Picture, canvas
+from course_lib.plot.style import OKABE_ITO, Picture, canvas, line_colour
 
 __all__ = ["lines"]
 
@@ -47,7 +47,7 @@ def lines(
                 xs,
                 ys,
                 dash,
-                color=OKABE_ITO[colour],
+                color=line_colour(OKABE_ITO[colour]),
                 marker=marker,
                 markevery=every,
                 markersize=5,

@@ -164,12 +164,12 @@ def _paint(image: Image.Image, place: tuple[int, int, int, int], look: Look, tex
             image.paste(strip.crop((0, 0, min(strip.width, x1 - at), y1 - y0)), (at, y0))
     else:
         draw.rectangle((x0, y0, x1 - 1, y1 - 1), fill=look.colour)
+    x, y, half = (x0 + x1) / 2, (y0 + y1) / 2, _text_width(text) / 2 + 2
+    if text and look.hatch:  # the lines of a hatch must not run through the letters
+        draw.rectangle((x - half, y - _HALF_LETTER, x + half, y + _HALF_LETTER), fill=look.colour)
     if min(x1 - x0, y1 - y0) > 3:  # of a thinner one nothing would be left
         draw.rectangle((x0, y0, x1 - 1, y1 - 1), outline=OUTLINE)
     if text:
-        x, y, half = (x0 + x1) / 2, (y0 + y1) / 2, _text_width(text) / 2 + 2
-        if look.hatch:  # the lines of a hatch must not run through the letters
-            draw.rectangle((x - half, y - _HALF_LETTER, x + half, y + _HALF_LETTER), fill=look.colour)
         draw.text((x, y), text, fill=text_colour(look.colour), font=_font(9), anchor="mm")
 
 

@@ -3,8 +3,9 @@ each.
 
 Colours are those of Okabe and Ito (jfly.uni-koeln.de/color, 2008). None is used alone: each comes with a
 letter or a hatch. Every bar and tile has an outline, for light colours stand out from white by less than 3 to 1, and
-in a dark theme from its ground; yellow is used where no other is free. Figures are made without pyplot, so that
-nothing is kept behind the scenes, and stand on white; ``dark.py`` says what a dark theme makes of them.
+in a dark theme from its ground; a line is drawn in a darker shade. Yellow is used where no other is free. Figures are
+made without pyplot, so that nothing is kept behind the scenes, and stand on white; ``dark.py`` says what a dark theme
+makes of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from matplotlib.patches import Patch
 from PIL import Image
 
 from course_lib.plot.bundle import bundle_of
+from course_lib.plot.dark import GROUND, in_the_dark
 
 __all__ = [
     "LABEL_LOOKS",
@@ -36,6 +38,7 @@ __all__ = [
     "canvas",
     "hatch_colour",
     "key",
+    "line_colour",
     "look_of_span",
     "outlined",
     "png",
@@ -216,8 +219,27 @@ def hatch_colour(ground: str) -> str:
     return to_hex((1 - rest[0], 1 - rest[1], 1 - rest[2]))
 
 
+def line_colour(colour: str) -> str:
+    """Of a line or an arrow, which has no outline: the colour, darkened until it stands out in both themes."""
+    red, green, blue = to_rgb(colour)
+    share = 1.0
+    while not _stands_out(shade := to_hex((share * red, share * green, share * blue))):
+        share -= 0.01
+    return shade
+
+
+def _stands_out(colour: str) -> bool:
+    """Whether it is at least 3 to 1 from the ground of either theme."""
+    light, dark = (_luminance(to_rgb(one)) for one in (colour, in_the_dark(colour)))
+    return 3.1 * (light + 0.05) <= 1.05 and dark + 0.05 >= 3.1 * (_luminance(to_rgb(GROUND)) + 0.05)
+
+
 def text_colour(ground: str) -> str:
-    """Black or white, whichever stands out more from ``ground``: relative luminance of WCAG 2.2."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(ground)]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "black" if (luminance + 0.05) ** 2 > 0.05 * 1.05 else "white"
+    """Black or white, whichever stands out more from ``ground``."""
+    return "black" if (_luminance(to_rgb(ground)) + 0.05) ** 2 > 0.05 * 1.05 else "white"
+
+
+def _luminance(channels: tuple[float, float, float]) -> float:
+    """Relative luminance of WCAG 2.2."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.pictures.sketch import COLOURS, GREY, INK, PALE, arrow, box, drawing, word
+from course_lib.pictures.sketch import COLOURS, GREY, INK, arrow, box, drawing, word
 from course_lib.plot import OKABE_ITO
 
 RED = OKABE_ITO["vermillion"]
@@ -106,4 +106,4 @@ def _table(axes: Axes, left: float, by_heads: bool) -> None:
         for place in range(2 * _RANKS):
             owner = (head if by_heads else place) // 2
             y = 4.0 + high * (2 * _RANKS - 1 - head)
-            box(axes, left + wide * place, y, wide, high, colour=COLOURS[owner], edge=PALE)
+            box(axes, left + wide * place, y, wide, high, colour=COLOURS[owner])

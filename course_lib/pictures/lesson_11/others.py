@@ -8,6 +8,7 @@ from matplotlib.patches import Rectangle
 
 from course_lib.pictures.sketch import COLOURS, GREY, INK, PALE, arrow, box, drawing, word
 from course_lib.plot import OKABE_ITO
+from course_lib.plot.style import line_colour
 
 BLUE, RED = OKABE_ITO["blue"], OKABE_ITO["vermillion"]
 
@@ -30,7 +31,7 @@ def replay() -> Figure:
         arrow(axes, (47.9, height), (57.6, height))
         arrow(axes, (66.4, height), (71.8, 17.2 if height < 16 else 18.6))
     word(axes, 75.4, 17.9, "how far\noff?", size=11, weight="bold")
-    axes.plot((10, 10, 75.4), (7.7, 4.6, 4.6), color=COLOURS[1], linewidth=1.8)
+    axes.plot((10, 10, 75.4), (7.7, 4.6, 4.6), color=line_colour(COLOURS[1]), linewidth=1.8)
     arrow(axes, (75.4, 4.5), (75.4, 14.6), color=COLOURS[1], linewidth=1.8)
     word(axes, 42, 2.6, "what was measured", size=9.5, color=GREY)
     return figure
