@@ -140,9 +140,8 @@ def _shot(lab: RunningLab) -> bytes:
         page.evaluate(_RUN_LAST, cells[1])
         page.get_by_text(re.compile("Each rank changed its own copy")).wait_for()
         left, top, right, bottom = page.evaluate(_BOX, cells)
-        edge = {"x": left - _EDGE, "y": top - _EDGE}
-        size = {"width": right - left + 2 * _EDGE, "height": bottom - top + 2 * _EDGE}
-        shot = page.screenshot(clip=edge | size)
+        wide, high = right - left + 2 * _EDGE, bottom - top + 2 * _EDGE
+        shot = page.screenshot(clip={"x": left - _EDGE, "y": top - _EDGE, "width": wide, "height": high})
         browser.close()
     return bytes(shot)
 
