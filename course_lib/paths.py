@@ -1,6 +1,6 @@
 """Where the course's files are, and where it keeps what it learns about a machine and its learner.
 
-The files stand in a clone, or in the package that pip has installed; ``wheel.py`` puts them there.
+The files stand in a clone, or in the package that pip has installed; ``wheel`` puts them there.
 
 What is kept lies in two folders, by the habit of each system: a *cache* (may be deleted at any time: measurements of
 this machine) and *data* (the learner's own: progress). ``COURSE_HOME`` moves both, for classes that share one account
