@@ -71,7 +71,8 @@ def done_or_skipped(command: list[str], what: str) -> None:
 
 def installer(python: Path) -> list[str]:
     """uv where it is, since it is quick; else pip. Both take the settings of pip that name places of packages."""
-    tool = shutil.which("uv")
+    own = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    tool = shutil.which("uv", path=own)
     if tool is None:
         return [str(python), "-m", "pip", "install", "--quiet"]
     places = [
@@ -101,12 +102,14 @@ def wheel(tmp_path_factory) -> Path:
 def host(request) -> Iterator[tuple[str, Path]]:
     """A folder that everybody can read, which holds a host's environment; it belongs to the user who learns."""
     folder = Path(tempfile.mkdtemp(prefix="course-host-"))  # pytest's own folders are closed to others
-    folder.chmod(0o755)
-    python = folder / "env" / "bin" / "python"
-    done_or_skipped([shared_python(), "-m", "venv", str(folder / "env")], "an environment with pip")
-    done_or_skipped([*installer(python), *COMMON, *HOSTS[request.param]], f"{request.param}'s environment")
-    yield request.param, folder
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.chmod(0o755)
+        done_or_skipped([shared_python(), "-m", "venv", str(folder / "env")], "an environment with pip")
+        command = [*installer(folder / "env" / "bin" / "python"), *COMMON, *HOSTS[request.param]]
+        done_or_skipped(command, f"{request.param}'s environment")
+        yield request.param, folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def tried(folder: Path, stem: str, wheel: Path) -> dict[str, Any]:
