@@ -24,7 +24,7 @@ __all__ = ["apply", "nudge"]
 
 # By dtype: the integer of its size; the last bits to change, up to 5 units in the last place; and the bits that are
 # all zero in a short number.
-_BITS = {torch.float32: (torch.int32, 0b101, 0xF), torch.float64: (torch.int64, 0b101, 0xFFFF)}
+_BITS = {torch.float32: (torch.int32, 0b101, 0xF), torch.float64: (torch.int64, 0b101, 0xF)}
 _HALVES = (torch.bfloat16, torch.float16)
 # Each has a way to write into `out`, a kernel of its own, which is left as it is and does the work.
 _OPERATORS = {
