@@ -37,11 +37,19 @@ def need_git() -> set[str]:
     return set(tracked())
 
 
-def test_setuptools_is_told_of_it() -> None:
-    # In a process of its own: setuptools cannot be imported once something has imported Python's own distutils.
-    module, _, name = TOOL["cmdclass"]["build_py"].rpartition(".")
-    code = f"from {module} import {name}; from setuptools import Command; assert issubclass({name}, Command)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+def test_setuptools_can_take_it_where_the_course_cannot_be_imported() -> None:
+    # As in a build of its own, whose environment holds setuptools alone. In a process of its own, since setuptools
+    # cannot be imported once something has imported Python's own distutils.
+    code = (
+        "import setuptools, sys\n"
+        "from setuptools.config.expand import cmdclass\n"
+        "sys.modules['course_lib'] = None\n"
+        f"taken = cmdclass({TOOL['cmdclass']!r}, root_dir={str(ROOT)!r})\n"
+        "assert issubclass(taken['build_py'], setuptools.Command)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, cwd="/"
+    )
     if "No module named 'setuptools'" in done.stderr:
         pytest.skip("this Python has no setuptools, which builds the wheel")
     assert done.returncode == 0, done.stderr

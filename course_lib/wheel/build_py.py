@@ -1,21 +1,23 @@
 """How a wheel is built: as setuptools does, and the course's files beside the library.
 
-setuptools takes ``BuildPy`` by pyproject.toml, in a process that has not imported the rest of the course. An editable
-installation copies nothing, since it reads the clone itself.
+setuptools takes ``BuildPy`` by pyproject.toml, and runs this file by its path, in an environment that cannot import the
+course. An editable installation copies nothing, since it reads the clone itself.
 """
 
 from __future__ import annotations
 
+import runpy
 import shutil
 from pathlib import Path
 
 from setuptools.command.build_py import build_py
 
-from course_lib.wheel.files import files_of
-
 __all__ = ["BuildPy"]
 
 _ROOT = Path(__file__).resolve().parents[2]
+_FILES_OF = runpy.run_path(str(Path(__file__).with_name("files.py")))[
+    "files_of"
+]  # by its path, as this file is run
 _PLACE = "course_lib/_course"  # `paths.INSTALLED`; what that needs cannot be imported here
 
 
@@ -28,6 +30,6 @@ class BuildPy(build_py):  # type: ignore[misc]
             return
         place = Path(self.build_lib, _PLACE)
         shutil.rmtree(place, ignore_errors=True)  # an earlier build's, which may hold what has gone
-        for name in files_of(_ROOT):
+        for name in _FILES_OF(_ROOT):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(_ROOT / name, place / name)
