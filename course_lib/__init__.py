@@ -14,11 +14,11 @@ _HOME_OF = {
     "Cluster": "course_lib.cluster",
     "Rank": "course_lib.cluster",
     "shared_cluster": "course_lib.cluster",
-    "Link": "course_lib.link",
+    "Link": "course_lib.layouts.link",
     "Links": "course_lib.cluster",
     "pace": "course_lib.cluster",
     "machine": "course_lib.devices",
-    "calibrate": "course_lib.meter.calibration",
+    "calibrate": "course_lib.meter.calibration.calibration",
     "ask": "course_lib.learn",
     "reveal": "course_lib.learn",
     "check": "course_lib.learn",
@@ -36,7 +36,7 @@ __all__ = [*_HOME_OF, "__version__"]
 
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext course_lib``: the cell magic ``%%ranks``."""
-    from course_lib.cluster import magic
+    from course_lib.cluster.api import magic
 
     magic.register(shell)
 

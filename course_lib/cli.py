@@ -24,21 +24,15 @@ class Verb:
 
 VERBS = {
     "lab": Verb("course_lib.lab", "open JupyterLab at the first lesson, reachable from this machine alone"),
-    "test": Verb("course_lib.testing", "run every check: lint, types, unit tests, notebooks"),
+    "test": Verb("course_lib.authoring.testing", "run every check: lint, types, unit tests, notebooks"),
     "doctor": Verb("course_lib.doctor", "say what this machine can run, and what to do about the rest"),
-    "build": Verb("course_lib.notebooks.cli", "make the notebooks from their sources in notebooks/src"),
-    "plan": Verb(
-        "course_lib.plan_command", "list every way to cut a model onto GPUs, ranked, and why not the others"
-    ),
-    "class": Verb(
-        "course_lib.classroom", "for an instructor with a class on one machine, and for those in it"
-    ),
-    "export": Verb(
-        "course_lib.export", "put your work into one page of HTML, with what you predicted and passed"
-    ),
-    "site": Verb("course_lib.site", "make the course a folder of pages for reading, answers folded"),
-    "bench": Verb("course_lib.bench", "measure the library itself, as in `course bench launch`"),
-    "pictures": Verb("course_lib.pictures", "draw the pictures of the lessons, again"),
+    "build": Verb("course_lib.authoring.notebooks.cli", "make the notebooks from their sources in notebooks/src"),
+    "plan": Verb("course_lib.plan_command", "list every way to cut a model onto GPUs, ranked, and why not the others"),
+    "class": Verb("course_lib.classroom", "for an instructor with a class on one machine, and for those in it"),
+    "export": Verb("course_lib.export", "put your work into one page of HTML, with what you predicted and passed"),
+    "site": Verb("course_lib.authoring.site", "make the course a folder of pages for reading, answers folded"),
+    "bench": Verb("course_lib.authoring.bench", "measure the library itself, as in `course bench launch`"),
+    "pictures": Verb("course_lib.authoring.pictures", "draw the pictures of the lessons, again"),
 }
 _HELP = {"-h", "--help", "help"}
 
@@ -73,7 +67,7 @@ def _last_file(error: BaseException) -> str:
 
 def _again() -> str:
     """How to have the packages: where ./course has made the environment, it says that all is there."""
-    from course_lib import paths
+    from course_lib.base import paths
 
     if paths.is_installed():
         return f"Install what the course asks for: {sys.executable} -m pip install {paths.PACKAGE}"

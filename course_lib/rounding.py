@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from course_lib.checks import finite_above_zero
+from course_lib.base.checks import finite_above_zero
 
 __all__ = ["STRICT", "UncertainError", "agree", "rounded"]
 

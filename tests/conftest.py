@@ -25,12 +25,10 @@ from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
     project,
 )
 
-from course_lib.cluster import processes
+from course_lib.cluster.process import processes
 from course_lib.devices.container_limits import available_memory_bytes
 
-if (
-    "COURSE_HOME" not in os.environ
-):  # never the learner's own; workers of pytest-xdist share that of their controller
+if "COURSE_HOME" not in os.environ:  # never the learner's own; workers of pytest-xdist share that of their controller
     os.environ["COURSE_HOME"] = tempfile.mkdtemp(prefix="course-home-")
     atexit.register(shutil.rmtree, os.environ["COURSE_HOME"], ignore_errors=True)
 os.environ.setdefault("COURSE_PROGRESS", "off")
@@ -38,23 +36,17 @@ os.environ["COURSE_SEATS"] = "off"  # a test that wants others to be there makes
 # Tests run side by side, each with ranks of its own: threads of one waiting for threads of another cost tenfold.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # started in the background; what is tested here must hear Ctrl-C
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background; what is tested here must hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A function of a test comes to a rank with its module, and each rank would import for itself what many of them import.
 processes.PRELOADED[:0] = ["pytest", "torch.distributed.optim"]
 
-pytest.register_assert_rewrite(
-    "told_runs"
-)  # tests to inherit: what they compared is said as in a file of tests
+pytest.register_assert_rewrite("told_runs")  # tests to inherit: what they compared is said as in a file of tests
 
 _LIMIT_S = 300.0  # of one test; a hang then shows where every thread stands, and ends the run
 _MOST_TIMES = 10.0
-_errors = os.dup(
-    2
-)  # what a worker of pytest-xdist says last; pytest keeps what is written to 2 itself for its report
+_errors = os.dup(2)  # what a worker of pytest-xdist says last; pytest keeps what is written to 2 itself for its report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,9 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("long") is None:
                 item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif any(mark.args == ("exercises",) for mark in item.iter_markers("xdist_group")):
-            item.add_marker(
-                pytest.mark.xdist_group(f"lesson_{lesson_of(item.nodeid)}")
-            )  # the names are joined
+            item.add_marker(pytest.mark.xdist_group(f"lesson_{lesson_of(item.nodeid)}"))  # the names are joined
 
 
 # What is collected lives to the end of the run: the collector need not look through it while it grows, nor again and
@@ -172,7 +162,7 @@ def _new_ranks_where_a_file_has_left_groups(request: pytest.FixtureRequest) -> I
 def _no_idle_ranks_where_memory_is_short() -> Iterator[None]:
     """Warm ranks of a session, and those that checks share, add up to sixty processes: more than 3 GB have room for."""
     yield
-    shared = sys.modules.get("course_lib.cluster.shared")
+    shared = sys.modules.get("course_lib.cluster.api.shared")
     if available_memory_bytes() < _SHORT_OF_MEMORY_BYTES:
         for cluster in [*_warm_for_the_session, *(shared._clusters.values() if shared else ())]:
             cluster._keeper.drop(gently=True)

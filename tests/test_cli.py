@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from course_lib import cli
-from course_lib.paths import project_root
+from course_lib.base.paths import project_root
 
 HANG_LIMIT_S = 300
 HEAVY = {"torch", "numpy", "matplotlib", "jupyterlab", "sklearn"}
@@ -84,9 +84,7 @@ def test_a_verb_that_is_stopped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert "course doctor: stopped" in capsys.readouterr().err
 
 
-def test_a_package_that_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     plant(monkeypatch, "def main(argv):\n    import no_such_package.part")
     monkeypatch.setattr(cli.sys, "prefix", "/usr")  # an environment that ./course has not made
     assert cli.main(["doctor"]) == 1

@@ -43,9 +43,7 @@ def under_version(project: Path, version: tuple[int, int, int], *argv: str, path
     driver = f"import sys, runpy; sys.version_info = {version}; sys.argv = {['course', *argv]!r}; "
     driver += f"runpy.run_path({str(project / 'course')!r}, run_name='__main__')"
     env = {**os.environ, "PATH": path}
-    return subprocess.run(
-        [sys.executable, "-c", driver], env=env, capture_output=True, text=True, timeout=HANG_LIMIT_S
-    )
+    return subprocess.run([sys.executable, "-c", driver], env=env, capture_output=True, text=True, timeout=HANG_LIMIT_S)
 
 
 def fake_python(folder: Path, name: str, body: str) -> None:
@@ -220,9 +218,7 @@ def test_last_lines_of_a_step_that_fails(tmp_path: Path) -> None:
     assert "line 20" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "words", ["[Errno 28] No space left on device: 'x'", "[Errno 122] Disk quota exceeded"]
-)
+@pytest.mark.parametrize("words", ["[Errno 28] No space left on device: 'x'", "[Errno 122] Disk quota exceeded"])
 def test_pip_meets_a_full_disk(tmp_path: Path, words: str) -> None:
     talk = f"import sys; print({words!r}); sys.exit(1)"
     with pytest.raises(SetupError, match=r"(?s)disk is full.*GB in .*TMPDIR"):
@@ -332,9 +328,7 @@ def test_too_old_and_no_newer_one(project: Path) -> None:
 def test_too_old_and_a_newer_one_takes_over(project: Path, tmp_path: Path) -> None:
     # python3.12 is a version manager's shim with nothing behind it; python3.11 answers the probe.
     fake_python(tmp_path / "bin", "python3.12", "echo 'not installed' >&2; exit 127")
-    fake_python(
-        tmp_path / "bin", "python3.11", 'if [ "$1" = -c ]; then exit 0; fi; echo "took over: $1 $2 $3"'
-    )
+    fake_python(tmp_path / "bin", "python3.11", 'if [ "$1" = -c ]; then exit 0; fi; echo "took over: $1 $2 $3"')
     done = under_version(project, (3, 8, 10), "doctor", "--json", path=str(tmp_path / "bin"))
     assert done.returncode == 0
     assert done.stdout == f"took over: {project / 'course'} doctor --json\n"
@@ -342,9 +336,7 @@ def test_too_old_and_a_newer_one_takes_over(project: Path, tmp_path: Path) -> No
 
 
 def test_too_new_and_a_tried_one_takes_over(project: Path, tmp_path: Path) -> None:
-    fake_python(
-        tmp_path / "bin", "python3.14", 'if [ "$1" = -c ]; then exit 0; fi; echo "took over: $1 $2 $3"'
-    )
+    fake_python(tmp_path / "bin", "python3.14", 'if [ "$1" = -c ]; then exit 0; fi; echo "took over: $1 $2 $3"')
     done = under_version(project, (3, 15, 0), "doctor", "--json", path=str(tmp_path / "bin"))
     assert done.stdout == f"took over: {project / 'course'} doctor --json\n"
     assert "Python 3.15.0" in done.stderr

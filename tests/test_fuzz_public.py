@@ -134,9 +134,7 @@ def _shown(value: object) -> str:
 
 @pytest.mark.parametrize(("label", "name"), arguments(), ids=lambda value: value)
 def test_nonsense_in_one_argument_gets_a_sentence_or_a_value(label, name):
-    wrong = [
-        f"{name}={_shown(value)}: {said}" for value in NONSENSE if (said := verdict(label, {name: value}))
-    ]
+    wrong = [f"{name}={_shown(value)}: {said}" for value in NONSENSE if (said := verdict(label, {name: value}))]
     assert not wrong, "\n".join(wrong)
 
 

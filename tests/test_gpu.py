@@ -42,7 +42,7 @@ def test_several_ranks_share_one_gpu_by_gloo():
 @one_gpu
 def test_messages_between_ranks_of_one_gpu_go_through_the_host():
     def ring(me):
-        from course_lib.cluster.point_to_point import exchange, recv, send
+        from course_lib.cluster.base.point_to_point import exchange, recv, send
 
         arrived = torch.empty(4, device=me.device)
         mine = torch.full((4,), float(me.rank), device=me.device)
@@ -62,9 +62,7 @@ def test_a_result_on_a_gpu_arrives_on_the_cpu_and_the_notebook_opens_no_context(
         "    value = cluster.run(lambda me: torch.ones(3, device=me.device) * 2)[0]\n"
         "print(value.device, value.tolist(), torch.cuda.is_initialized())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "cpu [2.0, 2.0, 2.0] False\n"
 
 
@@ -107,7 +105,7 @@ def test_each_rank_has_a_gpu_of_its_own_under_nccl():
 @two_gpus
 def test_nccl_messages_pass_in_a_batch():
     def swap(me):
-        from course_lib.cluster.point_to_point import exchange, recv, send
+        from course_lib.cluster.base.point_to_point import exchange, recv, send
 
         arrived = torch.empty(2, device=me.device)
         exchange(

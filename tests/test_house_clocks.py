@@ -70,9 +70,7 @@ def readings(source: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             of_time = isinstance(node.value, ast.Name) and node.value.id == "time" and node.attr in CLOCKS
-            of_time |= (
-                isinstance(node.value, ast.Attribute) and node.value.attr == "time" and node.attr in CLOCKS
-            )
+            of_time |= isinstance(node.value, ast.Attribute) and node.value.attr == "time" and node.attr in CLOCKS
             if of_time or node.attr in SAMPLES:
                 found.append((node.lineno, node.attr))
         elif isinstance(node, ast.ImportFrom) and node.module == "time":
@@ -88,9 +86,7 @@ def test_no_other_test_reads_a_clock_or_a_sample():
         if path != Path(__file__) and (lines := readings(path.read_text(encoding="utf-8"))):
             found[path.relative_to(TESTS).as_posix()] = lines
     told = {name: lines for name, lines in found.items() if len(lines) > MAY_READ.get(name, (0, ""))[0]}
-    assert not told, (
-        "a stand-in for the clock, the order of events or a count shows it on any machine (see waiting.py)"
-    )
+    assert not told, "a stand-in for the clock, the order of events or a count shows it on any machine (see waiting.py)"
     unused = {name: count for name, (count, _) in MAY_READ.items() if count != len(found.get(name, ()))}
     assert not unused, "these read less than they may: take them off the list"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.notebooks.info import LessonInfo
-from course_lib.notebooks.readme import lesson_table, renew_pages, stale_pages
-from course_lib.notebooks.ways import PATHS, Way, path_table
-from course_lib.pictures.front import FRONT, is_front_fresh, words_in, words_now
+from course_lib.authoring.notebooks.writing.readme import lesson_table, renew_pages, stale_pages
+from course_lib.authoring.notebooks.writing.ways import PATHS, Way, path_table
+from course_lib.authoring.pictures.front import FRONT, is_front_fresh, words_in, words_now
+from course_lib.lessons.info import LessonInfo
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
@@ -110,14 +110,12 @@ def test_links_and_pictures_resolve(name):
 
 def test_the_example_of_the_library_runs_as_printed():
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs/library.md").read_text(), re.DOTALL).group(1)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300)
     assert done.stdout == "[6.0, 6.0, 6.0, 6.0]\n", done.stderr
 
 
 def test_every_command_that_a_page_names_exists():
-    from course_lib.bench import BENCHES
+    from course_lib.authoring.bench import BENCHES
     from course_lib.cli import VERBS
 
     text = "\n".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", *PAGES))

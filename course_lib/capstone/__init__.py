@@ -6,42 +6,40 @@
     result = attempt(job, assemble, shared_cluster(job.ranks))
     report(result, "my_report")
 
-In the order to read: ``levels.py`` (how a seed becomes sizes), ``expected.py`` and ``peak.py`` (time and memory of a
-mesh), ``drawn.py`` (what came of the first seeds), ``job.py`` (the job), ``planning.py`` (the planner's table and its
-best); on a rank ``work.py`` (computing that waits by the work that is done), ``task.py`` (what a rank is handed),
-``on_mesh.py`` (the course's parts as a run), ``warming.py`` (steps before the first), ``weighing.py`` (memory,
-enforced), ``census.py``, ``beside_tensors.py`` and ``beside.py`` (what else a process holds and does),
-``by_system.py``, ``open_files.py`` and ``own_group.py`` (the same as the system counts it), ``intact.py`` (whether the
-judge is what it was), ``steps.py`` (the steps of a rank); then ``values.py`` (against one device), ``hidden.py`` and
-``faults.py`` (cheats by name), ``points.py``, ``result.py``, ``attempting.py``; ``record.py`` and ``searching.py``
-(every mesh run for real), ``references.py`` (a solution for each level), ``reports.py`` and ``boards.py``.
+In the order to read:
+
+- ``jobs/``: What is asked: levels, the job of a seed, what a mesh would take, a result and its points
+- ``memory/``: A rank's memory, weighed: what Python holds, what the system counts, what lies beside
+- ``reports/``: What is kept and shown of attempts: files, pages, the leaderboard
+- ``running/``: What happens on the ranks: the task, its warm-up, its steps, the run that is its reference
+- ``attempts/``: An attempt from end to end: run, rules, cache, record, search
 """
 
 from __future__ import annotations
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
-    "CapstoneJob": "job",
-    "FAULTS": "faults",
-    "Fault": "result",
-    "Known": "result",
-    "Plan": "planning",
-    "Result": "result",
-    "Task": "task",
-    "assemble_on": "on_mesh",
-    "attempt": "attempting",
-    "best_plan": "planning",
-    "Board": "boards",
-    "board": "boards",
-    "job_for": "job",
-    "plans": "planning",
-    "recorded": "record",
-    "recorded_run": "record",
-    "reference": "references",
-    "report": "reports",
-    "search": "searching",
-    "whole_state_of": "on_mesh",
+    "CapstoneJob": "jobs.job",
+    "FAULTS": "attempts.rule_violations",
+    "Fault": "jobs.result",
+    "Known": "jobs.result",
+    "Plan": "jobs.planning",
+    "Result": "jobs.result",
+    "Task": "running.task",
+    "assemble_on": "running.on_mesh",
+    "attempt": "attempts.attempting",
+    "best_plan": "jobs.planning",
+    "Board": "reports.leaderboard",
+    "board": "reports.leaderboard",
+    "job_for": "jobs.job",
+    "plans": "jobs.planning",
+    "recorded": "attempts.record",
+    "recorded_run": "attempts.record",
+    "reference": "attempts.references",
+    "report": "reports.reports",
+    "search": "attempts.searching",
+    "whole_state_of": "running.on_mesh",
 }
 
 __all__ = sorted(_HOME_OF)

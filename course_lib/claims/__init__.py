@@ -4,6 +4,12 @@
 
     evidence = trial("C5").run()
     print(evidence)              # the verdict, the numbers, and why
+
+In the order to read:
+
+- ``court/``: What trials share: the catalogue of claims, evidence, noise, workloads, a claim of one's own
+- ``data_parallel/``: Trials of claims about data parallelism, loading and speed
+- ``models_and_machines/``: Trials of claims about split models, memory and machines
 """
 
 from __future__ import annotations
@@ -13,9 +19,9 @@ import importlib
 import pkgutil
 import textwrap
 
-from course_lib.claims.catalogue import ARTICLES, CLAIMS, Claim
-from course_lib.claims.evidence import VERDICTS, Evidence, Ranks, Trial, blocked, found_trials
-from course_lib.claims.own import is_own_name, own_claim, own_trials
+from course_lib.claims.court.catalogue import ARTICLES, CLAIMS, Claim
+from course_lib.claims.court.custom_claim import is_own_name, own_claim, own_trials
+from course_lib.claims.court.evidence import VERDICTS, Evidence, Ranks, Trial, blocked, found_trials
 
 __all__ = [
     "ARTICLES",
@@ -36,8 +42,8 @@ __all__ = [
 
 def trials() -> dict[str, Trial]:
     """Every trial that the course has, by the claim's name, in the order of the catalogue."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
     found = found_trials()
     return {claim.name: found[claim.name] for claim in CLAIMS if claim.name in found}
 

@@ -1,21 +1,10 @@
 """``course class``: what an instructor with a class on one machine asks for, a word each.
 
-``share_command.py`` copies a learner's progress into a folder (``shared.py``: the file), when the learner asks for it;
-``board_command.py`` makes one page of such files. For the page: ``gathered.py`` reads the files of all, ``places.py``
-says which part of a lesson a name belongs to, ``where.py``, ``met.py`` and ``guesses.py`` count, ``bins.py`` sorts what
-was predicted, ``charts.py`` and ``counted.py`` are the board as data, and ``board_text.py``, ``board_page.py`` and
-``histogram.py`` show it.
+In the order to read:
 
-``check_command.py``, the evening before; in this order:
-
-- ``node.py``: what this machine lets a class have, and has left
-- ``taken.py``: what a learner takes, by a recorded trial
-- ``room.py``: how many fit, by what formula, and which limit is met first
-- ``lessons_here.py``: which lessons are blocked here, and why
-- ``advice.py``: what to change
-- ``page.py``: all of it as lines that people read
-- ``trial.py``: a class that works at once; ``seat.py`` a learner's place in it, ``watch.py`` what they take,
-  ``server.py`` a JupyterLab, ``trial_record.py`` what is kept of it
+- ``share/``: What a learner shares with the class: one file
+- ``board/``: The board of a class: what learners share, gathered, counted, drawn
+- ``trial/``: A class on trial: how many fit on a machine, tried with kernels that work
 """
 
 from __future__ import annotations
@@ -29,15 +18,15 @@ __all__ = ["WORDS", "main"]
 
 WORDS = {
     "check": (
-        "course_lib.classroom.check_command",
+        "course_lib.classroom.trial.command",
         "how many learners fit on this machine, and what is blocked",
     ),
     "board": (
-        "course_lib.classroom.board_command",
+        "course_lib.classroom.board.command",
         "a page for the projector: where the class is, and what it bets",
     ),
     "share": (
-        "course_lib.classroom.share_command",
+        "course_lib.classroom.share.command",
         "copy your own progress into a folder of the instructor's",
     ),
 }
@@ -48,9 +37,7 @@ _LOOKING = "course class check: looking at this machine. It takes seconds; minut
 def _help() -> str:
     width = max(map(len, WORDS))
     lines = [f"    course class {word:<{width}}  {summary}" for word, (_, summary) in WORDS.items()]
-    return "\n".join(
-        ["For a class on one machine:", "", *lines, "", "`course class WORD --help` tells more."]
-    )
+    return "\n".join(["For a class on one machine:", "", *lines, "", "`course class WORD --help` tells more."])
 
 
 def main(argv: Sequence[str]) -> int:
@@ -62,12 +49,8 @@ def main(argv: Sequence[str]) -> int:
     if words[0] not in WORDS:
         near = difflib.get_close_matches(words[0].lower().lstrip("-"), WORDS, n=1, cutoff=0.5)
         guess = f" Did you mean `course class {near[0]}`?" if near else ""
-        print(
-            f"course class: there is no {words[0]!r}; there are {', '.join(WORDS)}.{guess}", file=sys.stderr
-        )
+        print(f"course class: there is no {words[0]!r}; there are {', '.join(WORDS)}.{guess}", file=sys.stderr)
         return 2
-    if words[0] == "check" and not _HELP & set(
-        words
-    ):  # before the imports: they alone take long on a busy machine
+    if words[0] == "check" and not _HELP & set(words):  # before the imports: they alone take long on a busy machine
         print(_LOOKING, file=sys.stderr, flush=True)
     return int(importlib.import_module(WORDS[words[0]][0]).main(words[1:]) or 0)

@@ -1,46 +1,40 @@
-"""N ranks that work: start them, run functions and cells on them, learn what happened when they fail."""
+"""N ranks that work: start them, run functions and cells on them, learn what happened when they fail.
 
-from course_lib.cluster.arguments import CrowdedWarning
-from course_lib.cluster.black_box import black_box
-from course_lib.cluster.cluster import Cluster
-from course_lib.cluster.errors import RankError, RankFailed, RankInterrupted, RankTimeout
-from course_lib.cluster.links import Links
-from course_lib.cluster.pacing import pace
-from course_lib.cluster.point_to_point import exchange, recv, send, start
-from course_lib.cluster.rank import Rank
-from course_lib.cluster.run import Run
-from course_lib.cluster.shared import shared_cluster
-from course_lib.cluster.wire import NotSendable
+In the order to read:
 
-__all__ = [
-    "Cluster",
-    "CrowdedWarning",
-    "Links",
-    "NotSendable",
-    "Rank",
-    "RankError",
-    "RankFailed",
-    "RankInterrupted",
-    "RankTimeout",
-    "Run",
-    "black_box",
-    "exchange",
-    "pace",
-    "recv",
-    "send",
-    "shared_cluster",
-    "start",
-]
+- ``base/``: What every part of the cluster stands on: a rank, messages between two, process groups
+- ``hooks/``: Where communication is heard: hooks round PyTorch's operators, and the operations that are pending
+- ``failures/``: What went wrong on the ranks: status of each rank, deadlock detection, failures, the report
+- ``leaks/``: What a call left behind: operations never waited for, open groups, threads, shared memory
+- ``links/``: Links with a bandwidth and a latency, emulated between ranks; and computing that only waits
+- ``state/``: What a call may change in its process and has to leave as it was
+- ``process/``: The processes of the ranks: how they start, what reaches them, what comes back
+- ``api/``: What a notebook holds: a cluster, its team of ranks and their supervisor, ``%%ranks``
+"""
 
+from __future__ import annotations
 
-def _prepare_notebook() -> None:
-    """In a notebook's cell: give it ``%%ranks``, and have the fork server import torch while the learner reads."""
-    import sys
+from course_lib.base.lazy import loads_when_used
 
-    if "IPython" in sys.modules:
-        from course_lib.cluster import notebook
+_HOME_OF = {
+    "Cluster": "api.cluster",
+    "CrowdedWarning": "api.arguments",
+    "Links": "links.links",
+    "NotSendable": "process.serialization",
+    "Rank": "base.rank",
+    "RankError": "failures.errors",
+    "RankFailed": "failures.errors",
+    "RankInterrupted": "failures.errors",
+    "RankTimeout": "failures.errors",
+    "Run": "failures.run",
+    "black_box": "failures.hang_dump",
+    "exchange": "base.point_to_point",
+    "pace": "links.emulated_compute",
+    "recv": "base.point_to_point",
+    "send": "base.point_to_point",
+    "shared_cluster": "api.shared",
+    "start": "base.point_to_point",
+}
 
-        notebook.prepare()
-
-
-_prepare_notebook()
+__all__ = sorted(_HOME_OF)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

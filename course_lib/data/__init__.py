@@ -6,6 +6,15 @@
 * ``image_folder(...)``: a folder of images with one sub-folder for each class, as ImageNet has;
 * ``PacedReads(...)``: reads that sleep as long as one says, to see what a slow disk does to a loader;
 * ``loader(dataset, ...)``: batches of any of them, in an order that a seed decides.
+
+In the order to read:
+
+- ``digits.py``: handwritten digits
+- ``generated.py``: images of any size, made from a seed
+- ``image_folder.py``: A folder of images with one sub-folder for each class, as ImageNet has
+- ``loader.py``: batches of a data set, in an order that a seed decides
+- ``paced.py``: reads that take as long as one says
+- ``text.py``: python's own documentation as text to learn from
 """
 
 from course_lib.data.digits import Digits, digits

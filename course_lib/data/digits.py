@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 
 __all__ = ["Digits", "digits"]
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import at_least
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import at_least
 
 __all__ = ["GeneratedImages", "generated_images"]
 
@@ -25,9 +25,7 @@ _GRAIN = 0.5  # deviation of the grain over them
 class GeneratedImages(Dataset[tuple[Tensor, int]]):
     """The data set that :func:`generated_images` returns; its settings are its attributes."""
 
-    def __init__(
-        self, num_images: Int64, size: Int64, *, num_classes: Int64, channels: Int64, seed: Int64
-    ) -> None:
+    def __init__(self, num_images: Int64, size: Int64, *, num_classes: Int64, channels: Int64, seed: Int64) -> None:
         self.num_images = num_images
         self.size = size
         self.num_classes = num_classes

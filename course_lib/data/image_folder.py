@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from course_lib.checked import checked
-from course_lib.checks import at_least
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -70,9 +70,7 @@ class ImageFolder(Dataset[tuple[Tensor, int]]):
 
 
 @checked
-def image_folder(
-    path: str | Path, size: int = 224, *, on_damaged: Literal["raise", "skip"] = "raise"
-) -> ImageFolder:
+def image_folder(path: str | Path, size: int = 224, *, on_damaged: Literal["raise", "skip"] = "raise") -> ImageFolder:
     """Load images from class folders: item i is ``(image, label)``, ordered by class and file name.
 
     ``image`` is (3, size, size) float32: the middle square, resized, red green blue, scaled by ImageNet's
@@ -117,8 +115,7 @@ def _read(file: Path, size: int) -> Tensor:
         from PIL import Image, ImageOps
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "Reading image files takes Pillow, which is not installed here. "
-            "Install it with: pip install pillow"
+            "Reading image files takes Pillow, which is not installed here. Install it with: pip install pillow"
         ) from error
     try:
         with Image.open(file) as image:

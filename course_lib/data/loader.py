@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
-from course_lib.checks import above_zero, at_least, at_most
+from course_lib.base.checks import above_zero, at_least, at_most
 from course_lib.devices.container_limits import usable_cores
 
 __all__ = ["loader"]
@@ -147,8 +147,7 @@ def _check_workers(workers: int, prefetch_factor: int) -> None:
     at_least(1, prefetch_factor=prefetch_factor)
     if workers and multiprocessing.current_process().daemon:
         raise ValueError(
-            f"workers={workers} cannot start here: this process may not start others. "
-            "The only number that works is 0."
+            f"workers={workers} cannot start here: this process may not start others. The only number that works is 0."
         )
     cores = usable_cores() if workers else 0
     if workers > cores:

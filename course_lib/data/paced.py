@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from torch.utils.data import Dataset
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import at_least
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import at_least
 
 __all__ = ["PacedReads"]
 
@@ -29,9 +29,7 @@ class PacedReads(Dataset[int]):
     def __init__(self, num_items: Int64, read_times_s: Sequence[float]) -> None:
         at_least(1, num_items=num_items)
         if len(read_times_s) == 0:
-            raise ValueError(
-                "read_times_s is empty: give a time for each item, or at least one, such as [0.001]."
-            )
+            raise ValueError("read_times_s is empty: give a time for each item, or at least one, such as [0.001].")
         for place, read_s in enumerate(read_times_s):
             if not 0.0 <= read_s <= _LONGEST_S:
                 nearest = _LONGEST_S if read_s > 0.0 else 0

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import at_least
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import at_least
 
 __all__ = ["ByteTokenizer", "TextParts", "TextWindows", "documentation_text", "documentation_windows"]
 

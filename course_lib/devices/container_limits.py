@@ -51,9 +51,7 @@ def usable_cores(
     return max(1, min(cores, _slurm_cores(os.environ if env is None else env) or cores))
 
 
-def memory_bytes(
-    *, proc: Path = _CGROUP_OF_SELF, root: Path = _CGROUP_ROOT, host_bytes: int | None = None
-) -> int:
+def memory_bytes(*, proc: Path = _CGROUP_OF_SELF, root: Path = _CGROUP_ROOT, host_bytes: int | None = None) -> int:
     """Main memory that this process may use, in bytes: the host's, cut down to the container's limit."""
     total_bytes = host_bytes if host_bytes is not None else psutil.virtual_memory().total
     limits = [limit for limit, _ in _memory_levels(proc, root)]

@@ -106,8 +106,7 @@ def _ask(nvml: Any, visible: str | None) -> Gpus:
     chosen, spare, note = _choose(boards, slices, visible)
     devices = tuple(replace(device, index=i) for i, (device, _) in enumerate(chosen))
     links = tuple(
-        GpuLink(a, b, *_link(nvml, handles, chosen[a], chosen[b]))
-        for a, b in combinations(range(len(chosen)), 2)
+        GpuLink(a, b, *_link(nvml, handles, chosen[a], chosen[b])) for a, b in combinations(range(len(chosen)), 2)
     )
     driver = _text(nvml.nvmlSystemGetDriverVersion())
     version = _try(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)

@@ -77,9 +77,7 @@ class Folder:
             raise UnavailableError("this system has no flock") from None
         self._fcntl = fcntl
         self.path = path
-        self.keeps_waiting = (
-            False  # whether somebody has kept us waiting for longer than that: then we wait no more
-        )
+        self.keeps_waiting = False  # whether somebody has kept us waiting for longer than that: then we wait no more
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         try:
             self._descriptor = os.open(path, flags)

@@ -89,9 +89,7 @@ class Machine(ToldInRows):
         """
         if self.refused_choice:
             raise gpu_choice.RefusedChoice(self.refused_choice)
-        has_changed = seats.take(
-            self.devices, self.spare_devices, num_gpus=num_gpus, is_narrowed=self.is_narrowed
-        )
+        has_changed = seats.take(self.devices, self.spare_devices, num_gpus=num_gpus, is_narrowed=self.is_narrowed)
         if has_changed:
             _cached_machine.cache_clear()  # the same GPUs have other numbers now
 
@@ -103,12 +101,8 @@ class Machine(ToldInRows):
             ("processor", f"{self.cpu_name}, {self.cores} usable {'core' if self.cores == 1 else 'cores'}"),
             ("memory", f"{_size_text(self.memory_bytes)} (shared memory folder: {shared})"),
         ]
-        rows += [
-            (f"GPU {d.index}", f"{d.name}, {_size_text(d.memory_bytes)}{_number(d)}") for d in self.devices
-        ]
-        rows += [
-            (f"GPU {n.a} - GPU {n.b}", f"{n.kind} ({n.detail})" if n.detail else n.kind) for n in self.links
-        ]
+        rows += [(f"GPU {d.index}", f"{d.name}, {_size_text(d.memory_bytes)}{_number(d)}") for d in self.devices]
+        rows += [(f"GPU {n.a} - GPU {n.b}", f"{n.kind} ({n.detail})" if n.detail else n.kind) for n in self.links]
         rows += [("unusable GPU", f"{d.name}, {_size_text(d.memory_bytes)}") for d in self.unusable_devices]
         if self.gpu_note:
             rows.append(("note", self.gpu_note))

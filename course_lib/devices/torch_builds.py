@@ -72,8 +72,7 @@ def why_unusable(build: TorchBuild, driver_cuda: str | None, capability: tuple[i
         return f"PyTorch {build.version} was built for {build.wants}, so it cannot use an NVIDIA GPU."
     if driver_cuda is not None and _major(driver_cuda) < _major(build.cuda):
         return (
-            f"The driver knows CUDA {driver_cuda} at most, and PyTorch {build.version} was built for CUDA "
-            f"{build.cuda}."
+            f"The driver knows CUDA {driver_cuda} at most, and PyTorch {build.version} was built for CUDA {build.cuda}."
         )
     if capability is not None and not _holds_code_for(build.cuda, capability):
         lowest, highest = _CAPABILITIES[build.cuda]

@@ -2,6 +2,17 @@
 
 Each line is ok, warning (the course runs, with a drawback) or blocked (part of it cannot run). A check that
 itself fails becomes a line as well, so the report always comes to its end.
+
+In the order to read:
+
+- ``__main__.py``: ``python -m course_lib.doctor``
+- ``finding.py``: one line of the doctor's report
+- ``gpu_checks.py``: the GPUs, the links between them, and those that PyTorch cannot use, with what to install
+- ``resources.py``: is there enough
+- ``keeper.py``: whose course it is
+- ``sharing.py``: who else of the course is on this machine, and whether its notebooks spread over the GPUs
+- ``software.py``: is the software there
+- ``trials.py``: do ranks really run
 """
 
 from __future__ import annotations
@@ -14,10 +25,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from course_lib.base.paths import data_dir, project_root
 from course_lib.devices import Machine, machine
 from course_lib.doctor import gpu_checks, keeper, resources, sharing, software, trials
 from course_lib.doctor.finding import Finding
-from course_lib.paths import data_dir, project_root
 
 __all__ = ["Finding", "examine", "main", "report", "table"]
 
@@ -65,9 +76,7 @@ def table(findings: Sequence[Finding]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the report, or JSON with ``--json``. Returns 1 where something is blocked, else 0."""
-    parser = argparse.ArgumentParser(
-        prog="course doctor", description="What this machine can run, and why not."
-    )
+    parser = argparse.ArgumentParser(prog="course doctor", description="What this machine can run, and why not.")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON, and nothing else")
     options = parser.parse_args(argv)
     findings = examine()
@@ -108,9 +117,7 @@ def _checks(here: Machine | None, root: Path | None) -> Iterator[tuple[str, Chec
 
 def _wrap(text: str, indent: str) -> list[str]:
     """Lines of the report's width; a path or a command is never broken inside a word."""
-    return textwrap.wrap(
-        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    return textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _conclusion(findings: Sequence[Finding]) -> str:

@@ -15,8 +15,7 @@ __all__ = ["check_gpus", "install_advice"]
 def check_gpus(here: Machine) -> list[Finding]:
     """The GPUs that can be used, the links between them, and the GPUs that torch cannot use."""
     findings = [
-        Finding(f"GPU {gpu.index}", "ok", f"{gpu.name}, {bytes_text(gpu.memory_bytes)}")
-        for gpu in here.devices
+        Finding(f"GPU {gpu.index}", "ok", f"{gpu.name}, {bytes_text(gpu.memory_bytes)}") for gpu in here.devices
     ]
     for link in here.links:
         detail = f"{link.kind}, {link.detail}" if link.detail else link.kind
@@ -27,9 +26,7 @@ def check_gpus(here: Machine) -> list[Finding]:
     elif here.gpu_note:
         findings.append(Finding("GPU", "warning", here.gpu_note, _driver_advice(here)))
     elif not here.devices:
-        findings.append(
-            Finding("GPU", "ok", "none: the ranks are processes on the CPU, and every lesson runs so")
-        )
+        findings.append(Finding("GPU", "ok", "none: the ranks are processes on the CPU, and every lesson runs so"))
     if len({gpu.name for gpu in here.devices}) > 1:
         advice = "Set CUDA_DEVICE_ORDER=PCI_BUS_ID, so that numbers mean the same GPU everywhere."
         findings.append(Finding("GPU order", "warning", "the GPUs are of different kinds", advice))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from course_lib.base.paths import course_command, is_installed
 from course_lib.doctor.finding import Finding
 from course_lib.doctor.resources import check_folder
 from course_lib.lab.folder import find_place, may_write, owner_of
 from course_lib.lab.share import not_compiled
-from course_lib.paths import course_command, is_installed
 
 __all__ = ["check_course_folder"]
 
@@ -28,11 +28,7 @@ def check_course_folder(root: Path) -> list[Finding]:
     elif not root.is_dir():
         return [check_folder("course folder", root)]
     else:
-        found = [
-            Finding(
-                "course folder", "ok", f"{root}, kept by {owner_of(root)}; you read it and work elsewhere"
-            )
-        ]
+        found = [Finding("course folder", "ok", f"{root}, kept by {owner_of(root)}; you read it and work elsewhere")]
         found += _compiled(root)
     if not is_own or not place.is_clone:
         found.append(check_folder("your lessons", place.folder))
@@ -43,8 +39,6 @@ def _compiled(root: Path) -> list[Finding]:
     files = not_compiled(root)
     if not files:
         return []
-    detail = (
-        f"{len(files)} files of the library are compiled again at every start, as you cannot keep the result"
-    )
+    detail = f"{len(files)} files of the library are compiled again at every start, as you cannot keep the result"
     advice = f"It costs seconds. Ask {owner_of(root)} to run: {course_command(root)} lab --share"
     return [Finding("compiled files", "warning", detail, advice)]

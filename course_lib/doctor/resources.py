@@ -32,9 +32,7 @@ def check_memory(here: Machine, free_bytes: int | None = None) -> Finding:
     if free < _GIB // 2:
         return Finding("memory", "blocked", detail, "Close other programs: four ranks need about 0.5 GiB.")
     if free < 2 * _GIB:
-        return Finding(
-            "memory", "warning", detail, "Close other programs: the larger lessons want 2 GiB free."
-        )
+        return Finding("memory", "warning", detail, "Close other programs: the larger lessons want 2 GiB free.")
     return Finding("memory", "ok", detail)
 
 
@@ -71,9 +69,7 @@ def check_folder(name: str, folder: Path, free_bytes: int | None = None) -> Find
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        return Finding(
-            name, "blocked", f"{folder} takes no new file ({error.strerror})", _writable_advice(name)
-        )
+        return Finding(name, "blocked", f"{folder} takes no new file ({error.strerror})", _writable_advice(name))
     free = shutil.disk_usage(existing).free if free_bytes is None else free_bytes
     detail = f"{folder}, {bytes_text(free)} free"
     if free < 100 * _MIB:

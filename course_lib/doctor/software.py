@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from course_lib.base.paths import PACKAGE, is_installed
 from course_lib.devices import Machine
 from course_lib.doctor.finding import Finding
-from course_lib.notebooks.info import source_files
-from course_lib.paths import PACKAGE, is_installed
+from course_lib.lessons.info import source_files
 
 __all__ = [
     "check_course_files",
@@ -49,25 +49,19 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
     """Python 3.11 or newer."""
     text = ".".join(str(part) for part in version)
     if version < (3, 11):
-        return Finding(
-            "Python", "blocked", text, "The course needs Python 3.11 or newer: start ./course with one."
-        )
+        return Finding("Python", "blocked", text, "The course needs Python 3.11 or newer: start ./course with one.")
     return Finding("Python", "ok", text)
 
 
 def check_torch(here: Machine) -> Finding:
     """PyTorch 2.11 or newer, for NVIDIA GPUs or for the CPU."""
     if here.torch_version is None:
-        return Finding(
-            "PyTorch", "blocked", "not installed", "Install it: run ./course, or pip install torch."
-        )
+        return Finding("PyTorch", "blocked", "not installed", "Install it: run ./course, or pip install torch.")
     detail = f"{here.torch_version}, for " + (f"CUDA {here.torch_cuda}" if here.torch_cuda else "the CPU")
     if _numbers(here.torch_version) < (2, 11):
         return Finding("PyTorch", "blocked", detail, "The course needs PyTorch 2.11 or newer.")
     if "rocm" in here.torch_version:
-        return Finding(
-            "PyTorch", "warning", here.torch_version, "AMD GPUs are not covered: ranks use the CPU here."
-        )
+        return Finding("PyTorch", "warning", here.torch_version, "AMD GPUs are not covered: ranks use the CPU here.")
     return Finding("PyTorch", "ok", detail)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from course_lib.base.paths import is_installed
 from course_lib.devices import Machine
 from course_lib.doctor.finding import Finding
-from course_lib.paths import is_installed
 
 if TYPE_CHECKING:
-    from course_lib.cluster import Rank
+    from course_lib.cluster.base.rank import Rank
 
 __all__ = ["check_all_reduce", "check_backends"]
 
@@ -30,9 +30,7 @@ def check_backends(here: Machine) -> Finding:
         detail = f"PyTorch cannot be imported: {type(error).__name__}: {lines[0]}"
         return Finding("back ends", "blocked", detail, _AGAIN[is_installed()])
     if not dist.is_available() or not dist.is_gloo_available():
-        return Finding(
-            "back ends", "blocked", "no gloo", "Install an official build of PyTorch: they hold gloo."
-        )
+        return Finding("back ends", "blocked", "no gloo", "Install an official build of PyTorch: they hold gloo.")
     if len(here.devices) > 1 and not dist.is_nccl_available():
         return Finding("back ends", "warning", "gloo, no NCCL", "GPUs will talk through main memory, slowly.")
     return Finding("back ends", "ok", "gloo, nccl" if dist.is_nccl_available() else "gloo")
@@ -42,11 +40,9 @@ def check_all_reduce(backend: str) -> Finding:
     """Two real ranks sum a number: the shortest proof that ranks start, meet and talk."""
     name = f"all-reduce, {backend}"
     try:
-        from course_lib.cluster import Cluster
+        from course_lib.cluster.api.cluster import Cluster
     except ImportError as error:
-        return Finding(
-            name, "blocked", f"the cluster cannot be loaded ({error})", "Install the course again."
-        )
+        return Finding(name, "blocked", f"the cluster cannot be loaded ({error})", "Install the course again.")
     try:
         with Cluster(2, timeout_s=_LIMIT_S, backend=backend) as cluster:
             run = cluster.run(_sum_of_ranks)

@@ -55,9 +55,7 @@ def meaning_of(code: int, lines: Sequence[str]) -> Meaning:
 
 def disk_full(_output: str = "") -> str:
     folders = {str(_ROOT), tempfile.gettempdir()}
-    free = ", ".join(
-        f"{shutil.disk_usage(folder).free / 1e9:.1f} GB in {folder}" for folder in sorted(folders)
-    )
+    free = ", ".join(f"{shutil.disk_usage(folder).free / 1e9:.1f} GB in {folder}" for folder in sorted(folders))
     return (
         f"The disk is full, or your quota of it: free now {free}. The course takes 2 GB with torch for CPU "
         "and 8 GB with CUDA, and pip needs room for temporary files (TMPDIR names their folder). "
@@ -120,9 +118,7 @@ def _python_version(output: str) -> str:
     if wanted is None:
         return ""
     listed = re.search(rf"(?:[:;]|^) *{re.escape(wanted[2])} Requires-Python ([<>=!~][^;E]*)", output)
-    return (
-        "" if listed is None else _needs_python(name=wanted[1], version=wanted[2], needed=listed[1].strip())
-    )
+    return "" if listed is None else _needs_python(name=wanted[1], version=wanted[2], needed=listed[1].strip())
 
 
 def _needs_python(*, name: str, version: str, needed: str) -> str:

@@ -19,7 +19,7 @@ __all__ = ["GROUPS", "main"]
 # Each group is a process of its own, beside the other: what ranks and lessons need, and what shows them.
 GROUPS: tuple[tuple[str, ...], ...] = (
     (
-        "course_lib.cluster.preload",
+        "course_lib.cluster.process.preload",
         "course_lib.learn",
         "course_lib.meter",
         "course_lib.models",
@@ -57,9 +57,7 @@ def main(argv: list[str]) -> int:
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-P", "-m", __spec__.name]
     children = [
-        subprocess.Popen(
-            [*command, str(number)], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        subprocess.Popen([*command, str(number)], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for number in range(len(GROUPS))
     ]
     for child in children:

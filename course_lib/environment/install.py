@@ -41,9 +41,7 @@ def install(python: str, root: str, steps: Steps) -> None:
 
 def _by_uv(uv: str, told: ForUv, python: str, root: str, steps: Steps) -> bool:
     """Whether uv has done it. Raises where pip would fare no better: a full disk, a release for other Pythons."""
-    env = {
-        name: value for name, value in step_environment().items() if name not in _ELSEWHERE
-    } | told.variables
+    env = {name: value for name, value in step_environment().items() if name not in _ELSEWHERE} | told.variables
     command = [uv, "pip", "install", "--python", python, *told.arguments]
     try:
         steps.run([*command, "-r", "requirements.txt"], _PACKAGES, env=env)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.ending import ended_as_by_ctrl_c
+from course_lib.base.signals import ended_as_by_ctrl_c
 from course_lib.environment.failures import AGAIN, SetupError, StepFailed, disk_full
 from course_lib.environment.install import install
 from course_lib.environment.lock import alone
@@ -114,9 +114,7 @@ def _note_packages(target: Target) -> None:
     """
     for site in sorted(Path(target.venv).glob("[Ll]ib*/**/site-packages"))[:1]:
         names = [name for name in os.listdir(site) if not name.endswith((".dist-info", ".egg-info"))]
-        kept = sorted(
-            name for name in names if name != "__pycache__" and "-" not in name and "\n" not in name
-        )
+        kept = sorted(name for name in names if name != "__pycache__" and "-" not in name and "\n" not in name)
         lines = [site.relative_to(target.venv).as_posix(), *kept]
         target.packages_file.write_text("\n".join(lines), encoding="utf-8", errors="surrogateescape")
 
@@ -135,9 +133,7 @@ def _check_place(root: str) -> None:
     taken = {os.pathsep, *re.findall(r"[{}]|\$(?=[A-Za-z_])", root)}
     found = sorted(sign for sign in taken if sign in root.removeprefix(os.path.splitdrive(root)[0]))
     if found:
-        better = (
-            re.sub(rf"[{re.escape(os.pathsep)}{{}}$]+", "-", os.path.basename(root)).strip("-") or "course"
-        )
+        better = re.sub(rf"[{re.escape(os.pathsep)}{{}}$]+", "-", os.path.basename(root)).strip("-") or "course"
         raise SetupError(
             f"{root} has {' and '.join(found)} in its path, which venv or setuptools takes for something else, so "
             f"that no environment can be made there. Move the course to a folder without it, such as {better}; blanks "
@@ -171,9 +167,7 @@ def _clear(target: Target) -> None:
             venv.rename(aside)
             say(f"The .venv here is a link to {place}, which is left alone; the link is kept as {aside}.")
         elif os.path.lexists(target.made_file):
-            say(
-                "The .venv here is unfinished or damaged, or was made for another place or Python: making it again."
-            )
+            say("The .venv here is unfinished or damaged, or was made for another place or Python: making it again.")
         else:
             venv.rename(aside)
             say(f"A .venv that ./course did not make was here; it is kept as {aside}.")

@@ -130,9 +130,7 @@ def for_uv(settings: Mapping[str, str], env: Mapping[str, str]) -> ForUv:
     told.variables["UV_INDEX_STRATEGY"] = "unsafe-best-match"
     told.variables["UV_PYTHON_DOWNLOADS"] = "never"
     told.variables = {
-        name: value
-        for name, value in told.variables.items()
-        if not (name.startswith("UV_") and env.get(name))
+        name: value for name, value in told.variables.items() if not (name.startswith("UV_") and env.get(name))
     }
     return told
 

@@ -16,10 +16,10 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
+from course_lib.base.front_end import PICTURES, STAND_IN
 from course_lib.export.formulas import formula
 from course_lib.export.in_page import InPage, anchor
 from course_lib.export.safe import fragment, gate
-from course_lib.front_end import PICTURES, STAND_IN
 
 __all__ = ["body_of", "style"]
 

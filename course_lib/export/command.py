@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from course_lib.foreign_text import one_line
+from course_lib.base.foreign_text import one_line
 
 __all__ = ["main"]
 
@@ -23,12 +23,8 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="course export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "lessons", nargs="*", metavar="LESSON", help="some lessons, as 04 or 04a; all without"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the page; my_work_DATE.html where you are by default"
-    )
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="some lessons, as 04 or 04a; all without")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page; my_work_DATE.html where you are by default")
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help="where your notebooks lie, if not here")
     parser.add_argument("--all", action="store_true", help="notebooks that you have not begun, too")
     parser.add_argument("--replace", action="store_true", help="write over a page that is there already")
@@ -108,9 +104,7 @@ def _take_free_name(name: str, out: Path) -> None:
     try:
         os.link(name, out)
     except FileExistsError:
-        raise ValueError(
-            f"{out} has come to be meanwhile; nothing is written over. Name another by --out"
-        ) from None
+        raise ValueError(f"{out} has come to be meanwhile; nothing is written over. Name another by --out") from None
     except OSError:  # a file system without links
         if out.exists():
             raise

@@ -7,10 +7,10 @@ from html import escape
 from typing import Any
 
 from course_lib.learn import exercises
-from course_lib.learn.progress_map import progress_map
-from course_lib.learn.store import Store
-from course_lib.learn.summary import summary
-from course_lib.learn.units import quantity
+from course_lib.learn.checks.progress_map import progress_map
+from course_lib.learn.display.units import quantity
+from course_lib.learn.records.store import Store
+from course_lib.learn.records.summary import summary
 
 __all__ = ["first_page"]
 
@@ -39,9 +39,7 @@ def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> 
         cells = "".join(f"<td>{escape(text)}</td>" for text in rest)
         body += f"<tr><th scope='row'>{escape(first)}</th>{cells}</tr>"
     table = f"<table aria-label='{title}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-    return (
-        f"<h2>{title}</h2><div class='sideways' tabindex='0' role='group' aria-label='{title}'>{table}</div>"
-    )
+    return f"<h2>{title}</h2><div class='sideways' tabindex='0' role='group' aria-label='{title}'>{table}</div>"
 
 
 def _predicted(events: Iterable[Mapping[str, Any]]) -> list[list[str]]:
@@ -102,9 +100,7 @@ def _checked(events: Iterable[Mapping[str, Any]]) -> list[list[str]]:
             state = "✓ passed" if name in done.passed else "not passed yet"
             state += ", the solution was shown" if name in done.solutions else ""
             label = f"{name}: {titles[name]}" if name in titles else name
-            rows.append(
-                [label, state, str(done.tries[name]), str(done.hints.get(name, 0)), ", ".join(met) or "–"]
-            )
+            rows.append([label, state, str(done.tries[name]), str(done.hints.get(name, 0)), ", ".join(met) or "–"])
     return rows
 
 

@@ -15,10 +15,10 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
+from course_lib.base.foreign_text import on_a_page
+from course_lib.base.named_file import bytes_of
+from course_lib.base.paths import project_root
 from course_lib.export.safe import Token, is_picture
-from course_lib.foreign_text import on_a_page
-from course_lib.named_file import bytes_of
-from course_lib.paths import project_root
 
 __all__ = ["InPage", "anchor"]
 
@@ -134,9 +134,7 @@ def _addresses() -> frozenset[str]:
 
 def _plain(text: str) -> str:
     """Without signs that turn the direction of writing, written out or by their number."""
-    named = _ENTITY.sub(
-        lambda found: found[0] if on_a_page(now := unescape(found[0])) == now else "\ufffd", text
-    )
+    named = _ENTITY.sub(lambda found: found[0] if on_a_page(now := unescape(found[0])) == now else "\ufffd", text)
     return on_a_page(named)
 
 

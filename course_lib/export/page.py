@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
+from course_lib.base.foreign_text import on_a_page
 from course_lib.export.bodies import body_of, style
 from course_lib.export.in_page import anchor
 from course_lib.export.work import Work
-from course_lib.foreign_text import on_a_page
 
 __all__ = ["page_of"]
 
@@ -36,7 +36,7 @@ def page_of(work: Work, *, on: str) -> str:
     """One HTML text of the work, dated ``on``. Nothing in it asks for another file, and no script runs."""
     from course_lib import __version__
     from course_lib.export.first_page import first_page
-    from course_lib.learn.store import store
+    from course_lib.learn.records.store import store
 
     names = [stem for stem, _ in work.notebooks]
     bodies, skipped = [], list(work.skipped)
@@ -49,9 +49,7 @@ def page_of(work: Work, *, on: str) -> str:
     links = "".join(f"<li><a href='#{anchor(stem)}'>{escape(_title(stem))}</a></li>" for stem in names)
     left_out = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in skipped)
     # A second lock: whatever came past `safe`, a browser fetches nothing for it, runs nothing and sends nothing.
-    policy = (
-        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
-    )
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'

@@ -47,9 +47,7 @@ _OF_TAG = {
 }
 _SCHEMES = frozenset({"http", "https", "mailto", "data"})
 _SCHEME = re.compile(r"[^/?#]*?:")
-_IGNORED = re.compile(
-    r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]"
-)  # in a scheme, by browsers
+_IGNORED = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]")  # in a scheme, by browsers
 _PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp|svg\+xml);base64,[A-Za-z0-9+/=\s]*", re.ASCII)
 _PROPERTIES = ALLOWED_CSS_PROPERTIES | _set("""
     background border border-bottom border-left border-radius border-right border-top font-variant-numeric

@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from course_lib.base.named_file import text_of
+from course_lib.base.paths import is_installed, project_root
 from course_lib.lab.folder import find_place
-from course_lib.named_file import text_of
-from course_lib.paths import is_installed, project_root
 
 __all__ = ["Work", "work_in"]
 
@@ -40,9 +40,7 @@ def work_in(folder: Path | None = None, lessons: Sequence[str] = (), *, everythi
     for lesson in lessons:
         if not re.fullmatch(r"\d\d[a-z]?", lesson) or not any(_is_of(path, [lesson]) for path in paths):
             labels = dict.fromkeys(path.name.partition("_")[0] for path in paths if _LESSON.match(path.name))
-            raise ValueError(
-                f"there is no notebook of {lesson!r} in {place}; there are {', '.join(labels) or 'none'}"
-            )
+            raise ValueError(f"there is no notebook of {lesson!r} in {place}; there are {', '.join(labels) or 'none'}")
     found, skipped = [], []
     for path in paths:
         if lessons and not _is_of(path, lessons):
@@ -80,9 +78,7 @@ def _folder(asked: Path | None) -> Path:
     if asked is not None and asked.is_dir() and _notebooks(asked):
         return asked  # notebooks of the learner's own alone
     looked = " nor in ".join(str(place) for place in dict.fromkeys(usual))
-    raise ValueError(
-        f"there are no notebooks of the course in {looked}; --folder names the one where yours lie"
-    )
+    raise ValueError(f"there are no notebooks of the course in {looked}; --folder names the one where yours lie")
 
 
 def _own_folder() -> list[Path]:
@@ -95,17 +91,15 @@ def _own_folder() -> list[Path]:
 
 def _was_run(notebook: NotebookNode) -> bool:
     return any(
-        cell.get("execution_count") or cell.get("outputs")
-        for cell in notebook.cells
-        if cell.cell_type == "code"
+        cell.get("execution_count") or cell.get("outputs") for cell in notebook.cells if cell.cell_type == "code"
     )
 
 
 def _handed_out(stem: str) -> list[tuple[str, str]] | None:
     """The cells of a lesson that nobody has begun; None for what is no lesson of this copy of the course."""
-    from course_lib.notebooks.convert import learner_notebook
-    from course_lib.notebooks.info import LessonError
-    from course_lib.notebooks.source import read_source
+    from course_lib.lessons.convert import learner_notebook
+    from course_lib.lessons.info import LessonError
+    from course_lib.lessons.source import read_source
 
     source = project_root() / "notebooks" / "src" / f"{stem}.py"
     if not source.is_file():

@@ -15,9 +15,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from course_lib.base.front_end import shown_by_server
 from course_lib.forms.script import PAGE, style_sheet, with_script
 from course_lib.forms.stand_in import stand_in
-from course_lib.front_end import shown_by_server
 
 __all__ = ["STYLE_SHEET", "Form", "manners"]
 

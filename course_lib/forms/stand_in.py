@@ -14,8 +14,8 @@ from functools import cache
 from html import escape
 from typing import Any
 
+from course_lib.base.front_end import STAND_IN, at_cell_ends, picture_tag
 from course_lib.forms.script import style_sheet
-from course_lib.front_end import STAND_IN, at_cell_ends, picture_tag
 
 __all__ = ["GONE", "stand_in"]
 

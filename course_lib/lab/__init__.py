@@ -4,6 +4,23 @@ To be read in this order: `folder` (the clone, or a folder of the learner's own)
 `work` (what of a notebook is somebody's), `hand_out` (never over work), `reset`, `share` (one installation for many),
 `options` (what JupyterLab is told), `hub` (and the servers of a hub), `kernels` (sockets of files in place of ports),
 `port` (found free, and kept), `welcome` (what is said), `command`.
+
+In the order to read:
+
+- ``folder.py``: which folder a learner works in
+- ``kernels.py``: kernels that listen on sockets in a folder of this user alone, where the system has them, and not on
+  TCP ports
+- ``left_bar.py``: JupyterLab's first layout
+- ``options.py``: JupyterLab's options
+- ``hub.py``: servers of a hub, made like `course lab`
+- ``port.py``: A server that keeps the port which it has found free
+- ``work.py``: what of a notebook is somebody's work
+- ``hand_out.py``: hands lessons out into a learner's folder, and a newer edition later, and never writes over work
+- ``edition.py``: what the course hands out
+- ``reset.py``: ``course lab --reset 04a``
+- ``share.py``: one installation for many users
+- ``welcome.py``: what a learner reads in the terminal
+- ``command.py``: the command line of `course lab`
 """
 
 from collections.abc import Sequence

@@ -15,10 +15,10 @@ import json
 import sys
 from pathlib import Path
 
+from course_lib.base.paths import is_installed
 from course_lib.lab.hand_out import write
 from course_lib.lab.work import is_same_work, was_run
-from course_lib.notebooks.info import source_files
-from course_lib.paths import is_installed
+from course_lib.lessons.info import source_files
 
 __all__ = [
     "PICTURES",
@@ -68,8 +68,8 @@ def pristine(course: Path, name: str, *, anew: bool = False) -> bytes:
     source = course / "notebooks" / "src" / f"{Path(name).stem}.py"
     if not source.is_file() or (not anew and _is_fresh(course, name)):
         return (course / name).read_bytes()
-    from course_lib.notebooks.convert import learner_notebook, to_text
-    from course_lib.notebooks.source import read_source
+    from course_lib.lessons.convert import learner_notebook, to_text
+    from course_lib.lessons.source import read_source
 
     return to_text(learner_notebook(read_source(source))).encode("utf-8")
 
@@ -106,9 +106,7 @@ def _prints_file() -> Path:
 def _print_of(course: Path, name: str) -> str:
     """A hash of a notebook and its source together; a change of either, and it is another."""
     both = [course / "notebooks" / "src" / f"{Path(name).stem}.py", course / name]
-    return hashlib.sha256(
-        b"\0".join(path.read_bytes() if path.is_file() else b"" for path in both)
-    ).hexdigest()
+    return hashlib.sha256(b"\0".join(path.read_bytes() if path.is_file() else b"" for path in both)).hexdigest()
 
 
 def _kept_prints() -> set[str]:

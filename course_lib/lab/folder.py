@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib import paths
+from course_lib.base import paths
 
 __all__ = ["FIRST_LESSON", "Place", "default_folder", "find_place", "lessons_folder", "may_write", "owner_of"]
 

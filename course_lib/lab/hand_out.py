@@ -87,9 +87,7 @@ def _hand_out_one(
     record[name] = edition
 
 
-def _bring_along(
-    folder: Path, name: str, content: bytes, record: dict[str, str], handed: Handed, day: str
-) -> None:
+def _bring_along(folder: Path, name: str, content: bytes, record: dict[str, str], handed: Handed, day: str) -> None:
     """Work elsewhere on a lesson that the folder has had already: it comes beside, once."""
     key, work = f"elsewhere: {name}", print_of(name, content)
     is_known = record.get(key) in (work, _older_print(content))

@@ -44,9 +44,7 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path} is no JSON: {error}. Mend it, or put it away.") from None
     if not isinstance(found, dict):
-        raise ValueError(
-            f"{path} holds {type(found).__name__}, not settings in {{}}. Mend it, or put it away."
-        )
+        raise ValueError(f"{path} holds {type(found).__name__}, not settings in {{}}. Mend it, or put it away.")
     return found
 
 

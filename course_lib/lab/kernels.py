@@ -19,9 +19,9 @@ import zmq
 from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 from traitlets import default
 
-from course_lib.cluster import folders
-from course_lib.front_end import IN_COURSE_LAB
-from course_lib.notebooks.sockets import LONGEST_PATH
+from course_lib.base.front_end import IN_COURSE_LAB
+from course_lib.cluster.base import temp_dirs as folders
+from course_lib.lessons.kernel_sockets import LONGEST_PATH
 
 __all__ = ["CourseKernelManager", "private_folder"]
 

@@ -18,10 +18,10 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from course_lib.base.paths import INSTALLED, course_command, course_file, is_installed
 from course_lib.lab.edition import keep_prints
 from course_lib.lab.folder import default_folder, may_write, owner_of
 from course_lib.lab.hand_out import write
-from course_lib.paths import INSTALLED, course_command, course_file, is_installed
 
 __all__ = ["closed_to_others", "make_fonts", "not_compiled", "open_to_others", "share", "take_fonts"]
 
@@ -48,9 +48,7 @@ def share(course: Path) -> int:
         compileall.compile_dir(course_file("course_lib", course), quiet=2)
         fonts = _keep_fonts(_kept_fonts())
         fresh = keep_prints(course)
-        Path(sys.prefix, ".lock").unlink(
-            missing_ok=True
-        )  # uv's: everybody could hold it, and keep uv waiting
+        Path(sys.prefix, ".lock").unlink(missing_ok=True)  # uv's: everybody could hold it, and keep uv waiting
     finally:
         os.umask(umask)
     print(f"{course} is prepared: the library is compiled, {fresh} notebooks are fresh, and {fonts}.")
@@ -101,9 +99,7 @@ def open_to_others(course: Path) -> list[str]:
             shown = ", ".join(str(path) for path in files[:_MOST_SHOWN])
             more = f" and {len(files) - _MOST_SHOWN} more" if len(files) > _MOST_SHOWN else ""
             mend = f"chmod o-w {above[-1]}" if above else f"chmod -R o-w {place}"
-            found.append(
-                f"Everybody can change {shown}{more}, and so what the others run. To mend it:  {mend}"
-            )
+            found.append(f"Everybody can change {shown}{more}, and so what the others run. To mend it:  {mend}")
     return found
 
 

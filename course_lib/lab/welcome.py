@@ -8,11 +8,11 @@ import webbrowser
 from pathlib import Path
 
 from course_lib import __version__
+from course_lib.base.paths import course_file
 from course_lib.lab.edition import SOLUTIONS
 from course_lib.lab.folder import Place, may_write, owner_of
 from course_lib.lab.hand_out import Handed
 from course_lib.lab.options import LOOPBACK
-from course_lib.paths import course_file
 
 __all__ = ["about_folder", "about_idle", "browser_missing", "welcome"]
 

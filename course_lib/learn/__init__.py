@@ -1,32 +1,42 @@
 """What a learner meets: predictions, bets on claims, checks with named mistakes, hints, quizzes and the map of what is
 done.
+
+In the order to read:
+
+- ``catalogue/``: What an exercise, a prediction and a quiz question are, as data
+- ``display/``: How something is put before a learner: units, verdicts, a page revealed
+- ``records/``: What is kept of a learner's work: answers, bets, and a summary
+- ``sandbox/``: An answer runs here: watched, within a time limit, its output filtered, its state compared
+- ``judging/``: How an answer is judged: values compared, arguments guarded, ranks run, failures named
+- ``sick/``: Jobs that are ill, for the clinics: elastic meetings, misconfigured runs
+- ``exercises/``: The exercises, predictions and quizzes of every lesson: a room ``lesson_NN`` each, with one file an
+  exercise
+- ``bets/``: ``bet`` and ``settle``: a stake on a claim before its trial
+- ``checks/``: ``check``, ``hint``, ``solution`` and the map of progress
+- ``predictions/``: ``ask`` and ``reveal``: a prediction before a run, compared with it afterwards
+- ``quizzes/``: ``quiz``: questions at the end of a lesson
 """
 
 from __future__ import annotations
 
-from course_lib.learn.asking import ask, reveal
-from course_lib.learn.betting import bet
-from course_lib.learn.checking import check
-from course_lib.learn.hints import hint, solution
-from course_lib.learn.predict import Predict
-from course_lib.learn.progress_map import progress
-from course_lib.learn.quizzes import quiz
-from course_lib.learn.scoreboard import scoreboard
-from course_lib.learn.settling import settle
+from course_lib.base.lazy import loads_when_used
 
-__all__ = [
-    "Predict",
-    "ask",
-    "bet",
-    "check",
-    "hint",
-    "progress",
-    "quiz",
-    "reveal",
-    "scoreboard",
-    "settle",
-    "solution",
-]
+_HOME_OF = {
+    "Predict": "predictions.predict",
+    "ask": "predictions.asking",
+    "bet": "bets.betting",
+    "check": "checks.checking",
+    "hint": "checks.hints",
+    "progress": "checks.progress_map",
+    "quiz": "quizzes.quizzes",
+    "reveal": "predictions.asking",
+    "scoreboard": "bets.scoreboard",
+    "settle": "bets.settling",
+    "solution": "checks.hints",
+}
+
+__all__ = sorted(_HOME_OF)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)
 
 
 def _prepare_notebook() -> None:
@@ -35,7 +45,7 @@ def _prepare_notebook() -> None:
     import sys
 
     if "IPython" in sys.modules:
-        from course_lib.learn import pictures_here
+        from course_lib.learn.display import pictures_here
 
         with contextlib.suppress(Exception):
             pictures_here.show_what_is_not_beside()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 
 __all__ = ["bytes_text", "time_text"]
 

@@ -8,6 +8,15 @@ All of them have the same outline, so that later lessons can cut any of them bet
     return model.head(x)           # features -> logits
 
 ``pieces(model)`` lists those parts in order, under the names they have in ``state_dict()``.
+
+In the order to read:
+
+- ``loss.py``: what is made of logits
+- ``pieces.py``: A model as a row of pieces, and how many parameters it has
+- ``resnet.py``: residual networks of 18 to 152 layers
+- ``small_cnn.py``: A convolutional network small enough for a laptop
+- ``transformer.py``: A small decoder-only transformer
+- ``vgg.py``: convolutions first, large linear layers last
 """
 
 from course_lib.models.loss import accuracy, next_token_loss

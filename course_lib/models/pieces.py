@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 
 __all__ = ["parameter_count", "pieces"]
 

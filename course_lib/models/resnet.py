@@ -15,7 +15,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checks import at_least
+from course_lib.base.checks import at_least
 
 __all__ = ["BasicBlock", "Bottleneck", "ResNet"]
 

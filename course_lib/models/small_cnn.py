@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import at_least
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import at_least
 
 __all__ = ["SmallCNN"]
 
@@ -51,8 +51,6 @@ class SmallCNN(nn.Module):
 
 def _conv(channels_in: int, channels_out: int, *, stride: int, batch_norm: bool) -> nn.Sequential:
     """3x3 convolution, BatchNorm if asked for, ReLU. A stride of 2 halves height and width, rounding up."""
-    convolution = nn.Conv2d(
-        channels_in, channels_out, kernel_size=3, stride=stride, padding=1, bias=not batch_norm
-    )
+    convolution = nn.Conv2d(channels_in, channels_out, kernel_size=3, stride=stride, padding=1, bias=not batch_norm)
     norm = [nn.BatchNorm2d(channels_out)] if batch_norm else []
     return nn.Sequential(convolution, *norm, nn.ReLU())

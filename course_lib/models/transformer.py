@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import at_least, nearest_divisor, nearest_multiple
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import at_least, nearest_divisor, nearest_multiple
 
 __all__ = ["Attention", "Mlp", "Transformer", "TransformerBlock", "TransformerConfig"]
 
@@ -56,9 +56,7 @@ class TransformerConfig:
             )
         if not 0.0 <= self.dropout < 1.0:
             nearest = 0.0 if self.dropout < 0.0 else 0.9
-            raise ValueError(
-                f"dropout={self.dropout} is not a share from 0 up to, and without, 1. Try {nearest}."
-            )
+            raise ValueError(f"dropout={self.dropout} is not a share from 0 up to, and without, 1. Try {nearest}.")
 
     @property
     def kv_heads(self) -> int:
@@ -121,9 +119,7 @@ class Embedding(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (B, T, D)."""
-        return self.dropout(
-            self.tokens(tokens) + self.positions(position_numbers(tokens, self.context_length))
-        )
+        return self.dropout(self.tokens(tokens) + self.positions(position_numbers(tokens, self.context_length)))
 
 
 def position_numbers(tokens: Tensor, context_length: int) -> Tensor:

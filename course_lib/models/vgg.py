@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import at_least, nearest_multiple
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import at_least, nearest_multiple
 
 __all__ = ["VGG"]
 
@@ -42,13 +42,9 @@ class VGG(nn.Module):
         image_size: Int64 = 224,
     ) -> None:
         super().__init__()
-        at_least(
-            1, num_classes=num_classes, channels=channels, width=width, hidden=hidden, image_size=image_size
-        )
+        at_least(1, num_classes=num_classes, channels=channels, width=width, hidden=hidden, image_size=image_size)
         if len(convolutions) == 0:
-            raise ValueError(
-                "convolutions=() does not work: a VGG needs at least one stage, for example (2, 2)."
-            )
+            raise ValueError("convolutions=() does not work: a VGG needs at least one stage, for example (2, 2).")
         at_least(1, **{f"convolutions[{stage}]": count for stage, count in enumerate(convolutions)})
         halving = 2 ** len(convolutions)
         if image_size % halving:

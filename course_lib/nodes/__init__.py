@@ -1,24 +1,23 @@
 """Several nodes on this machine: a real torchrun agent each, in a network of its own with a link between (lesson 12).
 
-Read in this order:
+In the order to read:
 
-- ``nodes.py``: ``Nodes``, what a learner holds: makes the nodes, starts jobs on them, counts bytes
-- ``surroundings.py``: what this machine allows: namespaces or loopback alone, and why
-- ``warden.py``: the one process under which everything runs, and which leaves nothing behind
-- ``namespaces.py``, ``families.py``: what the warden does: networks, and ends of processes
-- ``keeper.py``: our end of the line to the warden
-- ``command.py``: the command line and the environment of an agent
-- ``meeting_place.py``: a store for rendezvous that stands apart
-- ``launch.py``: what a rank does before and after the learner's program
-- ``job.py``: waits, kills, starts again
-- ``records.py``, ``events.py``: who began where, and what happened, in order
-- ``outcome.py``: what ranks printed, returned and raised
-- ``failures.py``, ``reports.py``: whose fault it was, in a sentence
-- ``counters.py``: the kernel's count of bytes, also for ranks
-- ``arguments.py``: sentences about what cannot be
+- ``arguments.py``: sentences about nodes, ranks, programs and links that cannot be
+- ``ports.py``: A port at which agents meet, from where the system itself takes none
+- ``records.py``: who began where
+- ``rendezvous_server.py``: A store for rendezvous in a process of its own
+- ``supervisor/``: The one process under which nodes run, and which leaves nothing behind
+- ``command.py``: the command line of an agent, which is torchrun's own, and the environment that it and its ranks see
+- ``launch.py``: what a rank does around the learner's program
+- ``failures.py``: whose fault it was
+- ``events.py``: what happened in a job, in order
+- ``outcome.py``: what a job leaves to read
+- ``reports.py``: the story of a job that failed or had no end
+- ``job.py``: one job on the nodes
+- ``nodes.py``: ``Nodes``
 """
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "Event": "events",
@@ -27,7 +26,7 @@ _HOME_OF = {
     "JobTimeout": "failures",
     "Link": "nodes",
     "Nodes": "nodes",
-    "link_bytes": "counters",
+    "link_bytes": "supervisor.counters",
 }
 __all__ = list(_HOME_OF)
 __getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from course_lib.checks import at_least, at_most, is_number, known
-from course_lib.link import Link
+from course_lib.base.checks import at_least, at_most, is_number, known
+from course_lib.layouts.link import Link
 
 __all__ = [
     "MOST_NODES",
@@ -61,9 +61,7 @@ def check_place(what: str, number: Any, count: int) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number not in range(count):
         whole = isinstance(number, int) and not isinstance(number, bool)
         near = min(max(number, 0), count - 1) if whole else 0
-        raise ValueError(
-            f"{what}={number!r} is not there: {what}s are 0 to {count - 1}, the nearest is {near}"
-        )
+        raise ValueError(f"{what}={number!r} is not there: {what}s are 0 to {count - 1}, the nearest is {near}")
     return number
 
 
@@ -92,7 +90,5 @@ def program_file(program: str | os.PathLike[str] | Callable[..., Any]) -> Path:
         folder = path.parent
         there = sorted(one.name for one in folder.glob("*.py")) if folder.is_dir() else []
         has = f"the folder has {', '.join(there[:8])}" if there else "the folder has no program of Python"
-        raise ValueError(
-            f"there is no file {str(program)!r} ({has}); the first argument is the program to run"
-        )
+        raise ValueError(f"there is no file {str(program)!r} ({has}); the first argument is the program to run")
     return path

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.nodes.counters import INTERFACE
-from course_lib.nodes.surroundings import Surroundings, environment_of_ours
+from course_lib.nodes.supervisor.capabilities import Surroundings, environment_of_ours
+from course_lib.nodes.supervisor.counters import INTERFACE
 
 __all__ = ["Plan"]
 
@@ -34,9 +34,7 @@ class Plan:
 
     def options(self, node: int) -> list[str]:
         """torchrun's options for the agent of a node."""
-        nodes = (
-            str(self.num_nodes) if self.min_nodes == self.num_nodes else f"{self.min_nodes}:{self.num_nodes}"
-        )
+        nodes = str(self.num_nodes) if self.min_nodes == self.num_nodes else f"{self.min_nodes}:{self.num_nodes}"
         hosts = "true" if node == self.host else "false"
         wait_s = max(1, round(self.rendezvous_s))
         conf = f"is_host={hosts},join_timeout={wait_s},last_call_timeout=1,read_timeout={wait_s}"
@@ -62,7 +60,7 @@ class Plan:
         """
         if node == -1:
             place = (self.surroundings.address(-1), str(self.port))
-            return [sys.executable, "-m", "course_lib.nodes.meeting_place", *place]
+            return [sys.executable, "-m", "course_lib.nodes.rendezvous_server", *place]
         ours = ["-m", "course_lib.nodes.launch", str(self.folder)]
         return [sys.executable, "-m", "torch.distributed.run", *self.options(node), *ours, *self.program]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from course_lib.cluster.failure import Failure, file_of
+from course_lib.cluster.base.failure import Failure, file_of
 from course_lib.nodes.launch import place_of
 from course_lib.nodes.records import Began
 

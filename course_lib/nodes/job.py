@@ -12,9 +12,9 @@ from course_lib.nodes import arguments, events, reports
 from course_lib.nodes.command import Plan
 from course_lib.nodes.events import Event
 from course_lib.nodes.failures import Fault, JobFailed, JobTimeout
-from course_lib.nodes.keeper import Keeper, WardenGone
 from course_lib.nodes.outcome import Outcome
 from course_lib.nodes.records import Began
+from course_lib.nodes.supervisor.supervisor_client import Keeper, WardenGone
 
 __all__ = ["Job"]
 
@@ -35,9 +35,7 @@ class Job:
         self._codes: dict[int, int] = {}  # by node, of agents that have ended
         self._killed: list[int] = []  # nodes, and not started again
         self._victims: set[int] = set()  # processes of ranks that we killed
-        self._marks: dict[
-            str, int
-        ] = {}  # how much each rank had printed when it was last killed, or a node begun
+        self._marks: dict[str, int] = {}  # how much each rank had printed when it was last killed, or a node begun
         self._is_stopped = False
         if plan.host == -1:
             self._begin(-1)
@@ -259,9 +257,7 @@ class Job:
     def _why(self) -> str:
         return reports.failed(self._outcome, killed=self._killed, codes=self._codes, host=self.plan.host)
 
-    def _note(
-        self, what: str, text: str, node: int, ranks: tuple[int, ...] = (), at: float | None = None
-    ) -> None:
+    def _note(self, what: str, text: str, node: int, ranks: tuple[int, ...] = (), at: float | None = None) -> None:
         self._ours.append(Event((at or time.time()) - self._began_at, what, text, node, ranks))
 
     def _check_rank(self, rank: Any) -> int:

@@ -22,9 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from course_lib.nodes import families, records
-from course_lib.nodes.counters import INTERFACE
+from course_lib.nodes import records
 from course_lib.nodes.records import Began
+from course_lib.nodes.supervisor import process_tree as families
+from course_lib.nodes.supervisor.counters import INTERFACE
 
 __all__ = ["main", "place_of"]
 
@@ -93,8 +94,8 @@ def _run_function(folder: Path, began: Began) -> None:
     import torch
     import torch.distributed as dist
 
-    from course_lib.cluster.launch import rank_from_env
-    from course_lib.cluster.wire import pack, unpack
+    from course_lib.cluster.process.launch import rank_from_env
+    from course_lib.cluster.process.serialization import pack, unpack
 
     function, arguments = unpack(pickle.loads((folder / "function").read_bytes()))
     me = rank_from_env(os.environ)
@@ -113,9 +114,9 @@ def _slowed(folder: Path, began: Began, spec: dict[str, Any]) -> Iterator[None]:
     if spec["link"] is None or os.environ.get("COURSE_LINK") == INTERFACE:
         yield
         return
-    from course_lib.cluster.links import Links
-    from course_lib.cluster.shaping import ShapedLinks
-    from course_lib.link import Link
+    from course_lib.cluster.links.emulation import ShapedLinks
+    from course_lib.cluster.links.links import Links
+    from course_lib.layouts.link import Link
 
     per_node = int(os.environ["LOCAL_WORLD_SIZE"])
     links = Links.nodes(per_node, inside=Link(), across=Link(*spec["link"]))
@@ -140,7 +141,7 @@ def _write_text_to(folder: Path, began: Began) -> None:
 
 
 def _keep_failure(error: BaseException, folder: Path, began: Began) -> None:
-    from course_lib.cluster.failure import describe
+    from course_lib.cluster.base.failure import describe
 
     failure = describe(error, rank=began.rank)
     with contextlib.suppress(Exception):  # the error itself is worth more than its record

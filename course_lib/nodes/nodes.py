@@ -22,16 +22,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from course_lib.checks import known
-from course_lib.cluster.wire import pack
-from course_lib.link import Link
+from course_lib.base.checks import known
+from course_lib.cluster.process.serialization import pack
+from course_lib.layouts.link import Link
 from course_lib.nodes import arguments
 from course_lib.nodes.command import Plan
 from course_lib.nodes.job import Job
-from course_lib.nodes.keeper import Keeper
-from course_lib.nodes.namespaces import shape_words
 from course_lib.nodes.ports import free_port
-from course_lib.nodes.surroundings import Surroundings, look
+from course_lib.nodes.supervisor.capabilities import Surroundings, look
+from course_lib.nodes.supervisor.namespaces import shape_words
+from course_lib.nodes.supervisor.supervisor_client import Keeper
 
 __all__ = ["Link", "Nodes"]
 
@@ -86,9 +86,7 @@ class Nodes:
         ``--rdzv-endpoint`` on a first node, or one "apart", that outlives any node.
         """
         self._check_free()
-        arguments.check_restarts(
-            max_restarts, self.num_nodes if min_nodes is None else min_nodes, self.num_nodes
-        )
+        arguments.check_restarts(max_restarts, self.num_nodes if min_nodes is None else min_nodes, self.num_nodes)
         arguments.check_seconds(rendezvous_timeout_s=rendezvous_timeout_s)
         known("rendezvous", rendezvous, ("node 0", "apart"))
         variables = arguments.check_env(env)
@@ -183,6 +181,4 @@ class Nodes:
         (folder / "job.json").write_text(json.dumps(spec))
         if call is not None:
             name = getattr(call[0], "__name__", "the function")
-            (folder / "function").write_bytes(
-                pickle.dumps(pack(call, folder=folder, what=f"{name} or an argument"))
-            )
+            (folder / "function").write_bytes(pickle.dumps(pack(call, folder=folder, what=f"{name} or an argument")))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.cluster.wire import NotSendable, Parcel, unpack_all
+from course_lib.cluster.process.serialization import NotSendable, Parcel, unpack_all
 from course_lib.nodes import failures, records
 from course_lib.nodes.command import Plan
 from course_lib.nodes.failures import Fault

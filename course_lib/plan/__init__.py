@@ -1,64 +1,61 @@
 """Which cut for which job: what every layout of a model on a cluster needs and takes. Arithmetic, without torch.
 
-In the order to read: ``model.py`` (a decoder by its sizes), ``job.py``, ``cluster.py`` (GPUs, NVLink domains, nodes),
-``layout.py`` (sizes of the axes, places of their groups); ``stages.py`` (who has which layers), ``stage_memory.py``
-(the bytes of a rank by hand), ``memory.py`` (those of the fullest rank), ``links.py`` (collectives of a group),
-``layer_time.py``, ``data_axis.py``, ``step_time.py`` (a step by part); ``constants.py`` and ``software.py`` (what no
-data sheet tells), ``profiles.py`` with ``profiles.json`` (what is known of clusters), ``fit.py`` (where constants come
-from); ``published.py``, ``predict_run.py``, ``replayed.py`` (runs of others); ``rules.py``, ``candidates.py``,
-``listing.py`` (every layout, and why not); ``budget.py`` (days, energy, cost), ``advice.py``, ``how_many.py`` (GPUs);
-``report.py`` (a listing in words), ``record.py`` with ``plan.schema.json`` (as JSON), ``what_to_type`` (for a layout,
-by program). Models come from ``models.py`` (by name, by sizes) and ``hf_config.py`` (a ``config.json``), a cluster also
-from ``calibrated.py``. The command is ``course_lib.plan_command``.
+In the order to read:
+
+- ``inputs/``: What is planned: a model, a job, a cluster, a layout; and what is known of software and machines
+- ``estimate/``: What a layout needs and takes: memory of the fullest rank, time of a step by part
+- ``search/``: Every layout, ranked: constraints, the search space, budget, advice
+- ``output/``: A listing in words, as JSON, and as what to type
+- ``runs/``: Runs of others, and what the planner says of them
 """
 
 from __future__ import annotations
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
-    "BytesEach": "stage_memory",
-    "Budget": "budget",
-    "Calibrated": "calibrated",
-    "Cluster": "cluster",
-    "Constants": "constants",
-    "Decoder": "model",
-    "Job": "job",
-    "KINDS": "constants",
-    "Layout": "layout",
-    "Listing": "listing",
-    "MODELS": "models",
-    "MemoryParts": "memory",
-    "Option": "listing",
-    "Placement": "layout",
-    "Plan": "record",
-    "Profile": "profiles",
-    "PublishedRun": "published",
-    "Refusal": "listing",
-    "Replayed": "replayed",
-    "Software": "software",
-    "StepParts": "step_time",
-    "cluster_of": "cluster",
-    "cluster_of_machine": "cluster",
-    "decoder": "models",
-    "decoder_of_config": "hf_config",
-    "decoder_of_sizes": "model",
-    "decoder_of_words": "models",
-    "layer_activation_bytes": "memory",
-    "list_layouts": "listing",
-    "load_profiles": "profiles",
-    "machine_by_name": "cluster",
-    "memory_parts": "memory",
-    "placement": "layout",
-    "profile_of": "profiles",
-    "read_calibrated": "calibrated",
-    "read_runs": "published",
-    "replayed_runs": "replayed",
-    "stage_bytes": "stage_memory",
-    "step_parts": "step_time",
-    "to_type": "what_to_type",
-    "typical_constants": "profiles",
-    "typical_of_peak": "profiles",
+    "BytesEach": "estimate.stage_memory",
+    "Budget": "search.budget",
+    "Calibrated": "inputs.calibrated",
+    "Cluster": "inputs.cluster",
+    "Constants": "inputs.constants",
+    "Decoder": "inputs.model",
+    "Job": "inputs.job",
+    "KINDS": "inputs.constants",
+    "Layout": "inputs.layout",
+    "Listing": "search.listing",
+    "MODELS": "inputs.models",
+    "MemoryParts": "estimate.memory",
+    "Option": "search.listing",
+    "Placement": "inputs.layout",
+    "Plan": "output.json_io",
+    "Profile": "inputs.profiles",
+    "PublishedRun": "runs.published",
+    "Refusal": "search.listing",
+    "Replayed": "runs.replayed",
+    "Software": "inputs.software",
+    "StepParts": "estimate.step_time",
+    "cluster_of": "inputs.cluster",
+    "cluster_of_machine": "inputs.cluster",
+    "decoder": "inputs.models",
+    "decoder_of_config": "inputs.hf_config",
+    "decoder_of_sizes": "inputs.model",
+    "decoder_of_words": "inputs.models",
+    "layer_activation_bytes": "estimate.memory",
+    "list_layouts": "search.listing",
+    "load_profiles": "inputs.profiles",
+    "machine_by_name": "inputs.cluster",
+    "memory_parts": "estimate.memory",
+    "placement": "inputs.layout",
+    "profile_of": "inputs.profiles",
+    "read_calibrated": "inputs.calibrated",
+    "read_runs": "runs.published",
+    "replayed_runs": "runs.replayed",
+    "stage_bytes": "estimate.stage_memory",
+    "step_parts": "estimate.step_time",
+    "to_type": "output.exporters",
+    "typical_constants": "inputs.profiles",
+    "typical_of_peak": "inputs.profiles",
 }
 
 __all__ = sorted(_HOME_OF)

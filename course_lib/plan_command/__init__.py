@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from course_lib.foreign_text import one_line
+from course_lib.base.foreign_text import one_line
 
 __all__ = ["main"]
 
@@ -28,8 +28,6 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(f"course plan: {one_line(error, 2000)}", file=sys.stderr)
         return 2
-    except (
-        BrokenPipeError
-    ):  # the reader has left, as `head` does: nothing to say, and Python is not to say it at exit
+    except BrokenPipeError:  # the reader has left, as `head` does: nothing to say, and Python is not to say it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from course_lib.plan.advice import advise
-from course_lib.plan.how_many import list_sizes, pick, size_table
-from course_lib.plan.listing import Listing, usable_bytes
-from course_lib.plan.record import Plan
-from course_lib.plan.report import details, meanings, table, why_not
-from course_lib.plan.what_to_type import PROGRAMS, to_type
+from course_lib.plan.output.exporters import PROGRAMS, to_type
+from course_lib.plan.output.json_io import Plan
+from course_lib.plan.output.report import details, meanings, table, why_not
+from course_lib.plan.search.advice import advise
+from course_lib.plan.search.gpu_count_sweep import list_sizes, pick, size_table
+from course_lib.plan.search.listing import Listing, usable_bytes
 from course_lib.plan_command.wishes import Wishes, wishes
 
 __all__ = ["plan"]
@@ -30,9 +30,7 @@ def plan(options: argparse.Namespace) -> int:
     lister = asked.lister()
     sizes = []
     if options.max_gpus is not None:
-        sizes = list_sizes(
-            asked.cluster, options.max_gpus, asked.job, lister, asked.budget, offload=options.offload
-        )
+        sizes = list_sizes(asked.cluster, options.max_gpus, asked.job, lister, asked.budget, offload=options.offload)
     listing = pick(sizes, asked.budget) if sizes else lister(asked.cluster, False)
     chosen = _chosen(listing, options.pick)
     advice = tuple(_advice(asked, listing, options))
@@ -52,9 +50,7 @@ def plan(options: argparse.Namespace) -> int:
 def _check_what_is_shown(options: argparse.Namespace) -> None:
     """Before anything is listed: files that cannot be, and programs that nobody knows."""
     if options.picture is not None and options.picture.suffix.lower() not in _PICTURES:
-        raise ValueError(
-            f"--picture is {str(options.picture)!r}; its name ends in .png or .svg, as in plan.png."
-        )
+        raise ValueError(f"--picture is {str(options.picture)!r}; its name ends in .png or .svg, as in plan.png.")
     if options.type is not None and options.type != "all" and options.type not in PROGRAMS:
         raise ValueError(f"--type is {options.type!r}; it is one of {', '.join(PROGRAMS)}, all.")
     for name in ("top", "pick"):
@@ -113,9 +109,7 @@ def _page(found: Plan, asked: Wishes, options: argparse.Namespace, sizes: list[L
         yield f"{table(listing, budget, top=options.top)}\n{explained}"
         yield details(listing, picked)
     if listing.refusals:
-        yield "\n".join(
-            ["Why not the others" if listing.options else "Why not", *why_not(listing, most=_REASONS)]
-        )
+        yield "\n".join(["Why not the others" if listing.options else "Why not", *why_not(listing, most=_REASONS)])
     if found.advice:
         yield _lines(found.advice)
     if listing.best is not None:
@@ -139,8 +133,7 @@ def _read(listing: Listing, asked: Wishes) -> str:
 def _lines(sentences: Iterable[str]) -> str:
     """Each sentence from a line of its own."""
     return "\n".join(
-        textwrap.fill(sentence, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-        for sentence in sentences
+        textwrap.fill(sentence, _WIDTH, subsequent_indent="  ", break_on_hyphens=False) for sentence in sentences
     )
 
 
@@ -148,11 +141,7 @@ def _head(listing: Listing) -> str:
     job, cluster = listing.job, listing.cluster
     nodes = cluster.gpus // cluster.node_size
     gpus = "1 GPU" if cluster.gpus == 1 else f"{cluster.gpus:,} GPUs"
-    where = (
-        f"{cluster.gpus} {cluster.name}"
-        if cluster.name.startswith("cores of ")
-        else f"{gpus} of {cluster.name}"
-    )
+    where = f"{cluster.gpus} {cluster.name}" if cluster.name.startswith("cores of ") else f"{gpus} of {cluster.name}"
     where += f", {nodes:,} nodes" if nodes > 1 else ""
     runs = "1 layout runs" if len(listing.options) == 1 else f"{len(listing.options):,} layouts run"
     sequences = "1 sequence" if job.batch == 1 else f"{job.batch:,} sequences"
@@ -184,7 +173,7 @@ def _typed(found: Plan, program: str | None) -> str:
 
 
 def _draw(listing: Listing, asked: Wishes, path: Path) -> None:
-    from course_lib.plot.plan_board import plan_picture
+    from course_lib.plot.boards.plan_board import plan_picture
 
     picture = plan_picture(listing, limit_bytes=asked.memory_bytes)
     _write(path, picture.svg() if path.suffix.lower() == ".svg" else picture.png(), "--picture")

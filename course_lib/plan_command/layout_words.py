@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from course_lib.checks import at_least, known, nearest_divisor
-from course_lib.plan.layout import RECOMPUTE, Layout
+from course_lib.base.checks import at_least, known, nearest_divisor
+from course_lib.plan.inputs.layout import RECOMPUTE, Layout
 
 __all__ = ["asked_layout", "asked_words", "check_axes", "is_like"]
 

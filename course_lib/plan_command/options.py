@@ -107,9 +107,7 @@ def _wishes(option: Callable[..., object]) -> None:
     )
     option("--days", metavar="N", type=_number, help="a limit on the days of --tokens")
     option("--price-per-gpu-hour", metavar="N", type=_number, help="adds the cost of --tokens")
-    option(
-        "--watts", metavar="N", type=_number, help="of one GPU (default: its data sheet's); hosts come on top"
-    )
+    option("--watts", metavar="N", type=_number, help="of one GPU (default: its data sheet's); hosts come on top")
     option("--offload", action="store_true", help="keep optimizer states in the host's memory")
     option("--layout", metavar="WORDS", help='only layouts like this, as in "tp=8 pp=2 mb=1 zero=1", with dp, cp, ep, '
            "v, shard and recompute")  # fmt: skip
@@ -117,9 +115,7 @@ def _wishes(option: Callable[..., object]) -> None:
 
 def _shown(option: Callable[..., object]) -> None:
     option("--top", metavar="N", type=_whole, default=10, help="how many layouts to print (default 10)")
-    option(
-        "--pick", metavar="N", type=_whole, default=1, help="the layout to look at, by its number (default 1)"
-    )
+    option("--pick", metavar="N", type=_whole, default=1, help="the layout to look at, by its number (default 1)")
     option(
         "--type",
         metavar="PROGRAM",

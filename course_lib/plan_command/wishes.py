@@ -8,21 +8,26 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.checks import at_least, known
-from course_lib.cost.machines import MACHINES
-from course_lib.plan.advice import Lister
-from course_lib.plan.budget import WATTS, Budget, watts_of
-from course_lib.plan.calibrated import read_calibrated
-from course_lib.plan.candidates import candidates
-from course_lib.plan.cluster import Cluster, cluster_of
-from course_lib.plan.constants import Constants
-from course_lib.plan.hf_config import decoder_of_file
-from course_lib.plan.job import Job
-from course_lib.plan.listing import Listing, list_layouts
-from course_lib.plan.model import Decoder
-from course_lib.plan.models import MODELS, decoder, decoder_of_words
-from course_lib.plan.profiles import load_profiles, profiles_of_peak, typical_constants, typical_of_peak
-from course_lib.plan.software import Software
+from course_lib.base.checks import at_least, known
+from course_lib.cost.collectives.machines import MACHINES
+from course_lib.plan.inputs.calibrated import read_calibrated
+from course_lib.plan.inputs.cluster import Cluster, cluster_of
+from course_lib.plan.inputs.constants import Constants
+from course_lib.plan.inputs.hf_config import decoder_of_file
+from course_lib.plan.inputs.job import Job
+from course_lib.plan.inputs.model import Decoder
+from course_lib.plan.inputs.models import MODELS, decoder, decoder_of_words
+from course_lib.plan.inputs.profiles import (
+    load_profiles,
+    profiles_of_peak,
+    typical_constants,
+    typical_of_peak,
+)
+from course_lib.plan.inputs.software import Software
+from course_lib.plan.search.advice import Lister
+from course_lib.plan.search.budget import WATTS, Budget, watts_of
+from course_lib.plan.search.listing import Listing, list_layouts
+from course_lib.plan.search.search_space import candidates
 from course_lib.plan_command.layout_words import asked_layout, asked_words, check_axes, is_like
 
 __all__ = ["Wishes", "wishes"]
@@ -130,9 +135,7 @@ def _cluster(options: argparse.Namespace) -> tuple[Cluster, Constants, tuple[str
     path = Path(options.machine)
     if path.suffix == ".json" or path.is_file():
         if options.nodes not in (None, 1):
-            raise ValueError(
-                f"--nodes is {options.nodes}; a calibration is of one machine. The nearest is 1."
-            )
+            raise ValueError(f"--nodes is {options.nodes}; a calibration is of one machine. The nearest is 1.")
         measured = read_calibrated(path)
         gpus = options.gpus if options.max_gpus is None else min(options.max_gpus, measured.devices)
         memory_bytes = None if options.memory is None else options.memory * _GB
@@ -150,9 +153,7 @@ def _check_dtype(dtype: str, machine: str) -> None:
     """Memory and messages are counted for matrices of two bytes, or of one beside them: no other type is planned."""
     known("--dtype", dtype, _DTYPES)
     if dtype == "float8" and dtype not in MACHINES[machine].matmul_flops_per_s:
-        raise ValueError(
-            f"--dtype is 'float8', and a GPU of {machine} has no rate for it. The nearest is 'bfloat16'."
-        )
+        raise ValueError(f"--dtype is 'float8', and a GPU of {machine} has no rate for it. The nearest is 'bfloat16'.")
 
 
 def _machine(word: str) -> str:

@@ -1,28 +1,39 @@
 """Pictures of what was measured and predicted: one style, each with a text that says the same in words.
 
 Every function returns a ``Picture``: a PNG in a notebook, and its alt text wherever no picture can be shown.
+
+In the order to read:
+
+- ``bundle.py``: A picture as a notebook's page takes it
+- ``dark.py``: pictures in a dark theme
+- ``style.py``: the one look of the course's pictures
+- ``bars.py``: where the memory goes, as stacked bars
+- ``curve.py``: live memory in a training step
+- ``gantt_chart.py``: who did what when
+- ``line_chart.py``: curves
+- ``raster.py``: pictures painted box by box, without matplotlib
+- ``boards/``: Pictures that explorers redraw: each a board
+- ``pipeline_chart.py``: A pipeline over time
+- ``tile_chart.py``: what ranks hold, as tiles
 """
 
-from course_lib.plot.bars import memory_bars
-from course_lib.plot.curve import memory_curve
-from course_lib.plot.gantt import gantt
-from course_lib.plot.lines import lines
-from course_lib.plot.memory_board import MemoryBoard
-from course_lib.plot.mesh_tiles import who_holds
-from course_lib.plot.pipeline_gantt import pipeline_gantt
-from course_lib.plot.style import OKABE_ITO, Picture, png
-from course_lib.plot.tiles import tiles
+from __future__ import annotations
 
-__all__ = [
-    "OKABE_ITO",
-    "MemoryBoard",
-    "Picture",
-    "gantt",
-    "lines",
-    "memory_bars",
-    "memory_curve",
-    "pipeline_gantt",
-    "png",
-    "tiles",
-    "who_holds",
-]
+from course_lib.base.lazy import loads_when_used
+
+_HOME_OF = {
+    "MemoryBoard": "boards.memory_board",
+    "OKABE_ITO": "style",
+    "Picture": "style",
+    "gantt": "gantt_chart",
+    "lines": "line_chart",
+    "memory_bars": "bars",
+    "memory_curve": "curve",
+    "pipeline_gantt": "pipeline_chart",
+    "png": "style",
+    "tiles": "tile_chart",
+    "who_holds": "boards.mesh_tiles",
+}
+
+__all__ = sorted(_HOME_OF)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from course_lib.meter.balance import LABELS, Balance, check_label
+from course_lib.meter.memory.balance import LABELS, Balance, check_label
 from course_lib.meter.units import bytes_text
 from course_lib.plot.style import LABEL_LOOKS, Picture, canvas, key, outlined, text_colour
 
@@ -17,9 +17,7 @@ __all__ = ["Bars", "byte_axis", "byte_ticks", "memory_bars", "memory_words", "ro
 Bars = Mapping[str, Mapping[str, int] | Balance] | Sequence[Balance] | Balance
 
 
-def memory_bars(
-    bars: Bars, *, title: str = "", limit_bytes: int | None = None, alt: str | None = None
-) -> Picture:
+def memory_bars(bars: Bars, *, title: str = "", limit_bytes: int | None = None, alt: str | None = None) -> Picture:
     """Stacked bars of bytes by label.
 
     ``bars`` maps the name of each bar to a balance or to bytes by label; balances alone are named by their

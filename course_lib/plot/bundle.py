@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from course_lib.front_end import knows_no_texts, picture_tag
+from course_lib.base.front_end import knows_no_texts, picture_tag
 
 __all__ = ["bundle_of"]
 

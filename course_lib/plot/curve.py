@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-from course_lib.meter.balance import LABELS, History
+from course_lib.meter.memory.balance import LABELS, History
 from course_lib.meter.units import bytes_text
 from course_lib.plot.bars import byte_axis
 from course_lib.plot.style import LABEL_LOOKS, OKABE_ITO, Picture, canvas, key, outlined
@@ -69,9 +69,7 @@ def _stack(axes: Axes, history: History, labels: list[str]) -> None:
 def _words(history: History, peak: int, title: str) -> str:
     totals = history.totals
     at_peak = [(label, history.of(label)[peak]) for label in LABELS]
-    most = ", ".join(
-        f"{label} {bytes_text(size)}" for label, size in sorted(at_peak, key=lambda p: -p[1])[:3] if size
-    )
+    most = ", ".join(f"{label} {bytes_text(size)}" for label, size in sorted(at_peak, key=lambda p: -p[1])[:3] if size)
     marks = "; ".join(f"{name} {bytes_text(totals[index])}" for name, index in history.marks)
     text = f"{title or 'Live memory'} over {len(totals)} births and deaths of storages, stacked by label. "
     text += f"It starts at {bytes_text(totals[0])}, peaks at {bytes_text(totals[peak])} (most of it: {most}) "

@@ -24,9 +24,7 @@ __all__ = ["Raster", "Sheet", "sentence"]
 _DENSITY = 1.5
 _SMOOTH = 3  # times finer again: what slants and what is round
 _HATCH_STEP = 9  # pixels between the lines of a hatch
-_HALF_LETTER = (
-    5.5 * _DENSITY
-)  # from the middle of a text in a box to above its highest letter, in fine pixels
+_HALF_LETTER = 5.5 * _DENSITY  # from the middle of a text in a box to above its highest letter, in fine pixels
 _WIDEST_KEPT = 150  # fine pixels
 
 
@@ -56,9 +54,7 @@ class Raster:
     def __repr__(self) -> str:
         return self.alt
 
-    def _repr_mimebundle_(
-        self, include: Any = None, exclude: Any = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         return bundle_of(self.png(), self.alt, self.size)
 
 
@@ -76,9 +72,7 @@ class Sheet:
         x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)  # what is there is seen
         if text and _text_width(text) + 4 > x1 - x0:
             text = ""
-        if x1 - x0 <= _WIDEST_KEPT and (
-            not text or y1 - y0 >= 2 * _HALF_LETTER
-        ):  # no letter stands out of it
+        if x1 - x0 <= _WIDEST_KEPT and (not text or y1 - y0 >= 2 * _HALF_LETTER):  # no letter stands out of it
             self.image.paste(_tile(x1 - x0, y1 - y0, look, text), (x0, y0))
         else:
             _paint(self.image, (x0, y0, x1, y1), look, text)
@@ -87,17 +81,13 @@ class Sheet:
         """Make a rectangle blank paper again, without an outline."""
         self._draw.rectangle([round(value * _DENSITY) for value in (left, top, right, bottom)], fill="white")
 
-    def text(
-        self, x: float, y: float, text: str, *, size: float = 10, anchor: str = "lm", bold: bool = False
-    ) -> float:
+    def text(self, x: float, y: float, text: str, *, size: float = 10, anchor: str = "lm", bold: bool = False) -> float:
         """Write ``text``; returns how wide it is. ``anchor`` as in Pillow: "lm" is left, middle."""
         font = _font(size, bold=bold)
         self._draw.text((x * _DENSITY, y * _DENSITY), text, fill="black", font=font, anchor=anchor)
         return float(font.getlength(text)) / _DENSITY
 
-    def line(
-        self, x0: float, y0: float, x1: float, y1: float, *, colour: str = "#DDDDDD", width: int = 1
-    ) -> None:
+    def line(self, x0: float, y0: float, x1: float, y1: float, *, colour: str = "#DDDDDD", width: int = 1) -> None:
         points = [round(value * _DENSITY) for value in (x0, y0, x1, y1)]
         self._draw.line(points, fill=colour, width=width)
 

@@ -151,9 +151,7 @@ class Picture:
     def __repr__(self) -> str:
         return self.alt
 
-    def _repr_mimebundle_(
-        self, include: Any = None, exclude: Any = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a notebook shows: the image, and the text in its place where there are no images."""
         width, height = (round(inches * _SCREEN_DPI) for inches in self.figure.get_size_inches())
         return bundle_of(self.png(), self.alt, (width, height))
@@ -193,9 +191,7 @@ def canvas(*, width: float = 8.0, height: float = 3.0, title: str = "") -> Itera
 
 def key(figure: Figure, looks: dict[str, Look]) -> None:
     """A key below the axes: colour, hatch and letter of each word."""
-    patches = [
-        Patch(**outlined(look), label=f"{look.letter}  {word}".strip()) for word, look in looks.items()
-    ]
+    patches = [Patch(**outlined(look), label=f"{look.letter}  {word}".strip()) for word, look in looks.items()]
     columns = 4 if sum(len(word) + 8 for word in looks) > 95 else len(patches)
     figure.legend(handles=patches, loc="outside lower center", ncols=max(columns, 1), handlelength=1.8)
 
@@ -203,9 +199,7 @@ def key(figure: Figure, looks: dict[str, Look]) -> None:
 def outlined(look: Look) -> dict[str, Any]:
     """What a patch of matplotlib is given, so that it has the look and an outline."""
     look_of_patch = {"facecolor": look.colour, "edgecolor": OUTLINE, "linewidth": 0.6, "hatch": look.hatch}
-    if look.hatch and hasattr(
-        Patch, "set_hatchcolor"
-    ):  # before matplotlib 3.11 a hatch has the outline's colour
+    if look.hatch and hasattr(Patch, "set_hatchcolor"):  # before matplotlib 3.11 a hatch has the outline's colour
         look_of_patch["hatchcolor"] = hatch_colour(look.colour)
     return look_of_patch
 

@@ -11,7 +11,7 @@ Names load when they are first used; none of them needs torch.
 
 from __future__ import annotations
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "Action": "action",

@@ -2,7 +2,8 @@
 
 The forward of a stage needs what the stage before made; its backward (B or I) needs its own forward and the gradient
 from the stage behind; W needs I. What another rank made comes in a message. ``validation``, the simulator
-(``course_lib.cost.pipeline``) and the runtime (``course_lib.parallel.pipeline``) ask ``schedule.dependencies``.
+(``course_lib.cost.model_parallel.pipeline``) and the runtime (``course_lib.parallel.pipeline``) ask
+``schedule.dependencies``.
 """
 
 from __future__ import annotations
@@ -139,9 +140,7 @@ class Dependencies:
                 order += [(step, rank, action) for action in cell]
             step += 1
         stuck = {
-            rank: next(
-                (action, need) for action in row[place] for need in self.needs_of(action) if need not in done
-            )
+            rank: next((action, need) for action in row[place] for need in self.needs_of(action) if need not in done)
             for rank, (row, place) in enumerate(zip(rows, places, strict=True))
             if place < len(row)
         }

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 from course_lib.schedules.action import Action, Cell, Overlap, actions_in
 from course_lib.schedules.table import Schedule, check_counts, placement
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 from course_lib.schedules.action import Action
 from course_lib.schedules.table import Schedule
 

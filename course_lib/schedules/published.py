@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from course_lib.checked import checked
-from course_lib.checks import at_least
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
 from course_lib.schedules.action import Action
 from course_lib.schedules.dualpipe import dual_pipe_v
 from course_lib.schedules.table import Schedule, check_counts, placement
@@ -38,10 +38,7 @@ __all__ = [
 def naive(num_ranks: int, num_micro_batches: int = 1) -> Schedule:
     """One micro-batch at a time goes all the way down and back: one rank works, the others wait."""
     check_counts(num_ranks, num_micro_batches)
-    rows = [
-        [Action(kind, stage, i) for i in range(num_micro_batches) for kind in "FB"]
-        for stage in range(num_ranks)
-    ]
+    rows = [[Action(kind, stage, i) for i in range(num_micro_batches) for kind in "FB"] for stage in range(num_ranks)]
     return _one_stage_a_rank("naive", num_micro_batches, rows)
 
 
@@ -49,10 +46,7 @@ def naive(num_ranks: int, num_micro_batches: int = 1) -> Schedule:
 def gpipe(num_ranks: int, num_micro_batches: int) -> Schedule:
     """All forwards, then all backwards (fill and drain): on every rank all micro-batches are in flight at once."""
     check_counts(num_ranks, num_micro_batches)
-    rows = [
-        [Action(kind, stage, i) for kind in "FB" for i in range(num_micro_batches)]
-        for stage in range(num_ranks)
-    ]
+    rows = [[Action(kind, stage, i) for kind in "FB" for i in range(num_micro_batches)] for stage in range(num_ranks)]
     return _one_stage_a_rank("GPipe", num_micro_batches, rows)
 
 
@@ -85,14 +79,9 @@ def interleaved(num_ranks: int, num_micro_batches: int, num_virtual_stages: int 
     turns = range(num_virtual_stages)
     rows = []
     for rank in range(num_ranks):
-        forwards = [
-            Action("F", turn * num_ranks + rank, i) for group in groups for turn in turns for i in group
-        ]
+        forwards = [Action("F", turn * num_ranks + rank, i) for group in groups for turn in turns for i in group]
         backwards = [
-            Action("B", turn * num_ranks + rank, i)
-            for group in groups
-            for turn in reversed(turns)
-            for i in group
+            Action("B", turn * num_ranks + rank, i) for group in groups for turn in reversed(turns) for i in group
         ]
         # The first group must have passed all but the last stage here; each hop to the last rank and back takes two.
         hops = num_ranks - 1 - rank

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from course_lib.checked import checked
-from course_lib.checks import above_zero, not_negative
+from course_lib.base.checked import checked
+from course_lib.base.checks import above_zero, not_negative
 
 __all__ = ["StageTimes"]
 

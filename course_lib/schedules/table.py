@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
-from course_lib.checked import checked
-from course_lib.checks import at_least
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
 from course_lib.schedules.action import Action, Cell, Overlap, actions_in
 from course_lib.schedules.dependencies import Dependencies
 
@@ -170,16 +170,12 @@ def placement(num_ranks: int, num_virtual_stages: int = 1, style: str = "loop") 
         raise ValueError(f"style is {style!r}; stages are placed as {' or '.join(map(repr, PLACEMENTS))}.")
     forth: Sequence[int] = range(num_ranks)
     back: Sequence[int] = range(num_ranks - 1, -1, -1)
-    return tuple(
-        rank for turn in range(num_virtual_stages) for rank in (back if style == "v" and turn % 2 else forth)
-    )
+    return tuple(rank for turn in range(num_virtual_stages) for rank in (back if style == "v" and turn % 2 else forth))
 
 
 def check_counts(num_ranks: int, num_micro_batches: int, num_virtual_stages: int = 1) -> None:
     """Raise ``ValueError`` for counts below 1, and for a table that nobody could read or wait for."""
-    at_least(
-        1, num_ranks=num_ranks, num_micro_batches=num_micro_batches, num_virtual_stages=num_virtual_stages
-    )
+    at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches, num_virtual_stages=num_virtual_stages)
     cells = num_ranks * num_micro_batches * num_virtual_stages
     if cells > _MOST_CELLS:
         raise ValueError(

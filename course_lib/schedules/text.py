@@ -17,15 +17,13 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 from course_lib.schedules.action import KINDS, Action, Cell, Overlap, actions_in
 from course_lib.schedules.table import Row, Schedule
 
 __all__ = ["from_csv", "from_text", "to_csv"]
 
-_HEAD = re.compile(
-    r"(?P<name>.*\S)\s*:\s*\d+ stages? on ranks? (?P<ranks>\d+(?: \d+)*), (?P<m>\d+) micro-batch(es)?$"
-)
+_HEAD = re.compile(r"(?P<name>.*\S)\s*:\s*\d+ stages? on ranks? (?P<ranks>\d+(?: \d+)*), (?P<m>\d+) micro-batch(es)?$")
 _LABEL = re.compile(r"^(?:rank\s+)?(\d+)\s*:\s*", re.IGNORECASE)
 _CELL = re.compile(r"([FBIW])(\d{1,5})(?:\.(\d{1,5}))?$", re.IGNORECASE)
 _CSV_CELL = re.compile(r"(\d{1,5})([FBIW])(\d{1,5})$")
@@ -188,15 +186,11 @@ def _stages_seen(stages: Sequence[Sequence[int]]) -> list[int]:
             rank_of.setdefault(stage, rank)
     missing = next(stage for stage in range(len(rank_of) + 1) if stage not in rank_of)
     if missing < len(rank_of):
-        raise ValueError(
-            f"No rank runs stage {missing}, though stage {max(rank_of)} is there; name every stage."
-        )
+        raise ValueError(f"No rank runs stage {missing}, though stage {max(rank_of)} is there; name every stage.")
     return [rank_of[stage] for stage in sorted(rank_of)]
 
 
-def _schedule(
-    name: str, num_micro_batches: int | None, rank_of_stage: Sequence[int], rows: Sequence[Row]
-) -> Schedule:
+def _schedule(name: str, num_micro_batches: int | None, rank_of_stage: Sequence[int], rows: Sequence[Row]) -> Schedule:
     actions = (action for row in rows for cell in row if cell for action in actions_in(cell))
     most = max((action.micro_batch for action in actions), default=0)
     m = most + 1 if num_micro_batches is None else num_micro_batches

@@ -85,9 +85,7 @@ class ScheduleTrace:
         is smaller than ``idle_share`` where all ranks end together.
         """
         costs = [
-            (max(span.end_s for span in row[-2:]) - row[0].start_s, rank)
-            for rank, row in enumerate(self.rows)
-            if row
+            (max(span.end_s for span in row[-2:]) - row[0].start_s, rank) for rank, row in enumerate(self.rows) if row
         ]
         cost_s, rank = max(costs, default=(0.0, 0))
         return (cost_s - self.compute_s[rank]) / cost_s if cost_s else 0.0

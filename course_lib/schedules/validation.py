@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from course_lib.checked import checked
-from course_lib.checks import at_least
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
 from course_lib.schedules.action import KINDS, Action, Overlap, actions_in
 from course_lib.schedules.dependencies import Result, result_of
 from course_lib.schedules.in_flight import in_flight_counts
@@ -85,9 +85,7 @@ def _unknown(schedule: Schedule, forward_only: bool) -> Iterator[Problem]:
             text = f"{where} is on stage {stage}, which rank {schedule.rank_of_stage[stage]} holds"
         cell = schedule.actions[rank][column]
         if not text and isinstance(cell, Overlap) and (cell.forward.kind, cell.backward.kind) != ("F", "B"):
-            text = (
-                f"rank {rank}, cell {column + 1}: in {cell} no forward and whole backward overlap; write F&B"
-            )
+            text = f"rank {rank}, cell {column + 1}: in {cell} no forward and whole backward overlap; write F&B"
         if text:
             yield Problem(reason, rank, action, column, text)
 
@@ -247,9 +245,7 @@ def _limits(max_in_flight: int | Sequence[int] | None, num_ranks: int) -> Sequen
 
 
 def _column(schedule: Schedule, rank: int, action: Action) -> int:
-    return next(
-        column for column, cell in enumerate(schedule.actions[rank]) if cell and action in actions_in(cell)
-    )
+    return next(column for column, cell in enumerate(schedule.actions[rank]) if cell and action in actions_in(cell))
 
 
 def _who(schedule: Schedule, action: Action) -> str:

@@ -20,8 +20,8 @@ from __future__ import annotations
 from itertools import product
 from typing import NamedTuple
 
-from course_lib.checked import checked
-from course_lib.checks import at_least, not_negative
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least, not_negative
 from course_lib.schedules.action import Action
 from course_lib.schedules.stage_times import StageTimes
 from course_lib.schedules.table import Schedule, check_counts, placement

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 from course_lib.schedules.action import Action
 from course_lib.schedules.table import Schedule, check_counts, placement
 
@@ -38,9 +38,7 @@ def zero_bubble_v(num_ranks: int, num_micro_batches: int) -> Schedule:
     if m >= 2 * p - 1 or p > _MOST_RANKS_SEARCHED:
         return in_words
     found = [in_words, *(_schedule(m, _Greedy(p, m).rows(preference)) for preference in _PREFERENCES)]
-    return min(
-        found, key=lambda schedule: schedule.dependencies.order[-1][0]
-    )  # the fewest steps, each as long
+    return min(found, key=lambda schedule: schedule.dependencies.order[-1][0])  # the fewest steps, each as long
 
 
 def _schedule(num_micro_batches: int, rows: Sequence[Sequence[Action]]) -> Schedule:
@@ -73,9 +71,7 @@ class _Greedy:
 
     def __init__(self, num_ranks: int, num_micro_batches: int) -> None:
         self.p, self.m = num_ranks, num_micro_batches
-        self.done: dict[
-            tuple[str, int, int], int
-        ] = {}  # F or I, stage, micro-batch: the step after which it is there
+        self.done: dict[tuple[str, int, int], int] = {}  # F or I, stage, micro-batch: the step after which it is there
         self.seen: list[Counter[str]] = [Counter() for _ in range(num_ranks)]
         self.kept_back: list[deque[Action]] = [deque() for _ in range(num_ranks)]
         self.in_flight = [0] * num_ranks

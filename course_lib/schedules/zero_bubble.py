@@ -8,7 +8,7 @@ stages in a V, has a file of its own.
 
 from __future__ import annotations
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 from course_lib.schedules.action import Action
 from course_lib.schedules.table import Schedule, check_counts, placement
 

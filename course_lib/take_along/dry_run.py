@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.checked import checked
-from course_lib.paths import course_file
+from course_lib.base.checked import checked
+from course_lib.base.paths import course_file
 from course_lib.take_along.sbatch import read_sbatch
 from course_lib.take_along.stand_ins import write_long_job, write_stand_ins
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 
 __all__ = ["pod_environment"]
 

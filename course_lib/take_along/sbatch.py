@@ -6,7 +6,7 @@ import difflib
 import re
 import shlex
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 
 __all__ = ["OPTIONS", "read_sbatch"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from course_lib.cluster import Links
-from course_lib.link import Link
+from course_lib.cluster.links.links import Links
+from course_lib.layouts.link import Link
 
 __all__ = ["sick_links"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from course_lib.checked import checked
+from course_lib.base.checked import checked
 
 __all__ = ["SYMPTOMS", "VARIABLES", "Variable", "VariableTable", "variables_for"]
 

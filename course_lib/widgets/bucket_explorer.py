@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from course_lib.checks import at_least
-from course_lib.cluster import Links, RankError
-from course_lib.cluster.link_times import link_time
-from course_lib.cost import StepTime, ddp_buckets, ddp_step
+from course_lib.base.checks import at_least
+from course_lib.cluster.failures.errors import RankError
+from course_lib.cluster.links.link_times import link_time
+from course_lib.cluster.links.links import Links
+from course_lib.cost.data_parallel.step import StepTime, ddp_buckets, ddp_step
 from course_lib.forms import Form, busy, picture_box
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 from course_lib.parallel.data.paced_layers import paced_step_s
-from course_lib.plot.bucket_board import BucketBoard
+from course_lib.plot.boards.bucket_board import BucketBoard
 from course_lib.plot.raster import Raster
 from course_lib.widgets.controls import dropdown, status
 
 if TYPE_CHECKING:
-    from course_lib.cluster import Cluster
+    from course_lib.cluster.api.cluster import Cluster
 
 __all__ = ["BucketExplorer"]
 
@@ -97,9 +98,7 @@ class BucketExplorer(Form):
         return ddp_step(
             buckets,
             **self._times,
-            all_reduce_time_s=lambda size: link_time(
-                "all_reduce", int(size), num_ranks=self._num_ranks, links=links
-            ),
+            all_reduce_time_s=lambda size: link_time("all_reduce", int(size), num_ranks=self._num_ranks, links=links),
         )
 
     def picture(self) -> Raster:

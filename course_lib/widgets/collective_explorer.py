@@ -15,7 +15,7 @@ from course_lib.forms import Form, picture_box
 from course_lib.meter.units import bytes_text
 from course_lib.parallel.collectives.recording import Recording
 from course_lib.plot import Picture, tiles
-from course_lib.plot.tiles import piece_text
+from course_lib.plot.tile_chart import piece_text
 
 __all__ = ["CollectiveExplorer"]
 
@@ -38,9 +38,7 @@ class CollectiveExplorer(Form):
             0, min=0, max=self._now.num_steps, description="step", style=style, layout={"width": "9em"}
         )
         self.back = widgets.Button(description="back", tooltip="One step back", layout={"width": "6em"})
-        self.forward = widgets.Button(
-            description="forward", tooltip="One step forward", layout={"width": "6em"}
-        )
+        self.forward = widgets.Button(description="forward", tooltip="One step forward", layout={"width": "6em"})
         self.image = picture_box()
         self.words = widgets.HTML()
         self.collective.observe(self._chosen, names="value")

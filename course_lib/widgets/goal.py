@@ -28,9 +28,7 @@ class Goal:
             most = max(peak_in_flight(schedule))
             wrong.append(f"a rank has {most} micro-batches in flight, {self.max_in_flight} are allowed")
         if simulation.idle_share >= self.idle_share - 1e-9:
-            wrong.append(
-                f"{simulation.idle_share:.1%} idle is planned, less than {self.idle_share:.1%} is asked for"
-            )
+            wrong.append(f"{simulation.idle_share:.1%} idle is planned, less than {self.idle_share:.1%} is asked for")
         return wrong
 
     @property

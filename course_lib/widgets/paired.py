@@ -24,11 +24,7 @@ class Paired(widgets.HBox):
 
     @property
     def value(self) -> float:
-        return (
-            float(self.number.value)
-            if isinstance(self.number, widgets.BoundedFloatText)
-            else self.number.value
-        )
+        return float(self.number.value) if isinstance(self.number, widgets.BoundedFloatText) else self.number.value
 
     @value.setter
     def value(self, value: float) -> None:

@@ -14,13 +14,16 @@ from html import escape
 
 import ipywidgets as widgets
 
-from course_lib.cluster import Cluster, CrowdedWarning, Links, RankInterrupted
-from course_lib.cost.pipeline import simulate
+from course_lib.cluster.api.arguments import CrowdedWarning
+from course_lib.cluster.api.cluster import Cluster
+from course_lib.cluster.failures.errors import RankInterrupted
+from course_lib.cluster.links.links import Links
+from course_lib.cost.model_parallel.pipeline import simulate
 from course_lib.forms import Form, busy, picture_box
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 from course_lib.meter.units import time_text
 from course_lib.parallel.pipeline import run_pipeline
-from course_lib.plot.pipeline_gantt import pipeline_gantt
+from course_lib.plot.pipeline_chart import pipeline_gantt
 from course_lib.plot.raster import Raster
 from course_lib.schedules import (
     SCHEDULES,
@@ -122,9 +125,7 @@ class ScheduleStudio(Form):
         self.execute = widgets.Button(
             description="run on ranks", tooltip="Execute this table on real ranks", disabled=self._run is None
         )
-        self.fill = widgets.Button(
-            description="fill the table anew", tooltip="Write the chosen schedule into it"
-        )
+        self.fill = widgets.Button(description="fill the table anew", tooltip="Write the chosen schedule into it")
         self.back = widgets.Button(
             description="back to my table",
             tooltip="What you typed, before a choice wrote over it",
@@ -252,8 +253,7 @@ class ScheduleStudio(Form):
         """Idle share and in-flight micro-batches of each rank, predicted and measured."""
         runs = {"predicted": self._simulation} | ({"measured": self._measured} if self._measured else {})
         heads = [f"idle, {name}" for name in runs] + [
-            "most micro-batches in flight"
-            + ("" if self._schedule.has_one_stage_a_rank else ", of single stages")
+            "most micro-batches in flight" + ("" if self._schedule.has_one_stage_a_rank else ", of single stages")
         ]
         lines = [
             [f"rank {rank}", *(f"{run.idle_share_by_rank[rank]:.1%}" for run in runs.values()), str(peak)]

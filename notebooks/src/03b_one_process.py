@@ -379,7 +379,7 @@ else:
 # (The last one strips the prefix in place, and does not look at the model: a part of its own that is called `module`
 # loses its name.)
 #
-# The course's own version is in `course_lib/parallel/data/data_parallel.py`, about four screens.
+# The course's own version is in `course_lib/parallel/data/threads/data_parallel.py`, about four screens.
 
 # %% [markdown]
 # ## Five questions

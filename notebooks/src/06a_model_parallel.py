@@ -267,7 +267,7 @@ if backward_verdict.passed:
 # What you wrote by hand can be taught to autograd. A **custom autograd function** is a forward and the backward that
 # belongs to it, both written by you; in PyTorch it is a `torch.autograd.Function`. Here: *forward: `send`; backward:
 # `recv`*, and the other way round. With such a pair every rank's loop looks like any training loop. The pair is in
-# `course_lib/parallel/model/passing.py`, 40 lines; `ModelParallel` uses it.
+# `course_lib/parallel/model/stage_p2p.py`, 40 lines; `ModelParallel` uses it.
 
 
 # %%

@@ -255,7 +255,7 @@ if cut_verdict.passed:
 
 # %% [markdown]
 # Trying everything is quick for thirteen pieces and three cuts, and hopeless for a hundred pieces and sixteen stages.
-# `split_evenly` in `course_lib/even_cut.py` keeps what it has found (a dynamic programme). [Pinar and
+# `split_evenly` in `course_lib/layouts/linear_partition.py` keeps what it has found (a dynamic programme). [Pinar and
 # Aykanat](http://www.cs.bilkent.edu.tr/~aykanat/papersAbs/04JPDCabs.html) (2004) compare exact ways; their name for the
 # problem is *chains-on-chains partitioning*.
 #

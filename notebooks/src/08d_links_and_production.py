@@ -201,9 +201,9 @@ reveal("08.hidden", hides_s, product_s, sum_s)
 # %% [markdown]
 # ![Above: dX, its sum and dA one after the other. Below: dX, then the sum and dA side by side](../assets/08_hidden.png)
 #
-# The course's own layers do this (`course_lib/parallel/tensor/entering.py`), for all the weights behind one entrance.
-# So does Megatron-LM. On a GPU the all-reduce has to reach the device before the product for dA: for the sake of this
-# order Megatron-LM asks for `CUDA_DEVICE_MAX_CONNECTIONS=1` on GPUs before Blackwell.
+# The course's own layers do this (`course_lib/parallel/tensor/overlapped_column_parallel.py`), for all the weights
+# behind one entrance. So does Megatron-LM. On a GPU the all-reduce has to reach the device before the product for dA:
+# for the sake of this order Megatron-LM asks for `CUDA_DEVICE_MAX_CONNECTIONS=1` on GPUs before Blackwell.
 #
 # <!-- word: asynchronous tensor parallelism | also: async TP, collective matmul, `_micro_pipeline_tp` -->
 # And the exit? **Asynchronous tensor parallelism** cuts a product in pieces and sends each piece while the next is

@@ -23,6 +23,7 @@
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, pace, reveal, shared_cluster
 from course_lib.cluster import exchange, recv, send, start
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Transformer, TransformerBlock, TransformerConfig, next_token_loss
 from course_lib.parallel.context import (
@@ -35,7 +36,6 @@ from course_lib.parallel.context import (
 )
 from course_lib.plot import lines
 from course_lib.rounding import agree
-from course_lib.sequence_cut import SequenceCut
 
 import time
 

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from course_lib.bench.gpu.task import NOT_RUN, PASSED
+from course_lib.authoring.bench.gpu.task import NOT_RUN, PASSED
 
 
 def well(task):

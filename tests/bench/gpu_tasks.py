@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.bench.gpu.task import Task
+from course_lib.authoring.bench.gpu.task import Task
 
 LIMIT_S = 300.0
 

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from course_lib import bench
-from course_lib.bench.gpu import record as record_module
-from course_lib.bench.gpu import runner
-from course_lib.bench.gpu.page import page
-from course_lib.bench.gpu.record import Record, short_of
-from course_lib.bench.gpu.steps import STEPS, Step, chosen
+from course_lib.authoring import bench
+from course_lib.authoring.bench.gpu import record as record_module
+from course_lib.authoring.bench.gpu import runner
+from course_lib.authoring.bench.gpu.page import page
+from course_lib.authoring.bench.gpu.record import Record, short_of
+from course_lib.authoring.bench.gpu.steps import STEPS, Step, chosen
 from course_lib.devices import Device, Machine
 
 START_S = 60.0  # a step's share of the time, from which the start of its process goes off
@@ -181,7 +181,7 @@ def test_every_step_is_listed_and_has_a_home(capsys):
     listed = capsys.readouterr().out
     for step in STEPS:
         module, _, function = step.home.partition(":")
-        assert callable(getattr(importlib.import_module(f"course_lib.bench.gpu.{module}"), function))
+        assert callable(getattr(importlib.import_module(f"course_lib.authoring.bench.gpu.{module}"), function))
         assert f"{step.name} " in listed
         assert step.about in listed
 
@@ -222,9 +222,7 @@ def test_steps_are_chosen_in_the_tables_order():
     assert chosen([]) == list(STEPS)
 
 
-@pytest.mark.parametrize(
-    ("outcome", "code"), [("passed", 0), ("not run", 0), ("failed", 1), ("short of a target", 1)]
-)
+@pytest.mark.parametrize(("outcome", "code"), [("passed", 0), ("not run", 0), ("failed", 1), ("short of a target", 1)])
 def test_the_exit_code_tells_whether_anything_failed(tmp_path, monkeypatch, outcome, code, capsys):
     def one(steps, record, **_):
         record.add(steps[0].name, found(outcome))

@@ -14,7 +14,7 @@ import jupytext
 import pytest
 from plain_python import ALLOWED, make_plain_python
 
-from course_lib.bench.gpu import stand_ins
+from course_lib.authoring.bench.gpu import stand_ins
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HANG_LIMIT_S = 300.0
@@ -32,9 +32,7 @@ def stand_in(name: str):
     return module
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py")), ids=lambda path: path.stem)
 def test_the_stand_in_reads_a_lesson_as_jupytext_does(path):
     ours, theirs = (reader.read(path, fmt="py:percent").cells for reader in (stand_in("jupytext"), jupytext))
     assert [(cell.cell_type, cell.source, cell.metadata.get("tags")) for cell in ours] == [
@@ -122,14 +120,14 @@ def test_the_script_runs_it_with_a_bare_python_and_names_what_is_missing(bare, t
 @pytest.mark.limit_s(HANG_LIMIT_S)
 def test_what_lessons_use_loads_with_stand_ins(bare):
     code = (
-        "import sys; from course_lib.bench.gpu import stand_ins\n"
+        "import sys; from course_lib.authoring.bench.gpu import stand_ins\n"
         "sys.path[:0] = stand_ins.folders(stand_ins.missing())\n"
-        "import course_lib, course_lib.widgets, course_lib.plot, course_lib.learn.quiz_form\n"
+        "import course_lib, course_lib.widgets, course_lib.plot, course_lib.learn.quizzes.quiz_form\n"
         "import course_lib.examples.train_ddp\n"
         "from course_lib.widgets import BucketExplorer\n"
         "[getattr(course_lib, name) for name in course_lib.__all__]\n"
         "BucketExplorer()\n"
-        "from course_lib.notebooks.source import read_source\n"
+        "from course_lib.lessons.source import read_source\n"
         "print(len(read_source('notebooks/src/00_start_here.py').cells) > 10, *stand_ins.missing())"
     )
     done = in_bare(bare, "-c", code)

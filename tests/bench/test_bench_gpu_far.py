@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from far_device import HAS_FAR, far
+from fake_device import HAS_FAR, far
 
-from course_lib.bench import collectives, ddp, pipeline, tensor
-from course_lib.bench.gpu import meter
+from course_lib.authoring.bench.gpu.measurements import meter
+from course_lib.authoring.bench.strategies import collectives, ddp, pipeline, tensor
 from course_lib.cluster import Cluster
 
 pytestmark = [
@@ -71,9 +71,7 @@ def ledger_of_a_step(me):
     from course_lib.meter import MemoryLedger
 
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)).to(
-        me.device
-    )
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)).to(me.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=False)
     x = torch.ones(8, 16, device=me.device)
     with MemoryLedger(model, optimizer, inputs=(x,)) as ledger:

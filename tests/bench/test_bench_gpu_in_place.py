@@ -13,12 +13,12 @@ import pytest
 import torch
 from gpu_tasks import outcomes
 
-from course_lib.bench import table
-from course_lib.bench.gpu import memory, peak, precision, timeline
-from course_lib.bench.gpu import record as record_module
-from course_lib.bench.gpu.page import page
-from course_lib.bench.gpu.record import Record
-from course_lib.bench.gpu.task import Task
+from course_lib.authoring.bench import table
+from course_lib.authoring.bench.gpu import record as record_module
+from course_lib.authoring.bench.gpu.measurements import memory, peak, precision, timeline
+from course_lib.authoring.bench.gpu.page import page
+from course_lib.authoring.bench.gpu.record import Record
+from course_lib.authoring.bench.gpu.task import Task
 from course_lib.devices import Device, GpuLink, Machine
 from course_lib.models import TransformerConfig
 
@@ -78,9 +78,7 @@ def task(tmp_path, monkeypatch):
     monkeypatch.setattr(peak, "widest", lambda on_gpu: TINY)
     monkeypatch.setattr(peak, "_matmul_rate", lambda task: 1e12)
     monkeypatch.setattr(peak, "machine", lambda: HERE)
-    return InPlace(
-        tmp_path / "result.json", on_gpu=True, num_gpus=1, rounds=2, end_s=300.0, clock=lambda: 0.0
-    )
+    return InPlace(tmp_path / "result.json", on_gpu=True, num_gpus=1, rounds=2, end_s=300.0, clock=lambda: 0.0)
 
 
 def test_the_peak_is_judged_by_the_data_sheet_of_the_card(task):

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from gpu_tasks import LIMIT_S, outcomes
 
-from course_lib.bench.gpu import lessons
-from course_lib.bench.gpu.child import Ended
+from course_lib.authoring.bench.gpu import lessons
+from course_lib.authoring.bench.gpu.child import Ended
 
 
 @pytest.fixture
@@ -102,9 +102,5 @@ def test_a_lesson_that_cannot_be_started_does_not_keep_the_others(task, six, mon
     with_cores(monkeypatch, 2)
     monkeypatch.setattr(lessons, "run_child", child)
     lessons.run(task)
-    assert outcomes(task) == {
-        f"0{number}_a_try": "failed" if number == 2 else "passed" for number in range(1, 7)
-    }
-    assert "no room for another process" in next(
-        part["why"] for part in task.parts if part["outcome"] == "failed"
-    )
+    assert outcomes(task) == {f"0{number}_a_try": "failed" if number == 2 else "passed" for number in range(1, 7)}
+    assert "no room for another process" in next(part["why"] for part in task.parts if part["outcome"] == "failed")

@@ -10,12 +10,13 @@ import pytest
 from gpu_tasks import outcomes
 from waiting import HANG_LIMIT_S, all_ended
 
-from course_lib.bench.gpu import backends, lessons, tests
-from course_lib.bench.gpu.child import run_child
-from course_lib.bench.gpu.lesson_script import run_cell
-from course_lib.bench.gpu.nccl_log import asked_of_nccl, seen_by_meter
-from course_lib.bench.gpu.peak import machine_of
-from course_lib.meter.call import Call
+from course_lib.authoring.bench.gpu import lessons, tests
+from course_lib.authoring.bench.gpu.child import run_child
+from course_lib.authoring.bench.gpu.lesson_script import run_cell
+from course_lib.authoring.bench.gpu.measurements import backends
+from course_lib.authoring.bench.gpu.measurements.nccl_log import asked_of_nccl, seen_by_meter
+from course_lib.authoring.bench.gpu.measurements.peak import machine_of
+from course_lib.meter.communication.call import Call
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -69,9 +70,7 @@ def test_every_marked_test_is_told_of(task, tmp_path):
     assert [outcome for name, outcome in found.items() if name.endswith("test_no_module.py")] == ["failed"]
     assert not any("test_other" in name for name in found), "a file without the mark is not imported"
     whys = " ".join(part["why"] for part in task.parts)
-    assert all(
-        word in whys for word in ("one is not two", "no card", "it began and never ended", "no_such_module")
-    )
+    assert all(word in whys for word in ("one is not two", "no card", "it began and never ended", "no_such_module"))
 
 
 def test_a_mark_that_nobody_bears_is_no_success(task, tmp_path):

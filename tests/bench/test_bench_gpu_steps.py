@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from gpu_tasks import outcomes
 
-from course_lib.bench.gpu import memory, meter, overlap, peak, strategies, timeline
-from course_lib.bench.gpu.sizes import middle, widest
-from course_lib.bench.gpu.task import Task
+from course_lib.authoring.bench.gpu.measurements import memory, meter, overlap, peak, strategies, timeline
+from course_lib.authoring.bench.gpu.measurements.sizes import middle, widest
+from course_lib.authoring.bench.gpu.task import Task
 from course_lib.cluster import Rank
 from course_lib.cost import flops, transformer_layers
 from course_lib.devices import Device, Machine
@@ -41,7 +41,7 @@ def test_the_ledger_and_the_formulas_agree(task):
     ],
 )
 def test_the_ledger_has_to_lie_below_the_allocator_by_little(task, allocator_bytes, outcome):
-    from course_lib.meter.balance import Balance, Entry
+    from course_lib.meter.memory.balance import Balance, Entry
 
     entry = Entry("parameter", "w", 100_000_000, "cuda:0")
 
@@ -71,9 +71,7 @@ def test_a_step_is_timed_and_its_rate_told(task):
     assert not any(one.target for one in task.table.rows), "a trial on the CPU promises nothing"
 
 
-@pytest.mark.parametrize(
-    ("card", "promised"), [("NVIDIA H100 80GB HBM3", 50.0), ("NVIDIA A100-SXM4-80GB", None)]
-)
+@pytest.mark.parametrize(("card", "promised"), [("NVIDIA H100 80GB HBM3", 50.0), ("NVIDIA A100-SXM4-80GB", None)])
 def test_the_share_of_the_peak_is_of_the_data_sheet(task, monkeypatch, card, promised):
     here = Machine(2, 1, "a CPU", "Linux", "3.12", "2.11", devices=(Device(0, card, 80 * 10**9, "GPU-1"),))
     monkeypatch.setattr(peak, "machine", lambda: here)
@@ -170,7 +168,7 @@ def test_back_ends_that_hang_leave_time_to_those_behind_and_gloo_is_first(task, 
 
 
 def test_every_way_of_a_step_is_timed_on_ranks(cluster2):
-    from course_lib.bench import ddp
+    from course_lib.authoring.bench.strategies import ddp
 
     (times, others) = cluster2.call(overlap.steps_s, (ddp.MODELS[0], 2), show=False)
     assert list(times) == ["without DDP", "torch", "the course", "the course without overlap"]
@@ -188,9 +186,7 @@ def test_what_is_exposed_and_hidden_is_told_by_the_bare_step(task):
     overlap._add(task, "gloo", six)
     assert row(task, "exposed, torch, gloo").median == pytest.approx(10.0)
     assert row(task, "hidden of what is exposed without overlap, torch, gloo").median == pytest.approx(75.0)
-    assert row(task, "hidden of what is exposed without overlap, the course, gloo").median == pytest.approx(
-        50.0
-    )
+    assert row(task, "hidden of what is exposed without overlap, the course, gloo").median == pytest.approx(50.0)
     assert row(task, "step, course / torch, gloo").median == pytest.approx(12 / 11)
 
 
@@ -206,7 +202,7 @@ def test_a_strategy_that_fails_is_told_and_others_go_on(task, cluster2):
         raise RuntimeError("this strategy broke")
 
     def quick(me: Rank, rounds: int):
-        from course_lib.bench.in_turns import compare_on_ranks
+        from course_lib.authoring.bench.strategies.in_turns import compare_on_ranks
 
         return compare_on_ranks(lambda: None, lambda: None, names=("torch", "the course"), rounds=rounds)
 
@@ -263,9 +259,7 @@ def test_dtensors_sequence_parallel_is_told_as_not_run_by_gloo_on_gpus_alone(tas
     monkeypatch.setattr(task.table, "add_pair", lambda *_, **__: None)
     for on_gpu, backend in ((True, "gloo"), (False, "gloo"), (True, "nccl-shared")):
         task.on_gpu = on_gpu
-        (trial,) = [
-            trial for trial in strategies._trials(task) if trial[0] == "block 128 wide, sequence parallel"
-        ]
+        (trial,) = [trial for trial in strategies._trials(task) if trial[0] == "block 128 wide, sequence parallel"]
         strategies._add(task, cluster, backend, trial)
     assert [part["outcome"] for part in task.parts] == ["not run", "passed", "passed"]
     assert "gloo has for the CPU alone" in task.parts[0]["why"]
@@ -275,6 +269,4 @@ def test_dtensors_sequence_parallel_is_told_as_not_run_by_gloo_on_gpus_alone(tas
 def test_on_gpus_larger_models_stand_beside_the_small_ones(task):
     small = {trial[0] for trial in strategies._trials(task)}
     task.on_gpu = True
-    assert {"DDP, wide transformer on text", "block 1024 wide"} <= {
-        t[0] for t in strategies._trials(task)
-    } - small
+    assert {"DDP, wide transformer on text", "block 1024 wide"} <= {t[0] for t in strategies._trials(task)} - small

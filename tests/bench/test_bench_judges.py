@@ -9,11 +9,11 @@ import types
 
 import pytest
 
-from course_lib.bench import judges
-from course_lib.bench.hand_in import hand_in
-from course_lib.bench.mutants import FOR_EVER, mutants_of
+from course_lib.authoring.bench.judging import judges
+from course_lib.authoring.bench.judging.hand_in import hand_in
+from course_lib.authoring.bench.judging.mutants import FOR_EVER, mutants_of
 from course_lib.learn import exercises
-from course_lib.learn.reference import Solution, run_solution, solution_of
+from course_lib.learn.checks.reference import Solution, run_solution, solution_of
 
 SOLUTION = """
 def total(me, values):
@@ -154,9 +154,7 @@ def test_an_answer_that_ends_or_hangs_its_process_is_one_answer_refused(monkeypa
 
 def test_the_bench_tells_and_keeps_what_was_accepted(monkeypatch, tmp_path, capsys):
     def tried(name: str, *, only: str) -> judges.Report:
-        report = judges.Report(
-            name, num_mutants=4, survivors=["1: `a` -> `b`"], same={"2": "why"}, num_right=3
-        )
+        report = judges.Report(name, num_mutants=4, survivors=["1: `a` -> `b`"], same={"2": "why"}, num_right=3)
         report.refused_right.append("by_einsum: not yet")
         return report
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.bench import mesh as bench
-from course_lib.bench.mesh_rivals import batch_of, course_step, torch_step
-from course_lib.bench.table import Table
-from course_lib.mesh import Mesh
+from course_lib.authoring.bench.strategies import mesh as bench
+from course_lib.authoring.bench.strategies.mesh_rivals import batch_of, course_step, torch_step
+from course_lib.authoring.bench.table import Table
+from course_lib.layouts.mesh import Mesh
 from course_lib.models import TransformerConfig
 
 CONFIG = TransformerConfig(vocab_size=64, context_length=16, num_layers=2, width=32)

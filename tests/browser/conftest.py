@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from browser_page import LessonPage
 
-from course_lib.testing.browser_lab import BROWSER_OPTIONS, RunningLab, chromium, missing, running_lab
+from course_lib.authoring.testing.browser_lab import (
+    BROWSER_OPTIONS,
+    RunningLab,
+    chromium,
+    missing,
+    running_lab,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 WHY_NOT = missing()

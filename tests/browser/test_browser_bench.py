@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.bench import page
+from course_lib.authoring.bench import page
 
 pytestmark = [pytest.mark.long, pytest.mark.limit_s(600)]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from front_page import FrontPage, notebook_of
 
+from course_lib.authoring.testing.browser_lab import FRONT_ENDS, RunningLab, running_lab
 from course_lib.forms.stand_in import GONE
-from course_lib.testing.browser_lab import FRONT_ENDS, RunningLab, running_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = "work.ipynb"

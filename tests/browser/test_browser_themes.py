@@ -26,9 +26,7 @@ def page(browser: Any):
 def is_dark(page: Any, html: str) -> bool:
     page.set_content(html)
     page.wait_for_function("() => document.querySelector('.course-form').dataset.courseKeys")
-    found = page.evaluate(
-        "() => [...document.querySelectorAll('img')].map((one) => getComputedStyle(one).filter)"
-    )
+    found = page.evaluate("() => [...document.querySelectorAll('img')].map((one) => getComputedStyle(one).filter)")
     assert len(set(found)) == 1
     return "url(" in found[0]
 
@@ -66,9 +64,7 @@ def test_without_a_ground_of_its_own_the_system_decides_only_in_a_frame(page: An
 def test_shift_enter_is_left_to_a_page_without_cells_and_letters_are_not(page: Any):
     page.set_content(f"<html><body class='vscode-dark'>{FORM}</body></html>")
     page.wait_for_function("() => document.querySelector('.course-form').dataset.courseKeys")
-    page.evaluate(
-        "() => { window.heard = []; document.onkeydown = (event) => window.heard.push(event.key); }"
-    )
+    page.evaluate("() => { window.heard = []; document.onkeydown = (event) => window.heard.push(event.key); }")
     page.focus("input")
     for key in ("b", "ArrowDown", "Shift+Enter"):
         page.keyboard.press(key)

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from course_lib.learn.show import panel
+from course_lib.forms.show import panel
 
 
 @pytest.mark.long

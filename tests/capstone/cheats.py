@@ -14,10 +14,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from course_lib.capstone.task import Task
+from course_lib.capstone.running.task import Task
 from course_lib.cluster import Rank
 from course_lib.models import next_token_loss
-from course_lib.parallel.data.distributed_data_parallel import all_reduce_gradients
+from course_lib.parallel.data.naive_ddp import all_reduce_gradients
 
 
 class Honest:

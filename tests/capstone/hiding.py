@@ -22,9 +22,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-import course_lib.capstone.steps
-import course_lib.capstone.work
-from course_lib.capstone.work import WorkBlock
+import course_lib.capstone.running.emulated_compute
+import course_lib.capstone.running.steps
+from course_lib.capstone.running.emulated_compute import WorkBlock
 
 SIZE = 4 << 20
 PIECE = 60_000  # of what waits in a pipe, or a socket
@@ -243,7 +243,7 @@ class OtherWaitOfAllBlocks(cheats.Honest):
 
 class OtherPace(cheats.Honest):
     def prepare(self):
-        course_lib.capstone.work.pace = lambda me, time_s: None
+        course_lib.capstone.running.emulated_compute.pace = lambda me, time_s: None
 
 
 class OtherTimeOfTheJudge(cheats.Honest):
@@ -251,13 +251,13 @@ class OtherTimeOfTheJudge(cheats.Honest):
 
     def prepare(self):
         shorter = SimpleNamespace(perf_counter=lambda: time.perf_counter() / 2)
-        course_lib.capstone.steps.time = shorter
+        course_lib.capstone.running.steps.time = shorter
 
 
 class OtherScales(cheats.Honest):
     def prepare(self):
-        from course_lib.capstone.weighing import _LimitedBook
-        from course_lib.meter.storages import StorageBook
+        from course_lib.capstone.memory.memory_limit import _LimitedBook
+        from course_lib.meter.memory.storages import StorageBook
 
         _LimitedBook.see = StorageBook.see
 
@@ -266,17 +266,17 @@ class OtherCensus(cheats.Honest):
     """A name of Python's own, in the judge's module."""
 
     def prepare(self):
-        from course_lib.capstone import census
+        from course_lib.capstone.memory import memory_inventory as census
 
         census.sum = lambda numbers: 0
 
 
 class OtherFloat(cheats.Honest):
     def prepare(self):
-        course_lib.capstone.steps.float = lambda loss: 0.1
+        course_lib.capstone.running.steps.float = lambda loss: 0.1
 
 
-HIDING = {  # one of each kind first: tests/breadth.py keeps those for every run
+HIDING = {  # one of each kind first: tests/support/breadth.py keeps those for every run
     "InAMemoryFile": ("hidden memory", "4 MiB in open files, as the system counts"),
     "InPipes": ("hidden memory", "in pipes, as the system counts"),
     "InAnOrphan": ("hidden memory", "has started the process"),
@@ -300,7 +300,7 @@ HIDING = {  # one of each kind first: tests/breadth.py keeps those for every run
     "WhenWeighedByC": ("hidden memory", "after every step that is timed"),
     "OtherPace": ("no waiting", "has changed what judges it: capstone.work.pace"),
     "OtherTimeOfTheJudge": ("no waiting", "has changed what judges it: capstone.steps.time"),
-    "OtherScales": ("hidden memory", "capstone.weighing._LimitedBook.see"),
-    "OtherCensus": ("hidden memory", "capstone.census.sum"),
-    "OtherFloat": ("no waiting", "capstone.steps.float"),
+    "OtherScales": ("hidden memory", "capstone.memory.memory_limit._LimitedBook.see"),
+    "OtherCensus": ("hidden memory", "capstone.memory.memory_inventory.sum"),
+    "OtherFloat": ("no waiting", "capstone.running.steps.float"),
 }

@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_lib.models import next_token_loss
-from course_lib.parallel.data.distributed_data_parallel import all_reduce_gradients
+from course_lib.parallel.data.naive_ddp import all_reduce_gradients
 
 
 class KeepsItsGraph(cheats.Honest):
@@ -52,12 +52,10 @@ class WithSharedStates(cheats.Honest):
     def __init__(self, me, task):
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
-        from course_lib.capstone.task import ADAMW
+        from course_lib.capstone.running.task import ADAMW
 
         super().__init__(me, task)
-        self.optimizer = ZeroRedundancyOptimizer(
-            self.model.parameters(), optimizer_class=torch.optim.AdamW, **ADAMW
-        )
+        self.optimizer = ZeroRedundancyOptimizer(self.model.parameters(), optimizer_class=torch.optim.AdamW, **ADAMW)
 
 
 class WithCheckpoints(cheats.Honest):
@@ -238,7 +236,7 @@ def by_a_dataclass(me, task):
     return Run(model, task.optimizer(model.parameters()))
 
 
-HONEST = {  # what holds most beside tensors first: tests/breadth.py keeps those for every run
+HONEST = {  # what holds most beside tensors first: tests/support/breadth.py keeps those for every run
     "WithPyTorchsDdp": WithPyTorchsDdp,
     "KeepsItsGraph": KeepsItsGraph,
     "WithALibrary": WithALibrary,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.capstone.beside_tensors import raw_bytes
-from course_lib.capstone.census import begin
+from course_lib.capstone.memory.memory_inventory import begin
+from course_lib.capstone.memory.non_tensor_memory import raw_bytes
 
 MATRIX = torch.rand(400, 50, generator=torch.Generator().manual_seed(0))  # 80,000 bytes
 BYTES = MATRIX.numpy().tobytes()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.capstone.boards import board
-from course_lib.capstone.kept import FILE_NAME, Foreign, Record, Row, read_record
+from course_lib.capstone.reports.leaderboard import board
+from course_lib.capstone.reports.result_file import FILE_NAME, Foreign, Record, Row, read_record
 
 GOOD = Record(
     level=2,

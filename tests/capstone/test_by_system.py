@@ -12,15 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.capstone import by_system, open_files, own_group
-from course_lib.capstone.by_system import Held, Since, adopted, malloc_in_use
-from course_lib.capstone.census import Holdings
-from course_lib.capstone.faults import FAULTS
-from course_lib.capstone.hidden import hidden_memory
-from course_lib.capstone.intact import changes, fingerprint, rule_of
-from course_lib.capstone.own_group import OwnGroup
-from course_lib.capstone.steps import RankRecord, StepRecord
-from course_lib.capstone.work import StepWork
+from course_lib.capstone.attempts.hidden_memory import hidden_memory
+from course_lib.capstone.attempts.rule_violations import FAULTS
+from course_lib.capstone.memory import memory_group as own_group
+from course_lib.capstone.memory import open_files
+from course_lib.capstone.memory import system_memory as by_system
+from course_lib.capstone.memory.intact import changes, fingerprint, rule_of
+from course_lib.capstone.memory.memory_group import OwnGroup
+from course_lib.capstone.memory.memory_inventory import Holdings
+from course_lib.capstone.memory.system_memory import Held, Since, adopted, malloc_in_use
+from course_lib.capstone.running.emulated_compute import StepWork
+from course_lib.capstone.running.steps import RankRecord, StepRecord
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone counts it")
 SIZE = 1 << 20
@@ -256,7 +258,7 @@ def test_where_a_process_is_counted(monkeypatch, tmp_path, name):
 
 HOLDS = """
 import os, sys
-from course_lib.capstone.own_group import own_group
+from course_lib.capstone.memory.memory_group import own_group
 with own_group() as group:
     if not group.is_there:
         sys.exit(3)
@@ -288,12 +290,22 @@ def test_what_is_left_alone_is_as_it_was():
 @pytest.mark.parametrize(
     ("place", "name", "value", "rule"),
     [
-        ("course_lib.capstone.work.WorkBlock", "wait", lambda block, way, rows: None, "no waiting"),
-        ("course_lib.capstone.work.WorkBlock", "matrices_numel", property(lambda block: 0), "no waiting"),
-        ("course_lib.capstone.steps", "time", None, "no waiting"),
-        ("course_lib.capstone.census", "sum", max, "hidden memory"),
-        ("course_lib.capstone.weighing", "StorageBook", dict, "hidden memory"),
-        ("course_lib.meter.recorder", "Recorder", object, "past the meter"),
+        (
+            "course_lib.capstone.running.emulated_compute.WorkBlock",
+            "wait",
+            lambda block, way, rows: None,
+            "no waiting",
+        ),
+        (
+            "course_lib.capstone.running.emulated_compute.WorkBlock",
+            "matrices_numel",
+            property(lambda block: 0),
+            "no waiting",
+        ),
+        ("course_lib.capstone.running.steps", "time", None, "no waiting"),
+        ("course_lib.capstone.memory.memory_inventory", "sum", max, "hidden memory"),
+        ("course_lib.capstone.memory.memory_limit", "StorageBook", dict, "hidden memory"),
+        ("course_lib.meter.communication.recorder", "Recorder", object, "past the meter"),
     ],
 )
 def test_what_is_changed_is_told_by_what_it_is_for(monkeypatch, place, name, value, rule):

@@ -9,29 +9,27 @@ import pytest
 import torch
 from test_capstone_cheats import JOB, run_of
 
-from course_lib.capstone.attempting import attempt, links_of
-from course_lib.capstone.expected import between_bytes, expected
-from course_lib.capstone.job import CapstoneJob, job_for
-from course_lib.capstone.on_mesh import assemble_on
-from course_lib.capstone.peak import peak_bytes
-from course_lib.capstone.planning import best_expected, best_plan, yardstick
-from course_lib.capstone.points import Step, no_points, points_of
-from course_lib.capstone.record import recorded
-from course_lib.capstone.references import reference, reference_mesh
-from course_lib.capstone.result import Known, Sent, Values
-from course_lib.cost.layout_step import Nodes
-from course_lib.cost.scaled_job import ScaledJob
-from course_lib.link import Link
-from course_lib.mesh import Mesh
+from course_lib.capstone.attempts.attempting import attempt, links_of
+from course_lib.capstone.attempts.record import recorded
+from course_lib.capstone.attempts.references import reference, reference_mesh
+from course_lib.capstone.jobs.expected import between_bytes, expected
+from course_lib.capstone.jobs.job import CapstoneJob, job_for
+from course_lib.capstone.jobs.peak import peak_bytes
+from course_lib.capstone.jobs.planning import best_expected, best_plan, yardstick
+from course_lib.capstone.jobs.points import Step, no_points, points_of
+from course_lib.capstone.jobs.result import Known, Sent, Values
+from course_lib.capstone.running.on_mesh import assemble_on
+from course_lib.cost.mesh.layout_step import Nodes
+from course_lib.cost.mesh.scaled_job import ScaledJob
+from course_lib.layouts.link import Link
+from course_lib.layouts.mesh import Mesh
 from course_lib.models import TransformerConfig
 
 CONFIG = TransformerConfig(vocab_size=64, context_length=8, num_layers=4, width=48, num_heads=4)
 FOUR = CapstoneJob(
     level=2,
     seed=1,
-    job=ScaledJob(
-        config=CONFIG, batch_size=16, forward_s=0.02, nodes=Nodes(2, within=Link(), between=Link(0.0, 5e7))
-    ),
+    job=ScaledJob(config=CONFIG, batch_size=16, forward_s=0.02, nodes=Nodes(2, within=Link(), between=Link(0.0, 5e7))),
     ranks=4,
     nodes=2,
     memory_bytes=10_000_000,
@@ -267,8 +265,8 @@ def test_no_points_say_why():
 
 
 def test_reference_values_follow_pytorchs_adamw():
-    from course_lib.capstone.task import ADAMW, batch_of, plain_model
-    from course_lib.capstone.values import on_one_device
+    from course_lib.capstone.running.reference_run import on_one_device
+    from course_lib.capstone.running.task import ADAMW, batch_of, plain_model
     from course_lib.models import next_token_loss
 
     model, (tokens, targets) = plain_model(JOB).double(), batch_of(JOB)

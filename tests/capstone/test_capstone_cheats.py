@@ -7,12 +7,12 @@ from dataclasses import replace
 import cheats
 import pytest
 
-from course_lib.capstone.attempting import attempt
-from course_lib.capstone.faults import FAULTS
-from course_lib.capstone.job import CapstoneJob, job_for
-from course_lib.cost.layout_step import Nodes
-from course_lib.cost.scaled_job import ScaledJob
-from course_lib.link import Link
+from course_lib.capstone.attempts.attempting import attempt
+from course_lib.capstone.attempts.rule_violations import FAULTS
+from course_lib.capstone.jobs.job import CapstoneJob, job_for
+from course_lib.cost.mesh.layout_step import Nodes
+from course_lib.cost.mesh.scaled_job import ScaledJob
+from course_lib.layouts.link import Link
 from course_lib.models import TransformerConfig
 
 # Two ranks on a node each, quick links and short waits; room for replicas, since nearly all cheats begin with them.
@@ -20,16 +20,14 @@ CONFIG = TransformerConfig(vocab_size=16, context_length=8, num_layers=2, width=
 JOB = CapstoneJob(
     level=1,
     seed=0,
-    job=ScaledJob(
-        config=CONFIG, batch_size=8, forward_s=0.02, nodes=Nodes(1, within=Link(), between=Link(0.0, 1e8))
-    ),
+    job=ScaledJob(config=CONFIG, batch_size=8, forward_s=0.02, nodes=Nodes(1, within=Link(), between=Link(0.0, 1e8))),
     ranks=2,
     nodes=2,
     memory_bytes=1_500_000,
     budget_s=10.0,
 )
 
-TOLD = {  # the rules first, each by one: tests/breadth.py keeps those for every run
+TOLD = {  # the rules first, each by one: tests/support/breadth.py keeps those for every run
     "OneRank": ("fewer ranks", "rank 1 computed nothing and sent nothing"),
     "InArrays": ("hidden memory", "in objects of type ndarray"),
     "FewerLayers": ("smaller model", "blocks.1 was computed on no rank"),

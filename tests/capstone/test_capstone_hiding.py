@@ -9,9 +9,9 @@ import hiding
 import pytest
 from test_capstone_cheats import JOB, run_of
 
-from course_lib.capstone.attempting import attempt
-from course_lib.capstone.by_system import malloc_in_use
-from course_lib.capstone.faults import FAULTS
+from course_lib.capstone.attempts.attempting import attempt
+from course_lib.capstone.attempts.rule_violations import FAULTS
+from course_lib.capstone.memory.system_memory import malloc_in_use
 
 HEAP = "C's heap", "step that is timed"
 
@@ -66,8 +66,8 @@ def test_another_loss_than_one_devices_has_no_points_and_is_no_cheat(clusters, k
 
 def test_what_another_call_has_changed_is_the_old_one_in_an_attempt(two):
     def changes(me):
-        import course_lib.capstone.steps as steps
-        from course_lib.capstone.work import WorkBlock
+        import course_lib.capstone.running.steps as steps
+        from course_lib.capstone.running.emulated_compute import WorkBlock
 
         WorkBlock.wait = lambda block, way, rows: None
         steps.time = None

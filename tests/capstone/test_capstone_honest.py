@@ -12,10 +12,10 @@ import pytest
 from honest import HONEST
 from test_capstone_cheats import JOB, run_of
 
-from course_lib.capstone.attempting import attempt
-from course_lib.capstone.job import job_for
-from course_lib.capstone.on_mesh import assemble_on
-from course_lib.mesh import Mesh
+from course_lib.capstone.attempts.attempting import attempt
+from course_lib.capstone.jobs.job import job_for
+from course_lib.capstone.running.on_mesh import assemble_on
+from course_lib.layouts.mesh import Mesh
 
 ROOM = replace(JOB, memory_bytes=3_000_000)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from course_lib.capstone.drawn import DRAWN, Kept
-from course_lib.capstone.expected import between_bytes, expected, meshes_of, room_needed
-from course_lib.capstone.job import job_for
-from course_lib.capstone.levels import LEVELS, anew, draw
-from course_lib.capstone.planning import best_expected, best_plan, plans
-from course_lib.mesh import Mesh
+from course_lib.capstone.jobs.expected import between_bytes, expected, meshes_of, room_needed
+from course_lib.capstone.jobs.job import job_for
+from course_lib.capstone.jobs.levels import LEVELS, anew, draw
+from course_lib.capstone.jobs.planning import best_expected, best_plan, plans
+from course_lib.capstone.jobs.precomputed_levels import DRAWN, Kept
+from course_lib.layouts.mesh import Mesh
 
 SEEDS = range(10)
 

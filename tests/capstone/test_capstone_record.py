@@ -9,15 +9,15 @@ from types import SimpleNamespace
 import pytest
 from test_capstone_attempts import FOUR
 
-from course_lib.bench import capstone as bench
-from course_lib.bench.table import Table
-from course_lib.capstone import record, searching
-from course_lib.capstone.expected import between_bytes
-from course_lib.capstone.job import job_for
-from course_lib.capstone.planning import best_expected, best_plan
-from course_lib.capstone.record import MeshRun, mark_of, recorded, recorded_run, row_name
-from course_lib.capstone.searching import candidates, search, search_s
-from course_lib.mesh import Mesh
+from course_lib.authoring.bench.strategies import capstone as bench
+from course_lib.authoring.bench.table import Table
+from course_lib.capstone.attempts import record, searching
+from course_lib.capstone.attempts.record import MeshRun, mark_of, recorded, recorded_run, row_name
+from course_lib.capstone.attempts.searching import candidates, search, search_s
+from course_lib.capstone.jobs.expected import between_bytes
+from course_lib.capstone.jobs.job import job_for
+from course_lib.capstone.jobs.planning import best_expected, best_plan
+from course_lib.layouts.mesh import Mesh
 
 
 @pytest.fixture

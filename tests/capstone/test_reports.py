@@ -13,11 +13,11 @@ import pytest
 from capstone_results import RESULT, cheated, made, over_memory
 from PIL import Image
 
-from course_lib.capstone.boards import board
-from course_lib.capstone.kept import read_record
-from course_lib.capstone.report_page import report_page
-from course_lib.capstone.report_picture import picture_of
-from course_lib.capstone.reports import record_of, report
+from course_lib.capstone.reports.leaderboard import board
+from course_lib.capstone.reports.report_page import report_page
+from course_lib.capstone.reports.report_picture import picture_of
+from course_lib.capstone.reports.reports import record_of, report
+from course_lib.capstone.reports.result_file import read_record
 from course_lib.plot.dark import DARK_FILTER
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
@@ -45,9 +45,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    return report(
-        RESULT, tmp_path_factory.mktemp("reports"), name="Ada", defence="By the table.\n\nAnd a run."
-    )
+    return report(RESULT, tmp_path_factory.mktemp("reports"), name="Ada", defence="By the table.\n\nAnd a run.")
 
 
 def test_a_report_is_three_files(written):
@@ -169,9 +167,7 @@ def test_reports_are_numbered_and_none_is_written_over(tmp_path):
 
 def test_two_at_the_same_moment_get_a_folder_each(tmp_path):
     folders = []
-    threads = [
-        threading.Thread(target=lambda: folders.append(report(RESULT, tmp_path).folder)) for _ in range(4)
-    ]
+    threads = [threading.Thread(target=lambda: folders.append(report(RESULT, tmp_path).folder)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from course_lib import claims
-from course_lib.claims import busy, speed, threads
-from course_lib.claims.evidence import blocked, tries
+from course_lib.claims.court import timing_noise as busy
+from course_lib.claims.court.evidence import blocked, tries
+from course_lib.claims.data_parallel import speed, threads
 from course_lib.cluster import Cluster
 from course_lib.devices import machine
-from course_lib.parallel.data.thread_race import Race
+from course_lib.parallel.data.threads.thread_race import Race
 
 # What the runs have shown. A trial that decides otherwise has found something, or has broken.
 VERDICTS = {
@@ -96,10 +97,7 @@ def test_every_claim_has_a_trial_and_an_expected_verdict_here():
 
 @pytest.mark.parametrize(  # what a clock decides is held by the tests below, with numbers put in by hand
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.long] if name in BY_CLOCK | IN_A_LESSON else [])
-        for name in ON_CPU
-    ],
+    [pytest.param(name, marks=[pytest.mark.long] if name in BY_CLOCK | IN_A_LESSON else []) for name in ON_CPU],
 )
 def test_the_verdict_of_a_trial_on_this_machine(name, ranks, monkeypatch):
     monkeypatch.setattr(busy, "ROUNDS", 1)
@@ -107,9 +105,7 @@ def test_the_verdict_of_a_trial_on_this_machine(name, ranks, monkeypatch):
     if name in BY_CLOCK and evidence.is_blocked:
         assert "the machine is too busy" in evidence.because
         return
-    assert evidence.verdict in (VERDICTS if name in BY_CLOCK else {name: VERDICTS[name]}).values(), str(
-        evidence
-    )
+    assert evidence.verdict in (VERDICTS if name in BY_CLOCK else {name: VERDICTS[name]}).values(), str(evidence)
     assert bool(evidence.timings) >= (name in BY_CLOCK)
     assert evidence.facts
     assert evidence.because
@@ -137,7 +133,7 @@ def test_sharding_is_no_replica_and_no_cut_of_the_arithmetic(ranks):
 
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_a_trial_that_needs_gpus_is_blocked_without_them(name, monkeypatch, ranks):
-    monkeypatch.setattr("course_lib.claims.evidence.machine", lambda: type("Machine", (), {"devices": ()})())
+    monkeypatch.setattr("course_lib.claims.court.evidence.machine", lambda: type("Machine", (), {"devices": ()})())
     evidence = claims.trial(name).run(ranks)
     assert evidence.is_blocked
     assert "needs" in evidence.because
@@ -303,9 +299,7 @@ def test_processes_that_win_with_small_layers_alone_win_with_conditions(ranks, m
     assert claims.trial("C2").run(ranks).verdict == "holds with conditions"
 
 
-@pytest.mark.parametrize(
-    ("small", "one", "verdict"), [(0.7, 0.0, "holds"), (0.2, 0.0, "false"), (0.7, 0.6, "false")]
-)
+@pytest.mark.parametrize(("small", "one", "verdict"), [(0.7, 0.0, "holds"), (0.2, 0.0, "false"), (0.7, 0.6, "false")])
 def test_a_verdict_on_overlap_follows_what_was_hidden(small, one, verdict, ranks, monkeypatch):
     monkeypatch.setattr(busy.Line, "share", lambda _: 0.0)
     monkeypatch.setattr(speed, "_hidden_share", lambda _, in_one_bucket: one if in_one_bucket else small)

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from course_lib import claims
-from course_lib.claims import evidence, images, topology, utilisation
-from course_lib.claims.utilisation import _Looks, _Seen
+from course_lib.claims.court import evidence
+from course_lib.claims.data_parallel import images, utilisation
+from course_lib.claims.data_parallel.utilisation import _Looks, _Seen
+from course_lib.claims.models_and_machines import topology
 from course_lib.cluster import Rank
 from course_lib.devices import Device, GpuLink
 
@@ -66,9 +68,7 @@ def test_what_a_gpu_looks_like_is_read_while_a_model_trains(monkeypatch):
     monkeypatch.setattr(utilisation, "_READ_EVERY_S", 0.0)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (30, 40))
-    monkeypatch.setattr(
-        torch.cuda, "utilization", lambda device: asked.append(device) or 100 * (len(asked) > 1)
-    )
+    monkeypatch.setattr(torch.cuda, "utilization", lambda device: asked.append(device) or 100 * (len(asked) > 1))
     me = Rank(0, 1, torch.device("cpu"), "gloo")
     seen = utilisation._look(me, width=8, num_samples=(1, 4), run_s=0.3)
     assert (seen.before, seen.few.utilisation, seen.many.utilisation) == (0.0, 1.0, 1.0)
@@ -127,8 +127,8 @@ def test_all_reduces_are_timed_on_ranks_with_the_switches_that_were_given():
 def test_what_needs_no_gpu_is_tried_on_the_cpu_of_a_node_with_gpus(monkeypatch):
     devices = tuple(Device(number, "a GPU", 1, f"GPU-{number}") for number in range(4))
     here = SimpleNamespace(devices=devices, cores=2)
-    monkeypatch.setattr("course_lib.claims.evidence.machine", lambda: here)
-    monkeypatch.setattr("course_lib.cluster.whereabouts.seated", lambda num_gpus: here)
+    monkeypatch.setattr("course_lib.claims.court.evidence.machine", lambda: here)
+    monkeypatch.setattr("course_lib.cluster.api.placement.seated", lambda num_gpus: here)
     monkeypatch.setattr(evidence, "_on_cpu", {})
     monkeypatch.setattr(evidence, "shared_cluster", lambda size: f"the notebook's {size}")
     seen = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from course_lib import claims, schedules
-from course_lib.claims import busy, pipelines
+from course_lib.claims.court import timing_noise as busy
+from course_lib.claims.models_and_machines import pipelines
 from course_lib.cost import simulate
 
 
@@ -47,8 +48,6 @@ def test_theory_finds_the_numbers_of_the_formula(cluster4, monkeypatch):
     monkeypatch.setattr(pipelines, "_step", by_theory)
     at_work = claims.trial("B5").run(lambda size: cluster4)
     assert at_work.timings["busy, one batch"] == at_work.facts["busy by formula, one batch"] == "25%"
-    assert (
-        at_work.timings["busy, 8 micro-batches"] == at_work.facts["busy by formula, 8 micro-batches"] == "73%"
-    )
+    assert at_work.timings["busy, 8 micro-batches"] == at_work.facts["busy by formula, 8 micro-batches"] == "73%"
     idle = claims.trial("E8").run(lambda size: cluster4)
     assert ", ".join(idle.timings.values()) == idle.facts["idle by formula, 1, 4 and 16 micro-batches"]

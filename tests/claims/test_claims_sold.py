@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from course_lib import claims
-from course_lib.claims import placing, sold
+from course_lib.claims.models_and_machines import catalogue_machines as sold
+from course_lib.claims.models_and_machines import placing
 from course_lib.cost import MACHINES, MeshStep
-from course_lib.link import Link
-from course_lib.mesh import Mesh
+from course_lib.layouts.link import Link
+from course_lib.layouts.mesh import Mesh
 
 FREE, CRAWLING = Link(0.0, float("inf")), Link(1e-3, 1e6)
 AS_SOLD = dict(MACHINES)
@@ -77,9 +78,7 @@ def test_at_the_batch_where_c12_turns_two_gpus_win():
 @pytest.mark.parametrize("length", [placing._LONG, placing._SHORT])
 @pytest.mark.parametrize("axis", ["tp", "pp", "dp_replicate"])
 def test_what_passes_between_nodes_is_what_the_cost_model_counts(axis, length, ranks):
-    step = MeshStep(
-        config=placing._SMALL, mesh=Mesh.parse(placing._CROSSING[axis]), batch_size=8, length=length
-    )
+    step = MeshStep(config=placing._SMALL, mesh=Mesh.parse(placing._CROSSING[axis]), batch_size=8, length=length)
     assert placing._between_bytes(ranks, axis, length) == step.by_link().between_bytes
 
 

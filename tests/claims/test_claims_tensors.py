@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib import claims
-from course_lib.claims import tensors
+from course_lib.claims.models_and_machines import tensors
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib import claims
-from course_lib.claims import threads
+from course_lib.claims.data_parallel import threads
 
 
 def test_peaks_are_reset_when_something_is_on_the_gpus(monkeypatch):

@@ -8,8 +8,8 @@ from pathlib import Path
 import nbformat
 from fake_nvml import FakeGpu, FakeNvml
 
-from course_lib.classroom.node import Node
-from course_lib.classroom.taken import Server, Taken, TakenByLesson, Trialled
+from course_lib.classroom.trial.node import Node
+from course_lib.classroom.trial.resource_use import Server, Taken, TakenByLesson, Trialled
 from course_lib.devices import Machine, look
 from course_lib.devices.torch_builds import TorchBuild
 
@@ -80,8 +80,7 @@ def record() -> dict:
 def with_gpus(count: int, memory_bytes: int = 80 * GIB) -> Machine:
     """A machine with so many GPUs, as the driver tells of them."""
     gpus = tuple(
-        FakeGpu(uuid=f"GPU-{i}", bus=f"0000:{i + 1:02x}:00.0", memory_bytes=memory_bytes)
-        for i in range(count)
+        FakeGpu(uuid=f"GPU-{i}", bus=f"0000:{i + 1:02x}:00.0", memory_bytes=memory_bytes) for i in range(count)
     )
     found = look(env={}, nvml=FakeNvml(gpus=gpus), build=TorchBuild(version="2.13.0", cuda="13.0"))
     return replace(PLAIN, devices=found.devices, links=found.links, driver=found.driver, torch_cuda="13.0")

@@ -10,7 +10,7 @@ import random
 import sys
 from pathlib import Path
 
-from course_lib.classroom.shared import FORMAT, Identity, file_name, text_of
+from course_lib.classroom.share.shared import FORMAT, Identity, file_name, text_of
 
 ALIASES = ("ada", "Grace H.", "小明", "<b>Bobby</b>", "émile", "ada")
 CHECKS = ("04.gradients", "04.overlap", "04.sampler", "04.drift", "04.accumulate")
@@ -39,9 +39,7 @@ def events_of(number: int, draw: random.Random, reach: float) -> list[dict]:
     def guess(name, kind, unit, value, measured, model):
         add("guess", name, kind=kind, unit=unit, value=value)
         if draw.random() < 0.8:
-            right = (
-                value == measured if kind != "number" else 0.8 <= (value or 1e-9) / (measured or 1e-9) <= 1.25
-            )
+            right = value == measured if kind != "number" else 0.8 <= (value or 1e-9) / (measured or 1e-9) <= 1.25
             add(
                 "predict",
                 name,
@@ -103,9 +101,7 @@ def make(folder: Path, learners: int = 40) -> Path:
 def spoil(folder: Path) -> None:
     """Lay beside them what a folder of a class comes to hold: seven things that are no whole progress file."""
     whole = (folder / "shared-0000word.jsonl").read_bytes()
-    (folder / "shared-halfhalf.jsonl").write_bytes(
-        whole.replace(b"0000word", b"halfhalf")[: len(whole) * 2 // 3]
-    )
+    (folder / "shared-halfhalf.jsonl").write_bytes(whole.replace(b"0000word", b"halfhalf")[: len(whole) * 2 // 3])
     newer = {"event": "shared", "name": "from the future", "id": "newernewer", "format": FORMAT + 1}
     (folder / "shared-newer.jsonl").write_text(json.dumps(newer) + "\n")
     (folder / "shared-empty.jsonl").write_bytes(b"")
@@ -116,7 +112,7 @@ def spoil(folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    from course_lib.classroom import board_command
+    from course_lib.classroom.board import command as board_command
 
     drop = make(folder / "drop")
     spoil(drop)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from course_lib import classroom
-from course_lib.classroom import board_command
-from course_lib.classroom.shared import Identity, file_name, text_of
+from course_lib.classroom.board import command as board_command
+from course_lib.classroom.share.shared import Identity, file_name, text_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 import forty
@@ -60,9 +60,7 @@ def draw(class_of_forty, tmp_path, capsys):
     """Draw the board with these options: the page, and what the terminal says."""
 
     def draw(*options):
-        assert (
-            classroom.main(["board", str(class_of_forty), "--out", str(tmp_path / "b.html"), *options]) == 0
-        )
+        assert classroom.main(["board", str(class_of_forty), "--out", str(tmp_path / "b.html"), *options]) == 0
         return (tmp_path / "b.html").read_text(), capsys.readouterr().out
 
     return draw
@@ -101,9 +99,7 @@ def test_nothing_is_loaded_nothing_runs_and_no_alias_becomes_markup(draw):
         assert not page.all(tag), tag
     assert "http" not in re.sub(r"http-equiv", "", html)
     assert "<b>Bobby</b>" in page.text
-    (policy,) = [
-        one["content"] for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy"
-    ]
+    (policy,) = [one["content"] for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
     assert policy.startswith("default-src 'none'")
     assert "prefers-color-scheme: dark" in html
 
@@ -125,9 +121,7 @@ def test_the_page_holds_no_answer_before_it_is_revealed(tmp_path, capsys):
     for options in ([], ["--show", "04.bytes"], ["--show", "all"]):
         assert classroom.main(["board", str(drop), "--out", str(out), *options]) == 0
         for text in (out.read_text(), capsys.readouterr().out):
-            assert not re.search(
-                r"777|888|889|model:|cost model says|seen it", text.partition("</style>")[2] or text
-            )
+            assert not re.search(r"777|888|889|model:|cost model says|seen it", text.partition("</style>")[2] or text)
     classroom.main(["board", str(drop), "--out", str(out), "--reveal", "04.bytes"])
     page = out.read_text()
     assert "measured: 777 ms" in page
@@ -205,9 +199,7 @@ def test_watching_obeys_what_is_typed(tmp_path, monkeypatch, capsys):
         return text
 
     monkeypatch.setattr(board_command, "_draw", draw)
-    typed = (
-        "show 04.bytes\nreveal 04.bytes\nlesson 99\nhide 04.bytes\nhide 04.bytes\nlesson 04b\ndance\nquit\n"
-    )
+    typed = "show 04.bytes\nreveal 04.bytes\nlesson 99\nhide 04.bytes\nhide 04.bytes\nlesson 04b\ndance\nquit\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     assert classroom.main(["board", str(drop), "--out", str(out), "--watch"]) == 0
     charts = ["<svg" in page for page in pages]

@@ -8,10 +8,10 @@ import pytest
 from class_cases import GIB, PLAIN, node, record, with_gpus
 
 from course_lib import classroom, cli
-from course_lib.classroom import check_command
-from course_lib.classroom.taken import read_record, taken_from
-from course_lib.classroom.trial import Failure, Lap, Trial
-from course_lib.classroom.watch import Look
+from course_lib.classroom.trial import command as check_command
+from course_lib.classroom.trial.resource_use import read_record, taken_from
+from course_lib.classroom.trial.trial import Failure, Lap, Trial
+from course_lib.classroom.trial.watch import Look
 from course_lib.doctor import Finding
 
 WELL = (Finding("Python", "ok", "3.11"), Finding("memory", "warning", "told for the class", "..."))
@@ -174,7 +174,7 @@ def tried(monkeypatch):
         found["asked"] = (learners, dict(notebooks), other)
         return found["trial"]
 
-    monkeypatch.setattr("course_lib.classroom.trial.run_trial", run)
+    monkeypatch.setattr("course_lib.classroom.trial.trial.run_trial", run)
     return found
 
 
@@ -225,7 +225,7 @@ def test_a_trial_larger_than_the_machine_is_not_begun(ask, tried):
 
 
 def test_the_first_trial_needs_no_record(ask, tried, monkeypatch, tmp_path):
-    monkeypatch.setattr("course_lib.classroom.taken.RECORD", "no/such/file.json")
+    monkeypatch.setattr("course_lib.classroom.trial.resource_use.RECORD", "no/such/file.json")
     code, _, _ = ask("--learners", "2", "--trial", "2", "--keep", str(tmp_path / "kept.json"), measured=None)
     assert code == 0
     assert list(tried["asked"][1]) == ["00"]
@@ -248,9 +248,7 @@ def test_the_record_of_the_course_has_what_the_formula_needs():
     found = taken_from(kept, list(kept["lessons"]), source)
     assert found.trial.has_fitted
     assert found.server.peak_bytes > 0
-    assert (
-        found.disk_bytes > kept["disk_bytes_each"] + 3_000_000
-    )  # the lessons and their pictures, of each learner
+    assert found.disk_bytes > kept["disk_bytes_each"] + 3_000_000  # the lessons and their pictures, of each learner
     assert PLAIN.cores > 0
     for name in ("peak_bytes", "rest_bytes", "processes", "threads", "descriptors", "longest_cell_cpu_s"):
         assert found.most(name) > 0

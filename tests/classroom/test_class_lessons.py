@@ -7,13 +7,11 @@ from dataclasses import replace
 import pytest
 from class_cases import PLAIN, with_gpus
 
-from course_lib.classroom.lessons_here import choose, judge
+from course_lib.classroom.trial.lessons_here import choose, judge
 from course_lib.doctor import Finding
-from course_lib.nodes.surroundings import Surroundings
+from course_lib.nodes.supervisor.capabilities import Surroundings
 
-FACTS = (
-    "# # {label} · A title: part\n#\n# A promise.\n#\n# **50 minutes · difficulty 1 of 5 · needs: {needs}**\n"
-)
+FACTS = "# # {label} · A title: part\n#\n# A promise.\n#\n# **50 minutes · difficulty 1 of 5 · needs: {needs}**\n"
 
 
 @pytest.fixture
@@ -61,10 +59,7 @@ def test_gpus_that_a_lesson_needs(course, needs, gpus, status):
 def test_gpus_that_torch_cannot_use_are_said(course):
     gpu = with_gpus(1).devices[0]
     here = replace(PLAIN, unusable_devices=(gpu,), gpu_note="This torch is built for the CPU.")
-    assert (
-        "none that PyTorch can use: This torch is built for the CPU."
-        in judged(course("one gpu"), here).reasons[0]
-    )
+    assert "none that PyTorch can use: This torch is built for the CPU." in judged(course("one gpu"), here).reasons[0]
 
 
 def test_what_the_doctor_finds_blocked_blocks_all(course):
@@ -85,7 +80,8 @@ def test_cells_that_say_what_they_lack(course):
 @pytest.mark.parametrize(("has", "status"), [(True, "runs"), (False, "in part")])
 def test_nodes_without_networks_of_their_own(course, monkeypatch, has, status):
     monkeypatch.setattr(
-        "course_lib.nodes.surroundings.look", lambda: Surroundings(has, reason="not allowed to this user")
+        "course_lib.nodes.supervisor.capabilities.look",
+        lambda: Surroundings(has, reason="not allowed to this user"),
     )
     found = judged(course(code="from course_lib.nodes import Nodes"))
     assert found.status == status
@@ -113,7 +109,7 @@ def test_no_course_at_all(tmp_path):
 
 
 def test_the_lessons_of_this_course_are_all_judged():
-    from course_lib.paths import project_root
+    from course_lib.base.paths import project_root
 
     chosen = choose(["00", "03b"], project_root())
     found = judge(chosen, PLAIN, (), project_root())

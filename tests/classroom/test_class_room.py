@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from class_cases import GIB, LESSON, MIB, PLAIN, TRIALLED, node, taken, with_gpus
 
-from course_lib.classroom.advice import advise
-from course_lib.classroom.node import look, used_gpu_bytes
-from course_lib.classroom.room import first_met, limits, wait_s
-from course_lib.classroom.taken import Server
+from course_lib.classroom.trial.advice import advise
+from course_lib.classroom.trial.capacity import first_met, limits, wait_s
+from course_lib.classroom.trial.node import look, used_gpu_bytes
+from course_lib.classroom.trial.resource_use import Server
 
 
 def limit(name: str, *, of=None, by=None, open_lessons: int = 1):
@@ -198,7 +198,7 @@ def test_a_look_at_this_machine(tmp_path):
 
 
 def test_the_tightest_limit_of_threads(tmp_path, monkeypatch):
-    monkeypatch.setattr("course_lib.classroom.node.task_limit", lambda: None)
+    monkeypatch.setattr("course_lib.classroom.trial.node.task_limit", lambda: None)
     for name, text in {
         "loadavg": "1 1 1 2/300 99",
         "sys/kernel/threads-max": "9000",
@@ -208,12 +208,12 @@ def test_the_tightest_limit_of_threads(tmp_path, monkeypatch):
         (tmp_path / name).write_text(text)
     found = look(tmp_path, PLAIN, proc=tmp_path)
     assert (found.tasks_left, found.tasks_by) == (500, "kernel.pid_max")
-    monkeypatch.setattr("course_lib.classroom.node.task_limit", lambda: (120, 20))
+    monkeypatch.setattr("course_lib.classroom.trial.node.task_limit", lambda: (120, 20))
     assert look(tmp_path, PLAIN, proc=tmp_path).tasks_left == 100
 
 
 def test_a_system_that_tells_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("course_lib.classroom.node.task_limit", lambda: None)
+    monkeypatch.setattr("course_lib.classroom.trial.node.task_limit", lambda: None)
     found = look(tmp_path, PLAIN, proc=tmp_path / "none")
     assert found.tasks_left is None
     assert found.node_files_left is None

@@ -20,11 +20,11 @@ import pytest
 from class_cases import MIB, notebook
 from waiting import HANG_LIMIT_S, wait_until
 
-from course_lib.classroom import server, watch
-from course_lib.classroom.seat import Seat, new_token
-from course_lib.classroom.taken import taken_from
-from course_lib.classroom.trial import Failure, Trial, _Work, run_trial
-from course_lib.classroom.trial_record import findings_of, keep, record_of
+from course_lib.classroom.trial import server, watch
+from course_lib.classroom.trial.resource_use import taken_from
+from course_lib.classroom.trial.trial import Failure, Trial, _Work, run_trial
+from course_lib.classroom.trial.trial_record import findings_of, keep, record_of
+from course_lib.classroom.trial.trial_user import Seat, new_token
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKS = """
@@ -229,7 +229,7 @@ def test_many_errors_are_cut_and_counted(tried):
 
 
 def test_a_kernel_that_does_not_start(tmp_path, monkeypatch):
-    monkeypatch.setattr("course_lib.notebooks.execute.sys", SimpleNamespace(executable="/bin/false"))
+    monkeypatch.setattr("course_lib.lessons.execute.sys", SimpleNamespace(executable="/bin/false"))
     trial = run_trial(1, {"00": notebook(tmp_path / "00_a.ipynb", "1")}, tell=lambda text: None)
     (failure,) = trial.failures
     assert failure.cell == 0

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from course_lib.classroom.bins import bins_of
-from course_lib.classroom.charts import chart_of
-from course_lib.classroom.gathered import Learner
-from course_lib.classroom.guesses import guesses
-from course_lib.classroom.met import checks, mistakes
-from course_lib.classroom.places import Places, Question, places, question, title_of_check
-from course_lib.classroom.where import where
+from course_lib.classroom.board.bins import bins_of
+from course_lib.classroom.board.charts import chart_of
+from course_lib.classroom.board.lesson_index import Places, Question, places, question, title_of_check
+from course_lib.classroom.board.mistake_stats import checks, mistakes
+from course_lib.classroom.board.prediction_stats import guesses
+from course_lib.classroom.board.progress_by_part import where
+from course_lib.classroom.board.read_shared import Learner
 
 KNOWN = Places(
     {"04a": "DDP: one", "04b": "DDP: two"},
@@ -101,9 +101,7 @@ def test_the_last_guess_before_the_answer_is_seen_counts():
     class_ = [
         learner("a", guess(3), guess(5), told(5, 12.0, 12), guess(12), told(12, 12.0, 12, right=True)),
         learner("b", guess(7)),
-        learner(
-            "c", ("predict", "04.q", {"kind": "number", "right": False, "off": 0.25})
-        ),  # an older course's
+        learner("c", ("predict", "04.q", {"kind": "number", "right": False, "off": 0.25})),  # an older course's
     ]
     (found,) = guesses(class_, KNOWN)
     assert found.values == [5.0, 7.0]
@@ -126,9 +124,7 @@ def test_a_bet_on_a_claim_is_a_choice_and_its_trial_the_measurement():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "value", [None, True, {"a": 1}, float("nan"), 10**400, "x" * 999, [["a"]], -1e300, 5e-324]
-)
+@pytest.mark.parametrize("value", [None, True, {"a": 1}, float("nan"), 10**400, "x" * 999, [["a"]], -1e300, 5e-324])
 def test_a_value_that_makes_no_sense_breaks_nothing(value):
     class_ = [learner("a", guess(value), told(value, value, value)), learner("b", guess(3), told(3, 4.0))]
     (found,) = guesses(class_, KNOWN)

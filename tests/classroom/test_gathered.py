@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.classroom import gathered
-from course_lib.classroom.gathered import Gatherer
-from course_lib.classroom.shared import Identity, file_name, number_of, text_of
+from course_lib.classroom.board import read_shared as gathered
+from course_lib.classroom.board.read_shared import Gatherer
+from course_lib.classroom.share.shared import Identity, file_name, number_of, text_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 import forty
@@ -101,9 +101,7 @@ def test_a_pipe_is_not_waited_for_and_a_giant_is_not_read(tmp_path, monkeypatch)
     assert "only plain files are read" in told.get("pipe.jsonl", "only plain files are read")
 
 
-def test_whoever_cannot_be_read_for_a_moment_counts_as_before_and_whoever_left_does_not(
-    tmp_path, monkeypatch
-):
+def test_whoever_cannot_be_read_for_a_moment_counts_as_before_and_whoever_left_does_not(tmp_path, monkeypatch):
     for word in ("wordone", "wordtwo"):
         share(tmp_path, word)
     reader = Gatherer([tmp_path])

@@ -9,12 +9,12 @@ import re
 import pytest
 
 from course_lib import classroom
-from course_lib.classroom.board_page import board_page
-from course_lib.classroom.board_text import board_text
-from course_lib.classroom.counted import Wish, board_of
-from course_lib.classroom.gathered import Gatherer
-from course_lib.classroom.places import places
-from course_lib.foreign_text import is_plain, one_line
+from course_lib.base.foreign_text import is_plain, one_line
+from course_lib.classroom.board.board_data import Wish, board_of
+from course_lib.classroom.board.lesson_index import places
+from course_lib.classroom.board.page import board_page
+from course_lib.classroom.board.read_shared import Gatherer
+from course_lib.classroom.board.text import board_text
 from course_lib.learn import exercises
 
 BAD = [
@@ -46,10 +46,7 @@ def spoil(folder, luck):
         ]
         for _ in range(luck.randint(1, 8)):
             event = {"event": luck.choice(EVENTS), "name": luck.choice(NAMES)}
-            event |= {
-                name: luck.choice([*BAD, "number", "choice"])
-                for name in luck.sample(FIELDS, luck.randint(1, 9))
-            }
+            event |= {name: luck.choice([*BAD, "number", "choice"]) for name in luck.sample(FIELDS, luck.randint(1, 9))}
             lines.append(event)
         name = luck.choice(["one", "\x1b[2J", "\u202egpj", "a\nb", "<b>", "x" * 200]) + f"{number}"
         text = "\n".join(json.dumps(line) for line in lines)

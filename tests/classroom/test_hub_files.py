@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 import pytest
 import yaml  # jupyterlab brings it
 
-from course_lib import paths
+from course_lib.base import paths
 from course_lib.devices.lock_files import VARIABLE
 from course_lib.lab.hub import settle
 from course_lib.take_along import read_sbatch
@@ -54,16 +54,12 @@ def tljh(tmp_path: Path) -> Path:
     """A folder with what the script calls; each of them notes its words."""
     for name in ("git", "tljh-config"):
         write_program(tmp_path / "bin" / name, noting(name))
-    python = (
-        f'#!/bin/bash\nif [[ $1 == - ]]; then exec {sys.executable} "$@"; fi\necho "python $*" >> "$NOTES"\n'
-    )
+    python = f'#!/bin/bash\nif [[ $1 == - ]]; then exec {sys.executable} "$@"; fi\necho "python $*" >> "$NOTES"\n'
     write_program(tmp_path / "user" / "bin" / "python", python)
     return tmp_path
 
 
-def run_tljh(
-    folder: Path, *words: str, **variables: str
-) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+def run_tljh(folder: Path, *words: str, **variables: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     notes = folder / "notes"
     own = {
         "NOTES": str(notes),
@@ -259,12 +255,8 @@ def test_no_lesson_is_left_out_of_the_image(special: str) -> None:
 
     kept = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
     assert [path for path in kept if "(" not in path and is_left_out(path)] == []
-    assert not any(
-        map(is_left_out, ("course_lib", "notebooks/src", "notebooks/solutions", "assets", "README.md"))
-    )
-    assert all(
-        map(is_left_out, (".git", ".venv", "notebooks/00_start_here (2).ipynb", "course_lib/__pycache__"))
-    )
+    assert not any(map(is_left_out, ("course_lib", "notebooks/src", "notebooks/solutions", "assets", "README.md")))
+    assert all(map(is_left_out, (".git", ".venv", "notebooks/00_start_here (2).ipynb", "course_lib/__pycache__")))
 
 
 def test_pods_fit_the_image() -> None:
@@ -323,9 +315,7 @@ def test_profiles_have_one_default_and_gpus_by_their_names() -> None:
     for profile in profiles:
         override = profile.get("kubespawner_override", {})
         gpus = override.get("extra_resource_limits", {}).get("nvidia.com/gpu")
-        assert (gpus is not None) == (
-            "GPU" in profile["display_name"] and "Without" not in profile["display_name"]
-        )
+        assert (gpus is not None) == ("GPU" in profile["display_name"] and "Without" not in profile["display_name"])
         assert gpus is None or override["image"].endswith("-cuda")
 
 

@@ -11,7 +11,7 @@ import pytest
 from course_lib.classroom import WORDS
 from course_lib.cli import VERBS
 from course_lib.learn.exercises import exercises_of
-from course_lib.notebooks.info import lesson_info, source_files
+from course_lib.lessons.info import lesson_info, source_files
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "instructor"

@@ -9,8 +9,9 @@ import stat
 import pytest
 
 from course_lib import classroom
-from course_lib.classroom import share_command, shared
-from course_lib.learn.store import Store
+from course_lib.classroom.share import command as share_command
+from course_lib.classroom.share import shared
+from course_lib.learn.records.store import Store
 
 GUESS = {"time": "2026-11-23T10:00:00", "event": "guess", "name": "04.bytes", "value": 12, "unit": "KiB"}
 
@@ -108,9 +109,7 @@ def test_without_progress_there_is_nothing_to_share(drop, tmp_path, monkeypatch,
     assert "there is no progress yet" in capsys.readouterr().err
 
 
-def test_who_watches_before_the_first_lesson_shares_from_the_first_answer(
-    drop, tmp_path, monkeypatch, capsys
-):
+def test_who_watches_before_the_first_lesson_shares_from_the_first_answer(drop, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COURSE_HOME", str(tmp_path / "new"))
     slept = []
 

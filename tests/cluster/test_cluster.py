@@ -167,7 +167,7 @@ def test_one_rank_is_a_cluster_too():
 
 
 def test_more_ranks_than_cores_run_and_say_so_once(monkeypatch):
-    from course_lib.cluster import arguments
+    from course_lib.cluster.api import arguments
 
     monkeypatch.setattr(arguments, "_has_warned", False)
     many = os.cpu_count() + 1
@@ -194,9 +194,7 @@ def test_two_clusters_at_once_do_not_meet(cluster2, cluster4):
 
 def test_threads_of_the_notebook_take_turns_on_one_cluster(cluster2):
     answers = []
-    threads = [
-        threading.Thread(target=lambda i=i: answers.append(cluster2.run(total, i)[0])) for i in range(8)
-    ]
+    threads = [threading.Thread(target=lambda i=i: answers.append(cluster2.run(total, i)[0])) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -229,9 +227,7 @@ def test_a_rank_cannot_start_ranks(cluster2):
         except RuntimeError as error:
             return str(error)
 
-    assert (
-        "this is rank 1 of 2 on cpu (gloo), and a rank cannot start ranks of its own" in cluster2.run(nest)[1]
-    )
+    assert "this is rank 1 of 2 on cpu (gloo), and a rank cannot start ranks of its own" in cluster2.run(nest)[1]
 
 
 def test_ranks_see_the_folder_path_and_environment_of_the_call(cluster2, tmp_path, monkeypatch):
@@ -301,9 +297,7 @@ def test_code_that_makes_the_process_group_itself():
 
 def test_sockets_of_ranks_listen_on_loopback_alone(cluster2):
     def listeners(me):
-        return [
-            c.laddr.ip for c in psutil.Process().net_connections("inet") if c.status == psutil.CONN_LISTEN
-        ]
+        return [c.laddr.ip for c in psutil.Process().net_connections("inet") if c.status == psutil.CONN_LISTEN]
 
     assert {address for found in cluster2.run(listeners) for address in found} <= {"127.0.0.1", "::1"}
 
@@ -423,9 +417,7 @@ def test_a_plain_script_needs_no_main_guard(tmp_path):
             """
         )
     )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=200, check=True
-    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, check=True)
     assert done.stdout == "top of the script\n[0, 10]\n", "the script ran once, and left without close()"
     assert done.stderr == ""
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from course_lib.cluster import Cluster, Run, shared_cluster
-from course_lib.cluster.report import died
-from course_lib.cluster.run import say
+from course_lib.cluster.failures.report import died
+from course_lib.cluster.failures.run import say
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),

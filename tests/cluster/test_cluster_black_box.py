@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.limit_s(120.0),
 ]
 GUILTY = 1
-box = importlib.import_module("course_lib.cluster.black_box")  # the room has a function of the same name
+box = importlib.import_module("course_lib.cluster.failures.hang_dump")  # the room has a function of the same name
 
 
 def wait_for_a_batch(me, step):
@@ -94,9 +94,7 @@ def test_a_block_that_is_over_in_time_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("quiet_s", "folder", "words"), [(0, ".", "quiet_s is 0"), (1.0, "no/such", "no such folder")]
-)
+@pytest.mark.parametrize(("quiet_s", "folder", "words"), [(0, ".", "quiet_s is 0"), (1.0, "no/such", "no such folder")])
 def test_bad_input_gets_a_sentence(quiet_s, folder, words):
     with pytest.raises(ValueError, match=words), black_box(None, folder, quiet_s=quiet_s):
         pass

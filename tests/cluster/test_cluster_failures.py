@@ -118,12 +118,8 @@ def test_a_rank_that_dies_is_the_cause_and_its_peers_hear_echoes(cluster, how):
         0,
         1,
     ):  # a peer says what it heard; one that had no turn yet on a busy machine, where it stands
-        of_rank = next(re.finditer(rf"^  ranks? [^a-z]*\b{rank}\b[^a-z]*  (.+)$", str(error), re.MULTILINE))[
-            1
-        ]
-        assert re.match(
-            r"heard (its|their) connection close .*\(an echo of rank 2\)|waits in |runs on", of_rank
-        )
+        of_rank = next(re.finditer(rf"^  ranks? [^a-z]*\b{rank}\b[^a-z]*  (.+)$", str(error), re.MULTILINE))[1]
+        assert re.match(r"heard (its|their) connection close .*\(an echo of rank 2\)|waits in |runs on", of_rank)
     assert "(an echo of rank 2)" in str(error)
     assert set(error.run.text.values()) == {"last words\n"}, "what ranks printed before the end is not lost"
     assert works_again(cluster)
@@ -271,9 +267,7 @@ def test_an_argument_that_the_rank_cannot_rebuild_is_that_ranks_failure(cluster,
     thing = only_here_now.Thing()
     monkeypatch.undo()
     (tmp_path / "only_here_now.py").unlink()
-    assert "ModuleNotFoundError: No module named 'only_here_now'" in str(
-        failing(cluster, lambda me, t: t, thing)
-    )
+    assert "ModuleNotFoundError: No module named 'only_here_now'" in str(failing(cluster, lambda me, t: t, thing))
     assert works_again(cluster)
 
 
@@ -289,7 +283,7 @@ def test_children_of_a_rank_end_with_it(cluster):
 
 
 def test_a_full_disk_is_an_error_of_the_call_and_loses_nothing(cluster, monkeypatch):
-    from course_lib.cluster import wire
+    from course_lib.cluster.process import serialization as wire
 
     def no_room(*args, **kwargs):
         raise OSError(28, "No space left on device")
@@ -325,9 +319,7 @@ def test_variables_survive_when_ranks_are_freed_one_after_another():
             raise ValueError("slip")
         dist.all_reduce(torch.ones(1))
 
-    with Cluster(
-        5, timeout_s=20
-    ) as cluster:  # in a ring, a peer two seats away hears nothing of rank 2 itself
+    with Cluster(5, timeout_s=20) as cluster:  # in a ring, a peer two seats away hears nothing of rank 2 itself
         cluster.cell("kept = rank", show=False)
         for _ in range(3):
             assert "variables" not in str(failing(cluster, fail))

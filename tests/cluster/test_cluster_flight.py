@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from course_lib.cluster import flight
+from course_lib.cluster.failures import flight_recorder as flight
 
 
 def test_whoever_holds_all_objects_meanwhile_does_no_harm(monkeypatch):

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course_lib.cluster import folders
+from course_lib.cluster.base import temp_dirs as folders
 
 pytestmark = pytest.mark.limit_s(120.0)
 

@@ -55,9 +55,7 @@ def test_after_any_body_in_cells_a_right_call_is_right_and_variables_are_there_o
     draw = random.Random(1000 + seed)
     with Cluster(NUM_RANKS, timeout_s=30) as cluster:
         for _ in range(NUM_BODIES):
-            body = [
-                step for step in random_body(draw, NUM_RANKS) if step[0] not in SETTINGS
-            ]  # these last in cells
+            body = [step for step in random_body(draw, NUM_RANKS) if step[0] not in SETTINGS]  # these last in cells
             cluster.push(body=body, kept=5)
             try:
                 run = cluster.cell("from wrong_bodies import perform\nperform(me, body)", show=False)

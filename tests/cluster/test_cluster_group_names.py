@@ -8,7 +8,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Cluster, RankTimeout, operators, patches
+from course_lib.cluster import Cluster, RankTimeout
+from course_lib.cluster.hooks import operators
+from course_lib.cluster.state import monkeypatch_guard as patches
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),

@@ -225,9 +225,7 @@ def test_a_program_ends_though_a_temporary_folder_was_made_before_the_course_cam
         cluster = Cluster(2)
         print(list(cluster.run(lambda me: me.rank)))
     """
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(body)], capture_output=True, text=True, timeout=100
-    )
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(body)], capture_output=True, text=True, timeout=100)
     assert (ended.stdout, ended.stderr, ended.returncode) == ("[0, 1]\n", "", 0)
 
 

@@ -10,11 +10,11 @@ import torch
 import torch.distributed as dist
 
 from course_lib.cluster import Cluster, RankError, RankFailed, RankTimeout
-from course_lib.cluster.begun import Begun
-from course_lib.cluster.evidence import Accounts, Operation, Standing
-from course_lib.cluster.failure import Frame
-from course_lib.cluster.hope import hopeless
-from course_lib.cluster.report import died, failed_story, standing_line
+from course_lib.cluster.base.failure import Frame
+from course_lib.cluster.failures.deadlock import hopeless
+from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
+from course_lib.cluster.failures.report import died, failed_story, standing_line
+from course_lib.cluster.hooks.pending_ops import Begun
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
@@ -273,9 +273,7 @@ def test_an_endless_loop_runs_on_and_waits_for_nothing(ranks):
     with pytest.raises(RankTimeout) as caught:
         ranks.call(endless, timeout_s=2.0)
     line = endless.__code__.co_firstlineno + 2
-    assert re.search(
-        rf"rank 1  runs on, at test_cluster_hope.py, line ({line}|{line + 1}), in", str(caught.value)
-    )
+    assert re.search(rf"rank 1  runs on, at test_cluster_hope.py, line ({line}|{line + 1}), in", str(caught.value))
     assert "had not finished after timeout_s = 2 s" in str(caught.value)
     assert "rank 0  waits in a receive from rank 1 (float32, 1)" in str(caught.value)
 
@@ -316,9 +314,7 @@ def test_a_piece_of_a_collective_is_not_told_as_a_message():
     story = failed_story(died(0, -6, 0.0, NO_ROOM), {1: stood}, 2)
     assert "8 bytes" not in story
     assert "in a collective it was sent more than its tensor has room for" in story
-    assert (
-        "The last that rank 1 called was all_gather #1 (float64, 2): do all ranks make the same call" in story
-    )
+    assert "The last that rank 1 called was all_gather #1 (float64, 2): do all ranks make the same call" in story
 
 
 def test_a_message_stays_one_where_ranks_have_sent_some():
@@ -369,7 +365,7 @@ def test_echoes_of_one_cause_share_a_line_and_no_frame_of_torch_follows_the_user
 
 
 def test_the_meter_and_torch_do_not_show_in_a_learners_trace(ranks):
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     def wrong(me, recorder):
         with recorder(me.rank):

@@ -132,9 +132,7 @@ def random_acts(draw: random.Random) -> tuple[list[str], set[int], bool]:
     return names, draw.choice([{0}, {1}, {0, 1}]), draw.random() < 0.4
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, NUM_SEEDS))]
-)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, NUM_SEEDS))])
 def test_after_any_hostile_body_a_right_call_is_right(seed):
     draw = random.Random(seed)
     bodies = NUM_BODIES if seed else 4

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.cluster import Cluster, RankInterrupted, folders
-from course_lib.cluster.hold import held_back
-from course_lib.cluster.supervisor import Supervisor
+from course_lib.cluster import Cluster, RankInterrupted
+from course_lib.cluster.api.supervisor import Supervisor
+from course_lib.cluster.base import temp_dirs as folders
+from course_lib.cluster.process.defer_interrupt import held_back
 
-TRIALS = Path(__file__).resolve().parent.parent / "interrupt_trials.py"
+TRIALS = Path(__file__).resolve().parents[1] / "support" / "interrupt_trials.py"
 COUNT = int(os.environ.get("COURSE_INTERRUPTS", "15"))
 pytestmark = pytest.mark.limit_s(120.0 + 3 * COUNT)
 
@@ -77,11 +78,9 @@ def test_a_second_interrupt_right_after_the_first_leaves_no_answer_behind(monkey
 
 
 @pytest.mark.parametrize("with_variables", [False, True])
-def test_an_interrupt_after_the_answers_leaves_no_rank_stuck_for_the_next_call(
-    monkeypatch, capsys, with_variables
-):
+def test_an_interrupt_after_the_answers_leaves_no_rank_stuck_for_the_next_call(monkeypatch, capsys, with_variables):
     """The call has failed, rank 1 stands in a collective, and the interrupt comes while the ranks' text is shown."""
-    from course_lib.cluster import cluster as module
+    from course_lib.cluster.api import cluster as module
 
     def fail(me):
         import torch
@@ -158,7 +157,7 @@ def test_an_interrupt_is_held_back_until_the_block_is_over():
 
 
 def test_an_interrupt_goes_through_where_the_block_hangs(monkeypatch):
-    from course_lib.cluster import hold
+    from course_lib.cluster.process import defer_interrupt as hold
 
     monkeypatch.setattr(hold, "_PATIENCE_S", 0.0)
     done = []

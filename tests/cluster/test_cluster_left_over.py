@@ -11,8 +11,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Cluster, NotSendable, RankFailed, magic, shared
-from course_lib.cluster.processes import RankProcess
+from course_lib.cluster import Cluster, NotSendable, RankFailed
+from course_lib.cluster.api import magic, shared
+from course_lib.cluster.process.processes import RankProcess
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
@@ -82,9 +83,7 @@ def leaves_an_all_reduce(me):
 
 def calls_once_more_for_nothing(me):
     if me.rank == 0:
-        dist.all_reduce(
-            torch.empty(0)
-        )  # nothing to send: it ends at once, and the counts of the ranks differ
+        dist.all_reduce(torch.empty(0))  # nothing to send: it ends at once, and the counts of the ranks differ
 
 
 def makes_a_group_alone(me):
@@ -279,10 +278,7 @@ def test_cells_lose_open_works_and_keep_their_variables():
         cluster.cell("kept = rank + 5", show=False)
         run = cluster.cell("work = dist.irecv(torch.zeros(1), 1 - rank)", show=False)
         assert run.left[0] == "ranks 0, 1 started irecv #1 on line 1 (cell) and never waited for it"
-        assert (
-            run.left[-1]
-            == "The ranks have met anew, with their variables, so that the next call finds none of it."
-        )
+        assert run.left[-1] == "The ranks have met anew, with their variables, so that the next call finds none of it."
         assert list(cluster.pull("kept")) == [5, 6]
         run = cluster.cell("if rank == 0: work = dist.all_reduce(torch.ones(1), async_op=True)", show=False)
         assert "rank 0 started all_reduce #1 on line 1 (cell), which never ended" in run.left
@@ -304,9 +300,7 @@ def test_the_magic_shows_what_a_cell_has_left(monkeypatch, capsys):
 def test_groups_of_cells_last():
     with Cluster(3, timeout_s=20) as cluster:
         cluster.cell("pair = dist.new_group([0, 2])", show=False)
-        run = cluster.cell(
-            "x = torch.ones(1)\nif rank != 1: dist.all_reduce(x, group=pair)\nx.item()", show=False
-        )
+        run = cluster.cell("x = torch.ones(1)\nif rank != 1: dist.all_reduce(x, group=pair)\nx.item()", show=False)
         assert (list(run), run.left) == (["2.0", "1.0", "2.0"], ())
 
 

@@ -13,8 +13,9 @@ import psutil
 import pytest
 from waiting import all_ended, wait_until
 
-from course_lib.cluster import notebook, processes
-from course_lib.notebooks.sockets import listen_at_files
+from course_lib.cluster.api import notebook
+from course_lib.cluster.process import processes
+from course_lib.lessons.kernel_sockets import listen_at_files
 
 pytestmark = pytest.mark.limit_s(240.0)
 
@@ -55,9 +56,7 @@ def test_a_cell_that_imports_the_cluster_begins_to_start_ranks(sockets: Path) ->
         assert cell("from course_lib import shared_cluster") == ""
         cell(SERVER)
         pid = int(cell("print(pid)"))
-        assert (
-            cell("import sys; print('torch' in sys.modules)") == "False\n"
-        )  # the server's work, not the cell's
+        assert cell("import sys; print('torch' in sys.modules)") == "False\n"  # the server's work, not the cell's
         os.kill(pid, signal.SIGINT)  # as Jupyter's interrupt does, which is for the notebook
         cell("ranks = shared_cluster(2)")
         assert cell("print(list(ranks.run(lambda me: me.rank)))") == "[0, 1]\n"
@@ -101,7 +100,7 @@ def warmed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list that grows with each start of the server, which is none."""
     starts: list[str] = []
     monkeypatch.setattr(processes, "warm", lambda: starts.append("warm"))
-    monkeypatch.setattr("course_lib.cluster.magic.register", lambda shell: None)
+    monkeypatch.setattr("course_lib.cluster.api.magic.register", lambda shell: None)
     return starts
 
 

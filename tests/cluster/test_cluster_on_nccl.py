@@ -14,17 +14,20 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import evidence, flight, group, launch
-from course_lib.cluster.backends import Seat
-from course_lib.cluster.context import Context, apply, context_here
-from course_lib.cluster.evidence import Accounts, Operation, Standing
-from course_lib.cluster.group import Place
-from course_lib.cluster.hope import wait_of
-from course_lib.cluster.ledger import Ledger
-from course_lib.cluster.rank import Rank
-from course_lib.cluster.surroundings import Surroundings
+from course_lib.cluster.base import process_group as group
+from course_lib.cluster.base.backends import Seat
+from course_lib.cluster.base.process_group import Place
+from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.failures import flight_recorder as flight
+from course_lib.cluster.failures import rank_status as evidence
+from course_lib.cluster.failures.deadlock import wait_of
+from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
+from course_lib.cluster.hooks.op_tracker import Ledger
+from course_lib.cluster.process import launch
+from course_lib.cluster.process.caller_context import Context, apply, context_here
+from course_lib.cluster.state.process_state import Surroundings
 
-black_box_module = importlib.import_module("course_lib.cluster.black_box")  # the package has the function
+black_box_module = importlib.import_module("course_lib.cluster.failures.hang_dump")  # the package has the function
 
 
 @pytest.fixture
@@ -53,9 +56,7 @@ def test_a_new_context_keeps_what_ranks_on_one_gpu_need(as_it_was: Context, monk
     assert "NCCL_HOSTID" not in env_after(as_it_was, Seat("cuda:1", "nccl"), monkeypatch)
 
 
-def test_nccl_warns_of_no_first_message_and_gloo_hears_nothing(
-    as_it_was: Context, monkeypatch: pytest.MonkeyPatch
-):
+def test_nccl_warns_of_no_first_message_and_gloo_hears_nothing(as_it_was: Context, monkeypatch: pytest.MonkeyPatch):
     name = "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING"
     assert env_after(as_it_was, Seat("cuda:1", "nccl"), monkeypatch)[name] == "false"
     assert name not in env_after(as_it_was, Seat("cpu", "gloo"), monkeypatch)
@@ -93,9 +94,7 @@ def test_what_nccls_recorder_says_is_told_and_not_judged():
     there = Standing(0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts)
     look = {0: there, 1: Standing(1, None, (), 1, state="returned", accounts=Accounts(counts={"0": 1}))}
     assert wait_of(0, look) is not None
-    look[0] = Standing(
-        0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts, is_on_nccl=True
-    )
+    look[0] = Standing(0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts, is_on_nccl=True)
     assert wait_of(0, look) is None
 
 

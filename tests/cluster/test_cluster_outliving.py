@@ -47,9 +47,7 @@ def by_two_forks(me):
 
 
 def have_ended(pids) -> bool:
-    return not any(
-        psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids
-    )
+    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
 
 
 WAYS = pytest.mark.parametrize("start", [in_a_session, by_two_forks])
@@ -95,7 +93,7 @@ def test_of_a_rank_that_died_it_ends_too_and_other_ranks_stay(ranks, start, tmp_
 @WAYS
 def test_it_ends_where_the_notebook_is_killed(start):
     body = f"""
-import sys, time; sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent)]}
+import sys, time; sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]}
 from course_lib import Cluster
 from test_cluster_outliving import {start.__name__} as start
 cluster = Cluster(2)

@@ -13,12 +13,14 @@ import pytest
 import torch
 from waiting import wait_until
 
-from course_lib.cluster import launch, magic, shared, shared_cluster
-from course_lib.cluster.backends import BACKENDS, Seat, seats, shared_nccl_env
-from course_lib.cluster.evidence import Operation, Standing, parse_stacks
-from course_lib.cluster.failure import Frame, describe
-from course_lib.cluster.report import place_of, standing_line, stuck_story
-from course_lib.notebooks.sockets import listen_at_files
+from course_lib.cluster import shared_cluster
+from course_lib.cluster.api import magic, shared
+from course_lib.cluster.base.backends import BACKENDS, Seat, seats, shared_nccl_env
+from course_lib.cluster.base.failure import Frame, describe
+from course_lib.cluster.failures.rank_status import Operation, Standing, parse_stacks
+from course_lib.cluster.failures.report import place_of, standing_line, stuck_story
+from course_lib.cluster.process import launch
+from course_lib.lessons.kernel_sockets import listen_at_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning")
 
@@ -66,7 +68,7 @@ def test_each_nccl_has_its_own_way_to_share_a_gpu():
 @pytest.mark.parametrize("stage", [False, True, None])
 def test_exchange_passes_a_ring_of_messages(cluster4, stage):
     def ring(me, stage):
-        from course_lib.cluster.point_to_point import exchange, recv, send
+        from course_lib.cluster.base.point_to_point import exchange, recv, send
 
         after, before = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size
         mine = torch.full((2, 3), float(me.rank), dtype=torch.float64).t()  # not contiguous
@@ -81,7 +83,7 @@ def test_exchange_passes_a_ring_of_messages(cluster4, stage):
 
 def test_staged_messages_copy_through_the_host(cluster2):
     def staged(me):
-        from course_lib.cluster.point_to_point import exchange, recv, send
+        from course_lib.cluster.base.point_to_point import exchange, recv, send
 
         tensor = torch.full((4,), float(me.rank + 1))
         strided = torch.zeros(8)[::2]  # a receive buffer that no back end could fill directly
@@ -245,7 +247,7 @@ def test_the_same_function_runs_under_torchrun_with_two_agents(tmp_path):
     }
     agents = [
         subprocess.Popen(
-            [*agent, "--node-rank", str(node), "-m", "course_lib.cluster.launch", "job:places"],
+            [*agent, "--node-rank", str(node), "-m", "course_lib.cluster.process.launch", "job:places"],
             cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for node in range(2)
@@ -313,9 +315,7 @@ def test_the_story_says_who_never_came_and_what_differs():
     waits = [standing(0, number=3, frames=[TORCH_FRAME]), standing(1, number=2, done=True)]
     assert "Rank 1 never called all_reduce #3." in stuck_story(dict(enumerate(waits)), 2, timeout_s=5)
     differ = [standing(0, frames=[TORCH_FRAME]), standing(1, name="broadcast", frames=[TORCH_FRAME])]
-    assert "same operation on every rank: all_reduce, broadcast" in stuck_story(
-        dict(enumerate(differ)), 2, timeout_s=5
-    )
+    assert "same operation on every rank: all_reduce, broadcast" in stuck_story(dict(enumerate(differ)), 2, timeout_s=5)
     fine = [standing(0, done=True), standing(1, done=True)]
     assert "pass a larger timeout_s" in stuck_story(dict(enumerate(fine)), 2, timeout_s=5)
 
@@ -350,7 +350,7 @@ def test_only_what_is_heard_of_a_peer_is_an_echo(error, is_echo):
 
 
 def test_a_folder_of_seats_that_somebody_keeps_locked_is_told_once(monkeypatch):
-    from course_lib.cluster import whereabouts
+    from course_lib.cluster.api import placement as whereabouts
 
     kept = whereabouts.seats.Survey(whereabouts.seats.Others(), "/shared/seats", is_kept_waiting=True)
     monkeypatch.setattr(whereabouts.seats, "survey", lambda: kept)

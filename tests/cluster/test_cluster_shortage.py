@@ -13,8 +13,10 @@ import textwrap
 import pytest
 import torch
 
-from course_lib.cluster import Cluster, RankFailed, shortage, wire
-from course_lib.cluster.shortage import told
+from course_lib.cluster import Cluster, RankFailed
+from course_lib.cluster.base import os_errors as shortage
+from course_lib.cluster.base.os_errors import told
+from course_lib.cluster.process import serialization as wire
 
 pytestmark = pytest.mark.limit_s(120.0)
 
@@ -41,9 +43,7 @@ def test_a_full_disk_names_the_folder_and_the_remedy(cluster2, monkeypatch):
         with pytest.raises(OSError, match="No space left on device") as caught:
             cluster2.run(lambda me, x: None, torch.zeros(100_000))
     folder = cluster2._team.folder
-    assert f"{folder} is full. Free some space there, or set TMPDIR to a folder with room" in str(
-        caught.value
-    )
+    assert f"{folder} is full. Free some space there, or set TMPDIR to a folder with room" in str(caught.value)
     assert caught.value.errno == errno.ENOSPC
     assert list(cluster2.run(lambda me: me.rank)) == [0, 1]
 
@@ -53,7 +53,7 @@ def test_a_full_disk_at_a_rank_is_told_in_the_same_words():
         """As it is packed: what a function itself puts in place of others is put back before that."""
 
         def __reduce__(self):
-            from course_lib.cluster import wire
+            from course_lib.cluster.process import serialization as wire
 
             def fail(*args, **kwargs):
                 raise OSError(28, "No space left on device")
@@ -104,9 +104,7 @@ def test_a_cluster_that_finds_no_descriptor_says_so_and_works_when_there_are_som
             os.close(descriptor)
         print(list(cluster.run(lambda me: me.rank)))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(body)], capture_output=True, text=True, timeout=100
-    )
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(body)], capture_output=True, text=True, timeout=100)
     first, second = done.stdout.splitlines()
     assert "Too many open files: this process may have 64 at a time." in first, done.stderr
     assert second == "[0, 1]"
@@ -150,9 +148,7 @@ def test_too_few_processes_are_told_before_anything_starts(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(shortage, "_most_processes", lambda: 12)
         patch.setattr(shortage, "_processes_left", lambda *, enough: 3 if enough > 3 else None)
-        with pytest.raises(
-            OSError, match=r"2 ranks and what starts them take \d+ processes and threads, and 3 more"
-        ):
+        with pytest.raises(OSError, match=r"2 ranks and what starts them take \d+ processes and threads, and 3 more"):
             cluster.run(lambda me: None)
     assert list(cluster.run(lambda me: me.rank)) == [0, 1]
     cluster.close()
@@ -210,9 +206,7 @@ def test_a_full_dev_shm_stops_no_cluster(tmp_path):
     script = tmp_path / "calls.py"
     script.write_text(CALLS)
     run = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
-    done = subprocess.run(
-        ["unshare", "-m", "bash", "-c", FULL, sys.executable, run], capture_output=True, text=True
-    )
+    done = subprocess.run(["unshare", "-m", "bash", "-c", FULL, sys.executable, run], capture_output=True, text=True)
     first, failed, again = done.stdout.splitlines()
     assert (first, again) == ("[(2000.0, 2000000), (2000.0, 2000000)]", "[2000.0, 2000.0]"), done.stderr
     assert failed.endswith("OSError: [Errno 28] No space left on device")

@@ -155,9 +155,7 @@ def test_a_seed_inside_the_function_gives_what_it_always_gave(ranks):
 def test_cells_keep_what_they_set_and_runs_do_not_see_it():
     with Cluster(2, timeout_s=20) as cluster:
         plain = list(cluster.run(state))
-        cluster.cell(
-            "torch.set_default_dtype(torch.float64); torch.manual_seed(3); a = torch.rand(1)", show=False
-        )
+        cluster.cell("torch.set_default_dtype(torch.float64); torch.manual_seed(3); a = torch.rand(1)", show=False)
         assert list(cluster.run(state)) == plain
         run = cluster.cell("str(torch.rand(1).dtype), torch.rand(1).item()", show=False)
         assert run.left == ()
@@ -203,7 +201,7 @@ def test_what_cannot_be_put_back_costs_the_variables_of_cells_too():
 def test_what_torch_changes_when_a_part_of_it_is_loaded_late_is_nobodys_fault():
     code = (
         "import torch, torch.utils._device\n"
-        "from course_lib.cluster.surroundings import Surroundings; s = Surroundings()\n"
+        "from course_lib.cluster.state.process_state import Surroundings; s = Surroundings()\n"
         "plain = torch.manual_seed\n"
         "import torch._dynamo\n"
         "assert torch.manual_seed is not plain, 'else this test shows nothing'\n"

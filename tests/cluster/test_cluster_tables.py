@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from course_lib.cluster.tables import Tables, _has_versions
+from course_lib.cluster.state.dict_versions import Tables, _has_versions
 
 WAYS = [
     False,

@@ -19,20 +19,22 @@ import torch.distributed as dist
 from shaped_runs import booked, held, spans_s
 from waiting import HANG_LIMIT_S, wait_until
 
-from course_lib.cluster import Cluster, Links, Rank, RankFailed, pace, pacing, taps
-from course_lib.cluster.backends import Seat
-from course_lib.cluster.group import Place
-from course_lib.cluster.link_times import Ports, joint_times, link_time, settle_tree
-from course_lib.cluster.links import shape_of
-from course_lib.cluster.pacing import Slowdown, paced_s
-from course_lib.cluster.shape_switch import ShapeSwitch
-from course_lib.cluster.shaping import _Timer
-from course_lib.cluster.timetable import Booking, Timetable
+from course_lib.cluster import Cluster, Links, Rank, RankFailed, pace
+from course_lib.cluster.base.backends import Seat
+from course_lib.cluster.base.flat_collectives import flat_collective
+from course_lib.cluster.base.process_group import Place
+from course_lib.cluster.hooks import comm_hooks as taps
+from course_lib.cluster.links import emulated_compute as pacing
+from course_lib.cluster.links.emulated_compute import Slowdown, paced_s
+from course_lib.cluster.links.emulation import _Timer
+from course_lib.cluster.links.link_times import Ports, joint_times, link_time, settle_tree
+from course_lib.cluster.links.links import shape_of
+from course_lib.cluster.links.port_schedule import Booking, Timetable
+from course_lib.cluster.links.toggle import ShapeSwitch
 from course_lib.devices import Device
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 from course_lib.meter import metered
-from course_lib.meter.together import flat_collective
-from course_lib.meter.wire_bytes import traffic
+from course_lib.meter.communication.wire_bytes import traffic
 
 pytestmark = [pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning")]
 
@@ -97,7 +99,7 @@ def test_times_are_the_textbook_s(n):
 @pytest.mark.parametrize("n", [2, 4, 8])
 def test_the_cost_model_predicts_the_same(n):
     from course_lib.cost import Network
-    from course_lib.cost.collectives import collective_cost
+    from course_lib.cost.collectives.collective_cost import collective_cost
 
     inside, size = Link(1e-3, 1e9), 8e6
     for links, network in (
@@ -244,7 +246,7 @@ class TwoGpus:
 
 
 def test_ranks_on_gpus_have_stand_ins_on_the_cpu_while_links_are_shaped(monkeypatch):
-    monkeypatch.setattr("course_lib.cluster.whereabouts.seated", TwoGpus)
+    monkeypatch.setattr("course_lib.cluster.api.placement.seated", TwoGpus)
 
     def where(me):
         return str(me.device), os.getpid()
@@ -268,7 +270,7 @@ def test_ranks_on_gpus_have_stand_ins_on_the_cpu_while_links_are_shaped(monkeypa
 
 
 def test_links_that_slow_nothing_put_ranks_on_the_cpu_and_are_not_shaped(monkeypatch):
-    monkeypatch.setattr("course_lib.cluster.whereabouts.seated", TwoGpus)
+    monkeypatch.setattr("course_lib.cluster.api.placement.seated", TwoGpus)
     assert shape_of(Links(), None, world_size=2, device="cpu") is None
     assert shape_of(Links(), {1: 2.0}, world_size=2, device="cpu").links is None
     with Cluster(2, links=Links()) as cluster:
@@ -566,9 +568,7 @@ def test_messages_of_different_tags_are_not_taken_for_each_other(cluster2):
                 work.wait()
         return calls
 
-    with cluster2.shaped(
-        links=Links(Link(0, 4e6))
-    ):  # 0.05 s for the big one, and a microsecond for the other
+    with cluster2.shaped(links=Links(Link(0, 4e6))):  # 0.05 s for the big one, and a microsecond for the other
         sender, receiver = cluster2.run(crossed)
     assert {call.key for call in sender} == {call.key for call in receiver}
     arrivals = {call.key: call.arrives_s for call in receiver}

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import pytest
 
 from course_lib.cluster import Cluster, RankTimeout
-from course_lib.cluster.evidence import Standing
-from course_lib.cluster.failure import Frame
-from course_lib.cluster.patience import HeldUp, Patience, read_threads
-from course_lib.cluster.report import stuck_story
+from course_lib.cluster.base.failure import Frame
+from course_lib.cluster.failures.cpu_deadline import HeldUp, Patience, read_threads
+from course_lib.cluster.failures.rank_status import Standing
+from course_lib.cluster.failures.report import stuck_story
 
 A, B = (1, 1), (2, 2)  # a thread of one rank, and one of another
 
@@ -35,9 +35,7 @@ class Machine:
             self.threads[thread] = before[0] + ran, before[1] + in_line
 
     def patience(self, limit_s: float) -> Patience:
-        patience = Patience(
-            limit_s, lambda: [1, 2], read=lambda pids: dict(self.threads), clock=lambda: self.now_s
-        )
+        patience = Patience(limit_s, lambda: [1, 2], read=lambda pids: dict(self.threads), clock=lambda: self.now_s)
         patience.mark()
         return patience
 
@@ -132,9 +130,7 @@ def test_a_story_says_what_was_not_counted():
     standings = {0: Standing(0, None, (), 0)}
     story = stuck_story(standings, 1, timeout_s=1.0, held_up=HeldUp(2.6, 1.6, 0.0))
     head = "Rank 0 of 1 had not finished after timeout_s = 1 s "
-    assert (
-        story.splitlines()[0] == head + "(2.6 s on the clock: the ranks stood in line for a core for 1.6 s)."
-    )
+    assert story.splitlines()[0] == head + "(2.6 s on the clock: the ranks stood in line for a core for 1.6 s)."
     story = stuck_story(standings, 1, timeout_s=1.0, held_up=HeldUp(1.01, 0.01, 0.0))
     assert "on the clock" not in story, "nothing to speak of"
 

@@ -7,7 +7,7 @@ import weakref
 import pytest
 import torch
 
-from course_lib.cluster.point_to_point import Message, Started, recv, send, start
+from course_lib.cluster.base.point_to_point import Message, Started, recv, send, start
 
 
 class Work:

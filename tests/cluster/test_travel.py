@@ -10,8 +10,8 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from course_lib.cluster import wire
-from course_lib.cluster.wire import pack, unpack
+from course_lib.cluster.process import serialization as wire
+from course_lib.cluster.process.serialization import pack, unpack
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -79,9 +79,7 @@ def test_a_tensor_with_attributes_travels_as_bytes_and_keeps_them(tmp_path: Path
     assert weight.tolist() == [0, 1, 7, 7, 4, 5]
 
 
-def test_a_sparse_tensor_on_a_gpu_travels_as_a_copy_on_the_cpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sparse_tensor_on_a_gpu_travels_as_a_copy_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a stand-in: one tensor of the CPU counts as lying on a GPU."""
     there = torch.eye(3).to_sparse().requires_grad_()
     there.name_of_it = "unit"  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from course_lib.cost import (
     machine_spec,
     scaling_curve,
 )
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 
 H100 = machine_spec("8x H100")
 INTRA, INTER = Link(1e-6, 100e9), Link(1e-5, 10e9)
@@ -44,9 +44,7 @@ def test_time_and_bytes_are_those_of_the_collective(name, way):
     point = all_reduce_point(way, 1e6, NETWORKS[name])
     cost = collective_cost("all_reduce", 1e6, NETWORKS[name], algorithm=way)
     assert point.time_s == pytest.approx(cost.time_s)
-    assert point.latency_s == pytest.approx(
-        collective_cost("all_reduce", 0, NETWORKS[name], algorithm=way).time_s
-    )
+    assert point.latency_s == pytest.approx(collective_cost("all_reduce", 0, NETWORKS[name], algorithm=way).time_s)
     assert point.within_bytes + point.between_bytes >= max(cost.bytes_sent) - 1e-6
     assert max(point.within_bytes, point.between_bytes) <= max(cost.bytes_sent) + 1e-6
     if NETWORKS[name].num_nodes == 1:
@@ -60,16 +58,13 @@ def test_two_nodes_of_two_by_hand():
         assert (point.within_bytes, point.between_bytes, point.node_bytes) == (4000, 2000, 4000)
         assert point.num_rounds == 4
         assert point.latency_s == pytest.approx(2 * 1e-6 + 2 * 1e-5)
-        assert point.transfer_s == pytest.approx(
-            2 * 2000 / 100e9 + 2 * 2000 / 10e9
-        )  # ranks share the node's port
+        assert point.transfer_s == pytest.approx(2 * 2000 / 100e9 + 2 * 2000 / 10e9)  # ranks share the node's port
 
 
 def test_16384_ranks_by_hand():
     """2048 nodes of 8 with a port for each rank; 1 GB."""
     ring, hierarchical, doubling = (
-        all_reduce_point(way, GB, H100.network(16_384))
-        for way in ("ring", "hierarchical", "hierarchical, doubling")
+        all_reduce_point(way, GB, H100.network(16_384)) for way in ("ring", "hierarchical", "hierarchical, doubling")
     )
     intra, inter = H100.intra, H100.inter
     assert ring.num_rounds == 2 * 16_383
@@ -125,9 +120,7 @@ def test_sharing_out_a_batch_stops_to_pay_where_an_all_reduce_takes_longer_than_
     assert ring[-1] < max(ring)  # the whole machine is slower than a part of it
     assert doubling[-1] == max(doubling) > 4 * ring[-1]
     assert doubling[-1] < 0.9 * 16_384
-    assert (
-        doubling[-1] < 600 / all_reduce_point("hierarchical, doubling", GB, H100.network(16_384)).transfer_s
-    )
+    assert doubling[-1] < 600 / all_reduce_point("hierarchical, doubling", GB, H100.network(16_384)).transfer_s
 
 
 def test_nothing_to_send_and_nobody_to_send_to():

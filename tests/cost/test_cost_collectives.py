@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from one_process import InOneProcess
 
-from course_lib.bench import predict
+from course_lib.authoring.bench.strategies import predict
 from course_lib.cost import (
     A100_ALL_REDUCE,
     COLLECTIVES,
@@ -27,10 +27,16 @@ from course_lib.cost import (
     machine_spec,
     rounds_of,
 )
-from course_lib.cost.rounds import ALGORITHMS
-from course_lib.link import Link
-from course_lib.meter.curve import Curve
-from course_lib.meter.together import Together, span_times, together_from_json, together_of, undisturbed_s
+from course_lib.cost.collectives.collective_rounds import ALGORITHMS
+from course_lib.layouts.link import Link
+from course_lib.meter.calibration.curve import Curve
+from course_lib.meter.calibration.together import (
+    Together,
+    span_times,
+    together_from_json,
+    together_of,
+    undisturbed_s,
+)
 
 LINK = Link(latency_s=1e-5, bandwidth_bytes_per_s=1e9)
 FREE = Link(latency_s=0.0, bandwidth_bytes_per_s=1e9)
@@ -129,9 +135,7 @@ def test_trees_take_a_logarithm_of_rounds(n):
     assert time_of("all_gather", "tree", n) == pytest.approx(depth * LINK.latency_s + share)
     assert time_of("reduce_scatter", "tree", n) == pytest.approx(depth * LINK.latency_s + share)
     assert time_of("scatter", "tree", n) == pytest.approx(depth * LINK.latency_s + share)
-    assert time_of("all_reduce", "halving-doubling", n) == pytest.approx(
-        2 * depth * LINK.latency_s + 2 * share
-    )
+    assert time_of("all_reduce", "halving-doubling", n) == pytest.approx(2 * depth * LINK.latency_s + 2 * share)
 
 
 @pytest.mark.parametrize("n", [3, 5, 6, 7])
@@ -172,9 +176,7 @@ def test_one_rank_and_nothing_to_send_cost_nothing_and_more_costs_more(name, alg
         times = [time_of(name, algorithm, n, size) for size in SIZES]
         assert all(left < right for left, right in pairwise(times))
     by_ranks = [time_of(name, algorithm, n) for n in (1, 2, 4, 8, 16, 32)]
-    if (
-        algorithm == "in-switch"
-    ):  # a rank's own part goes through the switch as well: the more ranks, the smaller it is
+    if algorithm == "in-switch":  # a rank's own part goes through the switch as well: the more ranks, the smaller it is
         assert all(left > right for left, right in pairwise(by_ranks[1:]))
     else:
         assert all(left <= right for left, right in pairwise(by_ranks))
@@ -319,12 +321,9 @@ def test_what_stays_on_a_node_does_not_wait_for_what_leaves_it():
 def test_a_switch_that_adds_halves_what_an_all_reduce_sends(n):
     link = Link(1e-6, 450e9)
     ring, switch = (
-        collective_cost("all_reduce", 8e9, link, num_ranks=n, algorithm=name)
-        for name in ("ring", "in-switch")
+        collective_cost("all_reduce", 8e9, link, num_ranks=n, algorithm=name) for name in ("ring", "in-switch")
     )
-    assert (
-        switch.bytes_sent == switch.bytes_received == pytest.approx((8e9 * (n + 1) / n,) * n)
-    )  # once, and a part
+    assert switch.bytes_sent == switch.bytes_received == pytest.approx((8e9 * (n + 1) / n,) * n)  # once, and a part
     assert ring.bytes_sent == pytest.approx((2 * 8e9 * (n - 1) / n,) * n)  # twice, less a part
     assert switch.time_s == pytest.approx(2e-6 + 8e9 * (n + 1) / n / 450e9)
     assert collective_cost("all_reduce", 8e9, link, num_ranks=1, algorithm="in-switch").time_s == 0
@@ -333,9 +332,7 @@ def test_a_switch_that_adds_halves_what_an_all_reduce_sends(n):
 def test_a_switch_that_adds_does_not_lose_to_what_nccl_reaches_with_one():
     """8 H100: links give NCCL 370 GB/s, the bus bandwidth of a ring, and NVLS reaches 480 (nccl-tests, issue 212)."""
     cost = collective_cost("all_reduce", 8e9, Link(5e-6, 370e9), num_ranks=8, algorithm="in-switch")
-    assert (
-        480e9 < cost.bus_bandwidth_bytes_per_s < 1.25 * 480e9
-    )  # a bound: the switch's own limits are not modelled
+    assert 480e9 < cost.bus_bandwidth_bytes_per_s < 1.25 * 480e9  # a bound: the switch's own limits are not modelled
     with pytest.raises(ValueError, match=r"this network has 2 nodes\. Use 'hierarchical' or 'ring'"):
         collective_cost("all_reduce", 8, machine_spec("8x H100").network(16), algorithm="in-switch")
 

@@ -25,7 +25,7 @@ from course_lib.cost import (
     simulate_goodput,
     young_interval_s,
 )
-from course_lib.cost.goodput_runs import follow
+from course_lib.cost.reliability.goodput_runs import follow
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 HOURLY = FailingJob(mean_time_between_s=HOUR_S, write_s=60.0)
@@ -132,9 +132,7 @@ def test_what_is_written_beside_training_costs_only_what_a_failure_loses_more():
     at_best = [expected_goodput(each, each.best_interval_s).useful for each in (job, hidden, quick)]
     assert at_best[0] < at_best[1] < at_best[2]
     assert at_best[1] == pytest.approx(at_best[2] * math.exp(-270 / HOUR_S))
-    assert first_order_goodput(quick, 900.0) - first_order_goodput(hidden, 900.0) == pytest.approx(
-        270 / HOUR_S
-    )
+    assert first_order_goodput(quick, 900.0) - first_order_goodput(hidden, 900.0) == pytest.approx(270 / HOUR_S)
     all_hidden = replace(job, exposed_share=0.0)
     assert all_hidden.best_interval_s == 300.0  # the next write begins when this one is over
 
@@ -222,9 +220,7 @@ def test_failures_in_bunches_leave_the_formula():
     """Equal mean times: bunches spoil less work than the formula fears, failures by wear more."""
     job, interval_s = replace(HOURLY, restart_s=60.0), 1800.0
     by_shape = {
-        shape: simulate_goodput(
-            job, interval_s, duration_s=2000 * HOUR_S, num_runs=40, weibull_shape=shape, seed=3
-        )
+        shape: simulate_goodput(job, interval_s, duration_s=2000 * HOUR_S, num_runs=40, weibull_shape=shape, seed=3)
         for shape in (0.6, 1.0, 3.0)
     }
     exact = expected_goodput(job, interval_s).useful

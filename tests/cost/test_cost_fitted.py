@@ -13,16 +13,12 @@ MIB = 1 << 20
 # Eight GPUs, 32 KiB to 32 MiB (github.com/kvcache-ai/Mooncake, pull request 3484); the way changes at 1 MiB.
 EIGHT_GPUS = [
     (2**15 * 2**i, time_us / 1e6)
-    for i, time_us in enumerate(
-        (18.66, 18.95, 19.25, 19.54, 20.39, 27.76, 40.66, 53.24, 81.16, 121.33, 195.40)
-    )
+    for i, time_us in enumerate((18.66, 18.95, 19.25, 19.54, 20.39, 27.76, 40.66, 53.24, 81.16, 121.33, 195.40))
 ]
 # Two RTX 2080 Ti with a bridge, 32 KiB to 64 MiB (github.com/NVIDIA/nccl-tests, issue 44)
 TWO_GPUS = [
     (2**15 * 2**i, time_us / 1e6)
-    for i, time_us in enumerate(
-        (13.39, 16.57, 23.07, 31.38, 36.0, 47.38, 70.44, 120.1, 212.5, 418.5, 817.8, 1568.3)
-    )
+    for i, time_us in enumerate((13.39, 16.57, 23.07, 31.38, 36.0, 47.38, 70.44, 120.1, 212.5, 418.5, 817.8, 1568.3))
 ]
 
 

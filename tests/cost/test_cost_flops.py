@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop, sdpa_flop
 
 from course_lib.cost import Flops, flops, hardware_flops, mfu, six_n_flops, transformer_layers
-from course_lib.meter.shapes import Attention, Conv2d, Linear
+from course_lib.cost.single_device.layer_shapes import Attention, Conv2d, Linear
 from course_lib.models import TransformerConfig
 
 
@@ -36,9 +36,7 @@ class Attend(nn.Module):
         self.gqa = kv_heads != heads
 
     def forward(self, x):
-        q, k, v = (
-            layer(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for layer in (self.q, self.k, self.v)
-        )
+        q, k, v = (layer(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for layer in (self.q, self.k, self.v))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.gqa)
         return y.transpose(1, 2).flatten(2)
 

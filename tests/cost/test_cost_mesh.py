@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from course_lib.cost import MeshStep, bytes_by_link, sharded_sent_bytes, transformer_parameters
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.models import TransformerConfig
 from course_lib.schedules import one_f_one_b
 

@@ -14,8 +14,8 @@ from course_lib.cost import (
     split_transformer_collectives,
     transformer_parameters,
 )
-from course_lib.link import Link
-from course_lib.mesh import Mesh
+from course_lib.layouts.link import Link
+from course_lib.layouts.mesh import Mesh
 from course_lib.schedules import StageTimes, get_schedule, one_f_one_b
 
 FAST, SLOW = Link(1e-5, 1e8), Link(1e-4, 1e6)
@@ -93,9 +93,7 @@ def test_a_message_of_a_pipeline_hides_behind_computing_and_its_latency_fills_th
     found = mesh_step_time(one, Network.uniform(2, link), forward_s=0.4, backward_s=0.8)
     without = mesh_step_time(one, Network.uniform(2, NO_TIME), forward_s=0.4, backward_s=0.8)
     later_s = found.step_s - without.step_s - loss_s(Mesh.of(pp=2), link)
-    assert 2 * message_s <= later_s + 1e-9 < 8 * message_s, (
-        "there and back once at least, and not once for each"
-    )
+    assert 2 * message_s <= later_s + 1e-9 < 8 * message_s, "there and back once at least, and not once for each"
 
 
 def test_the_next_all_gather_hides_behind_computing():
@@ -144,9 +142,7 @@ def test_calls_cost_time_of_their_own():
 
 
 def test_a_network_of_other_ranks_is_refused():
-    with pytest.raises(
-        ValueError, match=r"this network has 4 ranks, and the mesh .* has 8: give one of as many"
-    ):
+    with pytest.raises(ValueError, match=r"this network has 4 ranks, and the mesh .* has 8: give one of as many"):
         mesh_step_time(step(), Network.uniform(4, FAST))
     with pytest.raises(ValueError, match="forward_s is -1"):
         mesh_step_time(step(), nodes(), forward_s=-1)
@@ -157,9 +153,7 @@ def test_ranks_that_compute_unequally_make_the_others_wait():
     even = on(mesh, NO_TIME, forward_s=0.1, backward_s=0.2)
     slow_last = on(mesh, NO_TIME, forward_s=0.1, backward_s=0.2, work=[0.5, 1.5])
     assert slow_last.compute_s == pytest.approx(even.compute_s)
-    assert slow_last.step_s == pytest.approx(
-        0.45 + 0.15 / 4
-    )  # the slow stage without a pause, and the other's slot
+    assert slow_last.step_s == pytest.approx(0.45 + 0.15 / 4)  # the slow stage without a pause, and the other's slot
     slow_first = on(mesh, NO_TIME, forward_s=0.1, backward_s=0.2, work=[1.5, 0.5])
     assert slow_first.step_s == pytest.approx(0.45)  # the other's slots lie beside its own
     with pytest.raises(ValueError, match="work has 3 numbers, one for each rank"):

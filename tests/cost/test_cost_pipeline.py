@@ -10,9 +10,9 @@ import pytest
 from pipeline_formulas import pipeline_idle_share, pipeline_peak_in_flight
 from published_pipelines import rows_of
 
-from course_lib.cost.network import Network
-from course_lib.cost.pipeline import simulate
-from course_lib.link import Link
+from course_lib.cost.collectives.network import Network
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.layouts.link import Link
 from course_lib.schedules import (
     SCHEDULES,
     Action,
@@ -107,8 +107,7 @@ def test_times_agree_with_an_independent_simulator(kind):
         wanted = by_hand(schedule, times, message)
         assert {span.action: span.end_s for span in result.spans} == pytest.approx(wanted)
         assert all(
-            s.end_s - s.start_s == pytest.approx(times[s.action.stage].time_s(s.action.kind))
-            for s in result.spans
+            s.end_s - s.start_s == pytest.approx(times[s.action.stage].time_s(s.action.kind)) for s in result.spans
         )
         assert result.makespan_s == pytest.approx(max(wanted.values()))
         # No pipeline is faster than its busiest rank, nor than one micro-batch there and back.
@@ -156,9 +155,7 @@ def test_formulas_of_the_textbook():
 @pytest.mark.parametrize("m", [1, 2, 4, 9])
 def test_memory_is_as_theory_has_it(m):
     for p in (1, 2, 4):
-        assert simulate(one_f_one_b(p, m), ONE).peak_in_flight_by_stage == tuple(
-            min(p - s, m) for s in range(p)
-        )
+        assert simulate(one_f_one_b(p, m), ONE).peak_in_flight_by_stage == tuple(min(p - s, m) for s in range(p))
         assert simulate(gpipe(p, m), ONE).peak_in_flight_by_stage == (m,) * p
         assert simulate(naive(p, m), ONE).peak_in_flight_by_stage == (1,) * p
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.cost.layout_step import Cut, Nodes, Work, layout_step_s, ring_s
-from course_lib.cost.scaled_job import ScaledJob
-from course_lib.link import Link
-from course_lib.mesh import Mesh
+from course_lib.cost.mesh.layout_step import Cut, Nodes, Work, layout_step_s, ring_s
+from course_lib.cost.mesh.scaled_job import ScaledJob
+from course_lib.layouts.link import Link
+from course_lib.layouts.mesh import Mesh
 from course_lib.models import TransformerConfig
 
 SMALL = TransformerConfig(vocab_size=64, context_length=16, num_layers=4, width=64, num_heads=4)

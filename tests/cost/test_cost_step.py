@@ -16,7 +16,7 @@ from course_lib.cost import (
     ddp_step,
     scaling_curve,
 )
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 
 MIB = 1 << 20
 

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from published_pipelines import PUBLISHED, rows_of
 
-from course_lib.cost.pipeline import simulate
-from course_lib.link import Link
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.layouts.link import Link
 from course_lib.schedules import validate, zero_bubble_auto, zero_bubble_h2
 from course_lib.schedules.stage_times import StageTimes
 
@@ -30,9 +30,7 @@ def test_the_zero_bubble_columns_of_table_5(row):
     times, link, share = StageTimes(f, i, w), Link(message, float("inf")), 32 / (34 + 5 * as_over_h)
 
     def rate(max_in_flight: int, weight_share: float) -> float:
-        made = zero_bubble_auto(
-            p, m, max_in_flight, times=times, message_s=message, weight_share=weight_share
-        )
+        made = zero_bubble_auto(p, m, max_in_flight, times=times, message_s=message, weight_share=weight_share)
         if weight_share == 1:  # until then the validator counts
             assert validate(made, max_in_flight=max_in_flight) == ()
         return simulate(made, times, link=link).bubble_rate

@@ -137,9 +137,7 @@ def test_a_file_in_place_of_a_folder_is_told(root: Path) -> None:
 
 
 def test_a_folder_without_class_folders_is_told(root: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"cat has no class folders\. It should hold one folder for each class"
-    ):
+    with pytest.raises(ValueError, match=r"cat has no class folders\. It should hold one folder for each class"):
         image_folder(root / "cat")
 
 
@@ -162,9 +160,7 @@ def test_the_folder_above_train_and_val_is_told_where_to_look(tmp_path: Path) ->
 def test_settings_that_cannot_work_are_told(root: Path) -> None:
     with pytest.raises(ValueError, match="size=0 does not work"):
         image_folder(root, 0)
-    with pytest.raises(
-        ValueError, match="on_damaged='ignore' does not work: on_damaged is 'raise' or 'skip'"
-    ):
+    with pytest.raises(ValueError, match="on_damaged='ignore' does not work: on_damaged is 'raise' or 'skip'"):
         image_folder(root, on_damaged="ignore")
 
 
@@ -181,9 +177,7 @@ def test_a_file_cut_short_is_named_whatever_its_format(tmp_path: Path, ending: s
     Image.fromarray(noise).save(file)
     assert image_folder(tmp_path, 8)[0][0].shape == (3, 8, 8)
     file.write_bytes(file.read_bytes()[:left_bytes])
-    with pytest.raises(
-        ValueError, match=rf"The image {re.escape(str(file))} cannot be read.*on_damaged='skip'"
-    ):
+    with pytest.raises(ValueError, match=rf"The image {re.escape(str(file))} cannot be read.*on_damaged='skip'"):
         image_folder(tmp_path, 8)[0]
 
 

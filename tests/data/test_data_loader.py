@@ -71,9 +71,7 @@ def test_workers_give_the_same_batches_as_none(keep_workers: bool) -> None:
 
 def test_workers_are_other_processes_with_random_numbers_of_their_own_that_end() -> None:
     before = set(multiprocessing.active_children())
-    index, process, random = (
-        torch.cat(column) for column in zip(*loader(Numbers(8), 2, workers=2), strict=True)
-    )
+    index, process, random = (torch.cat(column) for column in zip(*loader(Numbers(8), 2, workers=2), strict=True))
     assert len(index) == 8
     assert len(set(process.tolist()) - {os.getpid()}) == 2
     assert len(set(random.tolist())) == 8
@@ -177,18 +175,14 @@ def test_a_loop_that_is_left_early_ends_its_workers() -> None:
 # What cannot work -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "nearest"), [(0, 1), (-3, 1), (2.4, 2), ("8", 8), (None, 1), (True, 1)]
-)
+@pytest.mark.parametrize(("batch_size", "nearest"), [(0, 1), (-3, 1), (2.4, 2), ("8", 8), (None, 1), (True, 1)])
 def test_batch_sizes_that_cannot_work_are_told(batch_size, nearest: int) -> None:
     with pytest.raises(ValueError, match=rf"batch_size={batch_size!r} does not work.*works is {nearest}\."):
         loader(Numbers(10), batch_size)
 
 
 def test_a_batch_larger_than_the_data_is_told_and_works() -> None:
-    with pytest.warns(
-        UserWarning, match=r"batch_size=64 is larger than the data set.*one batch of 10\."
-    ) as told:
+    with pytest.warns(UserWarning, match=r"batch_size=64 is larger than the data set.*one batch of 10\.") as told:
         batches = loader(Numbers(10), 64)
     assert told[0].filename == __file__  # the line of the caller, not one inside the library
     assert [len(b) for b in order(batches)] == [10]

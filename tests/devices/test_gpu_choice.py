@@ -16,9 +16,7 @@ BUILD = TorchBuild(version="2.13.0", cuda="13.0")
 def machine_with(num_gpus: int, *, sliced: int = 0, **env: str):
     """A machine of GPU-a, GPU-b and so on, or one whose only GPU is cut into MIG-0, MIG-1 and so on."""
     slices = tuple(FakeGpu(uuid=f"MIG-{n}") for n in range(sliced))
-    gpus = tuple(
-        FakeGpu(uuid=f"GPU-{letter}", bus=f"0000:0{letter}:00.0") for letter in "abcdefgh"[:num_gpus]
-    )
+    gpus = tuple(FakeGpu(uuid=f"GPU-{letter}", bus=f"0000:0{letter}:00.0") for letter in "abcdefgh"[:num_gpus])
     nvml = FakeNvml(gpus=(FakeGpu(mig=slices, mig_on=True),) if sliced else gpus)
     return look(env=env, nvml=nvml, build=BUILD)
 
@@ -116,10 +114,7 @@ def test_the_setting_of_a_class_changes_nothing_on_a_machine_without_gpus():
 
 def test_that_the_course_keeps_to_the_cpu_is_said_before_and_after_the_seat():
     for env in ({}, {"CUDA_VISIBLE_DEVICES": ""}):
-        assert (
-            machine_with(2, COURSE_GPUS="none", **env).gpu_note
-            == "COURSE_GPUS=none keeps the course on the CPU."
-        )
+        assert machine_with(2, COURSE_GPUS="none", **env).gpu_note == "COURSE_GPUS=none keeps the course on the CPU."
 
 
 def test_a_gpu_that_torch_cannot_use_is_passed_over():
@@ -162,6 +157,6 @@ def test_a_choice_that_cannot_be_obeyed_is_a_sentence_and_no_stack(monkeypatch, 
     shown = capsys.readouterr().out
     assert shown.strip().startswith("COURSE_GPUS='banana'")
     assert "Traceback" not in shown
-    monkeypatch.setattr("course_lib.bench.main", lambda argv: bad.sit(1))
+    monkeypatch.setattr("course_lib.authoring.bench.main", lambda argv: bad.sit(1))
     assert cli.main(["bench"]) == 2
     assert capsys.readouterr().err.startswith("course bench: COURSE_GPUS='banana': 'banana' is no GPU.")

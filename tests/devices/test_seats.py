@@ -15,8 +15,9 @@ from types import SimpleNamespace
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
-from course_lib.cluster import notebook, whereabouts
-from course_lib.cluster.arguments import CrowdedWarning
+from course_lib.cluster.api import notebook
+from course_lib.cluster.api import placement as whereabouts
+from course_lib.cluster.api.arguments import CrowdedWarning
 from course_lib.devices import Device, Machine, look, seats, this_machine
 from course_lib.devices.lock_files import Folder
 from course_lib.devices.seats import Others, Survey, survey, threads_each, where
@@ -71,7 +72,7 @@ def claimed() -> list[str]:
 
 def a_class(folder: Path, *numbers: int) -> list[str]:
     """The value of CUDA_VISIBLE_DEVICES that each learner has got; at the end those who came in the place of others."""
-    path = os.pathsep.join([str(HERE.parent), str(HERE.parents[1])])
+    path = os.pathsep.join([str(HERE.parent / "support"), str(HERE.parents[1])])
     env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     done = subprocess.run(
         [sys.executable, HERE / "a_class.py", folder, *map(str, numbers)],
@@ -87,9 +88,7 @@ def a_class(folder: Path, *numbers: int) -> list[str]:
 def first(orders: list[str], ranks: int, num_gpus: int) -> Counter[str]:
     """How many learners have each GPU for their first ranks."""
     unchanged = ",".join(f"GPU-{n}-" for n in range(num_gpus))
-    return Counter(
-        gpu for order in orders for gpu in order.replace("as it was", unchanged).split(",")[:ranks]
-    )
+    return Counter(gpu for order in orders for gpu in order.replace("as it was", unchanged).split(",")[:ranks])
 
 
 @pytest.mark.parametrize(
@@ -218,9 +217,7 @@ def test_a_choice_holds_without_lock_files(room):
 
 def test_where_cuda_has_begun_the_order_stays_and_the_claim_tells_it(room, monkeypatch):
     room("GPU-a")
-    monkeypatch.setitem(
-        sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: True))
-    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: True)))
     machine_with().sit(1)
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
     assert claimed() == ["GPU-a"]
@@ -294,8 +291,8 @@ def test_a_cell_that_imports_the_cluster_takes_the_seat_before_anything_asks_cud
     shell = SimpleNamespace(kernel=object(), user_ns={})
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     monkeypatch.setattr(notebook, "_a_cell_imports", lambda _: True)
-    monkeypatch.setattr("course_lib.cluster.magic.register", lambda _: None)
-    monkeypatch.setattr("course_lib.cluster.processes.warm", lambda: None)
+    monkeypatch.setattr("course_lib.cluster.api.magic.register", lambda _: None)
+    monkeypatch.setattr("course_lib.cluster.process.processes.warm", lambda: None)
     monkeypatch.setattr(this_machine, "look", machine_with)
     this_machine._cached_machine.cache_clear()
     notebook.prepare()
@@ -353,9 +350,7 @@ def test_the_sentence_says_what_the_lock_files_show(num_ranks, gpus, others, sai
 def test_the_sentence_says_where_nothing_is_known():
     unknown = Survey(None, reason="this system has no flock")
     assert where(2, (), cores=2, seen=unknown) == ""
-    said = (
-        "1 rank on GPU 3 (A100); whether other notebooks use it is not known here (this system has no flock)."
-    )
+    said = "1 rank on GPU 3 (A100); whether other notebooks use it is not known here (this system has no flock)."
     assert where(1, GPUS[:1], cores=2, seen=unknown) == said
     assert where(1, GPUS[:1], cores=2, seen=Survey(None, reason="COURSE_SEATS=off")) == ""
 
@@ -399,9 +394,7 @@ def test_threads_that_are_held_back_are_said(room, monkeypatch):
     room()
     monkeypatch.setattr(this_machine, "look", lambda: replace(machine_with(""), cores=8))
     this_machine._cached_machine.cache_clear()
-    with pytest.warns(
-        CrowdedWarning, match="gets 2 of the 6 threads asked for: with 1 other notebook .* 8 cores"
-    ):
+    with pytest.warns(CrowdedWarning, match="gets 2 of the 6 threads asked for: with 1 other notebook .* 8 cores"):
         assert whereabouts.take_places(2, on_cpu=False, num_threads=6) == (0, 2)
 
 
@@ -450,7 +443,7 @@ def test_a_seat_that_is_taken_within_a_check_is_no_change_by_the_answer(room):
     import torch  # noqa: F401 - without it the check looks after nothing
 
     from course_lib.devices import seated
-    from course_lib.learn.left_behind import put_back
+    from course_lib.learn.sandbox.state_guard import put_back
 
     with put_back() as said:
         seated(1)

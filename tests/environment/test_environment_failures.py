@@ -11,8 +11,7 @@ NO_MATCH = "ERROR: No matching distribution found for"
 
 CASES = {
     "uv, a release for newer Pythons": (
-        UV_FAILED
-        + "\n  cause: Because the current Python version (3.11.2) does not satisfy Python>=3.11.5 and "
+        UV_FAILED + "\n  cause: Because the current Python version (3.11.2) does not satisfy Python>=3.11.5 and "
         "soupsieve==4.1.1 depends on Python>=3.11.5, we can conclude that soupsieve==4.1.1 cannot be used.",
         "soupsieve 4.1.1 needs Python >=3.11.5, and this is Python",
         True,
@@ -37,14 +36,12 @@ CASES = {
         True,
     ),
     "uv, no such release": (
-        UV_FAILED
-        + "\n  cause: Because there is no version of soupsieve==99.1 and you require soupsieve==99.1, we",
+        UV_FAILED + "\n  cause: Because there is no version of soupsieve==99.1 and you require soupsieve==99.1, we",
         "No index that was asked has soupsieve==99.1",
         False,
     ),
     "uv, no such package": (
-        UV_FAILED
-        + "\n  cause: Because no-such-brick was not found in the provided package locations and you",
+        UV_FAILED + "\n  cause: Because no-such-brick was not found in the provided package locations and you",
         "No index that was asked has no-such-brick",
         False,
     ),
@@ -80,8 +77,7 @@ CASES = {
         False,
     ),
     "uv, a password": (
-        UV_FAILED
-        + "\n  cause: Because six was not found in the package registry and you require six==1.17.0\n\n"
+        UV_FAILED + "\n  cause: Because six was not found in the package registry and you require six==1.17.0\n\n"
         "hint: An index URL (http://127.0.0.1/simple) could not be queried due to a lack of valid authentication "
         "credentials (401 Unauthorized)",
         r"refused the request \(401 Unauthorized\)",

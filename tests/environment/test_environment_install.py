@@ -36,9 +36,7 @@ sys.exit(subprocess.call([python, "-m", "pip", "install", *rest]))
 """
 
 
-def stand_in(
-    project: Path, monkeypatch: pytest.MonkeyPatch, *, failure: str = "", version_code: int = 0
-) -> Path:
+def stand_in(project: Path, monkeypatch: pytest.MonkeyPatch, *, failure: str = "", version_code: int = 0) -> Path:
     """Put a program named uv on the PATH; the file in which it notes its calls."""
     folder = project.parent / "programs"
     folder.mkdir()
@@ -153,9 +151,7 @@ def test_killed_outright_while_pip_works(project: Path) -> None:
     build = int(pid_file.read_text())
     step = int((project / ".venv.lock").read_text())
     assert is_running(step)
-    second = subprocess.Popen(
-        command(project, "doctor"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    second = subprocess.Popen(command(project, "doctor"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert second.stderr is not None
     first_line = second.stderr.readline()
     try:

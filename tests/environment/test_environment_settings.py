@@ -17,9 +17,7 @@ def told(settings: dict[str, str], **env: str):
 
 
 def test_indexes() -> None:
-    answer = told(
-        {"index-url": " https://one/simple ", "extra-index-url": "https://two/simple\nfile:///three"}
-    )
+    answer = told({"index-url": " https://one/simple ", "extra-index-url": "https://two/simple\nfile:///three"})
     assert answer.variables["UV_DEFAULT_INDEX"] == "https://one/simple"
     assert answer.variables["UV_INDEX"] == "https://two/simple file:///three"
     assert answer.variables["UV_INDEX_STRATEGY"] == "unsafe-best-match"
@@ -60,9 +58,7 @@ def test_certificates_that_only_pip_would_find() -> None:
 
 
 def test_what_was_told_to_uv_itself_stands() -> None:
-    variables = told(
-        {"index-url": "https://one", "cert": "/ca.pem"}, UV_DEFAULT_INDEX="https://mine"
-    ).variables
+    variables = told({"index-url": "https://one", "cert": "/ca.pem"}, UV_DEFAULT_INDEX="https://mine").variables
     assert "UV_DEFAULT_INDEX" not in variables
     assert variables["SSL_CERT_FILE"] == "/ca.pem"
 

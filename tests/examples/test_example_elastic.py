@@ -67,12 +67,8 @@ def test_two_ranks_learn_and_one_of_them_tells(uninterrupted):
 
 @pytest.mark.long  # two agents that start anew; stopped and resumed are programs each time in test_mesh_launches.py
 @pytest.mark.limit_s(500)
-@pytest.mark.parametrize(
-    "killed_rank", [0]
-)  # the one that writes checkpoints, and whose address the others know
-def test_a_rank_killed_in_mid_epoch_costs_the_steps_since_the_checkpoint(
-    uninterrupted, tmp_path, killed_rank
-):
+@pytest.mark.parametrize("killed_rank", [0])  # the one that writes checkpoints, and whose address the others know
+def test_a_rank_killed_in_mid_epoch_costs_the_steps_since_the_checkpoint(uninterrupted, tmp_path, killed_rank):
     command = [*TWO_RANKS, "--max-restarts", "3", *SCRIPT, "--workers", "1", "--out", "run"]
     with launched(command, tmp_path) as launch:
         launch.read_until("epoch 2/3  step 10/22")
@@ -80,9 +76,7 @@ def test_a_rank_killed_in_mid_epoch_costs_the_steps_since_the_checkpoint(
         launch.read_until("Resumed from run/last.pt")
         resumed = re.search(r"epoch (\d), step (\d+)/22", launch.text.splitlines()[-1])
         assert launch.finish() == 0, launch.text
-    saved = re.findall(
-        r"^epoch (\d)/3  step (\d+)/22 .* saved$", launch.text.split("Resumed")[0], re.MULTILINE
-    )
+    saved = re.findall(r"^epoch (\d)/3  step (\d+)/22 .* saved$", launch.text.split("Resumed")[0], re.MULTILINE)
     assert resumed
     epoch, step = map(int, resumed.groups())
     assert epoch == 2
@@ -94,9 +88,7 @@ def test_a_rank_killed_in_mid_epoch_costs_the_steps_since_the_checkpoint(
     assert launch.text.count("Resumed") == 1
     assert "forcefully exiting" not in launch.text  # the survivor left when it was told to
     for pattern, count in ((STEP_LINE, 6), (r"accuracy \S+  best \S+$", 2)):
-        told, expected = (
-            re.findall(pattern, text, re.M)[-count:] for text in (launch.text, uninterrupted[0])
-        )
+        told, expected = (re.findall(pattern, text, re.M)[-count:] for text in (launch.text, uninterrupted[0]))
         assert told == expected, "the same to the end"
     assert_same_weights(torch.load(tmp_path / "run" / "last.pt"), uninterrupted[1])
 

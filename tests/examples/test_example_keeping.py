@@ -63,10 +63,7 @@ def test_a_full_disk_is_called_so_and_the_old_file_stays(cluster2, tmp_path):
             os.fsync = whole
 
     for answer in cluster2.run(in_folder, tmp_path, both):
-        assert (
-            "last.pt could not be written: No space left on device; the one that was there is untouched."
-            in answer
-        )
+        assert "last.pt could not be written: No space left on device; the one that was there is untouched." in answer
     assert torch.load(tmp_path / "last.pt")["epoch"] == 3
     assert not list(tmp_path.glob("*.draft"))
 
@@ -102,8 +99,7 @@ def test_two_runs_do_not_share_a_folder_and_a_dead_one_does_not_hold_it(cluster2
         assert holder.stdout.readline() == b"held\n"
         for answer in cluster2.run(in_folder, tmp_path, lambda folder: "opened"):
             assert (
-                answer
-                == f"--out {tmp_path} is in use by process 7 on elsewhere. End that run, or give another folder."
+                answer == f"--out {tmp_path} is in use by process 7 on elsewhere. End that run, or give another folder."
             )
         holder.kill()
     assert list(cluster2.run(in_folder, tmp_path, lambda folder: "opened")) == ["opened", "opened"]

@@ -11,9 +11,7 @@ from course_lib.examples.train_ddp.settings import SettingsError
 from course_lib.models import ResNet as CourseResNet
 
 
-@pytest.mark.parametrize(
-    ("layers", "num_parameters"), [(18, 11_689_512), (50, 25_557_032), (152, 60_192_808)]
-)
+@pytest.mark.parametrize(("layers", "num_parameters"), [(18, 11_689_512), (50, 25_557_032), (152, 60_192_808)])
 def test_as_many_parameters_as_published(layers, num_parameters):
     with torch.device("meta"):
         model = ResNet(layers, num_classes=1000)
@@ -26,9 +24,7 @@ def test_it_computes_what_the_courses_network_computes(layers, small_images):
     torch.manual_seed(0)
     model = ResNet(layers, num_classes=7, width=4, small_images=small_images).double()
     other = CourseResNet.preset(layers, num_classes=7, width=4, small_images=small_images).double()
-    weights = zip(
-        other.state_dict(), model.state_dict().values(), strict=True
-    )  # they stand in the same order
+    weights = zip(other.state_dict(), model.state_dict().values(), strict=True)  # they stand in the same order
     other.load_state_dict(dict(weights))
     x = torch.randn(2, 3, 32, 32, dtype=torch.float64)
     torch.testing.assert_close(model(x), other(x))
@@ -60,9 +56,7 @@ def test_weights_of_a_file_are_taken_over(tmp_path):
         torch.save(saved, path)
         model = small()
         assert begin_with(model, path, 18) == f"Begins with {path}."
-        assert all(
-            torch.equal(tensor, source.state_dict()[name]) for name, tensor in model.state_dict().items()
-        )
+        assert all(torch.equal(tensor, source.state_dict()[name]) for name, tensor in model.state_dict().items())
 
 
 def test_other_classes_get_a_new_classifier(tmp_path):
@@ -77,9 +71,7 @@ def test_other_classes_get_a_new_classifier(tmp_path):
 def test_weights_that_do_not_fit(tmp_path, monkeypatch):
     path = tmp_path / "weights.pth"
     torch.save(small(width=4).state_dict(), path)
-    with pytest.raises(
-        SettingsError, match=r"does not fit: conv1.weight is \(2, 3, 3, 3\) here, \(4, 3, 3, 3\) there"
-    ):
+    with pytest.raises(SettingsError, match=r"does not fit: conv1.weight is \(2, 3, 3, 3\) here, \(4, 3, 3, 3\) there"):
         begin_with(small(), str(path), 18)
     torch.save({"something": torch.ones(1)}, path)
     with pytest.raises(SettingsError, match=r"conv1.weight is \(2, 3, 3, 3\) here, nothing there"):

@@ -83,18 +83,14 @@ ALONE = Rank(0, 1, torch.device("cpu"))
 
 
 def test_a_warmup_as_long_as_the_run():
-    with pytest.raises(
-        SettingsError, match=r"--warmup 100000 takes all of the run's 45 steps.* that works is 44\."
-    ):
+    with pytest.raises(SettingsError, match=r"--warmup 100000 takes all of the run's 45 steps.* that works is 44\."):
         train(ALONE, parse_arguments(["--warmup", "100000", "--epochs", "1"]))
 
 
 def test_sync_batch_norm_without_gpus():
     numbers = TensorDataset(torch.arange(44))
     with pytest.raises(SettingsError, match="--sync-bn needs GPUs"):
-        make_model(
-            ALONE, parse_arguments(["--sync-bn"]), Images(numbers, numbers, 44, 44, num_classes=10, size=8)
-        )
+        make_model(ALONE, parse_arguments(["--sync-bn"]), Images(numbers, numbers, 44, 44, num_classes=10, size=8))
 
 
 def test_more_processes_than_gpus(monkeypatch):

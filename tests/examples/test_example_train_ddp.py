@@ -169,9 +169,7 @@ def test_gradients_are_views_of_their_bucket(cluster2):
 
 @pytest.mark.parametrize(("world_size", "accumulate"), [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1)])
 @pytest.mark.parametrize("first_step", [0, 3])
-def test_a_step_sees_the_same_images_on_any_number_of_ranks_also_after_a_resume(
-    world_size, accumulate, first_step
-):
+def test_a_step_sees_the_same_images_on_any_number_of_ranks_also_after_a_resume(world_size, accumulate, first_step):
     numbers = ByItem(torch.arange(44))
     args = parse_arguments(["--batch-size", "8", "--accumulate", str(accumulate), "--seed", "5"])
     images = Images(numbers, numbers, 44, 44, num_classes=10, size=8)
@@ -250,9 +248,7 @@ def test_all_ranks_stop_after_the_step_in_which_one_heard_a_signal_and_go_on_as_
     on_four = cluster4.run(go_on, tmp_path / "four")
     assert [position for position, *_ in on_four] == [(0, 3)] * 4
     on_two = cluster2.run(go_on, tmp_path / "run")
-    for (position, loaded, weights), (_, loaded_on_four, _), expected in zip(
-        on_two, on_four, whole, strict=False
-    ):
+    for (position, loaded, weights), (_, loaded_on_four, _), expected in zip(on_two, on_four, whole, strict=False):
         assert position == (0, 3)
         for name in loaded:
             assert torch.equal(loaded[name], loaded_on_four[name]), name

@@ -31,9 +31,7 @@ def test_damage_is_found_and_the_way_on_is_told(clusters, stopped_fsdp_run, tmp_
 
     damages = {
         "__1_0.distcp": spoil_byte,
-        "__0_0.distcp": lambda: (path / "__0_0.distcp").write_bytes(
-            (path / "__0_0.distcp").read_bytes()[:-500]
-        ),
+        "__0_0.distcp": lambda: (path / "__0_0.distcp").write_bytes((path / "__0_0.distcp").read_bytes()[:-500]),
         "__1_0.distcp is missing": (path / "__1_0.distcp").unlink,
         ".metadata is missing": (path / ".metadata").unlink,
         ".metadata": lambda: (path / ".metadata").write_bytes(b"nothing"),
@@ -117,10 +115,7 @@ def test_two_runs_do_not_share_a_folder_and_a_dead_one_does_not_hold_it(clusters
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
         for answer in clusters(2).run(sentence_of_resume, f"--out {tmp_path}"):
-            assert (
-                f"--out {tmp_path} is in use by process 7 on elsewhere. End that run, or give another"
-                in answer
-            )
+            assert f"--out {tmp_path} is in use by process 7 on elsewhere. End that run, or give another" in answer
         holder.kill()
     assert list(clusters(2).run(sentence_of_resume, f"--out {tmp_path}")) == ["resumed"] * 2
 

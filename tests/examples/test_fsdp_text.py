@@ -72,22 +72,16 @@ ROW = torch.arange(163).to(torch.uint8)  # forty windows of four and one, and tw
 
 def batches_of(world_size: int, words: str) -> list[Batches]:
     args = parse_arguments(words.split())
-    return [
-        Batches(Rank(rank, world_size, torch.device("cpu")), args, Text([ROW])) for rank in range(world_size)
-    ]
+    return [Batches(Rank(rank, world_size, torch.device("cpu")), args, Text([ROW])) for rank in range(world_size)]
 
 
 @pytest.mark.parametrize(("world_size", "accumulate"), [(1, 1), (1, 4), (2, 1), (2, 2), (4, 1)])
 @pytest.mark.parametrize("first_step", [0, 3, 7])
-def test_a_step_sees_the_same_windows_on_any_number_of_ranks_also_after_a_resume(
-    world_size, accumulate, first_step
-):
+def test_a_step_sees_the_same_windows_on_any_number_of_ranks_also_after_a_resume(world_size, accumulate, first_step):
     ranks = batches_of(world_size, f"--context 4 --batch-size 8 --seed 5 --accumulate {accumulate}")
     for batches in ranks:
         batches.load_state_dict({"num_done": first_step * 8})
-    orders = [
-        torch.randperm(40, generator=torch.Generator().manual_seed(5 * 1_000_003 + e)) for e in range(3)
-    ]
+    orders = [torch.randperm(40, generator=torch.Generator().manual_seed(5 * 1_000_003 + e)) for e in range(3)]
     for step in range(first_step, 12):
         seen = []
         for batches in ranks:

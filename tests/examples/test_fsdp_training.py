@@ -56,9 +56,7 @@ def one_process(words: str, num_steps: int) -> dict[str, Tensor]:
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": norms, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95))
     row = torch.frombuffer(bytearray(Path(args.data).read_bytes()), dtype=torch.uint8).long()
-    order = torch.randperm(
-        (len(row) - 1) // 8, generator=torch.Generator().manual_seed(args.seed * 1_000_003)
-    )
+    order = torch.randperm((len(row) - 1) // 8, generator=torch.Generator().manual_seed(args.seed * 1_000_003))
     for step in range(num_steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(args, step)
@@ -83,9 +81,7 @@ def assert_same(weights: dict[str, Tensor], expected: dict[str, Tensor], atol: f
 # -- equal to one process -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "more", ["", "--clip-norm 0.05", "--accumulate 2 --recompute --clip-norm 0.05 --seed 3"]
-)
+@pytest.mark.parametrize("more", ["", "--clip-norm 0.05", "--accumulate 2 --recompute --clip-norm 0.05 --seed 3"])
 def test_three_steps_on_two_ranks_equal_one_process(cluster2, words, more):
     expected = one_process(f"{words} {more}", 3)
     for weights in cluster2.run(weights_after, f"{words} {more}", 3):
@@ -116,11 +112,7 @@ def test_the_norm_that_is_told_is_that_of_the_whole_gradient(cluster2, clusters,
 def test_gradients_travel_once_a_step_however_many_micro_batches(cluster2, words):
     def bytes_of(accumulate):
         run = metered(cluster2, weights_after, f"{words} --accumulate {accumulate}", 1)
-        return {
-            name: count
-            for name, count in run.communication.by_operation().items()
-            if "reduce_scatter" in name
-        }
+        return {name: count for name, count in run.communication.by_operation().items() if "reduce_scatter" in name}
 
     once, twice = bytes_of(1), bytes_of(2)
     assert once
@@ -193,9 +185,7 @@ def test_parameters_are_cut_and_gathered_block_by_block(cluster2, words):
 # -- what a run says ----------------------------------------------------------------------------------------------
 
 
-def test_rank_0_tells_the_mean_of_all_ranks_and_a_loss_that_is_no_number_ends_the_run(
-    cluster2, clusters, words
-):
+def test_rank_0_tells_the_mean_of_all_ranks_and_a_loss_that_is_no_number_ends_the_run(cluster2, clusters, words):
     def steps(me, words, spoil):
         training = prepared(me, words)
         if spoil and me.rank == 1:
@@ -214,6 +204,4 @@ def test_rank_0_tells_the_mean_of_all_ranks_and_a_loss_that_is_no_number_ends_th
     assert lines == [line.partition("  lr")[0] for line in one.text[0].splitlines()]
     assert "tokens/s" in two.text[0]
     for answer in cluster2.run(steps, f"{words} --log-every 2", True):
-        assert answer == (
-            "step 2/6: the loss is nan, the gradient's norm nan. Try a smaller --lr or --clip-norm."
-        )
+        assert answer == ("step 2/6: the loss is nan, the gradient's norm nan. Try a smaller --lr or --clip-norm.")

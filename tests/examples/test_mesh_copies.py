@@ -42,6 +42,4 @@ def test_whole_files(name):
     ("files", "name"), [(files, name) for files, names in COMMON.items() for name in names], ids=str
 )
 def test_functions_and_classes(files, name):
-    assert code_of(EXAMPLES / "train_fsdp" / files[0], name) == code_of(
-        EXAMPLES / "train_mesh" / files[1], name
-    )
+    assert code_of(EXAMPLES / "train_fsdp" / files[0], name) == code_of(EXAMPLES / "train_mesh" / files[1], name)

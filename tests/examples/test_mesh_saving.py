@@ -51,9 +51,7 @@ def uninterrupted(clusters):
         pytest.param(3, "--pp 3 --accumulate 4", marks=pytest.mark.long),
     ],
 )
-def test_another_mesh_loads_the_same_bits_and_goes_on(
-    clusters, stopped, uninterrupted, tmp_path, num_ranks, mesh
-):
+def test_another_mesh_loads_the_same_bits_and_goes_on(clusters, stopped, uninterrupted, tmp_path, num_ranks, mesh):
     folder, had = stopped
     shutil.copytree(folder, tmp_path / "run")
     run = clusters(num_ranks).run(go_on, f"{mesh} --out {tmp_path / 'run'}")
@@ -145,9 +143,7 @@ def test_a_save_that_fails_on_one_rank_leaves_the_last_one_and_no_half(clusters,
         finally:
             os.fsync = fsync
 
-    run = clusters(4).run(
-        run_with_a_full_disk, f"--pp 2 --tp 2 --out {tmp_path} --save-every 2 --blocking-save"
-    )
+    run = clusters(4).run(run_with_a_full_disk, f"--pp 2 --tp 2 --out {tmp_path} --save-every 2 --blocking-save")
     for answer in run:
         assert "step-00000004 could not be saved: rank 3: No space left on device" in answer
         assert "What was saved before is untouched" in answer

@@ -18,9 +18,7 @@ from course_lib.examples.train_mesh.transformer import Transformer
 ALONE = Rank(0, 1, torch.device("cpu"))
 
 
-@pytest.mark.parametrize(
-    "words", ["--layers 2 --width 8 --heads 2 --context 16", "--layers 1 --width 12 --context 5"]
-)
+@pytest.mark.parametrize("words", ["--layers 2 --width 8 --heads 2 --context 16", "--layers 1 --width 12 --context 5"])
 def test_operations_are_those_that_pytorch_counts(words):
     args = parse_arguments(words.split())
     model = Transformer(args.layers, args.width, args.heads, args.context)

@@ -83,9 +83,7 @@ def test_data_is_dealt_along_dp_and_shard_and_not_along_pp_and_tp(clusters):
         "--dp 2 --shard 2": (0, 1, 2, 3),
     }.items():
         seen = [tokens for _, _, tokens in clusters(4).run(steps, mesh, 1)]
-        assert all(
-            torch.equal(seen[rank], whole.chunk(max(shares) + 1)[share]) for rank, share in enumerate(shares)
-        )
+        assert all(torch.equal(seen[rank], whole.chunk(max(shares) + 1)[share]) for rank, share in enumerate(shares))
 
 
 def test_a_rank_holds_its_part_and_no_more(clusters):
@@ -146,13 +144,9 @@ def test_rank_0_tells_what_one_process_would_and_a_loss_that_is_no_number_ends_a
     assert not any(four.text[rank] for rank in (1, 2, 3) if "step" in four.text[rank])
     lines = [line.partition("  lr")[0] for line in four.text[0].splitlines() if line.startswith("step")]
     assert [line.split()[1] for line in lines] == ["2/4", "4/4"]
-    assert lines == [
-        line.partition("  lr")[0] for line in one.text[0].splitlines() if line.startswith("step")
-    ]
+    assert lines == [line.partition("  lr")[0] for line in one.text[0].splitlines() if line.startswith("step")]
     assert "mesh --dp 1 --shard 1 --pp 2 --tp 2, cpu" in four.text[0]
     assert "Peak: 4 TFLOP/s on all ranks, by --peak-tflops" in four.text[0]
     assert "% of peak" in four.text[0]
     for answer in clusters(4).run(spoiled, "--pp 2 --tp 2 --log-every 2"):
-        assert (
-            answer == "step 2/4: the loss is nan, the gradient's norm nan. Try a smaller --lr or --clip-norm."
-        )
+        assert answer == "step 2/4: the loss is nan, the gradient's norm nan. Try a smaller --lr or --clip-norm."

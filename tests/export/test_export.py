@@ -10,11 +10,12 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_lib import export, paths
+from course_lib import export
+from course_lib.base import paths
+from course_lib.base.front_end import PICTURES, STAND_IN, picture_tag
 from course_lib.export import command, work
 from course_lib.export.formulas import formula
 from course_lib.forms.stand_in import GONE
-from course_lib.front_end import PICTURES, STAND_IN, picture_tag
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -39,9 +40,7 @@ def mine(tmp_path, monkeypatch):
     """A learner's folder with a lesson begun, one untouched, and pictures beside them; they type there."""
     folder = tmp_path / "mine"
     begun = [
-        new_markdown_cell(
-            "# 04a · Begun\n\n![A step](../assets/step.png) and $t/2M$, [next](04b_more.ipynb#here)"
-        ),
+        new_markdown_cell("# 04a · Begun\n\n![A step](../assets/step.png) and $t/2M$, [next](04b_more.ipynb#here)"),
         ran("answer = 'of my own'", new_output("stream", text="printed by me")),
     ]
     save(folder / "notebooks", "04a_begun", *begun)
@@ -171,7 +170,7 @@ def test_every_formula_of_the_course_can_be_drawn():
 
 def test_the_first_page_tells_what_was_predicted_and_passed(mine, tmp_path, monkeypatch):
     from course_lib.export.first_page import first_page
-    from course_lib.learn.store import Store
+    from course_lib.learn.records.store import Store
 
     kept = Store(tmp_path / "progress.jsonl")
     told = {"kind": "number", "unit": "KiB", "predicted": 3, "measured": 12.0, "model": 12}

@@ -121,7 +121,7 @@ def page(*cells):
 
 
 def work_of(*cells):
-    from course_lib.paths import project_root
+    from course_lib.base.paths import project_root
 
     return Work(project_root() / "notebooks", (("04a_mine", new_notebook(cells=list(cells))),))
 
@@ -129,8 +129,7 @@ def work_of(*cells):
 def output(**data):
     metadata = data.pop("metadata", {})
     bundle = {
-        key.replace("__", "/").replace("_xml", "+xml").replace("_dot_", "."): value
-        for key, value in data.items()
+        key.replace("__", "/").replace("_xml", "+xml").replace("_dot_", "."): value for key, value in data.items()
     }
     return new_output("display_data", data=bundle, metadata=metadata)
 
@@ -148,9 +147,7 @@ def everywhere(text):
             output(text__latex=text),
         ),
         ran(output(image__svg_xml=text), new_output("stream", text=text), output(text__vnd_dot_mermaid=text)),
-        ran(
-            output(image__png="AAAA", metadata={"image/png": {"width": f"1 {text}", "height": "1 onload=x"}})
-        ),
+        ran(output(image__png="AAAA", metadata={"image/png": {"width": f"1 {text}", "height": "1 onload=x"}})),
         ran(output(image__png='AA">' + text, metadata={"filenames": {"image/png": f"x {text}"}})),
         ran(new_output("error", ename=text, evalue=text, traceback=[text])),
         new_markdown_cell("x", metadata={"tags": [text.replace(",", "")], "name": text}),
@@ -165,9 +162,7 @@ def test_nothing_in_the_page_fetches_or_leads_away():
     looked = Looks()
     html = page(*hostile("http://127.0.0.1:9/away"))
     looked.feed(
-        re.sub(r"<style>.*?</style>", "", html.partition("<body")[0], flags=re.S)
-        + "<body"
-        + html.partition("<body")[2]
+        re.sub(r"<style>.*?</style>", "", html.partition("<body")[0], flags=re.S) + "<body" + html.partition("<body")[2]
     )
     assert not looked.wrong
     assert {link[:1] for link in looked.links} == {"#"}
@@ -205,9 +200,7 @@ def test_what_is_honest_looks_as_before():
     table = f"<table style='border-collapse:collapse'><tr>{cell}</tr></table>"
     svg = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'/>").decode()
     html = page(
-        new_code_cell(
-            "1", outputs=[output(text__html=f"{table}<img alt='p' src='data:image/svg+xml;base64,{svg}'>")]
-        )
+        new_code_cell("1", outputs=[output(text__html=f"{table}<img alt='p' src='data:image/svg+xml;base64,{svg}'>")])
     )
     assert 'style="border-collapse:collapse;"' in html
     assert 'scope="col" style="color:#123;padding:2px 4px;"' in html
@@ -227,9 +220,7 @@ def test_a_picture_that_is_no_plain_file_keeps_nobody_waiting(tmp_path, kind):
     folder = tmp_path / "notebooks"
     folder.mkdir()
     os.mkfifo(folder / "a.png") if kind == "pipe" else (folder / "a.png").symlink_to("/dev/zero")
-    work = Work(
-        folder, (("04a_mine", new_notebook(cells=[new_markdown_cell("![words](a.png) <img src='a.png'>")])),)
-    )
+    work = Work(folder, (("04a_mine", new_notebook(cells=[new_markdown_cell("![words](a.png) <img src='a.png'>")])),))
     assert page_of(work, on="today").count("A picture that is not in this page") == 2
 
 

@@ -12,7 +12,7 @@ import pytest
 from course_lib.forms import Form, busy, picture_box
 from course_lib.forms.form import STYLE_SHEET, manners
 from course_lib.learn import ask, bet, exercises
-from course_lib.learn.quizzes import Quiz
+from course_lib.learn.quizzes.quizzes import Quiz
 
 LIBRARY = Path(__file__).resolve().parents[2] / "course_lib"
 

@@ -14,9 +14,9 @@ from matplotlib.colors import to_rgb
 
 from course_lib.forms import Form
 from course_lib.forms.form import manners
+from course_lib.forms.show import panel, paragraph, table
 from course_lib.learn import ask, bet, exercises
-from course_lib.learn.quizzes import Quiz
-from course_lib.learn.show import panel, paragraph, table
+from course_lib.learn.quizzes.quizzes import Quiz
 from course_lib.plot.dark import GROUND
 from course_lib.widgets import ScheduleStudio, ShardedExplorer
 

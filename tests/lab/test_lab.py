@@ -21,7 +21,8 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 from small_lessons import small_course
 
-from course_lib import lab, paths
+from course_lib import lab
+from course_lib.base import paths
 from course_lib.lab import command
 from course_lib.lab import options as lab_options_of
 from course_lib.lab import welcome as welcome_of
@@ -76,9 +77,7 @@ def settings(folder: Path) -> dict[str, str]:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("lab")
     root = folder / "mine"
-    command._prepare(
-        Place(small_course(folder / "course"), root)
-    )  # as for a learner beside a course of others
+    command._prepare(Place(small_course(folder / "course"), root))  # as for a learner beside a course of others
     with socket.create_server(("127.0.0.1", 0)) as busy:
         busy_port = busy.getsockname()[1]
         options = ["--no-browser", f"--port={busy_port}", f"--ServerApp.root_dir={root}"]
@@ -135,9 +134,7 @@ def test_without_the_token_it_refuses(running: Lab, query: str) -> None:
 
 
 def test_it_listens_on_loopback_alone(running: Lab) -> None:
-    listening = [
-        link.laddr for link in running.process.net_connections() if link.status == psutil.CONN_LISTEN
-    ]
+    listening = [link.laddr for link in running.process.net_connections() if link.status == psutil.CONN_LISTEN]
     assert running.port in {address.port for address in listening}
     assert {address.ip for address in listening} == {"127.0.0.1"}
 
@@ -269,9 +266,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 # --- Where the lessons are, and whether a browser is -------------------------------------------------
 
 
-def test_lessons_of_the_checkout_come_before_those_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lessons_of_the_checkout_come_before_those_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, checkout = lessons(tmp_path / "here"), tmp_path / "checkout"
     monkeypatch.chdir(here)
     monkeypatch.setattr(paths, "project_root", lambda: checkout)
@@ -349,6 +344,4 @@ def test_a_user_without_a_name_is_welcome_too(monkeypatch: pytest.MonkeyPatch) -
         raise KeyError("getpwuid(): uid not found: 12345")
 
     monkeypatch.setattr(welcome_of.getpass, "getuser", nameless)
-    assert " USER@" in welcome_of.welcome(
-        "http://127.0.0.1:8888/lab?token=t", port=8888, no_browser="No browser"
-    )
+    assert " USER@" in welcome_of.welcome("http://127.0.0.1:8888/lab?token=t", port=8888, no_browser="No browser")

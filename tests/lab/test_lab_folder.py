@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_lessons import small_course
 
-from course_lib import paths
+from course_lib.base import paths
 from course_lib.doctor import keeper
 from course_lib.environment.set_up import Target, _explain
 from course_lib.lab import command, edition, folder, share
@@ -116,12 +116,8 @@ def test_lessons_come_before_jupyterlab_does(
     assert "--MappingKernelManager.cull_connected=True" in options
     assert "--port=9000" in options
     assert os.environ["JUPYTER_PREFER_ENV_PATH"] == "1"  # the kernel is this environment's
-    command.main(
-        ["--no-browser", "--folder", str(tmp_path / "x"), "--MappingKernelManager.cull_idle_timeout=7"]
-    )
-    assert not [
-        option for option in served[1] if option.startswith("--folder") or option.endswith("timeout=3600")
-    ]
+    command.main(["--no-browser", "--folder", str(tmp_path / "x"), "--MappingKernelManager.cull_idle_timeout=7"])
+    assert not [option for option in served[1] if option.startswith("--folder") or option.endswith("timeout=3600")]
     assert (tmp_path / "x" / folder.FIRST_LESSON).is_file()
 
 
@@ -155,9 +151,7 @@ def test_in_a_clone_there_is_nothing_to_bring(course: Path, capsys: pytest.Captu
     assert "nothing to copy" in capsys.readouterr().out
 
 
-def test_who_names_the_root_gets_no_copies(
-    read_only: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_names_the_root_gets_no_copies(read_only: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_serve", lambda options, no_browser: 0)
     assert command.main(["--no-browser", f"--ServerApp.root_dir={tmp_path}"]) == 0
     assert not (tmp_path / "home").exists()
@@ -174,9 +168,7 @@ def test_a_folder_that_cannot_be_written_is_told_in_a_sentence(
 
 
 @pytest.mark.parametrize("argv", [["--reset"], ["--reset", "99"], ["--folder"], ["--folder="]])
-def test_words_without_sense_get_a_sentence(
-    course: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_words_without_sense_get_a_sentence(course: Path, argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(argv) == 2
     assert capsys.readouterr().err.startswith("course lab: ")
 
@@ -242,9 +234,7 @@ def test_the_list_of_fonts_reaches_a_user_who_has_none(
     assert (own / name).read_text() == "my own"
 
 
-def test_what_others_cannot_read_is_named(
-    course: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_others_cannot_read_is_named(course: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     modes = {path: path.stat().st_mode for path in tmp_path.parents}
     monkeypatch.setattr(
         share, "_mode", lambda path: modes.get(path, 0) | 0o001 if path in modes else path.stat().st_mode
@@ -286,9 +276,7 @@ def test_doctor_accepts_a_course_that_others_keep(read_only: Path, tmp_path: Pat
     ]
 
 
-def test_doctor_names_a_folder_that_was_chosen(
-    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_names_a_folder_that_was_chosen(course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [found.name for found in keeper.check_course_folder(course)] == ["course folder"]
     monkeypatch.setenv("COURSE_FOLDER", str(tmp_path / "lessons"))
     assert [found.name for found in keeper.check_course_folder(course)] == ["course folder", "your lessons"]

@@ -16,7 +16,7 @@ from course_lib.lab.folder import Place
 from course_lib.lab.hand_out import RECORD, Handed, hand_out, link_or_copy
 from course_lib.lab.reset import reset
 from course_lib.lab.welcome import about_folder
-from course_lib.notebooks.source import read_source as read
+from course_lib.lessons.source import read_source as read
 
 FIRST = "notebooks/00_start_here.ipynb"
 A = "notebooks/04a_one.ipynb"
@@ -61,9 +61,7 @@ def test_what_was_found_fresh_is_not_made_again_until_it_changes(
     (course / A).write_text("the keeper's answers")
     assert edition.keep_prints(course) == 2
     made = []
-    monkeypatch.setattr(
-        "course_lib.notebooks.source.read_source", lambda path: made.append(path.stem) or read(path)
-    )
+    monkeypatch.setattr("course_lib.lessons.source.read_source", lambda path: made.append(path.stem) or read(path))
     assert editions(course) == fresh
     assert made == ["04a_one"]
     (course / FIRST).write_text("more answers of the keeper's")
@@ -102,9 +100,7 @@ def test_a_newer_edition_comes_beside_work_and_once(course: Path, folder: Path) 
     assert (folder / A).read_bytes() == b"work"
 
 
-def test_a_third_edition_takes_the_place_of_the_second_where_that_was_not_touched(
-    course: Path, folder: Path
-) -> None:
+def test_a_third_edition_takes_the_place_of_the_second_where_that_was_not_touched(course: Path, folder: Path) -> None:
     hand_out(folder, editions(course))
     (folder / A).write_bytes(b"work")
     write_lesson(course, "04a_one", "2")
@@ -131,9 +127,7 @@ def test_a_file_that_was_there_before_the_first_time_is_work(course: Path, folde
 
 
 @pytest.mark.parametrize("spoilt", ["", "[]", "{}", '{"handed out": 3}', "{half"])
-def test_without_a_record_that_can_be_read_every_older_file_is_work(
-    course: Path, folder: Path, spoilt: str
-) -> None:
+def test_without_a_record_that_can_be_read_every_older_file_is_work(course: Path, folder: Path, spoilt: str) -> None:
     hand_out(folder, editions(course))
     older = (folder / A).read_bytes()
     (folder / RECORD).write_text(spoilt)
@@ -191,9 +185,7 @@ def test_work_in_the_clone_comes_beside_work_in_the_folder_and_once(course: Path
     hand_out(folder, content)
     (folder / A).write_bytes(b"mine")
     beside = "notebooks/04a_one (from the clone 2026-11-23).ipynb"
-    assert hand_out(folder, content, work={A: b"in the clone"}, today="2026-11-23") == Handed(
-        carried=[beside]
-    )
+    assert hand_out(folder, content, work={A: b"in the clone"}, today="2026-11-23") == Handed(carried=[beside])
     assert files(folder) == {**content, A: b"mine", beside: b"in the clone"}
     (folder / beside).unlink()
     assert hand_out(folder, content, work={A: b"in the clone"}) == Handed()
@@ -232,9 +224,7 @@ def test_where_no_links_can_be_made_solutions_are_copied(
     assert (folder / name / "01_new.ipynb").read_text() == "new"
 
 
-def test_pictures_are_copied_and_renewed_and_one_that_was_drawn_over_stays(
-    course: Path, folder: Path
-) -> None:
+def test_pictures_are_copied_and_renewed_and_one_that_was_drawn_over_stays(course: Path, folder: Path) -> None:
     hand_out(folder, editions(course))
     assert not (folder / "assets").is_symlink()
     (course / PICTURE).write_text("newer")
@@ -320,9 +310,7 @@ def test_a_word_that_names_no_lesson_resets_none(course: Path, word: str, says: 
 
 def test_what_the_terminal_says(course: Path, folder: Path) -> None:
     place = Place(course, folder)
-    handed = Handed(
-        [FIRST, "notebooks/glossary.md"], [A], ["b.ipynb"], [("x.ipynb", "notebooks/x (new).ipynb")]
-    )
+    handed = Handed([FIRST, "notebooks/glossary.md"], [A], ["b.ipynb"], [("x.ipynb", "notebooks/x (new).ipynb")])
     text = "\n".join(about_folder(place, handed))
     assert f"Your lessons lie in {folder}" in text
     assert "1 lesson part came into it" in text

@@ -10,15 +10,17 @@ import nbformat
 import pytest
 from small_lessons import LESSONS, small_course, write_lesson
 
-from course_lib import cli, paths, testing
+from course_lib import cli
+from course_lib.authoring import testing
+from course_lib.authoring.notebooks import cli as build
+from course_lib.authoring.pictures import cli as pictures
+from course_lib.authoring.site import command as site
+from course_lib.authoring.site.links import Places
+from course_lib.base import paths
 from course_lib.doctor import keeper, software
 from course_lib.export.work import work_in
 from course_lib.lab import command, edition, folder, share, welcome
 from course_lib.lab.folder import FIRST_LESSON, Place, find_place
-from course_lib.notebooks import cli as build
-from course_lib.pictures import cli as pictures
-from course_lib.site import command as site
-from course_lib.site.links import Places
 
 A = "notebooks/04a_one.ipynb"
 SOLVED = "notebooks/solutions/00_start_here.ipynb"
@@ -130,7 +132,7 @@ def test_a_notebook_of_the_package_is_made_anew_only_where_it_was_run(
     ran(package / A)
     assert edition.pristine(package, A) == clean
     (package / A).write_bytes(clean)
-    monkeypatch.setattr("course_lib.notebooks.convert.learner_notebook", lambda *_: pytest.fail("made anew"))
+    monkeypatch.setattr("course_lib.lessons.convert.learner_notebook", lambda *_: pytest.fail("made anew"))
     assert edition.pristine(package, A) == clean
 
 
@@ -152,7 +154,7 @@ def test_what_needs_a_clone_says_so(
     assert f"course pictures: Drawing them again {needs}" in told(capsys)
     assert build.main(["00"]) == 1
     assert f"course build: Making notebooks {needs}" in told(capsys)
-    from course_lib.bench import class_of_users
+    from course_lib.authoring.bench import class_of_users
 
     with pytest.raises(SystemExit):
         class_of_users.main([])
@@ -168,12 +170,10 @@ def test_assignments_are_written_out_of_the_package(package: Path, tmp_path: Pat
 def test_packages_that_lack_are_asked_of_pip(
     package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("course_lib.site.settings.NEEDED", ("no_such_theme",))
+    monkeypatch.setattr("course_lib.authoring.site.settings.NEEDED", ("no_such_theme",))
     assert site.main([]) == 1
     assert "-m pip install 'one-model-many-gpus[site]'`" in told(capsys)
-    assert cli._again() == (
-        f"Install what the course asks for: {sys.executable} -m pip install one-model-many-gpus"
-    )
+    assert cli._again() == (f"Install what the course asks for: {sys.executable} -m pip install one-model-many-gpus")
 
 
 def test_export_looks_for_work_where_it_lies_and_not_in_the_package(package: Path, mine: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from waiting import all_ended
 
-from course_lib.cluster import folders
-from course_lib.front_end import IN_COURSE_LAB
+from course_lib.base.front_end import IN_COURSE_LAB
+from course_lib.cluster.base import temp_dirs as folders
 from course_lib.lab import kernels
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system has no Unix sockets")
@@ -109,9 +109,7 @@ def test_a_disk_without_sockets_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_folder_goes_with_the_server() -> None:
     code = "from course_lib.lab.kernels import private_folder; print(private_folder())"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert done.stdout.startswith(tempfile.gettempdir())
     assert not Path(done.stdout.strip()).exists()
 

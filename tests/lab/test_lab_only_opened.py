@@ -106,9 +106,7 @@ def test_nothing_is_carried_or_kept_of_a_lesson_that_was_only_opened(course: Pat
     assert list(worked_on(course, editions(course))) == [A]
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{", b'{"cells": 1}', b'{"cells": [1]}', b"[" * 300_000, b"\xff"]
-)
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"cells": 1}', b'{"cells": [1]}', b"[" * 300_000, b"\xff"])
 def test_what_is_no_notebook_is_compared_byte_by_byte(content: bytes) -> None:
     assert print_of("a.ipynb", content) == hashlib.sha256(content).hexdigest()
     assert is_same_work("a.ipynb", content, content)

@@ -61,9 +61,7 @@ def test_what_a_umask_left_open_or_closed_is_told(course: Path, capsys, mask: in
 def test_a_folder_above_that_everybody_can_change_is_told(course: Path, monkeypatch) -> None:
     small_course(course)
     for mode, count in ((0o777, 2), (0o1777, 0)):
-        monkeypatch.setattr(
-            sharing, "_mode", lambda path, mode=mode: mode if path == course.parent else 0o755
-        )
+        monkeypatch.setattr(sharing, "_mode", lambda path, mode=mode: mode if path == course.parent else 0o755)
         assert len(sharing.open_to_others(course)) == count
 
 

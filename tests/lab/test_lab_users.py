@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from shared_course import LIMIT_S, share, shared_course, why_not
 
-from course_lib.bench.class_of_users import hold_class
-from course_lib.bench.class_of_users.users import User, unix_users
+from course_lib.authoring.bench.class_of_users import hold_class
+from course_lib.authoring.bench.class_of_users.users import User, unix_users
 from course_lib.lab.folder import FIRST_LESSON
 
 pytestmark = [

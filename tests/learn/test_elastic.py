@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from course_lib.cluster import Cluster
-from course_lib.learn import elastic
-from course_lib.learn.elastic import (
+from course_lib.learn.sick import elastic
+from course_lib.learn.sick.elastic import (
     Note,
     dealt,
     kept,
@@ -91,7 +91,7 @@ def test_a_global_batch_is_dealt_out_whole(world_size, rank_of):
 
 @pytest.fixture
 def rank_of():
-    from course_lib.cluster.rank import Rank
+    from course_lib.cluster.base.rank import Rank
 
     def make(rank, world_size):
         import torch

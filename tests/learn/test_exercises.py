@@ -7,9 +7,9 @@ import re
 import pytest
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
-from course_lib.learn.reference import place_of, reference_answer, source_with
-from course_lib.notebooks.regions import learner_text
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.checks.reference import place_of, reference_answer, source_with
+from course_lib.lessons.regions import learner_text
 
 EXERCISES = [one for lesson in exercises.lesson_numbers() for one in exercises.exercises_of(lesson)]
 QUESTIONS = [(lesson, q) for lesson in exercises.lesson_numbers() for q in exercises.quiz_of(lesson)]
@@ -45,9 +45,7 @@ RIGHT_ANSWERS = [  # one of every fourth exercise; the rest with --long, and in 
     for place, answer in enumerate(exercises.right_answers(one.name))
 ]
 by_name = pytest.mark.parametrize("exercise", [pytest.param(one, id=one.name) for one in EXERCISES])
-by_trial = pytest.mark.parametrize(
-    "exercise", [pytest.param(one, id=one.name, marks=waits(one)) for one in EXERCISES]
-)
+by_trial = pytest.mark.parametrize("exercise", [pytest.param(one, id=one.name, marks=waits(one)) for one in EXERCISES])
 by_question = pytest.mark.parametrize(
     ("lesson", "question"), [pytest.param(lesson, q, id=f"{lesson}.{q.name}") for lesson, q in QUESTIONS]
 )

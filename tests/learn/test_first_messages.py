@@ -30,9 +30,7 @@ def test_a_message_gives_away_no_code_of_the_later_hints(lesson: str):
     for exercise in exercises.exercises_of(lesson):
         first, *later = exercise.hints
         late = {
-            code
-            for code in code_in(" ".join(later)) - code_in(first)
-            if len(code) > 6 and DOES_SOMETHING.search(code)
+            code for code in code_in(" ".join(later)) - code_in(first) if len(code) > 6 and DOES_SOMETHING.search(code)
         }
         for mistake in exercise.mistakes:
             message = re.sub(r"\s", "", mistake.message)

@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
-from course_lib.learn import checking, grading, verdict
-from course_lib.learn.grading import NotPassed, check, need_passed
+from course_lib.learn.checks import checking, grading
+from course_lib.learn.checks.grading import NotPassed, check, need_passed
+from course_lib.learn.display import verdict
 
 
 def my_share(num_items: int, rank: int, world_size: int) -> range:
@@ -36,9 +37,7 @@ def test_a_right_answer_costs_no_error():
 
 
 def test_what_the_notebook_made_of_the_course_counts_for_nothing(monkeypatch, capfd):
-    monkeypatch.setattr(
-        checking, "judged", lambda exercise, answer: verdict.Verdict(exercise.name, "passed", "mine")
-    )
+    monkeypatch.setattr(checking, "judged", lambda exercise, answer: verdict.Verdict(exercise.name, "passed", "mine"))
     monkeypatch.setattr(checking, "check", lambda name, answer: True)
     monkeypatch.setattr(verdict.Verdict, "passed", True)
     monkeypatch.setattr(verdict.Verdict, "__bool__", lambda self: True)
@@ -116,11 +115,9 @@ def test_an_answer_that_ends_the_process_in_which_it_is_made_again():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", ["00.report", "02.ring", "05.unit", "07.design", "08.between", "09.place", "14.two"]
-)
+@pytest.mark.parametrize("name", ["00.report", "02.ring", "05.unit", "07.design", "08.between", "09.place", "14.two"])
 def test_reference_solutions_pass_in_a_fresh_process(name):
-    from course_lib.learn.reference import reference_answer
+    from course_lib.learn.checks.reference import reference_answer
 
     found = check(name, reference_answer(name))
     assert found.passed, found

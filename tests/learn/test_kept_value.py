@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.learn.kept_value import kept_value
+from course_lib.learn.predictions.stored_value import kept_value
 
 
 @pytest.mark.parametrize(

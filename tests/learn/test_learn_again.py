@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.checking import judged
-from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.judge import by_ranks, by_trial
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.judging.judge import by_ranks, by_trial
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

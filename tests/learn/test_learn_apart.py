@@ -13,12 +13,13 @@ import time
 import pytest
 import torch
 
-from course_lib.learn import apart, exercises
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.checking import judged
-from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.guard import running_on, threads_of_a_person
-from course_lib.learn.judge import by_cases
+from course_lib.learn import exercises
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.judging import isolated_judge as apart
+from course_lib.learn.judging.isolated_judge import by_cases_apart
+from course_lib.learn.judging.judge import by_cases
+from course_lib.learn.sandbox.sandbox import running_on, threads_of_a_person
 
 
 def one_more(number):

@@ -6,14 +6,13 @@ import re
 
 import pytest
 
-from course_lib.learn import ask, asking, exercises, reveal
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn import ask, exercises, reveal
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.predictions import asking
 
 
 def _idle(run: float, model: float = 43.0) -> Told:
-    return Told(
-        measured=run, model=model, because="It waits.", misreadings={25: "One device.", 63: "Stairs."}
-    )
+    return Told(measured=run, model=model, because="It waits.", misreadings={25: "One device.", 63: "Stairs."})
 
 
 @pytest.fixture

@@ -9,15 +9,16 @@ import pytest
 
 from course_lib import claims
 from course_lib.claims import CLAIMS, Evidence, blocked, own_claim
-from course_lib.claims.own import _OWN
-from course_lib.learn import bet, bets, scoreboard, settle
-from course_lib.learn.bets import Bet, Standing, brier, mark, standings
-from course_lib.learn.scoreboard import board_of
-from course_lib.learn.show import unbroken
-from course_lib.learn.store import Store
-from course_lib.learn.summary import summary
+from course_lib.claims.court.custom_claim import _OWN
+from course_lib.forms.show import unbroken
+from course_lib.learn import bet, scoreboard, settle
+from course_lib.learn.bets.scoreboard import board_of
+from course_lib.learn.records import bet_records as bets
+from course_lib.learn.records.bet_records import Bet, Standing, brier, mark, standings
+from course_lib.learn.records.store import Store
+from course_lib.learn.records.summary import summary
 
-store_module = sys.modules["course_lib.learn.store"]
+store_module = sys.modules["course_lib.learn.records.store"]
 
 
 @pytest.fixture(autouse=True)
@@ -126,9 +127,7 @@ def test_a_claim_that_was_seen_first_takes_no_bet(says):
     assert standings()["A4"].bet is None
 
 
-def test_a_claim_that_was_seen_without_a_bet_can_be_opened_again_and_one_with_a_bet_stands(
-    says, kept, monkeypatch
-):
+def test_a_claim_that_was_seen_without_a_bet_can_be_opened_again_and_one_with_a_bet_stands(says, kept, monkeypatch):
     says(A4="false", A6="holds")
     bet("A6").commit(A6="false")
     settle("A4", "A6")  # as Run All does
@@ -332,13 +331,10 @@ def stands(verdict, one, sure=70):
 def test_the_brier_score_by_hand_and_honesty_pays():
     assert brier([]) is None
     assert brier([Standing(), Standing(Bet("false", 90))]) is None
-    assert brier([stands("false", "false", 90), stands("false", "holds", 50)]) == pytest.approx(
-        (0.01 + 0.25) / 2
-    )
+    assert brier([stands("false", "false", 90), stands("false", "holds", 50)]) == pytest.approx((0.01 + 0.25) / 2)
     ten = [stands("false", "false"), *[stands("false", "false")] * 6, *[stands("false", "holds")] * 3]
     scores = {
-        sure: brier([Standing(Bet(one.bet.verdict, sure), one.verdict) for one in ten])
-        for sure in (25, 50, 70, 90)
+        sure: brier([Standing(Bet(one.bet.verdict, sure), one.verdict) for one in ten]) for sure in (25, 50, 70, 90)
     }
     assert min(scores, key=scores.get) == 70
 
@@ -376,9 +372,7 @@ def test_an_empty_board_says_so():
 def plant_own(verdict="false", facts=None):
     @own_claim("Y1", "My laptop is faster than two of them.")
     def mine(ranks):
-        return Evidence(
-            verdict, {"ratio": 0.5} if facts is None else facts, because="it was seen", turns_if="not"
-        )
+        return Evidence(verdict, {"ratio": 0.5} if facts is None else facts, because="it was seen", turns_if="not")
 
     return mine
 
@@ -424,9 +418,7 @@ def test_an_own_name_is_y_and_a_number(name):
 
 @pytest.mark.parametrize("text", ["faster", "My laptop is faster", "Nothing comes back.", "", None])
 def test_an_own_claim_is_a_sentence(text):
-    with pytest.raises(
-        ValueError, match="a sentence that a run can contradict, of 4 words or more, with a full stop"
-    ):
+    with pytest.raises(ValueError, match="a sentence that a run can contradict, of 4 words or more, with a full stop"):
         own_claim("Y1", text)
 
 
@@ -462,9 +454,7 @@ def test_an_own_claim_that_was_bet_on_alone_is_not_tried():
 
 def test_own_claims_stand_in_the_order_of_their_numbers():
     for name in ("Y10", "Y2"):
-        own_claim(name, "A barrier costs no time.")(
-            lambda ranks: Evidence("holds", {"s": 0}, "so", turns_if="not")
-        )
+        own_claim(name, "A barrier costs no time.")(lambda ranks: Evidence("holds", {"s": 0}, "so", turns_if="not"))
         settle(name)
     assert repr(scoreboard()).index("Y2 ") < repr(scoreboard()).index("Y10")
 

@@ -15,9 +15,9 @@ import torch
 from waiting import wait_until
 
 from course_lib.learn import check, exercises, hint
-from course_lib.learn.checking import judged
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake, Outcome
-from course_lib.learn.judge import by_cases, by_value
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.judging.judge import by_cases, by_value
 
 
 def right(items, num_parts):
@@ -39,9 +39,7 @@ def by_library(items, num_parts):
 SPLIT = Exercise(
     name="99.split",
     title="Deal items to ranks",
-    judge=by_cases(
-        [Case(f"{n} items for {w} ranks", (list(range(n)), w), right) for n, w in [(4, 2), (5, 2), (3, 3)]]
-    ),
+    judge=by_cases([Case(f"{n} items for {w} ranks", (list(range(n)), w), right) for n, w in [(4, 2), (5, 2), (3, 3)]]),
     mistakes=(
         Mistake("all-to-all", "Every rank holds every item; each item has one owner.", same_for_all),
         Mistake(
@@ -167,9 +165,7 @@ def test_a_recogniser_that_raises_recognises_nothing_and_the_next_mistake_is_tri
 def test_an_answer_that_differs_where_the_example_is_right_is_another_mistake():
     cases = [Case(f"{n} items", (n,), lambda n: -(-n // 2)) for n in (4, 5)]
     rounds_down = Mistake("rounds-down", "An odd item is lost.", lambda n: n // 2)
-    exercise = Exercise(
-        name="99.half", title="", judge=by_cases(cases), mistakes=(rounds_down,), hints=("a", "b", "c")
-    )
+    exercise = Exercise(name="99.half", title="", judge=by_cases(cases), mistakes=(rounds_down,), hints=("a", "b", "c"))
     assert judged(exercise, lambda n: int(n / 2)).mistake == "rounds-down"
     assert judged(exercise, lambda n: 2 if n == 5 else 7).mistake is None
 
@@ -411,9 +407,7 @@ def test_random_states_and_defaults_are_put_back():
 
 
 def test_a_forbidden_call_is_told_even_when_the_values_are_right():
-    verdict = judged(
-        SPLIT, lambda items, num_parts: right(torch.tensor(items).tensor_split(1)[0].tolist(), num_parts)
-    )
+    verdict = judged(SPLIT, lambda items, num_parts: right(torch.tensor(items).tensor_split(1)[0].tolist(), num_parts))
     assert verdict.status == "forbidden"
     assert "`torch.Tensor.tensor_split`" in verdict.message
 
@@ -489,7 +483,7 @@ def test_the_html_has_words_a_sign_and_no_raw_markup():
 
 
 def test_stars_and_backquotes_are_set_and_sums_are_not():
-    from course_lib.learn.show import escape
+    from course_lib.forms.show import escape
 
     assert escape("four *starts* of `a*b*c`") == "four <em>starts</em> of <code>a*b*c</code>"
     assert escape("2*3*4 and 2 * 3 * 4 < 25") == "2*3*4 and 2 * 3 * 4 &lt; 25"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.learn.compare import close_to, difference, short
-from course_lib.learn.folded import folded
+from course_lib.learn.display.repr_cleanup import folded
+from course_lib.learn.judging.compare import close_to, difference, short
 
 SAME = [
     (3, 3),

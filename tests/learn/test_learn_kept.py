@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.mutation_guard import Kept
 
 
 def model_of_three() -> nn.Module:

@@ -12,11 +12,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.checking import judged
-from course_lib.learn.exercise import Case, Exercise
-from course_lib.learn.judge import by_cases, by_ranks
-from course_lib.learn.own_text import own_lines
+from course_lib.learn.catalogue.exercise import Case, Exercise
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.judging.isolated_judge import by_cases_apart
+from course_lib.learn.judging.judge import by_cases, by_ranks
+from course_lib.learn.sandbox.output_filter import own_lines
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -55,9 +55,7 @@ def test_what_a_person_prints_and_warns_of_stays_and_what_pytorch_says_does_not(
 def leaves_a_message(me):
     print("before")
     dist.isend(torch.ones(1), (me.rank + 1) % me.world_size)
-    os.write(
-        2, b"[rank0]:[W1122 05:22:20.616094197 init.cpp:3955] Warning: an API is deprecated (function f)\n"
-    )
+    os.write(2, b"[rank0]:[W1122 05:22:20.616094197 init.cpp:3955] Warning: an API is deprecated (function f)\n")
     os.write(1, b"[E not of C++] kept\n")
 
 

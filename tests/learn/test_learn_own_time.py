@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from course_lib.learn import guard, own_time
-from course_lib.learn.guard import TimeIsUp, time_limit
-from course_lib.learn.own_time import OwnTime
+from course_lib.learn.sandbox import cpu_time_limit as own_time
+from course_lib.learn.sandbox import sandbox as guard
+from course_lib.learn.sandbox.cpu_time_limit import OwnTime
+from course_lib.learn.sandbox.sandbox import TimeIsUp, time_limit
 
 
 class Clock:

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from course_lib import front_end
-from course_lib.learn import pictures_here
-from course_lib.learn.pictures_here import pictures_of, show_what_is_not_beside
-from course_lib.notebooks.hosted.first_cell import first_cell
-from course_lib.notebooks.info import source_files
+from course_lib.authoring.notebooks.hosted.first_cell import first_cell
+from course_lib.base import front_end
+from course_lib.learn.display import pictures_here
+from course_lib.learn.display.pictures_here import pictures_of, show_what_is_not_beside
+from course_lib.lessons.info import source_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = "00_start_here"
@@ -58,9 +58,7 @@ def test_a_lesson_alone_shows_its_pictures(shown: list[dict[str, str]]):
 
 
 @pytest.mark.parametrize("depth", ["lessons", "lessons/solutions"])
-def test_beside_its_pictures_it_shows_none(
-    shown: list[dict[str, str]], tmp_path: Path, depth: str, monkeypatch
-):
+def test_beside_its_pictures_it_shows_none(shown: list[dict[str, str]], tmp_path: Path, depth: str, monkeypatch):
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     (tmp_path / depth).mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / depth)
@@ -77,9 +75,7 @@ def test_a_server_that_was_started_beside_the_notebooks_cannot_show_what_lies_ab
     assert len(shown) == 1
 
 
-def test_a_hosted_lesson_has_its_pictures_by_address(
-    shown: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_hosted_lesson_has_its_pictures_by_address(shown: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch):
     names: dict[str, object] = {}
     monkeypatch.setattr(front_end, "_shell", lambda: SimpleNamespace(user_ns=names))
     exec(first_cell("x", "1").replace("\ninstall_course()", ""), names)
@@ -87,9 +83,7 @@ def test_a_hosted_lesson_has_its_pictures_by_address(
     assert not shown
 
 
-def test_other_cells_and_whoever_wants_none_get_none(
-    shown: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
-):
+def test_other_cells_and_whoever_wants_none_get_none(shown: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COURSE_PICTURES", "off")
     show_what_is_not_beside()
     monkeypatch.delenv("COURSE_PICTURES")

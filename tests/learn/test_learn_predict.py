@@ -8,8 +8,8 @@ import math
 import pytest
 
 from course_lib.learn import Predict
-from course_lib.learn.predict_form import parse_number
-from course_lib.learn.units import quantity, ratio
+from course_lib.learn.display.units import quantity, ratio
+from course_lib.learn.predictions.predict_form import parse_number
 
 _numbers = itertools.count()
 
@@ -198,9 +198,7 @@ def test_the_reveal_without_a_prediction_shows_the_rest(name):
 def test_a_misreading_may_be_a_function(name):
     p = Predict(name, "Speed-up?", unit="times")
     p.commit(4)
-    assert "linear" in repr(
-        p.reveal(measured=2.6, misreadings={lambda v: v >= 4: "You took it to be linear."})
-    )
+    assert "linear" in repr(p.reveal(measured=2.6, misreadings={lambda v: v >= 4: "You took it to be linear."}))
 
 
 @pytest.mark.parametrize(("answer", "words"), [("a", "As you predicted."), ("b", "Not as you predicted.")])

@@ -14,14 +14,14 @@ from types import SimpleNamespace
 import pytest
 
 from course_lib.learn import exercises, progress
-from course_lib.learn.exercise import Exercise
-from course_lib.learn.judge import by_value
-from course_lib.learn.store import Store, parse
-from course_lib.learn.summary import summary
-from course_lib.notebooks import LessonInfo
+from course_lib.learn.catalogue.exercise import Exercise
+from course_lib.learn.judging.judge import by_value
+from course_lib.learn.records.store import Store, parse
+from course_lib.learn.records.summary import summary
+from course_lib.lessons import LessonInfo
 
-store_module = sys.modules["course_lib.learn.store"]
-progress_module = sys.modules["course_lib.learn.progress_map"]
+store_module = sys.modules["course_lib.learn.records.store"]
+progress_module = sys.modules["course_lib.learn.checks.progress_map"]
 
 
 def passed(name):
@@ -168,12 +168,11 @@ def test_an_event_says_what_was_done_and_holds_no_code(kept, monkeypatch):
 
 
 def test_predictions_hints_and_quizzes_are_recorded(kept, monkeypatch):
-    from course_lib.learn import Predict, hint, hints, quiz
-    from course_lib.learn.questions import Question
+    from course_lib.learn import Predict, hint, quiz
+    from course_lib.learn.catalogue.quiz_spec import Question
+    from course_lib.learn.checks import hints
 
-    question = Question(
-        name="q", text="?", choices=(1, 2), answer=lambda: 1, misconceptions={2: "no"}, because=""
-    )
+    question = Question(name="q", text="?", choices=(1, 2), answer=lambda: 1, misconceptions={2: "no"}, because="")
     one = Exercise(name="99.one", title="One", judge=by_value(7), mistakes=(), hints=("a", "b", "c"))
     monkeypatch.setattr(exercises, "exercise", lambda name: one)
     monkeypatch.setattr(exercises, "quiz_of", lambda lesson: (question,))
@@ -249,7 +248,7 @@ def test_the_minutes_of_a_lesson_are_those_of_its_parts(monkeypatch):
         LessonInfo(number, "name", title, "A promise.", minutes, 1, "cpu", part)
         for number, title, minutes, part in parts
     ]
-    monkeypatch.setattr("course_lib.notebooks.lessons", lambda: infos)
+    monkeypatch.setattr("course_lib.lessons.lessons", lambda: infos)
     assert progress_module._titles() == {"98": ("Split", 75), "99": ("Whole: a colon", 20)}
 
 
@@ -309,7 +308,10 @@ def test_the_map_tells_of_a_damaged_file(kept, lesson):
     [("off", False), ("OFF", False), ("", True), ("on", True), ("marked by nbgrader", False)],
 )
 def test_course_progress_off_keeps_nothing(tmp_path, value, is_kept):
-    code = "import course_lib.learn.store as kept; kept._started_by_pytest = lambda: False; print(kept.store().path)"
+    code = (
+        "from course_lib.learn.records import store as kept\n"
+        "kept._started_by_pytest = lambda: False; print(kept.store().path)"
+    )
     env = {**os.environ, "COURSE_HOME": str(tmp_path), "COURSE_PROGRESS": value}
     env |= {"NBGRADER_EXECUTION": "autograde"} if value == "marked by nbgrader" else {}
     command = [sys.executable, "-c", code]
@@ -318,18 +320,14 @@ def test_course_progress_off_keeps_nothing(tmp_path, value, is_kept):
 
 
 def test_a_process_that_pytest_started_keeps_nothing(tmp_path):
-    code = "from course_lib.learn.store import store; print(store().path)"
+    code = "from course_lib.learn.records.store import store; print(store().path)"
     parent = (
         "import subprocess, sys; "
         f"print(subprocess.run([sys.executable, '-c', {code!r}], capture_output=True, text=True).stdout)"
     )
     pytest_like = tmp_path / "pytest"
     pytest_like.write_text(parent)
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTEST", "COURSE_PROGRESS"))
-    }
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COURSE_PROGRESS"))}
     command = [sys.executable, str(pytest_like)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
     assert done.stdout.strip() == "None", done

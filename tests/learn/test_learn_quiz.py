@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.learn import exercises, hint, hints, quiz, solution
-from course_lib.learn.exercise import Exercise
-from course_lib.learn.judge import by_value
-from course_lib.learn.questions import Question
-from course_lib.learn.quiz_form import QuizForm
+from course_lib.learn import exercises, hint, quiz, solution
+from course_lib.learn.catalogue.exercise import Exercise
+from course_lib.learn.catalogue.quiz_spec import Question
+from course_lib.learn.checks import hints
+from course_lib.learn.judging.judge import by_value
+from course_lib.learn.quizzes.quiz_form import QuizForm
 
 BYTES = Question(
     name="bytes",
@@ -53,9 +54,7 @@ def test_answers_by_letter_and_by_value():
     assert "entered by every rank" in repr(found.answer("who", "rank 0"))
 
 
-@pytest.mark.parametrize(
-    ("name", "choice", "words"), [("size", "a", "bytes, who"), ("bytes", "c", "from a to b")]
-)
+@pytest.mark.parametrize(("name", "choice", "words"), [("size", "a", "bytes, who"), ("bytes", "c", "from a to b")])
 def test_a_wrong_name_or_letter_is_told(name, choice, words):
     with pytest.raises(ValueError, match=words):
         quiz("99").answer(name, choice)

@@ -9,9 +9,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.checking import judged
-from course_lib.learn.exercise import Case, Exercise, Mistake
-from course_lib.learn.judge import by_ranks
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.judging.judge import by_ranks
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -60,8 +60,7 @@ def test_world_sizes_are_those_of_the_judge():
 def test_what_is_wrong_is_tried_on_two_world_sizes_and_what_is_right_on_all():
     judge = by_ranks((2, 1, 3, 4), [Case("one number", tensor_of, total)])
     sizes = {
-        answer: {outcome.case.split()[-1] for outcome in judge(answer).outcomes}
-        for answer in (own_part, gathered)
+        answer: {outcome.case.split()[-1] for outcome in judge(answer).outcomes} for answer in (own_part, gathered)
     }
     assert sizes == {own_part: {"2", "1"}, gathered: {"2", "1", "3", "4"}}
 
@@ -204,10 +203,7 @@ def test_a_right_result_that_overwrites_its_input_is_told_so():
     assert judged(PLAIN, of_a_clone).passed
     verdict = judged(PLAIN, in_place)
     assert verdict.status == "not yet"
-    assert (
-        "your code changed what it was given: `x` has changed: at [0]: it was 1.0 and is now 3.0"
-        in verdict.message
-    )
+    assert "your code changed what it was given: `x` has changed: at [0]: it was 1.0 and is now 3.0" in verdict.message
     allowed = by_ranks([2], [Case("two numbers a rank", tensor_of, total)], changes=True)
     lenient = Exercise(name="99.plain", title="", judge=allowed, mistakes=(), hints=("a", "b", "c"))
     assert judged(lenient, in_place).passed
@@ -310,9 +306,7 @@ def one_by_one(me, x):
 def in_a_batch(me, x):
     got = torch.empty_like(x)
     ahead, behind = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size
-    for work in dist.batch_isend_irecv(
-        [dist.P2POp(dist.isend, x, ahead), dist.P2POp(dist.irecv, got, behind)]
-    ):
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, ahead), dist.P2POp(dist.irecv, got, behind)]):
         work.wait()
     return got
 

@@ -9,14 +9,14 @@ import torch
 import torch.distributed as dist
 
 from course_lib.cluster import RankFailed
-from course_lib.cluster.evidence import Accounts, Operation, Standing
-from course_lib.cluster.failure import Cause, Failure, Frame
-from course_lib.cluster.report import stuck_story
+from course_lib.cluster.base.failure import Cause, Failure, Frame
+from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
+from course_lib.cluster.failures.report import stuck_story
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
-from course_lib.learn.exercise import Case, Exercise
-from course_lib.learn.judge import by_ranks
-from course_lib.learn.ranks_told import of_ranks
+from course_lib.learn.catalogue.exercise import Case, Exercise
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.judging.judge import by_ranks
+from course_lib.learn.judging.rank_failure_messages import of_ranks
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

@@ -6,10 +6,11 @@ import inspect
 
 import pytest
 
-from course_lib.learn import exercises, hints
-from course_lib.learn.exercise import Exercise
-from course_lib.learn.judge import by_value
-from course_lib.learn.reference import place_of, reference_answer
+from course_lib.learn import exercises
+from course_lib.learn.catalogue.exercise import Exercise
+from course_lib.learn.checks import hints
+from course_lib.learn.checks.reference import place_of, reference_answer
+from course_lib.learn.judging.judge import by_value
 
 SOURCE = '''# %% [markdown]
 # # 99 · A lesson

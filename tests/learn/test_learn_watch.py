@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import all_reduce as renamed
 
-from course_lib.learn.mentions import mentions
-from course_lib.learn.watch import resolve, watch
+from course_lib.learn.sandbox.call_watcher import resolve, watch
+from course_lib.learn.sandbox.forbidden_names import mentions
 
 NAMES = ("torch.cumsum", "torch.Tensor.cumsum", "torch.distributed.all_reduce", "torch.nn.Linear")
 

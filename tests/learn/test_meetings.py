@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from course_lib.learn.meetings import UNMET, fates, meet, store_of
+from course_lib.learn.sick.meetings import UNMET, fates, meet, store_of
 
 
 def agents(*rows, endpoint="10.0.0.0"):
@@ -19,9 +19,7 @@ def agents(*rows, endpoint="10.0.0.0"):
 @pytest.fixture(scope="module")
 def several():
     """One meeting of several jobs, and what was said of it before."""
-    jobs = agents(
-        ("a", "2"), ("a", "2"), ("a", "2"), ("b", "1:3"), ("b", "1:3"), ("c", "3"), ("c", "3"), ("d", "1")
-    )
+    jobs = agents(("a", "2"), ("a", "2"), ("a", "2"), ("b", "1:3"), ("b", "1:3"), ("c", "3"), ("c", "3"), ("d", "1"))
     return meet(jobs), fates(jobs)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from course_lib.cost import best_interval_s, expected_goodput
-from course_lib.learn.sick_job import SETTINGS, Failure, JobLog, Setup, changed, gained, log_of
+from course_lib.learn.sick.sick_job import SETTINGS, Failure, JobLog, Setup, changed, gained, log_of
 
 DAY_S = 86_400.0
 SICK = Setup()

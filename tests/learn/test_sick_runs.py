@@ -10,17 +10,17 @@ from types import SimpleNamespace
 import pytest
 from sick_evidence import made
 
-from course_lib.learn.sick_runs import program
-from course_lib.learn.sick_runs.cases import CASES, HEALTHY, SUSPECTS
-from course_lib.learn.sick_runs.evidence import evidence_of, is_steady
-from course_lib.learn.sick_runs.job import LINKS, MIB, Job
-from course_lib.learn.sick_runs.program import StepRecord, train
-from course_lib.learn.sick_runs.reads import Reads
-from course_lib.learn.sick_runs.runs import Change, SickRuns
-from course_lib.learn.sick_runs.settings import MEANING, Settings, changed, legal_values
-from course_lib.mesh import Mesh
-from course_lib.meter.call import Call
-from course_lib.meter.timeline import Span
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.sick.sick_runs import program
+from course_lib.learn.sick.sick_runs.cases import CASES, HEALTHY, SUSPECTS
+from course_lib.learn.sick.sick_runs.evidence import evidence_of, is_steady
+from course_lib.learn.sick.sick_runs.job import LINKS, MIB, Job
+from course_lib.learn.sick.sick_runs.program import StepRecord, train
+from course_lib.learn.sick.sick_runs.reads import Reads
+from course_lib.learn.sick.sick_runs.runs import Change, SickRuns
+from course_lib.learn.sick.sick_runs.settings import MEANING, Settings, changed, legal_values
+from course_lib.meter.clocks.timeline import Span
+from course_lib.meter.communication.call import Call
 
 PLAIN = Settings("dp_replicate=4")
 
@@ -29,9 +29,7 @@ PLAIN = Settings("dp_replicate=4")
 
 def test_each_setting_has_its_line_and_the_best_change_is_legal():
     assert list(legal_values(PLAIN, 16)) == list(MEANING)
-    assert [case.fault for case in CASES.values()] == list(
-        dict.fromkeys(case.fault for case in CASES.values())
-    )
+    assert [case.fault for case in CASES.values()] == list(dict.fromkeys(case.fault for case in CASES.values()))
     for case in CASES.values():
         assert case.fault in SUSPECTS
         assert changed(case.settings, case.job.num_rows, **case.best) != case.settings
@@ -39,10 +37,7 @@ def test_each_setting_has_its_line_and_the_best_change_is_legal():
 
 def test_a_change_changes_one_setting():
     assert changed(PLAIN, 16, buckets=8) == replace(PLAIN, buckets=8)
-    assert (
-        changed(Settings("tp=2 dp_replicate=2"), 16, mesh=" dp_replicate=2  tp=2 ").mesh
-        == "dp_replicate=2 tp=2"
-    )
+    assert changed(Settings("tp=2 dp_replicate=2"), 16, mesh=" dp_replicate=2  tp=2 ").mesh == "dp_replicate=2 tp=2"
     assert changed(PLAIN, 16, spare_for=0).spare_for == 0
 
 
@@ -194,9 +189,7 @@ def test_the_quickest_step_is_shown_from_its_first_begin():
     by_rank = [[record(rank, 10.0, 4.0), record(rank, 20.0 + rank / 4, 1.0)] for rank in range(4)]
     seen = evidence_of("A", Job(), by_rank)
     assert seen.step_s == 1.75
-    assert [span.start_s for span in seen.spans] == [0.0, 0.25, 0.5, 0.75], (
-        "and spans of no length are left out"
-    )
+    assert [span.start_s for span in seen.spans] == [0.0, 0.25, 0.5, 0.75], "and spans of no length are left out"
     assert seen.memory_bytes == (MIB, 2 * MIB, 3 * MIB, 4 * MIB)
     assert seen.useful_share == pytest.approx(3 * 8 * 16 * 1e-3 / 4 / 1.75)
 
@@ -208,9 +201,7 @@ def test_calls_become_spans_and_bytes():
         call(0, "recv", 0.5, 0.6, {}, peer=1),
         call(0, "all_reduce", 0.9, None, {1: 1}, group=(0, 1)),
     ]
-    seen = evidence_of(
-        "A", Job(), [[record(0, 0.0, 1.0, calls)], *([record(r, 0.0, 1.0)] for r in (1, 2, 3))]
-    )
+    seen = evidence_of("A", Job(), [[record(0, 0.0, 1.0, calls)], *([record(r, 0.0, 1.0)] for r in (1, 2, 3))])
     assert seen.spans_of(0) == [
         (0.0, 0.5, "compute"),
         (0.4, 0.9, "communication"),
@@ -365,9 +356,7 @@ def test_where_steps_differ_more_of_them_are_run():
     assert next(times_s, None) is None
 
 
-@pytest.mark.parametrize(
-    ("lengths_s", "steady"), [((1.0,), False), ((1.0, 2.0), False), ((2, 1.0, 1.04), True)]
-)
+@pytest.mark.parametrize(("lengths_s", "steady"), [((1.0,), False), ((1.0, 2.0), False), ((2, 1.0, 1.04), True)])
 def test_steps_are_steady_where_the_two_quickest_agree(lengths_s, steady):
     assert is_steady([[record(rank, 0.0, length_s) for length_s in lengths_s] for rank in range(4)]) == steady
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib.capstone.references import reference_mesh
-from course_lib.capstone.values import on_one_device
+from course_lib.capstone.attempts.references import reference_mesh
+from course_lib.capstone.running.reference_run import on_one_device
 from course_lib.cluster import Rank
-from course_lib.mesh import DATA_AXES, Mesh
+from course_lib.layouts.mesh import DATA_AXES, Mesh
 from course_lib.models import next_token_loss
 from course_lib.parallel.mesh import OnMesh
 from course_lib.parallel.mesh import on_mesh as on_mesh_module
@@ -131,12 +131,10 @@ class PoorMesh(Right):
     """Fits, has the right weights, and is slow: the course's mesh with its axes turned round, or another."""
 
     def mesh_of(self, task: Any) -> Mesh:
-        from course_lib.capstone.expected import expected, room_needed
+        from course_lib.capstone.jobs.expected import expected, room_needed
 
         job = task.capstone
-        fitting = [
-            m for m, size in room_needed(job.job, job.ranks).items() if size <= 0.97 * job.memory_bytes
-        ]
+        fitting = [m for m, size in room_needed(job.job, job.ranks).items() if size <= 0.97 * job.memory_bytes]
         slow = [m for m in fitting if expected(job.job, m).real_s > 1.15 * job.budget_s]
         return min(slow, key=lambda mesh: expected(job.job, mesh).real_s)
 

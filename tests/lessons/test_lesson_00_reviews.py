@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_00.right_answers import RIGHT_ANSWERS
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -95,9 +95,7 @@ def test_a_list_is_told_what_a_range_is_for():
 
 def test_a_wrong_share_is_told_in_items():
     seen = verdict("00.share", lambda n, rank, w: right_share(n, rank, w)[1:])
-    assert seen.message.startswith(
-        "With 8 items on 4 ranks: rank 0 should take items 0 to 1 and takes item 1."
-    )
+    assert seen.message.startswith("With 8 items on 4 ranks: rank 0 should take items 0 to 1 and takes item 1.")
 
 
 # -- 00.mean -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 
 
 def verdict(name, answer):

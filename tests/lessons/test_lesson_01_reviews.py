@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
@@ -267,9 +267,7 @@ def test_a_step_on_nothing_is_not_called_no_step():
 
 @torch.no_grad()
 def mean_of(model, batches):
-    return sum(F.cross_entropy(model(x), y).item() * len(x) for x, y in batches) / sum(
-        len(x) for x, _ in batches
-    )
+    return sum(F.cross_entropy(model(x), y).item() * len(x) for x, y in batches) / sum(len(x) for x, _ in batches)
 
 
 def wakes_the_model(model, batches):

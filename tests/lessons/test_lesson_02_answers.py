@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.cluster import exchange, recv, send, shared
+from course_lib.cluster import exchange, recv, send
+from course_lib.cluster.api import shared
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_02.right_answers import ring_the_other_way
 from course_lib.parallel import collectives
 
@@ -103,9 +104,7 @@ def three_children(me, tensor):
     """On 4 ranks a star, on 5 no more."""
     if me.rank:
         exchange([recv(tensor, (me.rank - 1) // 3)])
-    exchange(
-        [send(tensor, child) for child in range(3 * me.rank + 1, 3 * me.rank + 4) if child < me.world_size]
-    )
+    exchange([send(tensor, child) for child in range(3 * me.rank + 1, 3 * me.rank + 4) if child < me.world_size])
     return tensor
 
 

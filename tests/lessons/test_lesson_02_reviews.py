@@ -9,7 +9,7 @@ from hasty_shifts import neighbours, shift_that_forgets_to_wait, shift_that_igno
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_02.right_answers import RIGHT_ANSWERS, ring_the_other_way, tree_by_bits
 from course_lib.parallel import collectives
 

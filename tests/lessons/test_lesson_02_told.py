@@ -9,7 +9,7 @@ from hasty_shifts import neighbours, shift_that_forgets_to_wait, shift_that_igno
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_02.right_answers import RIGHT_ANSWERS, ring_the_other_way, tree_by_bits
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -174,9 +174,7 @@ def test_a_message_says_what_was_seen_and_no_more(name, answer, mistake, words, 
     assert words in told, seen
     assert "timeout_s" not in told, seen
     assert never not in told, seen
-    assert not any(
-        file in told for file in ("costs.py", "on_rank.py", "recorder.py", "distributed_c10d.py")
-    ), told
+    assert not any(file in told for file in ("costs.py", "on_rank.py", "recorder.py", "distributed_c10d.py")), told
 
 
 def ring_half_by_half(me, tensor):

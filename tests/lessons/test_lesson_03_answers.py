@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_03.right_answers import replicas_by_arithmetic, threads_from_a_pool
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -29,10 +29,7 @@ def the_modules_own(module, num_replicas):
 
 def half_of_each(module, num_replicas):
     return [
-        {
-            n: t * 0.5 if t.is_floating_point() else t.clone()
-            for n, t in module.state_dict(keep_vars=True).items()
-        }
+        {n: t * 0.5 if t.is_floating_point() else t.clone() for n, t in module.state_dict(keep_vars=True).items()}
     ] * 2
 
 

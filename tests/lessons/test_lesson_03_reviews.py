@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_03.right_answers import (
     load_guarded_by_the_library,
     replicas_by_arithmetic,
@@ -45,9 +45,7 @@ def replicas_that_learn_all(module, num_replicas):
 def replicas_of_what_is_saved(module, num_replicas):
     """A buffer that is not saved is missing."""
     state = module.state_dict(keep_vars=True)
-    return [
-        {n: t.clone() if r or t.requires_grad else t for n, t in state.items()} for r in range(num_replicas)
-    ]
+    return [{n: t.clone() if r or t.requires_grad else t for n, t in state.items()} for r in range(num_replicas)]
 
 
 def replicas_of_three(module, num_replicas):

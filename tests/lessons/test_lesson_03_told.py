@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_03.right_answers import (
     load_guarded_by_the_library,
     replicas_by_arithmetic,

@@ -12,7 +12,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_04.right_accumulate import flag_in_time
 from course_lib.learn.exercises.lesson_04.right_gradients import one_flat_message
 
@@ -46,9 +46,7 @@ def divides_before_it_sends(me, buckets):
         while works:
             number, flat, work = works.pop(0)
             work.wait()
-            for p, part in zip(
-                buckets[number], flat.split([p.numel() for p in buckets[number]]), strict=True
-            ):
+            for p, part in zip(buckets[number], flat.split([p.numel() for p in buckets[number]]), strict=True):
                 p.grad = part.view_as(p)
 
     return finish
@@ -71,9 +69,7 @@ def smallest_and_largest_hash(me, model):
     high = low.clone()
     dist.all_reduce(low, op=dist.ReduceOp.MIN)
     dist.all_reduce(high, op=dist.ReduceOp.MAX)
-    return [
-        name for (name, _), odd in zip(model.named_parameters(), (low != high).tolist(), strict=True) if odd
-    ]
+    return [name for (name, _), odd in zip(model.named_parameters(), (low != high).tolist(), strict=True) if odd]
 
 
 def every_bit_by_objects(me, model):
@@ -153,9 +149,7 @@ def one_early_bucket(me, buckets):
         for bucket in buckets[1:]:
             flat = torch.cat([p.grad.flatten() for p in bucket])
             dist.all_reduce(flat)
-            for p, part in zip(
-                bucket, (flat / me.world_size).split([p.numel() for p in bucket]), strict=True
-            ):
+            for p, part in zip(bucket, (flat / me.world_size).split([p.numel() for p in bucket]), strict=True):
                 p.grad.copy_(part.view_as(p))
 
     return finish

@@ -12,7 +12,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_04.right_accumulate import flag_in_time
 from course_lib.learn.exercises.lesson_04.right_answers import RIGHT_ANSWERS
 from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules, one_flat_message
@@ -147,9 +147,7 @@ def test_what_is_no_list_of_indices_is_called_so(indices):
 
 def test_an_index_that_does_not_exist_is_named():
     def from_one(num_items, rank, world_size, epoch, seed):
-        return [
-            index + 1 for index in RIGHT_ANSWERS["04.sampler"][2](num_items, rank, world_size, epoch, seed)
-        ]
+        return [index + 1 for index in RIGHT_ANSWERS["04.sampler"][2](num_items, rank, world_size, epoch, seed)]
 
     seen = verdict("04.sampler", from_one)
     assert seen.mistake is None

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_05.tries import sent_by_rings
 from course_lib.learn.exercises.lesson_05.wrong_optimizers import Sharded, packed, unpack
 from course_lib.meter import Call

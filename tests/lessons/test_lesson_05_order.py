@@ -21,9 +21,7 @@ def shortest_by_search(num_units: int, most_whole: int, gather: float) -> float:
             return 0.0
         need, takes = uses[place]
         best = float("inf")
-        for kept in itertools.chain.from_iterable(
-            itertools.combinations(held, r) for r in range(len(held) + 1)
-        ):
+        for kept in itertools.chain.from_iterable(itertools.combinations(held, r) for r in range(len(held) + 1)):
             others = set(range(num_units)) - {unit for unit, _ in kept}
             for more in range(most_whole - len(kept) + 1):
                 for begun in itertools.permutations(others, more):

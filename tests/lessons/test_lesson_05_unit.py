@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.autograd import Function
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_05.unit_memory import NOT_WHOLE, left_in_memory
 from course_lib.learn.exercises.lesson_05.wrong_unit import gathered, mean_rows, unit
 
@@ -49,9 +49,7 @@ class KeepsTheOthersRows(RIGHT):
     def forward(ctx, x, shard):
         weight = gathered(shard)
         others = [
-            part.clone()
-            for rank, part in enumerate(weight.chunk(dist.get_world_size()))
-            if rank != dist.get_rank()
+            part.clone() for rank, part in enumerate(weight.chunk(dist.get_world_size())) if rank != dist.get_rank()
         ]
         ctx.others = others
         ctx.save_for_backward(x, shard)

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_06.right_answers import by_a_product
 
 pytestmark = pytest.mark.xdist_group("exercises")

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_06.backward_mistakes import first_and_others
 from course_lib.learn.exercises.lesson_06.right_answers import by_a_product, in_turns
 
@@ -36,9 +36,7 @@ def with_list_methods(costs, num_parts):
     return [b - a for a, b in itertools.pairwise(best)]
 
 
-@pytest.mark.parametrize(
-    "of", [numpy.array, torch.tensor, tuple, lambda sizes: [numpy.int64(s) for s in sizes]]
-)
+@pytest.mark.parametrize("of", [numpy.array, torch.tensor, tuple, lambda sizes: [numpy.int64(s) for s in sizes]])
 def test_sizes_may_be_whole_numbers_of_any_kind(of):
     seen = verdict("06.cut", lambda costs, num_parts: of(with_list_methods(costs, num_parts)))
     assert seen.passed, seen

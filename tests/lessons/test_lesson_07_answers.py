@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from course_lib import schedules
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_07.right_answers import as_room_allows
 
 pytestmark = pytest.mark.xdist_group("exercises")

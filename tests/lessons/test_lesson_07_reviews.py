@@ -11,9 +11,9 @@ import torch.nn.functional as F
 
 from course_lib import schedules
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.checks.reference import source_with
 from course_lib.learn.exercises.lesson_07.right_answers import as_room_allows, one_stage_less
-from course_lib.learn.reference import source_with
 from course_lib.parallel import pipeline
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -47,9 +47,7 @@ def test_weight_grad_is_there_as_the_text_says():
 
 
 def one_backward_in_halves(stage, p, m):
-    return [
-        part for cell in as_room_allows(stage, p, m) for part in (["I3", "W3"] if cell == "B3" else [cell])
-    ]
+    return [part for cell in as_room_allows(stage, p, m) for part in (["I3", "W3"] if cell == "B3" else [cell])]
 
 
 def by_interleaving(stage, p, m):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch.distributed as dist
 
-from course_lib.cluster.point_to_point import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

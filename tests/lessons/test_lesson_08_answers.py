@@ -8,7 +8,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.parallel.tensor import Shard, all_gather_split, all_reduce_identity, identity_all_reduce
 
 pytestmark = pytest.mark.xdist_group("exercises")

@@ -8,7 +8,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_08.wrong_along import along, joined, own_rows, shared_out
 from course_lib.learn.exercises.lesson_08.wrong_embeddings import split_embedding
 from course_lib.learn.exercises.lesson_08.wrong_heads import split_attention

@@ -10,7 +10,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_08.wrong_gates import gate, mean, same, summed
 from course_lib.learn.exercises.lesson_08.wrong_losses import split_loss
 from course_lib.learn.exercises.lesson_08.wrong_mlps import split_mlp

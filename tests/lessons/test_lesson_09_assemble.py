@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_09.wrong_assembled import Assembled
 from course_lib.parallel.sharded import FullySharded
 

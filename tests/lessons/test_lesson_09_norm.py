@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_09.norm_cases import KINDS, MANY, mesh_of, norm_of, pieces_of
 from course_lib.learn.exercises.lesson_09.wrong_norms import copied, counting, own_square
 
@@ -47,9 +47,9 @@ def own_part_of_a_group(me, mesh, gradients):
 
 def halves(me, mesh, gradients):
     """Two copies wherever there are any: as on the page."""
-    return counting(
-        lambda me, mesh, cut_by: 0.5 ** len([a for a in copied(mesh, cut_by) if mesh.size(a) > 1])
-    )(me, mesh, gradients)
+    return counting(lambda me, mesh, cut_by: 0.5 ** len([a for a in copied(mesh, cut_by) if mesh.size(a) > 1]))(
+        me, mesh, gradients
+    )
 
 
 def copies_by_cuts(me, mesh, gradients):
@@ -84,9 +84,7 @@ def by_tp_as_the_last_axis(me, mesh, gradients):
 
 
 def pp_never_cuts(me, mesh, gradients):
-    return counting(lambda me, mesh, cut_by: float(mesh.coordinates(me.rank).get("pp", 0) == 0))(
-        me, mesh, gradients
-    )
+    return counting(lambda me, mesh, cut_by: float(mesh.coordinates(me.rank).get("pp", 0) == 0))(me, mesh, gradients)
 
 
 def keeps_the_first(me, mesh, gradients, seen=[]):  # noqa: B006 - the mistake itself

@@ -8,10 +8,10 @@ import pytest
 import torch
 from mesh_cases import CONFIG
 
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn import exercises
 from course_lib.learn.exercises.lesson_09.piece import PIECE, fault_in, right_holders
 from course_lib.learn.exercises.lesson_09.right_pieces import ALL, by_a_table
-from course_lib.mesh import Mesh
 from course_lib.models import Transformer
 from course_lib.parallel.mesh import OnMesh, boxes_of
 
@@ -77,9 +77,7 @@ def test_the_oracle_says_what_ranks_hold(cluster4, mesh):
                     if name in boxes
                     and all(0 <= at - b < size for at, b, size in zip(place, *boxes[name], strict=True))
                 ]
-                assert held == right_holders(
-                    mesh, stages, int(name.split(".")[1]), matrix, TP_DIM[kind], row, column
-                )
+                assert held == right_holders(mesh, stages, int(name.split(".")[1]), matrix, TP_DIM[kind], row, column)
 
 
 FAULTS = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn import check
 from course_lib.learn.exercises.lesson_09.place import PLACE, fault_in_groups, fault_in_ranks
 from course_lib.learn.exercises.lesson_09.right_place import ALL
-from course_lib.mesh import Mesh
 
 SIZES = {"pp": 2, "dp_shard": 2, "tp": 2}
 OTHERS = [{"tp": 3, "dp_replicate": 5}, {"dp_shard": 1}, {"pp": 2, "tp": 3, "cp": 2, "ep": 2}]

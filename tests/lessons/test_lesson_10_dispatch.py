@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_10.dispatch_cases import (
     KINDS,
     Kind,
@@ -88,9 +88,7 @@ def the_token_modulo(tokens, weights, order):
 
 
 def weighed_twice(back, order, weights):
-    return weighed(
-        put_back(back, order, weights).flatten(0, 1) * weights.reshape(-1, 1), order.sort()[0], weights
-    )
+    return weighed(put_back(back, order, weights).flatten(0, 1) * weights.reshape(-1, 1), order.sort()[0], weights)
 
 
 def adds_the_token(back, order, weights):
@@ -206,9 +204,7 @@ def as_a_list(me, tokens, chosen, weights, num_experts, run):
         pytest.param(on_ranks(Slip(rows=the_token_modulo)), None, "the output", marks=pytest.mark.long),
         pytest.param(on_ranks(Slip(combine=weighed_twice)), None, "the output", marks=pytest.mark.long),
         pytest.param(on_ranks(Slip(combine=adds_the_token)), None, "the output", marks=pytest.mark.long),
-        pytest.param(
-            on_ranks(Slip(serve=with_one_expert_for_all)), None, "the output", marks=pytest.mark.long
-        ),
+        pytest.param(on_ranks(Slip(serve=with_one_expert_for_all)), None, "the output", marks=pytest.mark.long),
         pytest.param(on_ranks(Slip(order=descending)), None, "the output", marks=pytest.mark.long),
         pytest.param(sorted_by_token_count, None, "the output", marks=pytest.mark.long),
         pytest.param(adds_over_all, None, "the output", marks=pytest.mark.long),

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_10 import wrong_joins as wrong
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.join_cases import CASES, found
@@ -32,9 +32,7 @@ def test_what_is_expected_is_attention_to_all_keys(case):
     assert out.dtype == lse.dtype == torch.float64
     assert torch.isfinite(out).all()
     shares = torch.stack([lse1, lse2]).softmax(0).nan_to_num(nan=0.0)
-    torch.testing.assert_close(
-        out, shares[0, ..., None] * out1 + shares[1, ..., None] * out2, rtol=1e-9, atol=1e-11
-    )
+    torch.testing.assert_close(out, shares[0, ..., None] * out1 + shares[1, ..., None] * out2, rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(lse, torch.logaddexp(lse1, lse2))
 
 
@@ -108,9 +106,7 @@ def one_top_and_mended(first, second):
     top = 0.0 if top == NONE else top
     mine, theirs = (first[1] - top).exp(), (second[1] - top).exp()
     total = mine + theirs
-    out = (mine.unsqueeze(-1) * first[0] + theirs.unsqueeze(-1) * second[0]) / total.clamp(
-        min=1e-300
-    ).unsqueeze(-1)
+    out = (mine.unsqueeze(-1) * first[0] + theirs.unsqueeze(-1) * second[0]) / total.clamp(min=1e-300).unsqueeze(-1)
     return out, top + total.log()
 
 

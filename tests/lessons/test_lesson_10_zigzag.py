@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.learn.checking import judged
+from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_10 import wrong_zigzags as wrong
 from course_lib.learn.exercises.lesson_10.right_zigzag import ANSWERS, by_boundaries
 from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG, fault_in, step_pairs
 from course_lib.learn.exercises.lesson_10.zigzag_labels import SIZES
-from course_lib.sequence_cut import SequenceCut
 
 
 def dealt(answer, num_ranks, num_tokens):

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_11.cheapest import CASES, CHEAPEST, cheapest_row
 from course_lib.learn.exercises.lesson_11.right_cheapest import ANSWERS
 from course_lib.learn.exercises.lesson_11.wrong_cheapest import MISTAKES
@@ -95,9 +95,7 @@ def whole_days_paid(*job):
 
 
 def always_a_step_more(rows, tokens, step_tokens, price, most_days, gpu_bytes):
-    return cheapest_row(
-        rows, tokens // step_tokens * step_tokens + 1, step_tokens, price, most_days, gpu_bytes
-    )
+    return cheapest_row(rows, tokens // step_tokens * step_tokens + 1, step_tokens, price, most_days, gpu_bytes)
 
 
 def one_step(rows, tokens, step_tokens, price, most_days, gpu_bytes):

@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 import torch
 
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_11 import wrong_exposed as wrong
 from course_lib.learn.exercises.lesson_11.exposed import EXPOSED
 from course_lib.learn.exercises.lesson_11.exposed_cases import CASES
 from course_lib.learn.exercises.lesson_11.right_exposed import ANSWERS
-from course_lib.learn.sick_runs.intervals import exposed_s, union
+from course_lib.learn.sick.sick_runs.intervals import exposed_s, union
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
@@ -52,9 +52,7 @@ def test_by_hand():
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.__name__)
 def test_right_answers_are_right_elsewhere(answer):
-    spans = [
-        (float(a % 7), float(a % 7 + a % 4), ("compute", "communication", "x")[a % 3]) for a in range(40)
-    ]
+    spans = [(float(a % 7), float(a % 7 + a % 4), ("compute", "communication", "x")[a % 3]) for a in range(40)]
     assert float(answer(spans)) == pytest.approx(exposed_s(spans))
 
 
@@ -131,9 +129,7 @@ def as_share(spans):
 
 
 def exposed_of(spans):
-    return sum(
-        r - left for left, r, kinds in pieces(spans) if "communication" in kinds and "compute" not in kinds
-    )
+    return sum(r - left for left, r, kinds in pieces(spans) if "communication" in kinds and "compute" not in kinds)
 
 
 def in_milliseconds(spans):
@@ -149,9 +145,7 @@ def counted(spans):
 
 
 def list_of_pieces(spans):
-    return [
-        r - left for left, r, kinds in pieces(spans) if "communication" in kinds and "compute" not in kinds
-    ]
+    return [r - left for left, r, kinds in pieces(spans) if "communication" in kinds and "compute" not in kinds]
 
 
 def prints(spans):

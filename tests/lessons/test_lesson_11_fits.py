@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_11 import wrong_fits
 from course_lib.learn.exercises.lesson_11.fits import CASES, FITS_EXERCISE
-from course_lib.plan.stage_memory import stage_bytes
+from course_lib.plan.estimate.stage_memory import stage_bytes
 
 _RIGHT = wrong_fits._Slip()  # the library's function may not be called
 
@@ -53,9 +53,7 @@ def of_the_page(job, layout, stage, each):
 
 
 def fullest_stage(job, layout, stage, each):
-    return max(
-        (_RIGHT(job, layout, one, each) for one in range(layout.pp)), key=lambda found: sum(found.values())
-    )
+    return max((_RIGHT(job, layout, one, each) for one in range(layout.pp)), key=lambda found: sum(found.values()))
 
 
 TIRED = {

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from course_lib.cost.layout_step import Cut, Nodes, Work, layout_step_s
+from course_lib.cost.mesh.layout_step import Cut, Nodes, Work, layout_step_s
+from course_lib.layouts.link import Link
 from course_lib.learn.exercises.lesson_11.right_steps import ALL
 from course_lib.learn.exercises.lesson_11.step import JOBS, STEP, by_the_clock
 from course_lib.learn.exercises.lesson_11.wrong_steps import MISTAKES
-from course_lib.link import Link
 
 WORK = Work(layers=4, forward_s=0.3, activation_bytes=12e6, gradient_bytes=24e6)
 NODES = Nodes(2, within=Link(0.001, 100e6), between=Link(0.002, 10e6))
@@ -54,9 +54,7 @@ def test_right_answers_are_right_in_jobs_that_the_check_does_not_try(answer):
         pp, dp, tp = (2 ** draw.randrange(3) for _ in range(3))
         cut = Cut(pp, dp, tp, draw.randrange(1, 9), draw.randrange(1, 6))
         work = Work(8, draw.random(), 1e6 * draw.random(), 1e7 * draw.random())
-        nodes = Nodes(
-            2 ** draw.randrange(4), Link(0.001 * draw.random(), 1e8), Link(0.01 * draw.random(), 1e7)
-        )
+        nodes = Nodes(2 ** draw.randrange(4), Link(0.001 * draw.random(), 1e8), Link(0.01 * draw.random(), 1e7))
         assert float(answer(work, cut, nodes)) == pytest.approx(by_the_clock(work, cut, nodes), rel=1e-9)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from course_lib.cost import FailingJob
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_12.interval import CASES, INTERVAL, best_of
 from course_lib.learn.exercises.lesson_12.right_intervals import ANSWERS
 from course_lib.learn.exercises.lesson_12.right_intervals import by_bisection as right
@@ -85,9 +85,7 @@ def a_grid_of_an_hour(gpus, rate, checkpoint_s, restart_s):
     if not rate:
         return math.inf, 1.0
     mean_s = 86_400 / gpus / rate
-    return max(
-        ((t, left(t, mean_s, checkpoint_s, restart_s)) for t in range(1, 3601, 7)), key=lambda pair: pair[1]
-    )
+    return max(((t, left(t, mean_s, checkpoint_s, restart_s)) for t in range(1, 3601, 7)), key=lambda pair: pair[1])
 
 
 def on_the_page(*job):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lib.learn import check, exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_12.place import (
     LAYOUTS,
     NODE_PLACES,
@@ -104,9 +104,7 @@ TIRED = {
     "by-eight": _wrong(place_of=lambda self, rank: divmod(rank, 8)),
     "the-last-nodes-size": _wrong(place_of=lambda self, rank: divmod(rank, self.sizes[-1])),
     "sorted-nodes": _wrong(place_of=_sorted),
-    "from-the-back": _wrong(
-        place_of=lambda self, rank: ByABisection.place_of(self, sum(self.sizes) - 1 - rank)
-    ),
+    "from-the-back": _wrong(place_of=lambda self, rank: ByABisection.place_of(self, sum(self.sizes) - 1 - rank)),
     "local-from-the-back": _wrong(
         place_of=lambda self, rank: (
             (p := ByABisection.place_of(self, rank))[0],
@@ -115,9 +113,7 @@ TIRED = {
     ),
     "node-alone": _wrong(place_of=lambda self, rank: ByABisection.place_of(self, rank)[0]),
     "a-dictionary": _wrong(
-        place_of=lambda self, rank: dict(
-            zip(("node", "local"), ByABisection.place_of(self, rank), strict=True)
-        )
+        place_of=lambda self, rank: dict(zip(("node", "local"), ByABisection.place_of(self, rank), strict=True))
     ),
     "a-text": _wrong(place_of=lambda self, rank: str(ByABisection.place_of(self, rank))),
     "floats": _wrong(place_of=lambda self, rank: tuple(map(float, ByABisection.place_of(self, rank)))),
@@ -135,9 +131,7 @@ TIRED = {
 def test_wrong_places_are_turned_away(name):
     seen = judged(exercises.exercise("12.place"), TIRED[name])
     assert seen.status == "not yet", seen
-    assert not (name.startswith(("a-", "floats", "node-alone")) and seen.mistake), (
-        seen
-    )  # no place is mixed up
+    assert not (name.startswith(("a-", "floats", "node-alone")) and seen.mistake), seen  # no place is mixed up
     assert any(f"with {list(sizes)}, " in f"{seen.message} {seen.evidence}" for sizes in LAYOUTS), seen
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_12.rendezvous import RENDEZVOUS
 from course_lib.learn.exercises.lesson_12.rendezvous_cases import CASES
 from course_lib.learn.exercises.lesson_12.right_rendezvous import ANSWERS, by_counting_down
 from course_lib.learn.exercises.lesson_12.wrong_rendezvous import MISTAKES
-from course_lib.learn.meetings import fates
+from course_lib.learn.sick.meetings import fates
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
@@ -75,9 +75,7 @@ def compares_text(agents):
             found[agent["node"]] = "too few"
         if found[agent["node"]] == "too many" and str(len(same)) > least * 2:
             found[agent["node"]] = "complete"
-    return {
-        node: "too few" if word == "too many" and len(agents) > 9 else word for node, word in found.items()
-    }
+    return {node: "too few" if word == "too many" and len(agents) > 9 else word for node, word in found.items()}
 
 
 def on_the_page(agents):

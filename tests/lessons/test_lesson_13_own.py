@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_13.own import OWN, decided
 from course_lib.learn.exercises.lesson_13.own_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_13.own_worlds import OPEN, WORLDS, Clock
@@ -107,8 +107,7 @@ def the_first_size_alone(time_s, sizes, pairs):
 
 def fastest_of_each(time_s, sizes, pairs):
     middles = {
-        size: min(time_s(2 * size) for _ in range(pairs)) / min(time_s(size) for _ in range(pairs))
-        for size in sizes
+        size: min(time_s(2 * size) for _ in range(pairs)) / min(time_s(size) for _ in range(pairs)) for size in sizes
     }
     inside = [1.8 <= ratio <= 2.2 for ratio in middles.values()]
     return ("holds" if all(inside) else "holds with conditions" if any(inside) else "false"), middles

@@ -10,11 +10,12 @@ import textwrap
 import pytest
 
 from course_lib import claims
-from course_lib.claims import CLAIMS, VERDICTS, Evidence, own
-from course_lib.learn.bets import mark
+from course_lib.base.paths import project_root
+from course_lib.claims import CLAIMS, VERDICTS, Evidence
+from course_lib.claims.court import custom_claim as own
 from course_lib.learn.exercises.lesson_13.misreadings import DOUBTED, TRUSTED, parted
-from course_lib.notebooks.source import read_source
-from course_lib.paths import project_root
+from course_lib.learn.records.bet_records import mark
+from course_lib.lessons.source import read_source
 
 PARTS = sorted((project_root() / "notebooks" / "src").glob("13*.py"))
 NAMES = [claim.name for claim in CLAIMS]
@@ -38,8 +39,7 @@ def test_a_bet_stands_before_its_trial_and_both_name_the_same_claims(part):
     bets, settled = calls(part, "bet"), calls(part, "settle")
     assert [names for _, names in bets if names != ["Y1"]] == [names for _, names in settled]
     assert all(
-        bet < trial
-        for (bet, _), (trial, _) in zip([one for one in bets if one[1] != ["Y1"]], settled, strict=True)
+        bet < trial for (bet, _), (trial, _) in zip([one for one in bets if one[1] != ["Y1"]], settled, strict=True)
     )
 
 
@@ -52,9 +52,7 @@ def test_the_solved_copy_bets_on_each_claim():
     for part in PARTS:
         text = part.read_text()
         for _, names in calls(part, "bet"):
-            committed = re.search(
-                rf'^bet\("{names[0]}".*?\)\.commit\((.*?)\)(?:  #.*)?\n### END', text, re.M | re.S
-            )
+            committed = re.search(rf'^bet\("{names[0]}".*?\)\.commit\((.*?)\)(?:  #.*)?\n### END', text, re.M | re.S)
             assert committed, names
             assert re.findall(r"\b([A-EY]\d+)=", committed[1]) == names
 
@@ -100,9 +98,7 @@ def texts_of(name):
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg in ("because", "turns_if"):
             yield from (
-                one.value
-                for one in ast.walk(node)
-                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
             )
 
 

@@ -8,13 +8,13 @@ import pytest
 from capstone_results import JOB, RESULT, cheated, made, over_memory
 
 import course_lib.capstone
-from course_lib.capstone import last
-from course_lib.capstone.result import Fault
-from course_lib.learn.checking import judged
+from course_lib.capstone.attempts import attempt_cache as last
+from course_lib.capstone.jobs.result import Fault
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_14 import EXERCISES, slips
 from course_lib.learn.exercises.lesson_14.one import ONE
 from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
-from course_lib.mesh import Mesh
 
 VALUES = RESULT.values
 SLIPS = {"kept": (4.2, 4.3), "no update": (4.2, 4.2), "part": (4.0, 3.9), "summed": (4.2, 3.5)}
@@ -84,9 +84,7 @@ def test_half_of_the_batch_is_told_as_that(runs):
 
 
 def test_several_broken_rules_make_a_sentence_each(runs):
-    runs.append(
-        made(faults=(Fault("hidden memory", "rank 0 holds it."), Fault("no waiting", "nobody waits.")))
-    )
+    runs.append(made(faults=(Fault("hidden memory", "rank 0 holds it."), Fault("no waiting", "nobody waits."))))
     assert "hidden memory: rank 0 holds it; no waiting: nobody waits." in judged(ONE, answer).evidence
 
 
@@ -192,8 +190,8 @@ def test_a_stub_that_ran_is_no_attempt(runs):
 
 
 def test_the_courses_own_is_not_an_answer(runs):
-    from course_lib.capstone.on_mesh import assemble_on
-    from course_lib.mesh import Mesh
+    from course_lib.capstone.running.on_mesh import assemble_on
+    from course_lib.layouts.mesh import Mesh
 
     verdict = judged(ONE, assemble_on(Mesh.of(dp_shard=4)))
     assert verdict.status == "not yet"
@@ -207,9 +205,7 @@ def test_each_slip_has_losses_of_its_own(exercise):
     """So that no mistake is taken for another: in the jobs of the page, after some steps."""
     level = exercise.judge.level
     forms = {
-        (slip, place): losses
-        for slip in slips.SLIPS
-        for place, losses in enumerate(slips.losses_of(level, 7, slip, 3))
+        (slip, place): losses for slip in slips.SLIPS for place, losses in enumerate(slips.losses_of(level, 7, slip, 3))
     }
     found = list(forms.values())
     for place, one in enumerate(found):

@@ -7,7 +7,7 @@ import re
 import pytest
 from planted_14 import WRONG, handed_in
 
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_14 import EXERCISES
 
 # What the verdict says: by its mistake's name, or by words of its message and evidence.

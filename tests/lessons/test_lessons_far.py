@@ -1,4 +1,4 @@
-"""Every lesson's own bodies on ranks whose device is not the CPU (``far_lesson``), as on a machine with GPUs."""
+"""Every lesson's own bodies on ranks whose device is not the CPU (``fake_device_lesson``), as where there are GPUs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from far_device import HAS_FAR
-from far_lesson import NEAR
+from fake_device import HAS_FAR
+from fake_device_lesson import NEAR
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py"))
@@ -30,11 +30,11 @@ pytestmark = [
 )
 def test_a_lesson_runs_where_the_ranks_have_a_device(source, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "far_lesson.py"), str(source)],
+        [sys.executable, str(ROOT / "tests" / "support" / "fake_device_lesson.py"), str(source)],
         cwd=ROOT / "notebooks",
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")]),
             "COURSE_PROGRESS": "off",
             "COURSE_HOME": str(tmp_path),
         },

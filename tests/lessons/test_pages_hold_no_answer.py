@@ -11,11 +11,11 @@ from functools import cache
 import nbformat
 import pytest
 
+from course_lib.base.paths import project_root
 from course_lib.learn import exercises
 from course_lib.learn.exercises import predictions_of, quiz_of
-from course_lib.notebooks.info import lessons, source_files
-from course_lib.notebooks.source import read_source
-from course_lib.paths import project_root
+from course_lib.lessons.info import lessons, source_files
+from course_lib.lessons.source import read_source
 
 pytestmark = pytest.mark.xdist_group("pages_of_lessons")  # each page is read once
 
@@ -81,9 +81,7 @@ def test_asking_and_revealing_are_one_line_each():
     plumbing = 0
     for lesson in SOURCES:
         text = page(lesson)
-        assert not re.search(r"^\w+ = Predict\(", text, re.MULTILINE), (
-            f"lesson {lesson} makes a question on its page"
-        )
+        assert not re.search(r"^\w+ = Predict\(", text, re.MULTILINE), f"lesson {lesson} makes a question on its page"
         assert ".reveal(" not in text, f"lesson {lesson} explains on its page"
         plumbing += len(re.findall(r"^(?:ask|reveal)\(.*$", text, re.MULTILINE))
         for call in re.findall(r"^(?:ask|reveal)\((?:[^()]|\([^()]*\))*\)", text, re.MULTILINE):

@@ -8,8 +8,8 @@ import pytest
 from told_runs import ToldRuns
 
 from course_lib.cost import collective_cost
+from course_lib.layouts.link import Link
 from course_lib.learn import exercises
-from course_lib.link import Link
 
 ASKED = {asked.name: asked for asked in exercises.predictions_of("02")}
 MIB = 2**20
@@ -27,9 +27,7 @@ def counted(sent_mib, received_mib=0.0):
 
 def frame(sources):
     """What lies at each rank and place, where ``sources(rank, place)`` says whose pieces do."""
-    return [
-        [{(source, place) for source in sources(rank, place)} for place in EVERYBODY] for rank in EVERYBODY
-    ]
+    return [[{(source, place) for source in sources(rank, place)} for place in EVERYBODY] for rank in EVERYBODY]
 
 
 AT_THE_END = {

@@ -10,8 +10,9 @@ from told_runs import ToldRuns
 from torch import nn
 
 from course_lib.learn import exercises
-from course_lib.parallel.data import memory_by_device, thread_race
-from course_lib.parallel.data.thread_race import Race
+from course_lib.parallel.data import memory_by_device
+from course_lib.parallel.data.threads import thread_race
+from course_lib.parallel.data.threads.thread_race import Race
 
 ASKED = {asked.name: asked for asked in exercises.predictions_of("03")}
 SLOWED = Race(2, one_s=(1.0, 0.9), threads_s=(1.5, 1.0), processes_s=(0.5,))
@@ -51,9 +52,7 @@ def test_threads_that_gain_are_not_said_to_lose(monkeypatch):
     assert "used up" not in gained
     assert "processes" not in gained
     crowded = Race(2, one_s=(1.0,), threads_s=(1.6,), processes_s=(1.25,))
-    assert (
-        "two processes, which share no lock, came to 0.80 times" in ASKED["03.threads"].tell(crowded).because
-    )
+    assert "two processes, which share no lock, came to 0.80 times" in ASKED["03.threads"].tell(crowded).because
     monkeypatch.setattr(exercises.lesson_03.predictions, "interpreter_lock", lambda: "off")
     assert ASKED["03.threads"].tell(GAINED).because.startswith("Your Python has no such lock.")
     assert thread_race.interpreter_lock() in ("on", "off")

@@ -103,15 +103,9 @@ def test_what_is_told_of_the_rate_is_true_of_the_run(together, choice, words):
 def test_other_outcomes_are_told_as_they_are():
     assert ASKED["04.apart"].tell(0.0).measured == "four equal models"
     assert ASKED["04.norm"].tell("no weight off by more than 1e-10", True).measured == "those of one device"
-    assert (
-        ASKED["04.norm"].tell("a weight is off by 1e-01", False).measured
-        == "others, and another set on each rank"
-    )
+    assert ASKED["04.norm"].tell("a weight is off by 1e-01", False).measured == "others, and another set on each rank"
     assert ASKED["04.order"].tell(["stem", "head"], ["stem", "head"]).measured == "the first layer's"
     assert ASKED["04.crash"].tell(100).measured == "step 100"
     assert ASKED["04.flag"].tell(0, 1, 8).measured == "once it is False, the hooks are gone"
     assert ASKED["04.unused"].tell("nowhere").measured == "nowhere"
-    assert (
-        ASKED["04.script"].tell([4, 1, 7, 5], [4, 1, 7, 5]).measured
-        != "training.sampler.begin(epoch, num_done=...)"
-    )
+    assert ASKED["04.script"].tell([4, 1, 7, 5], [4, 1, 7, 5]).measured != "training.sampler.begin(epoch, num_done=...)"

@@ -47,9 +47,7 @@ class TestToldRuns(ToldRuns):
 
 
 def test_the_terms_of_the_peak_add_up_to_what_the_model_says():
-    numbers = [
-        int(word) for word in ASKED["05.peak"].tell(737 * KIB, 8, 128).because.split() if word.isdigit()
-    ]
+    numbers = [int(word) for word in ASKED["05.peak"].tell(737 * KIB, 8, 128).because.split() if word.isdigit()]
     assert sum(numbers) == round(peak(4) / KIB)
 
 

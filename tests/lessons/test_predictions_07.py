@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from told_runs import ToldRuns
 
-from course_lib.claims.evidence import Evidence
+from course_lib.claims.court.evidence import Evidence
+from course_lib.layouts.link import Link
 from course_lib.learn import ask, exercises, reveal
-from course_lib.link import Link
 from course_lib.parallel.pipeline import joint_step
 from course_lib.schedules import StageTimes, gpipe
 from course_lib.schedules.trace import ActionSpan, ScheduleTrace

@@ -23,9 +23,7 @@ X, A = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 0.0, 2.0, 1.0
 ALONG_BYTES, ANEW_BYTES = (
     sum(
         term.course_bytes
-        for term in cost.explained_activations(
-            SMALL, batch_size=4, num_ranks=4, sequence_parallel=True, regather=way
-        )
+        for term in cost.explained_activations(SMALL, batch_size=4, num_ranks=4, sequence_parallel=True, regather=way)
     )
     for way in (False, True)
 )

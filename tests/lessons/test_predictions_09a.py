@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from told_runs import ToldRuns
 
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn.exercises.lesson_09.predictions_places import PLACES
-from course_lib.mesh import Mesh
 
 ASKED = {asked.name: asked for asked in PLACES}
 CUBE = Mesh.of(pp=2, dp_shard=2, tp=2)
@@ -47,11 +47,6 @@ class TestToldRuns(ToldRuns):
 
 
 def test_the_numbers_told_are_those_of_the_run():
-    assert (
-        "1,024 along `pp`, 128 along `dp_shard`, 2,048 along `tp`" in ASKED["09.groups"].tell(LLAMA).because
-    )
+    assert "1,024 along `pp`, 128 along `dp_shard`, 2,048 along `tp`" in ASKED["09.groups"].tell(LLAMA).because
     assert "5.0 times the bytes of `dp_replicate`, and 9 times" in ASKED["09.axis"].tell(SENT).because
-    assert (
-        "By the model 87 ms with the gradients inside, and 128 ms"
-        in ASKED["09.habit"].tell(TIMES_S, FEW_S).because
-    )
+    assert "By the model 87 ms with the gradients inside, and 128 ms" in ASKED["09.habit"].tell(TIMES_S, FEW_S).because

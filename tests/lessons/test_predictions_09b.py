@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from told_runs import ToldRuns
 
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn.exercises.lesson_09.predictions_pieces import PIECES
-from course_lib.mesh import Mesh
 
 ASKED = {asked.name: asked for asked in PIECES}
 SQUARE = Mesh.of(dp_shard=2, tp=2)
@@ -38,12 +38,7 @@ class TestToldRuns(ToldRuns):
 
 
 def test_rows_and_sizes_told_are_those_of_the_run():
-    assert (
-        "rows 64 to 127 lie on rank 2, and those after them on rank 1"
-        in ASKED["09.row"].tell([2], SQUARE).because
-    )
-    turned = ASKED["09.row"].tell(
-        [1], Mesh.of(tp=2, dp_shard=2)
-    )  # tp outside: the order of rows is that of ranks
+    assert "rows 64 to 127 lie on rank 2, and those after them on rank 1" in ASKED["09.row"].tell([2], SQUARE).because
+    turned = ASKED["09.row"].tell([1], Mesh.of(tp=2, dp_shard=2))  # tp outside: the order of rows is that of ranks
     assert turned.model == "rank 1"
     assert "453 KiB with dp_shard=8, 468 KiB with dp_shard=2 tp=4" in ASKED["09.least"].tell(KEPT).because

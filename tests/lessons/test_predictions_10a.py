@@ -61,7 +61,7 @@ def test_what_is_said_of_other_heads_is_so():
 def test_what_is_said_of_bfloat16_is_so():
     """Backward sends three times what forward does, by the cost model."""
     from course_lib.cost import ring_attention_sent_bytes
-    from course_lib.sequence_cut import SequenceCut
+    from course_lib.layouts.sequence_cut import SequenceCut
 
     sent = ring_attention_sent_bytes(SMALL, SequenceCut(64, 4), 0, batch_size=1, itemsize=2)
     assert sent.backward == 3 * sent.forward

@@ -9,16 +9,15 @@ import torch
 from told_runs import ToldRuns, usual_runs
 
 from course_lib.cost import expert_layer_time
+from course_lib.layouts.link import Link
 from course_lib.learn.exercises.lesson_10.predictions_busy import BUSY
 from course_lib.learn.exercises.lesson_10.quiz import QUIZ
 from course_lib.learn.exercises.lesson_10.wrong_rooms import MISTAKES
-from course_lib.link import Link
 from course_lib.parallel.experts import Routing
 
 ASKED = {asked.name: asked for asked in BUSY}
 EVEN, SKEWED = (
-    expert_layer_time(counts, width=8, row_s=2e-3, network=Link())
-    for counts in ([[7] * 8] * 4, [[28] + [4] * 7] * 4)
+    expert_layer_time(counts, width=8, row_s=2e-3, network=Link()) for counts in ([[7] * 8] * 4, [[28] + [4] * 7] * 4)
 )
 APART = torch.tensor([-1.0, -1.0, 1.0, 1.0]).view(4, 1) / math.sqrt(4 / 3)  # a standard deviation of 1
 FIRST = 0.125 + 0.012 * APART.expand(4, 8)

@@ -101,10 +101,7 @@ def test_a_run_far_from_the_model_is_called_so(name, runs):
 
 
 def test_the_numbers_told_are_those_of_the_run():
-    assert (
-        "sums of tensor parallelism 11.1%, the pipeline's bubble 2.8%"
-        in ASKED["11.part"].tell(TENSOR).because
-    )
+    assert "sums of tensor parallelism 11.1%, the pipeline's bubble 2.8%" in ASKED["11.part"].tell(TENSOR).because
     assert "It computes for 83%" in ASKED["11.part"].tell(TENSOR).because
     assert "From 40.00 s to 39.60 s, with tp4 pp4" in ASKED["11.network"].tell(40.0, 39.6, "tp4 pp4").because
     assert "Of 6 layouts that fit" in ASKED["11.near"].tell(STEPS_S).because
@@ -124,9 +121,7 @@ def test_steps_are_called_longer_than_played_only_where_all_were(name, times_s, 
 
 
 def test_what_computes_is_told_apart_from_what_is_not_asked_about():
-    step = StepParts(
-        compute_s=6.0, tensor_s=1.0, bubble_s=0.0, pipeline_s=0.0, data_s=1.0, **ZERO | {"context_s": 2.0}
-    )
+    step = StepParts(compute_s=6.0, tensor_s=1.0, bubble_s=0.0, pipeline_s=0.0, data_s=1.0, **ZERO | {"context_s": 2.0})
     assert "It computes for 60%" in ASKED["11.part"].tell(step).because
 
 

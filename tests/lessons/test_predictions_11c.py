@@ -11,8 +11,8 @@ from sick_evidence import made
 from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_11.predictions_sick import SICK
 from course_lib.learn.exercises.lesson_11.sick_clues import BLURRED, cleared, clues_of
-from course_lib.learn.sick_runs.cases import CASES, SLOW, SUSPECTS, UNEVEN
-from course_lib.learn.sick_runs.job import MIB
+from course_lib.learn.sick.sick_runs.cases import CASES, SLOW, SUSPECTS, UNEVEN
+from course_lib.learn.sick.sick_runs.job import MIB
 
 ASKED = {asked.name: asked for asked in SICK}
 RUN = {f"11.run_{name.lower()}": made(name) for name in CASES}
@@ -100,9 +100,7 @@ def test_a_suspect_whose_marks_are_there_by_chance_is_not_cleared():
 def test_why_the_layers_are_not_cut_unevenly():
     assert "They hold 20.0 MiB." in cleared(UNEVEN, made("E"))
     held = tuple(round(size * MIB) for size in (11, 11, 11, 7))
-    assert "7.0 to 11.0 MiB: a later stage keeps fewer" in cleared(
-        UNEVEN, replace(made("B"), memory_bytes=held)
-    )
+    assert "7.0 to 11.0 MiB: a later stage keeps fewer" in cleared(UNEVEN, replace(made("B"), memory_bytes=held))
     held = tuple(round(size * MIB) for size in (10, 10, 8, 8))
     said = cleared(UNEVEN, replace(made("F"), memory_bytes=held))
     assert "rank 2 has the longest boxes, and it holds 8.0 MiB; the others hold 8.0 to 10.0 MiB." in said

@@ -12,7 +12,7 @@ from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_11.predictions_others import OTHERS
 from course_lib.learn.exercises.lesson_11.quiz import QUIZ
 from course_lib.plan import Layout, MemoryParts, Option, StepParts
-from course_lib.plan.replayed import Replayed, replayed_runs
+from course_lib.plan.runs.replayed import Replayed, replayed_runs
 
 ASKED = {asked.name: asked for asked in OTHERS}
 CHOSEN_RUNS, TRIED_RUNS = replayed_runs("chosen"), replayed_runs("tried")
@@ -90,9 +90,7 @@ def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
     for key, sentence in ASKED[name].tell(*runs).misreadings.items():
         if callable(key):
             assert not key(right)
-            wrong = next(
-                n for n in (0.5, 1, 1.2, 2, 2.2, 8, 20, 30, 60, 90, 500) if key(n) and ASKED[name].low <= n
-            )
+            wrong = next(n for n in (0.5, 1, 1.2, 2, 2.2, 8, 20, 30, 60, 90, 500) if key(n) and ASKED[name].low <= n)
         else:
             wrong = key
         ask(name).reset()
@@ -179,9 +177,7 @@ def test_the_planner_is_what_the_page_says_of_it():
     def off(runs, seconds):
         return median(abs(seconds(run) / run.measured_s - 1) for run in runs)
 
-    assert off(TRIED_RUNS, lambda run: run.predicted_s) < 0.5 * off(
-        TRIED_RUNS, lambda run: run.at_peak_s / SHARE
-    )
+    assert off(TRIED_RUNS, lambda run: run.predicted_s) < 0.5 * off(TRIED_RUNS, lambda run: run.at_peak_s / SHARE)
     missed = [run for run in TRIED_RUNS if abs(run.predicted_s / run.measured_s - 1) > 0.2]
     assert missed
     for run in missed:

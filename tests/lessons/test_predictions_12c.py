@@ -13,7 +13,7 @@ from course_lib.cost import FailingJob, Goodput, SimulatedGoodput, expected_good
 from course_lib.learn import ask, reveal
 from course_lib.learn.exercises.lesson_12.predictions_bought import BUYS, SUSPECTS
 from course_lib.learn.exercises.lesson_12.predictions_thousands import THOUSANDS
-from course_lib.learn.sick_job import Setup, log_of
+from course_lib.learn.sick.sick_job import Setup, log_of
 
 ASKED = {asked.name: asked for asked in THOUSANDS}
 MONTH_S = 30 * 86_400

@@ -9,13 +9,13 @@ from capstone_results import JOB, RESULT, made, over_memory
 from told_runs import ToldRuns
 
 from course_lib.capstone import Plan, job_for
-from course_lib.capstone.planning import best_plan
-from course_lib.capstone.references import reference_mesh
-from course_lib.capstone.result import RankMemory, Sent
+from course_lib.capstone.attempts.references import reference_mesh
+from course_lib.capstone.jobs.planning import best_plan
+from course_lib.capstone.jobs.result import RankMemory, Sent
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn import reveal
 from course_lib.learn.exercises.lesson_14.predictions_capstone import CAPSTONE
 from course_lib.learn.exercises.lesson_14.predictions_defend import DEFEND
-from course_lib.mesh import Mesh
 
 ASKED = {asked.name: asked for asked in (*CAPSTONE, *DEFEND)}
 WEIGHTS = 900_000  # bytes
@@ -110,9 +110,7 @@ class TestToldRuns(ToldRuns):
         assert shown.is_apart
 
 
-@pytest.mark.parametrize(
-    "run", [(HOME, AWAY), (HOME, made(words="dp_replicate=2 pp=2", paced_s=None, steps_s=()))]
-)
+@pytest.mark.parametrize("run", [(HOME, AWAY), (HOME, made(words="dp_replicate=2 pp=2", paced_s=None, steps_s=()))])
 def test_what_the_order_costs_is_that_of_the_runs(run):
     because = ASKED["14.home"].tell(*run).because
     assert ("600 ms in place of 340 ms" in because) == (run[1].counted_s is not None)

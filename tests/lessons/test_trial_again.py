@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch.autograd import Function
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_02.right_answers import ring_the_other_way
 from course_lib.learn.exercises.lesson_02.ring_wrong import ring
 from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules

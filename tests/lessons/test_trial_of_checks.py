@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.parallel.model import split_evenly
 
 
@@ -93,9 +93,7 @@ def test_a_cut_that_is_no_sequence_of_whole_numbers_is_refused(cut_that_may_be_c
     assert told in verdict.message
 
 
-@pytest.mark.parametrize(
-    "form", [list, tuple, deque, np.array, torch.tensor, lambda s: list(torch.tensor(s))]
-)
+@pytest.mark.parametrize("form", [list, tuple, deque, np.array, torch.tensor, lambda s: list(torch.tensor(s))])
 def test_a_list_a_tuple_and_an_array_of_whole_numbers_are_the_same_cut(cut_that_may_be_called, form):
     verdict = judged(cut_that_may_be_called, cut_by(form))
     assert verdict.passed, verdict

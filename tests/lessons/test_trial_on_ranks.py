@@ -10,7 +10,7 @@ from torch import nn
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_02.right_answers import ring_the_other_way
 from course_lib.learn.exercises.lesson_04.right_accumulate import flag_in_time
 from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_04.wrong_gradients import filled, learning
 from course_lib.learn.exercises.lesson_04.wrong_overlaps import leaves_when_all_are_there
 from course_lib.learn.exercises.lesson_08.wrong_gates import gate, same

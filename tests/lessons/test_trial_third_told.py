@@ -13,11 +13,11 @@ from torch.autograd.function import once_differentiable
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
-from course_lib.learn.checking import judged
+from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_04.wrong_gradients import learning, skips_none
 from course_lib.learn.exercises.lesson_04.wrong_overlaps import hooks
 from course_lib.learn.exercises.lesson_08.wrong_gates import summed
-from course_lib.learn.failure import shortened
+from course_lib.learn.judging.failure import shortened
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

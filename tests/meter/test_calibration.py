@@ -13,12 +13,19 @@ from one_process import InOneProcess
 from course_lib import cluster
 from course_lib.devices import machine
 from course_lib.devices.gpus import Device
-from course_lib.meter import calibration
-from course_lib.meter.calibration import Calibration, calibrate, machine_key
-from course_lib.meter.curve import Curve
-from course_lib.meter.link_fit import LinkFit, fit_link
-from course_lib.meter.probes import DTYPES, MESSAGE_SIZES, Rates, copy_size_bytes, repeat_times, spread
-from course_lib.meter.together import Together
+from course_lib.meter.calibration import calibration
+from course_lib.meter.calibration.calibration import Calibration, calibrate, machine_key
+from course_lib.meter.calibration.curve import Curve
+from course_lib.meter.calibration.link_fit import LinkFit, fit_link
+from course_lib.meter.calibration.probes import (
+    DTYPES,
+    MESSAGE_SIZES,
+    Rates,
+    copy_size_bytes,
+    repeat_times,
+    spread,
+)
+from course_lib.meter.calibration.together import Together
 
 SIZES = (1, 100, 10_000, 1_000_000, 10_000_000)
 
@@ -155,9 +162,7 @@ def test_the_copy_is_larger_than_the_last_cache(tmp_path):
 
 def test_each_number_stands_where_it_belongs(monkeypatch):
     def rates(me, *, threads=1, on_gpu=False):
-        return Rates(
-            "GPU" if on_gpu else f"{threads} of CPU", {"float32": 1e9}, 1e9, 0.3 if on_gpu else 0.1 * threads
-        )
+        return Rates("GPU" if on_gpu else f"{threads} of CPU", {"float32": 1e9}, 1e9, 0.3 if on_gpu else 0.1 * threads)
 
     samples = [(size, 1e-5 + size / 1e9) for size in SIZES]
     monkeypatch.setattr(cluster, "Cluster", InOneProcess)

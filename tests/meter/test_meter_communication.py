@@ -12,10 +12,11 @@ from socket_bytes import is_settled, socket_bytes, socket_packets
 from waiting import wait_until
 
 from course_lib.cluster import Cluster
-from course_lib.meter import Communication, expect, metered, recorder
-from course_lib.meter.call import Call
-from course_lib.meter.together import flat_collective
-from course_lib.meter.wire_bytes import traffic
+from course_lib.cluster.base.flat_collectives import flat_collective
+from course_lib.meter import Communication, expect, metered
+from course_lib.meter.communication import recorder
+from course_lib.meter.communication.call import Call
+from course_lib.meter.communication.wire_bytes import traffic
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
@@ -86,7 +87,7 @@ def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
     def measured(me, operation):
         import warnings
 
-        from course_lib.meter.recorder import Recorder
+        from course_lib.meter.communication.recorder import Recorder
 
         warnings.simplefilter("ignore")
         big, n = torch.ones(400_000), me.world_size
@@ -128,7 +129,7 @@ def test_the_table_of_bytes_agrees_with_the_sockets(cluster4):
 
 def scattered(me, as_list):
     """Packets of a reduce-scatter, and its messages and bytes by the table."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     whole, part = torch.ones(16 * me.world_size), torch.empty(16)
 
@@ -154,9 +155,7 @@ def scattered(me, as_list):
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_a_reduce_scatter_of_a_list_sends_an_all_reduce_for_each_part(clusters, world_size):
     flat, listed = (clusters(world_size).call(scattered, (as_list,)) for as_list in (False, True))
-    for (packets, messages, sent), (packets_of_list, messages_of_list, sent_of_list) in zip(
-        flat, listed, strict=True
-    ):
+    for (packets, messages, sent), (packets_of_list, messages_of_list, sent_of_list) in zip(flat, listed, strict=True):
         assert packets_of_list / packets == pytest.approx(world_size, rel=0.25), "by the kernel's count"
         assert messages_of_list == world_size * messages == world_size * 2 * (world_size - 1)
         assert sent_of_list == sent
@@ -177,9 +176,7 @@ def ddp(me):
 def test_buckets_of_ddp_are_seen_with_the_line_of_backward(cluster2):
     seen = metered(cluster2, ddp).communication.of(0)
     reduced = seen.of(operation="all_reduce")
-    assert reduced.sent_bytes(0) == 2 * 240_000, (
-        "two synchronised steps, each gradient once; no_sync sends nothing"
-    )
+    assert reduced.sent_bytes(0) == 2 * 240_000, "two synchronised steps, each gradient once; no_sync sends nothing"
     assert len(reduced.calls) == 3, "one bucket (the first is large) in the first step, two in the second"
     weights = [call for call in seen.calls if call.operation == "broadcast" and call.size_bytes >= 240_000]
     assert len(weights) == 1, "rank 0's weights go out once"
@@ -199,9 +196,7 @@ def fsdp(me):
 def test_fully_shard_is_seen(cluster2):
     seen = metered(cluster2, fsdp).communication.of(0)
     layer_bytes = 64 * 64 * 4
-    gathers = [
-        call for call in seen.calls if call.operation == "all_gather" and call.size_bytes == layer_bytes // 2
-    ]
+    gathers = [call for call in seen.calls if call.operation == "all_gather" and call.size_bytes == layer_bytes // 2]
     scatters = [call for call in seen.calls if call.operation == "reduce_scatter"]
     assert len(gathers) in (5, 6), "once forward and once backward a layer; the last may be kept between them"
     assert [call.size_bytes for call in scatters] == [layer_bytes] * 3
@@ -221,18 +216,14 @@ def tensor_parallel(me):
 
 
 def _open_calls():
-    from course_lib.cluster import taps
+    from course_lib.cluster.hooks import comm_hooks as taps
 
     return taps._listeners[-1].__self__._open
 
 
 def test_functional_collectives_of_dtensor_are_seen_once(cluster2):
     run = metered(cluster2, tensor_parallel)
-    reduced = [
-        call
-        for call in run.communication.of(0, operation="all_reduce").calls
-        if call.size_bytes == 8 * 16 * 4
-    ]
+    reduced = [call for call in run.communication.of(0, operation="all_reduce").calls if call.size_bytes == 8 * 16 * 4]
     assert len(reduced) == 2, "one all-reduce forward, one backward (of the input's gradient)"
     assert run[0] == 2, "and nothing else"
 
@@ -354,8 +345,8 @@ def test_with_the_meter_off_nothing_is_left_behind(cluster2):
     def around(me):
         from torch._C._distributed_c10d import Work
 
-        from course_lib.cluster import taps
-        from course_lib.meter.recorder import Recorder
+        from course_lib.cluster.hooks import comm_hooks as taps
+        from course_lib.meter.communication.recorder import Recorder
 
         wait = Work.wait
         with Recorder(me.rank) as recorder:
@@ -368,9 +359,7 @@ def test_with_the_meter_off_nothing_is_left_behind(cluster2):
 
 def test_the_report_reads_well():
     call = Call(0, 1, "all_reduce", (0, 1), 1024, {1: 1024}, 2, 0.0, 0.002, 0.0015, None)
-    seen = Communication(
-        2, (call, Call(1, 1, "all_reduce", (0, 1), 1024, {0: 1024}, 2, 0.0, 0.004, 0.0, None))
-    )
+    seen = Communication(2, (call, Call(1, 1, "all_reduce", (0, 1), 1024, {0: 1024}, 2, 0.0, 0.004, 0.0, None)))
     text = str(seen)
     assert "all_reduce" in text
     assert "1 KiB" in text
@@ -393,7 +382,7 @@ def too_little(me, x):
 
 
 def by_ring(me, x):
-    from course_lib.cluster.point_to_point import exchange, recv, send
+    from course_lib.cluster.base.point_to_point import exchange, recv, send
 
     n, parts = me.world_size, list(x.clone().chunk(me.world_size))
     for step in range(2 * (n - 1)):
@@ -409,9 +398,7 @@ def test_expectations_pass_a_ring_and_turn_both_fakes_away(cluster4):
     demand = {"sent_bytes": 6 * 4 * N // 4, "num_messages": 6, "only": ("send", "recv")}
     results = {f.__name__: metered(cluster4, f, x) for f in (by_ring, by_gathering, too_little)}
     for run in results.values():
-        assert all(torch.equal(result, torch.full((N,), 4.0)) for result in run), (
-            "every one has the right sum"
-        )
+        assert all(torch.equal(result, torch.full((N,), 4.0)) for result in run), "every one has the right sum"
     assert expect(results["by_ring"].communication, **demand) == []
     gathered = " ".join(expect(results["by_gathering"].communication, **demand))
     assert "all_gather was called" in gathered

@@ -11,7 +11,7 @@ import pytest
 
 from course_lib.cluster import Cluster, RankFailed, Run
 from course_lib.meter import DeepTrace, Span, Timeline, profiled
-from course_lib.meter.deep_view import on_common_clock
+from course_lib.meter.profiling.deep_view import on_common_clock
 
 pytestmark = [pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning")]
 
@@ -54,9 +54,7 @@ def trace(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, 
 
 
 def blocks(trace: list[dict[str, Any]], rank: int, name: str, category: str) -> list[dict[str, Any]]:
-    events = [
-        e for e in trace if e["ph"] == "X" and (e["pid"], e["name"], e["cat"]) == (rank, name, category)
-    ]
+    events = [e for e in trace if e["ph"] == "X" and (e["pid"], e["name"], e["cat"]) == (rank, name, category)]
     return sorted(events, key=lambda e: e["ts"])
 
 
@@ -80,11 +78,7 @@ def test_the_run_is_that_of_the_function_with_meter_and_trace(run: Run) -> None:
 def test_each_rank_is_a_process_and_every_thread_has_a_name(trace: list[dict[str, Any]]) -> None:
     names = {e["pid"]: e["args"]["name"] for e in trace if e["ph"] == "M" and e["name"] == "process_name"}
     assert names == {0: "rank 0", 1: "rank 1"}
-    threads = [
-        (e["pid"], e["tid"], e["args"]["name"])
-        for e in trace
-        if e["ph"] == "M" and e["name"] == "thread_name"
-    ]
+    threads = [(e["pid"], e["tid"], e["args"]["name"]) for e in trace if e["ph"] == "M" and e["name"] == "thread_name"]
     for rank in (0, 1):
         mine = [name for pid, _, name in threads if pid == rank]
         assert {"compute", "collective", "main thread"} <= set(mine)
@@ -115,9 +109,7 @@ def test_blocks_of_one_thread_are_apart_or_inside_one_another(trace: list[dict[s
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_profiler_and_meter_show_each_all_reduce_at_the_same_time(
-    trace: list[dict[str, Any]], rank: int
-) -> None:
+def test_profiler_and_meter_show_each_all_reduce_at_the_same_time(trace: list[dict[str, Any]], rank: int) -> None:
     ours = blocks(trace, rank, "all_reduce", "collective")
     theirs = blocks(trace, rank, "gloo:all_reduce", "user_annotation")
     calls = blocks(trace, rank, "c10d::allreduce_", "cpu_op")

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from course_lib.meter import LABELS, MemoryLedger, ledger
-from course_lib.meter import memory as memory_module
+from course_lib.meter.memory import memory as memory_module
 
 
 def live_bytes() -> int:
@@ -61,9 +61,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_balances_to_the_byte_with_an_independent_count_at_every_moment(
-    name: str, old_objects_set_apart: None
-) -> None:
+def test_balances_to_the_byte_with_an_independent_count_at_every_moment(name: str, old_objects_set_apart: None) -> None:
     model, (x, y) = network(), batch()
     optimizer = OPTIMIZERS[name](model.parameters())
     outside = live_bytes() - ledger(model, optimizer, inputs=(x, y)).total_bytes
@@ -408,9 +406,7 @@ def test_what_comes_after_the_block_is_not_in_its_peak(monkeypatch: pytest.Monke
         allocator["most"] = max(allocator["most"], allocator["now"] + size_bytes)
 
     monkeypatch.setattr(memory_module.MemoryLedger, "_cuda_device", lambda self: torch.device("cpu"))
-    monkeypatch.setattr(
-        torch.cuda, "reset_peak_memory_stats", lambda device: allocator.update(most=allocator["now"])
-    )
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: allocator.update(most=allocator["now"]))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: allocator["now"])
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: allocator["most"])
     with MemoryLedger(nn.Linear(16, 4, bias=False)) as first:

@@ -14,10 +14,10 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Work
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from course_lib.cluster.operators import Asked
+from course_lib.cluster.hooks.operators import Asked
 from course_lib.meter import Communication
-from course_lib.meter.call import Call
-from course_lib.meter.recorder import Recorder
+from course_lib.meter.communication.call import Call
+from course_lib.meter.communication.recorder import Recorder
 
 NULL = Work.boxed(None)
 

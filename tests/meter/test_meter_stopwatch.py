@@ -9,8 +9,8 @@ from itertools import cycle
 import pytest
 
 from course_lib.meter import Comparison, Measurement, compare, measure
-from course_lib.meter import stopwatch as stopwatch_module
-from course_lib.meter.stopwatch import median_interval
+from course_lib.meter.clocks import stopwatch as stopwatch_module
+from course_lib.meter.clocks.stopwatch import median_interval
 
 
 class Clock:

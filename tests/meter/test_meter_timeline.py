@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from course_lib.meter import KINDS, Call, Communication, Span, Timeline
-from course_lib.meter import timeline as timeline_module
+from course_lib.meter.clocks import timeline as timeline_module
 
 
 class Clock:
@@ -139,9 +139,7 @@ def test_chrome_trace_has_a_process_a_rank_and_microseconds(tmp_path: Path) -> N
     ]
     assert [round(e["ts"], 3) for e in complete] == [0, 1000]
     assert [round(e["dur"], 3) for e in complete] == [2000, 500]
-    names = {
-        (e["name"], e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"
-    }
+    names = {(e["name"], e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"}
     assert names["process_name", 1, 0] == "rank 1"
     assert names["thread_name", 1, KINDS.index("collective")] == "collective"
     assert all(("thread_name", e["pid"], e["tid"]) in names for e in complete)
@@ -180,9 +178,7 @@ def test_the_calls_of_the_meter_are_spans_where_their_end_is_known() -> None:
 def test_the_clock_is_shared_by_the_processes_of_a_host() -> None:
     before = time.perf_counter()
     code = "from course_lib.meter import Timeline\nt = Timeline()\nwith t.span('x'): pass\nprint(t.spans[0].start_s)"
-    child = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert before < float(child.stdout) < time.perf_counter()
 
 

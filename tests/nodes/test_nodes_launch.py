@@ -20,13 +20,13 @@ import psutil
 import pytest
 from waiting import HANG_LIMIT_S, wait_until
 
+from course_lib.base.paths import project_root
 from course_lib.cluster import NotSendable
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 from course_lib.nodes import JobFailed, JobTimeout, Nodes
 from course_lib.nodes import nodes as nodes_module
-from course_lib.nodes.keeper import Keeper, _close
-from course_lib.nodes.surroundings import Surroundings, look
-from course_lib.paths import project_root
+from course_lib.nodes.supervisor.capabilities import Surroundings, look
+from course_lib.nodes.supervisor.supervisor_client import Keeper, _close
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="agents are ended by signals of POSIX")
 
@@ -205,9 +205,7 @@ FAILS = """
 def test_a_program_that_fails_is_told_by_its_own_error_and_nothing_goes_on(program):
     with Nodes(1, ranks_per_node=2, network="loopback") as nodes:
         job = nodes.torchrun(program(FAILS))
-        with pytest.raises(
-            JobFailed, match=r"rank 1 \(node 0\) raised ValueError: no such thing \(program.py, line 4"
-        ):
+        with pytest.raises(JobFailed, match=r"rank 1 \(node 0\) raised ValueError: no such thing \(program.py, line 4"):
             job.wait(WAIT_S)
         assert job.results == ["", ""]
         assert 'raise ValueError("no such thing")' in job.log(rank=1)
@@ -223,17 +221,13 @@ def test_a_node_that_never_comes_is_missed(program):
     with Nodes(2, ranks_per_node=1, network="loopback") as nodes:
         job = nodes.torchrun(program("print('here')\n"), rendezvous_timeout_s=3)
         job.kill(node=1)
-        with pytest.raises(
-            JobFailed, match="did not meet: node 0 waited for the others until its time was up"
-        ):
+        with pytest.raises(JobFailed, match="did not meet: node 0 waited for the others until its time was up"):
             job.wait(WAIT_S)
 
 
 def test_a_hang_is_ended_at_its_limit_and_the_ranks_say_where_they_stand(program):
     with Nodes(1, ranks_per_node=1, network="loopback") as nodes:
-        job = nodes.torchrun(program("import time\nprint('here')\ntime.sleep(1000)\n")).wait_for(
-            "here", rank=0
-        )
+        job = nodes.torchrun(program("import time\nprint('here')\ntime.sleep(1000)\n")).wait_for("here", rank=0)
         with pytest.raises(JobTimeout, match=r'rank 0 \(node 0\) stood in ".*program.py", line 3'):
             job.wait(0.2)
 
@@ -273,9 +267,7 @@ def test_an_owner_that_is_killed_or_interrupted_takes_all_with_it(program, tmp_p
         owner.communicate()
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="elsewhere the kernel does not end children with their parent"
-)
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not end children with their parent")
 def test_a_warden_that_is_killed_takes_all_with_it(program):
     nodes = Nodes(2, ranks_per_node=1)
     job = nodes.torchrun(program("import time\nprint('here')\ntime.sleep(1000)\n"))
@@ -294,9 +286,7 @@ def test_networks_that_are_refused_after_the_trial_leave_loopback_and_the_reason
     ask = Keeper.ask
     refused = {"refused": "'ip link add' was refused"}
     monkeypatch.setattr(nodes_module, "look", lambda network: Surroundings(True, has_tbf=True))
-    monkeypatch.setattr(
-        Keeper, "ask", lambda self, do, **what: refused if do == "open" else ask(self, do, **what)
-    )
+    monkeypatch.setattr(Keeper, "ask", lambda self, do, **what: refused if do == "open" else ask(self, do, **what))
     with Nodes(2) as nodes:
         assert "(no namespaces here: 'ip link add' was refused)" in str(nodes)
         assert nodes.sent_bytes() is None

@@ -10,25 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.cluster.failure import describe
-from course_lib.link import Link
-from course_lib.nodes import (
-    Nodes,
-    arguments,
-    events,
-    failures,
-    link_bytes,
-    namespaces,
-    ports,
-    records,
-    reports,
-)
+from course_lib.cluster.base.failure import describe
+from course_lib.layouts.link import Link
+from course_lib.nodes import Nodes, arguments, events, failures, link_bytes, ports, records, reports
 from course_lib.nodes.command import Plan
-from course_lib.nodes.counters import read_counts
 from course_lib.nodes.launch import place_of
 from course_lib.nodes.outcome import Outcome
 from course_lib.nodes.records import Began
-from course_lib.nodes.surroundings import Surroundings, look
+from course_lib.nodes.supervisor import namespaces
+from course_lib.nodes.supervisor.capabilities import Surroundings, look
+from course_lib.nodes.supervisor.counters import read_counts
 
 LOOPBACK = Surroundings(False, reason="loopback was asked for")
 SHAPED = Surroundings(True, has_netem=True, has_tbf=True)
@@ -84,7 +75,7 @@ def test_fewer_nodes_than_all_become_a_range_and_a_store_apart_is_nobodys():
     assert "--nnodes=1:2" in words.options(0)
     assert "--rdzv-endpoint=10.77.0.100:4321" in words.options(1)
     assert not any("is_host=true" in option for node in (0, 1) for option in words.options(node))
-    assert words.argv(-1)[2:] == ["course_lib.nodes.meeting_place", "10.77.0.100", "4321"]
+    assert words.argv(-1)[2:] == ["course_lib.nodes.rendezvous_server", "10.77.0.100", "4321"]
 
 
 def test_the_command_to_type_names_the_program_and_not_what_stands_around_it():
@@ -265,9 +256,7 @@ def error(kind: type[Exception], words: str):
         return caught
 
 
-def made_outcome(
-    folder: Path, raised: dict[int, Exception], agents: dict[int, str]
-) -> tuple[Outcome, list[Began]]:
+def made_outcome(folder: Path, raised: dict[int, Exception], agents: dict[int, str]) -> tuple[Outcome, list[Began]]:
     """Four ranks that began; ``raised``: by rank, in this order. ``{pid3}`` in an agent's text: rank 3's process."""
     import json
     from dataclasses import asdict

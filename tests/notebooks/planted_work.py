@@ -107,9 +107,7 @@ def code_cell(text: str) -> dict[str, Any]:
 
 def short(notebook: Notebook) -> Notebook:
     """Imports, answers and checks alone, which is quick: a learner may delete all else."""
-    kept = [
-        cell for cell in notebook["cells"] if about(cell) or (cell["cell_type"] == "code" and _imports(cell))
-    ]
+    kept = [cell for cell in notebook["cells"] if about(cell) or (cell["cell_type"] == "code" and _imports(cell))]
     return notebook | {"cells": kept}
 
 
@@ -209,9 +207,7 @@ STUDENTS: dict[str, Callable[[Notebook, str, Notebook], Notebook]] = {
     "tampers": tampering,
     "redefines": redefining,
 }
-MORE: dict[
-    str, Callable[[Notebook, str, Notebook], Notebook]
-] = {  # for the lesson that is marked the fastest
+MORE: dict[str, Callable[[Notebook, str, Notebook], Notebook]] = {  # for the lesson that is marked the fastest
     "deletes": deleting,
     "noisy": noisy,
     "shadows": stub,  # with a file that calls itself the course beside the notebook

@@ -12,20 +12,20 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from course_lib.learn.reference import answer_names
-from course_lib.notebooks.assignments.cells import (
+from course_lib.authoring.notebooks.assignments.cells import (
     BEGIN_HIDDEN,
     END_HIDDEN,
     assignment_notebook,
     checks_in,
     pictures_in,
 )
-from course_lib.notebooks.assignments.settings import CONFIG
-from course_lib.notebooks.cli import main
-from course_lib.notebooks.convert import learner_notebook
-from course_lib.notebooks.info import LessonError, source_files
-from course_lib.notebooks.regions import learner_text
-from course_lib.notebooks.source import Source, parse_source, read_source
+from course_lib.authoring.notebooks.assignments.settings import CONFIG
+from course_lib.authoring.notebooks.cli import main
+from course_lib.learn.checks.reference import answer_names
+from course_lib.lessons.convert import learner_notebook
+from course_lib.lessons.info import LessonError, source_files
+from course_lib.lessons.regions import learner_text
+from course_lib.lessons.source import Source, parse_source, read_source
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = source_files(ROOT)
@@ -70,9 +70,7 @@ def about(notebook: NotebookNode) -> list[dict]:
 
 
 def without_hidden_tests(text: str) -> str:
-    return re.sub(rf"^{BEGIN_HIDDEN}$.*?^{END_HIDDEN}$\n?", "", text, flags=re.DOTALL | re.MULTILINE).rstrip(
-        "\n"
-    )
+    return re.sub(rf"^{BEGIN_HIDDEN}$.*?^{END_HIDDEN}$\n?", "", text, flags=re.DOTALL | re.MULTILINE).rstrip("\n")
 
 
 @pytest.fixture(scope="module")
@@ -173,22 +171,17 @@ def test_questions_give_no_points_and_are_no_answers(notebooks):
     answer, test = about(tiny())
     assert (answer["grade_id"], test["grade_id"]) == ("answer_double", "check_05_twice")
     questions = [
-        cell
-        for one in notebooks.values()
-        for cell in one.cells
-        if re.match(r"### .*\n### STUB ask\(", cell.source)
+        cell for one in notebooks.values() for cell in one.cells if re.match(r"### .*\n### STUB ask\(", cell.source)
     ]
     assert len(questions) > 100
-    assert not [
-        cell.source for cell in questions if "nbgrader" in cell.metadata and "bet = " not in cell.source
-    ]
+    assert not [cell.source for cell in questions if "nbgrader" in cell.metadata and "bet = " not in cell.source]
 
 
 def test_hidden_tests_give_check_its_meaning_again_and_raise_last():
     lines = tiny().cells[-1].source.splitlines()
     assert lines == [
         "### BEGIN HIDDEN TESTS",
-        "from course_lib.learn.grading import check, need_passed",
+        "from course_lib.learn.checks.grading import check, need_passed",
         "### END HIDDEN TESTS",
         'verdict = check("05.twice", double)',
         "verdict",
@@ -219,9 +212,7 @@ def test_text_shows_pictures_beside_it_and_leads_nowhere_that_is_not_handed_out(
         prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
         prose = re.sub(r"```.*?```|`[^`\n]*`", "", prose, flags=re.DOTALL)
         targets = re.findall(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"", prose)
-        away = [
-            one or other for one, other in targets if not (one or other).startswith(("assets/", "http", "#"))
-        ]
+        away = [one or other for one, other in targets if not (one or other).startswith(("assets/", "http", "#"))]
         assert not away, f"{stem}: {away}"
 
 

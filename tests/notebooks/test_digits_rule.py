@@ -7,11 +7,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib.notebooks.build import Paths
-from course_lib.notebooks.convert import learner_notebook, solution_shell
-from course_lib.notebooks.rules.digits import digits_are_certain
-from course_lib.notebooks.rules.lesson import Lesson
-from course_lib.notebooks.source import parse_source
+from course_lib.authoring.notebooks.rules.digits import digits_are_certain
+from course_lib.authoring.notebooks.rules.lesson import Lesson
+from course_lib.authoring.notebooks.writing.build import Paths
+from course_lib.lessons.convert import learner_notebook, solution_shell
+from course_lib.lessons.source import parse_source
 
 HEAD = """\
 # %% [markdown]

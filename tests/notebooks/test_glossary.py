@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.notebooks.convert import learner_notebook, solution_shell
-from course_lib.notebooks.glossary import glossary, glossary_is_fresh, renew_glossary, words_of
-from course_lib.notebooks.info import LessonError, source_files
-from course_lib.notebooks.source import Source, parse_source, read_source
-from course_lib.paths import project_root
+from course_lib.base.paths import project_root
+from course_lib.lessons.convert import learner_notebook, solution_shell
+from course_lib.lessons.glossary import glossary, glossary_is_fresh, renew_glossary, words_of
+from course_lib.lessons.info import LessonError, source_files
+from course_lib.lessons.source import Source, parse_source, read_source
 
 ROOT = project_root()
 HEAD = """\
@@ -176,11 +176,7 @@ def test_no_word_is_put_in_bold_before_it_is_explained(sources):
     late = []
     for source in sources:
         marked = {word.name.casefold() for word in words_of(source)}
-        late += [
-            f"{name}: bold in {seen[name]}, explained in {source.info.number}"
-            for name in marked
-            if name in seen
-        ]
+        late += [f"{name}: bold in {seen[name]}, explained in {source.info.number}" for name in marked if name in seen]
         for cell in source.cells:
             for bold in re.findall(r"\*\*([^*\n]+)\*\*", "" if cell.is_code else cell.text):
                 seen.setdefault(bold.casefold(), source.info.number)

@@ -21,13 +21,13 @@ from packaging.requirements import Requirement
 from small_course import small_course
 
 import course_lib
+from course_lib.authoring.notebooks.cli import main
+from course_lib.authoring.notebooks.hosted.first_cell import NEEDS, OLDEST_WIDGETS, first_cell
+from course_lib.authoring.notebooks.hosted.folder import MANIFEST, hosted_files, write_hosted
+from course_lib.authoring.notebooks.hosted.repository import Repository, need_tag, need_wheel, repository_at
 from course_lib.devices import look
 from course_lib.devices.torch_builds import TorchBuild
-from course_lib.notebooks.cli import main
-from course_lib.notebooks.hosted.first_cell import NEEDS, OLDEST_WIDGETS, first_cell
-from course_lib.notebooks.hosted.folder import MANIFEST, hosted_files, write_hosted
-from course_lib.notebooks.hosted.repository import Repository, need_tag, need_wheel, repository_at
-from course_lib.notebooks.info import LessonError, lesson_info, source_files
+from course_lib.lessons.info import LessonError, lesson_info, source_files
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = source_files(ROOT)
@@ -85,9 +85,7 @@ def test_the_rest_is_the_learners_copy(parts, notebooks):
     for source in parts:
         learner = nbformat.read(ROOT / "notebooks" / f"{source.stem}.ipynb", 4)
         hosted = notebooks[f"hosted/{source.stem}.ipynb"]
-        here, there = [
-            [cell.source for cell in one.cells if cell.cell_type == "code"] for one in (learner, hosted)
-        ]
+        here, there = [[cell.source for cell in one.cells if cell.cell_type == "code"] for one in (learner, hosted)]
         assert there[1:] == here
         assert len(hosted.cells) == len(learner.cells) + 1
 
@@ -141,9 +139,7 @@ def test_a_page_has_the_badges_of_all_parts(parts, files):
     rows = [line for line in page.splitlines() if ".ipynb)" in line]
     assert len(rows) == len(parts)
     for source, row in zip(parts, rows, strict=True):
-        assert (
-            row.count(f"{source.stem}.ipynb") == 4
-        )  # the file itself, and three hosts; a codespace holds all
+        assert row.count(f"{source.stem}.ipynb") == 4  # the file itself, and three hosts; a codespace holds all
         assert row.count("codespaces.new") == 1
 
 
@@ -201,9 +197,7 @@ def test_elsewhere_pictures_are_where_somebody_says_and_links_are_words(tmp_path
     assert "![Two boxes](https://pictures.example.org/course/01_boxes.png)" in markdown_of(text["01a_two"])
     assert "Before: part 1, and its word." in markdown_of(text["01b_more"])
     (badge,) = repository.badges("hosted/01a_two.ipynb")
-    assert (
-        unquote(badge.address) == f"https://mybinder.org/v2/git/{ELSEWHERE}/v1.2?labpath=hosted/01a_two.ipynb"
-    )
+    assert unquote(badge.address) == f"https://mybinder.org/v2/git/{ELSEWHERE}/v1.2?labpath=hosted/01a_two.ipynb"
 
 
 # --- The first cell -----------------------------------------------------------------------------------------------
@@ -299,9 +293,7 @@ def test_names_with_underscores_are_the_same_packages(host):
 
 
 @pytest.mark.parametrize("enabled", [True, False, None])
-def test_where_pip_installs_for_one_user_the_course_is_found_without_a_restart(
-    host, monkeypatch, tmp_path, enabled
-):
+def test_where_pip_installs_for_one_user_the_course_is_found_without_a_restart(host, monkeypatch, tmp_path, enabled):
     """Python looks at the user's folder when it starts, and then it may not have been there."""
     monkeypatch.setattr("site.ENABLE_USER_SITE", enabled)
     monkeypatch.setattr("site.getusersitepackages", lambda: str(tmp_path))
@@ -384,9 +376,7 @@ def test_a_tag_that_cannot_be_one_gets_a_sentence_with_the_nearest(tag, nearest)
     need_tag(nearest)
 
 
-@pytest.mark.parametrize(
-    "address", ["course.whl", "https://example.org/torch-2.whl", "https://example.org/a b.whl"]
-)
+@pytest.mark.parametrize("address", ["course.whl", "https://example.org/torch-2.whl", "https://example.org/a b.whl"])
 def test_a_wheel_that_is_none_gets_a_sentence(address):
     with pytest.raises(LessonError, match="--wheel is"):
         need_wheel(address)
@@ -448,7 +438,7 @@ def test_without_a_folder_the_copy_of_the_course_gets_them(root):
 
 
 def test_an_installed_course_writes_nothing_into_its_package(root, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("course_lib.notebooks.hosted.command.is_installed", lambda place: place == root)
+    monkeypatch.setattr("course_lib.authoring.notebooks.hosted.command.is_installed", lambda place: place == root)
     before = written(root)
     assert main(TYPED, root=root) == 1
     assert "needs --to FOLDER" in capsys.readouterr().err
@@ -465,9 +455,7 @@ def test_another_tag_renews_what_was_written_and_a_lesson_that_is_gone_goes(root
     assert not (folder / "hosted" / "01b_more.ipynb").exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["hosted/01a_two.ipynb", "binder/postBuild", ".devcontainer/devcontainer.json"]
-)
+@pytest.mark.parametrize("name", ["hosted/01a_two.ipynb", "binder/postBuild", ".devcontainer/devcontainer.json"])
 @pytest.mark.parametrize("built", [True, False])
 def test_a_file_of_a_person_is_named_and_nothing_is_written(root, tmp_path, capsys, name, built):
     folder = tmp_path / "out"

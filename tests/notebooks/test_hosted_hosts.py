@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from course_lib.notebooks.hosted.folder import hosted_files
-from course_lib.notebooks.hosted.repository import repository_at
-from course_lib.notebooks.info import source_files
+from course_lib.authoring.notebooks.hosted.folder import hosted_files
+from course_lib.authoring.notebooks.hosted.repository import repository_at
+from course_lib.lessons.info import source_files
 
 pytestmark = [
     pytest.mark.long,
@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
-TRIAL = ROOT / "tests" / "hosted_trial.py"
+TRIAL = ROOT / "tests" / "support" / "hosted_trial.py"
 COMMON = [
     f"torch=={version('torch')}", "numpy==2.0.2", "scipy==1.16.3", "scikit-learn==1.6.1", "matplotlib==3.10.0",
     "psutil==5.9.5", "cloudpickle>=3", "platformdirs", "tqdm", "nvidia-ml-py>=12.535", "packaging", "nbconvert",
@@ -75,9 +75,7 @@ def installer(python: Path) -> list[str]:
     tool = shutil.which("uv", path=own)
     if tool is None:
         return [str(python), "-m", "pip", "install", "--quiet"]
-    places = [
-        word for place in os.environ.get("PIP_FIND_LINKS", "").split() for word in ("--find-links", place)
-    ]
+    places = [word for place in os.environ.get("PIP_FIND_LINKS", "").split() for word in ("--find-links", place)]
     return [tool, "pip", "install", "--quiet", "--python", str(python), *places]
 
 
@@ -149,9 +147,7 @@ def test_a_part_runs_where_a_hosts_versions_are(host, wheel, stem):
     assert "was replaced" not in found["installed"] or "nothing was replaced" in found["installed"]
     assert f"'ipywidgets': '{SEEN[name]}'" in found["versions"]
     assert "RankInterrupted" in found["interrupted"]
-    assert (
-        "ranks: {0: 0, 1: 1}" in found["after_interrupt"] or "ranks: {1: 1, 0: 0}" in found["after_interrupt"]
-    )
+    assert "ranks: {0: 0, 1: 1}" in found["after_interrupt"] or "ranks: {1: 1, 0: 0}" in found["after_interrupt"]
     assert found["fresh"].strip() == "False"
     assert found["errors_after_restart"] == []
     assert found["after_restart"].startswith("The course is here")

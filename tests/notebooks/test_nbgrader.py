@@ -15,10 +15,10 @@ import pytest
 from planted_work import ANSWERS, MISTAKES, plant, points, students_of
 from waiting import wait_until
 
+from course_lib.authoring.notebooks.cli import main
 from course_lib.learn import exercises
-from course_lib.notebooks.cli import main
-from course_lib.notebooks.convert import learner_notebook
-from course_lib.notebooks.source import read_source
+from course_lib.lessons.convert import learner_notebook
+from course_lib.lessons.source import read_source
 
 pytest.importorskip("nbgrader", reason="nbgrader is not installed: pip install -e .[grade]")
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.limit_s(1800)]
@@ -73,9 +73,7 @@ def output_of(folder: Path, lesson: str, student: str) -> dict[str, str]:
     shown = {}
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.metadata.get("nbgrader", {}).get("grade"):
-            said = [
-                str(one.get("data", {}).get("text/plain", "")) + one.get("evalue", "") for one in cell.outputs
-            ]
+            said = [str(one.get("data", {}).get("text/plain", "")) + one.get("evalue", "") for one in cell.outputs]
             shown[cell.metadata.nbgrader.grade_id] = "\n".join(said)
     return shown
 

@@ -16,15 +16,15 @@ import psutil
 import pytest
 from jupyter_client.manager import AsyncKernelManager
 
-from course_lib.notebooks import LessonError, LessonInfo, lesson_info, lessons
-from course_lib.notebooks import build as build_module
-from course_lib.notebooks.build import build, find_sources, stale
-from course_lib.notebooks.cli import main
-from course_lib.notebooks.convert import learner_notebook, rebase_links, solution_shell, to_text
-from course_lib.notebooks.info import source_files
-from course_lib.notebooks.regions import learner_text, solution_text
-from course_lib.notebooks.sockets import listen_at_files
-from course_lib.notebooks.source import parse_source
+from course_lib.authoring.notebooks.cli import main
+from course_lib.authoring.notebooks.writing import build as build_module
+from course_lib.authoring.notebooks.writing.build import build, find_sources, stale
+from course_lib.lessons import LessonError, LessonInfo, lesson_info, lessons
+from course_lib.lessons.convert import learner_notebook, rebase_links, solution_shell, to_text
+from course_lib.lessons.info import source_files
+from course_lib.lessons.kernel_sockets import listen_at_files
+from course_lib.lessons.regions import learner_text, solution_text
+from course_lib.lessons.source import parse_source
 
 HEAD = """\
 # %% [markdown]
@@ -169,9 +169,7 @@ def where(line: int) -> str:
 
 class TestRegions:
     def test_in_a_function_the_learner_gets_a_stub_at_the_same_indent(self):
-        text = (
-            "def f(a):\n    # 1. plan\n    ### BEGIN SOLUTION\n    b = a\n    return b\n    ### END SOLUTION"
-        )
+        text = "def f(a):\n    # 1. plan\n    ### BEGIN SOLUTION\n    b = a\n    return b\n    ### END SOLUTION"
         assert learner_text(text, where) == (
             'def f(a):\n    # 1. plan\n    raise NotImplementedError("Your turn: write the body of f")'
         )
@@ -187,16 +185,12 @@ class TestRegions:
     def test_at_the_top_level_it_is_an_ellipsis_or_the_given_stub(self):
         plain = "### BEGIN SOLUTION\nx = 1\n### END SOLUTION\nprint(1)"
         assert learner_text(plain, where) == "...\nprint(1)"
-        stub = (
-            "### BEGIN SOLUTION\n### STUB x = None\n### STUB y = ...\nx = y = 1\n### END SOLUTION\nprint(x)"
-        )
+        stub = "### BEGIN SOLUTION\n### STUB x = None\n### STUB y = ...\nx = y = 1\n### END SOLUTION\nprint(x)"
         assert learner_text(stub, where) == "x = None\ny = ...\nprint(x)"
         assert solution_text(stub, where) == "x = y = 1\nprint(x)"
 
     def test_several_regions_in_a_cell(self):
-        text = (
-            "### BEGIN SOLUTION\na = 1\n### END SOLUTION\nb = 2\n### BEGIN SOLUTION\nc = 3\n### END SOLUTION"
-        )
+        text = "### BEGIN SOLUTION\na = 1\n### END SOLUTION\nb = 2\n### BEGIN SOLUTION\nc = 3\n### END SOLUTION"
         assert learner_text(text, where) == "...\nb = 2\n..."
         assert solution_text(text, where) == "a = 1\nb = 2\nc = 3"
 
@@ -230,10 +224,7 @@ class TestConversion:
         lines = TINY.splitlines()
         for cell in source.cells:
             assert lines[cell.line - 1].removeprefix("# ") == cell.text.splitlines()[0]
-        assert (
-            source.where(source.cells[1], 3)
-            == f"05_tiny.py:{lines.index(lines[source.cells[1].line + 1]) + 1}"
-        )
+        assert source.where(source.cells[1], 3) == f"05_tiny.py:{lines.index(lines[source.cells[1].line + 1]) + 1}"
 
     def test_a_cell_magic_is_written_as_a_comment(self, tmp_path: Path):
         source = parse_source(HEAD + "\n# %%\n# %%ranks -n 4\nprint(me.rank)\n", tmp_path / "05_tiny.py")
@@ -302,9 +293,7 @@ class TestBuild:
         assert 'raise NotImplementedError(\\"Your turn: give back twice a\\")' in text
         assert "a + a" not in text
         assert "SOLUTION" not in text
-        assert all(
-            not cell.outputs and cell.execution_count is None for cell in cells if cell.cell_type == "code"
-        )
+        assert all(not cell.outputs and cell.execution_count is None for cell in cells if cell.cell_type == "code")
         assert cells[3].metadata.tags == ["raises-exception"]
 
     def test_the_solved_copy_is_executed_with_progress_off(self, built: Path):
@@ -354,9 +343,7 @@ class TestBuild:
             ("# %%\nimport ipyw", '# %% tags=["x"]\nimport ipyw'),
         ],
     )
-    def test_changed_code_or_tags_are_run_again(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
-    ):
+    def test_changed_code_or_tags_are_run_again(self, root: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str):
         ran = []
 
         async def execute(notebook: nbformat.NotebookNode, **kwargs: object) -> None:
@@ -364,9 +351,7 @@ class TestBuild:
 
         monkeypatch.setattr(build_module, "execute", execute)
         edit(root, old, new)
-        assert any(
-            "outputs of other code" in sentence for sentence in stale(root / "notebooks/src/05_tiny.py")
-        )
+        assert any("outputs of other code" in sentence for sentence in stale(root / "notebooks/src/05_tiny.py"))
         assert main([], root=root) == 0
         assert len(ran) == 1
 
@@ -455,9 +440,7 @@ class TestFailure:
         assert "took longer than 2 s" in first
         assert "06_dead: cell 2 of 5" in second
         assert "the kernel died" in second
-        assert not [
-            child for child in psutil.Process().children() if "ipykernel" in " ".join(child.cmdline())
-        ]
+        assert not [child for child in psutil.Process().children() if "ipykernel" in " ".join(child.cmdline())]
         assert not list(tmp_path.rglob("*.ipynb"))
 
     def test_a_kernel_that_does_not_start_is_told_with_what_it_wrote(
@@ -515,11 +498,9 @@ def test_a_full_disk_is_told_and_leaves_the_old_notebook(
 
 
 def test_an_interrupted_build_leaves_no_kernel_and_no_half_notebook(tmp_path: Path):
-    write_lesson(
-        tmp_path, TINY.replace("2 + 2", f'open(r"{tmp_path}/started", "w"), __import__("time").sleep(60)')
-    )
+    write_lesson(tmp_path, TINY.replace("2 + 2", f'open(r"{tmp_path}/started", "w"), __import__("time").sleep(60)'))
     code = (
-        "import sys; from pathlib import Path; from course_lib.notebooks.cli import main; "
+        "import sys; from pathlib import Path; from course_lib.authoring.notebooks.cli import main; "
         "sys.exit(main([], root=Path(sys.argv[1])))"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.PIPE, text=True)

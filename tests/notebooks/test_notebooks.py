@@ -10,13 +10,13 @@ import nbformat
 import pytest
 from nbval.plugin import get_sanitize_patterns
 
-from course_lib.notebooks.build import Paths, strays
-from course_lib.notebooks.convert import learner_notebook, solution_shell
-from course_lib.notebooks.execute import without_folders
-from course_lib.notebooks.rules import RULES, Lesson, Rule, load_lesson
-from course_lib.notebooks.rules.prose import parts_lead_to_each_other
-from course_lib.notebooks.source import parse_source
-from course_lib.paths import project_root
+from course_lib.authoring.notebooks.rules import RULES, Lesson, Rule, load_lesson
+from course_lib.authoring.notebooks.rules.prose import parts_lead_to_each_other
+from course_lib.authoring.notebooks.writing.build import Paths, strays
+from course_lib.base.paths import project_root
+from course_lib.lessons.convert import learner_notebook, solution_shell
+from course_lib.lessons.execute import without_folders
+from course_lib.lessons.source import parse_source
 
 ROOT = project_root()
 SOURCES = sorted((ROOT / "notebooks" / "src").glob("*.py"))
@@ -139,7 +139,7 @@ BAD_SOURCES = [
     ("no_bare_figures", *in_first_cell('plt.gca().set_xlabel("s")'), 12, "matplotlib object"),
     ("imports_are_public", *in_first_cell("from course_lib.learn.x import y"), 12, "use course_lib.learn"),
     ("imports_are_public", *in_first_cell("import course_lib.learn.x"), 12, "course_lib.learn"),
-    ("imports_are_public", *in_first_cell("from course_lib.parallel.data.drift import x"), 12, "parallel.data"),
+    ("imports_are_public", *in_first_cell("from course_lib.parallel.data.buckets import x"), 12, "parallel.data"),
     ("images_have_alt_text", *in_last_cell("![](../assets/a.png)"), 32, "alt text ''"),
     ("images_have_alt_text", *in_last_cell("![a picture](../assets/a.png)"), 32, "alt text 'a picture'"),
     ("images_have_alt_text", *in_last_cell('<img src="../assets/a.png">'), 32, "alt text ''"),
@@ -157,9 +157,7 @@ BAD_SOURCES = [
 
 
 @pytest.mark.parametrize(("name", "old", "new", "line", "words"), BAD_SOURCES)
-def test_a_source_that_breaks_a_rule_is_named(
-    planted: Planted, name: str, old: str, new: str, line: int, words: str
-):
+def test_a_source_that_breaks_a_rule_is_named(planted: Planted, name: str, old: str, new: str, line: int, words: str):
     assert old in GOOD
     rule = next(rule for rule in RULES if rule.__name__ == name)
     found = rule(planted.lesson(GOOD.replace(old, new, 1)))
@@ -257,9 +255,7 @@ def test_a_notebook_that_breaks_a_rule_is_named(
     assert words in found[0]
 
 
-@pytest.mark.parametrize(
-    "text", ["took 3.5 ms\n", "in 12 seconds", "0.25 s a step", "7 µs", "1,5 s", "about 3ms."]
-)
+@pytest.mark.parametrize("text", ["took 3.5 ms\n", "in 12 seconds", "0.25 s a step", "7 µs", "1,5 s", "about 3ms."])
 def test_a_time_stands_in_a_tagged_cell(planted: Planted, text: str):
     rule = next(rule for rule in RULES if rule.__name__ == "timings_are_tagged")
     found = rule(planted.lesson(outputs=text))
@@ -268,9 +264,7 @@ def test_a_time_stands_in_a_tagged_cell(planted: Planted, text: str):
     assert len(rule(planted.lesson(tagged, outputs=text))) == 2
 
 
-@pytest.mark.parametrize(
-    "text", ["4 MiB", "4 stages", "step 3", "0.5 of 1", "x3s", "rank 2 sends", "3 samples"]
-)
+@pytest.mark.parametrize("text", ["4 MiB", "4 stages", "step 3", "0.5 of 1", "x3s", "rank 2 sends", "3 samples"])
 def test_other_numbers_are_no_times(planted: Planted, text: str):
     rule = next(rule for rule in RULES if rule.__name__ == "timings_are_tagged")
     assert rule(planted.lesson(outputs=text)) == []

@@ -1,7 +1,7 @@
 """Every strategy on a device that is not the CPU, and by NCCL's rules, on a machine without a GPU.
 
-A tensor made on the wrong device is an error there (``far_tensor``); what makes the host wait for the device is counted
-by line, and each line that may do so is listed here with its reason. The values are those of the CPU.
+A tensor made on the wrong device is an error there (``fake_device_tensor``); what makes the host wait for the device is
+counted by line, and each line that may do so is listed here with its reason. The values are those of the CPU.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from far_device import HAS_FAR, far, waits_on
+from fake_device import HAS_FAR, far, waits_on
 from strategy_runs import COMBINATIONS, NUM_STEPS, STRATEGIES, on_mesh
 
 from course_lib.cluster import Cluster
@@ -22,12 +22,12 @@ named = pytest.mark.parametrize("name", STRATEGIES)
 
 # By file: why the host has to know.
 MAY_WAIT = {
-    "course_lib/parallel/model/passing.py": "shapes are told once, before the first batch",
+    "course_lib/parallel/model/stage_p2p.py": "shapes are told once, before the first batch",
     "course_lib/parallel/pipeline/shapes.py": "shapes are told once, before the first batch",
     "course_lib/parallel/experts/layer.py": "how many rows each expert gets says where to cut them",
     "course_lib/parallel/experts/dispatch.py": "how many rows come is told once a layer, and it has to make room",
     "course_lib/parallel/data/distributed_data_parallel.py": "find_unused_parameters: who used what, once a backward",
-    "course_lib/parallel/data/drift.py": "fingerprints are compared by the host, where somebody asks",
+    "course_lib/parallel/data/replica_divergence.py": "fingerprints are compared by the host, where somebody asks",
 }
 
 

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.context import all_to_all_attention, ring_attention
 from course_lib.parallel.context.positions import own_positions
@@ -25,7 +26,6 @@ from course_lib.parallel.tensor import ColumnParallelLinear, RowParallelLinear
 from course_lib.parallel.tensor.placements import Replicate, Shard, matmul_plan
 from course_lib.parallel.tensor.redistribution import local_part, run_matmul
 from course_lib.schedules import one_f_one_b
-from course_lib.sequence_cut import SequenceCut
 
 pytestmark = pytest.mark.xdist_group("parallel_awkward")
 

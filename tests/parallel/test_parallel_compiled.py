@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from strategy_runs import CONFIG, batch, layers, tokens
 from torch import nn
 
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.meter import metered
 from course_lib.models import Transformer
 from course_lib.parallel.context import context_loss, split_context
 from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm
 from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts
 from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
-from course_lib.sequence_cut import SequenceCut
 
 pytestmark = [pytest.mark.xdist_group("parallel_compiled"), pytest.mark.limit_s(180.0)]
 
@@ -32,9 +32,7 @@ def sync_batch_norm(me):
 
 
 def experts(me):
-    return nn.Sequential(
-        *layers(1), ExpertParallel(me, MixtureOfExperts(6, hidden=8, num_experts=5)), *layers(1)
-    )
+    return nn.Sequential(*layers(1), ExpertParallel(me, MixtureOfExperts(6, hidden=8, num_experts=5)), *layers(1))
 
 
 def of_a_batch(me, model):

@@ -28,7 +28,7 @@ from small_projects import ROOT
 from waiting import holds_in_time, wait_until
 from web_kernel import Server
 
-from course_lib.bench.class_of_users.users import User
+from course_lib.authoring.bench.class_of_users.users import User
 from course_lib.nodes.ports import free_port
 
 LIMIT_S = 600

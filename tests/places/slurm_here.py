@@ -20,7 +20,7 @@ import psutil
 from ends_with_us import end, ends_with_us, processes_with
 from waiting import holds_in_time, wait_until
 
-from course_lib.bench.class_of_users.users import User
+from course_lib.authoring.bench.class_of_users.users import User
 from course_lib.nodes.ports import free_port
 
 NODES = ("n1", "n2")
@@ -57,9 +57,7 @@ class SlurmHere:
     def variables(self) -> dict[str, str]:
         return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": _path()}
 
-    def told(
-        self, *command: str, user: User | None = None, **variables: str
-    ) -> subprocess.CompletedProcess[str]:
+    def told(self, *command: str, user: User | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
         """One of Slurm's commands, as a user or as root."""
         who = {"env": dict(os.environ)} if user is None else user.as_them()
         who["env"] = {**who["env"], **self.variables, **variables}
@@ -78,9 +76,7 @@ class SlurmHere:
 
     def exit_code(self, job: int, limit_s: float = LIMIT_S) -> str:
         """The exit code and signal ("0:0") of a job, once it is over."""
-        wait_until(
-            lambda: self.state(job) not in ("PENDING", "RUNNING", "COMPLETING"), f"end of job {job}", limit_s
-        )
+        wait_until(lambda: self.state(job) not in ("PENDING", "RUNNING", "COMPLETING"), f"end of job {job}", limit_s)
         said = self.told("scontrol", "show", "job", str(job)).stdout.split()
         return next(word.removeprefix("ExitCode=") for word in said if word.startswith("ExitCode="))
 
@@ -172,9 +168,7 @@ def _write_settings(folder: Path, gpus: int) -> None:
     has = f"CPUs={_CPUS} RealMemory={_MEMORY_MB}" + (f" Gres=gpu:{gpus}" if gpus else "")
     for node, port in zip(NODES, of_nodes, strict=True):
         written.append(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {has}")
-    written.append(
-        f"PartitionName=all Nodes={','.join(NODES)} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO"
-    )
+    written.append(f"PartitionName=all Nodes={','.join(NODES)} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO")
     (folder / "slurm.conf").write_text("\n".join(written) + "\n")
     if gpus:
         (folder / "gres.conf").write_text(f"Name=gpu File={','.join(_DEVICES[:gpus])}\n")

@@ -16,9 +16,9 @@ import pytest
 from hub_here import LIMIT_S, NAME, HubHere, hub_here, why_no_hub
 from web_kernel import Server, first_cells, kernel_of
 
-from course_lib.bench.class_of_users.users import User, processes_of, unix_users
+from course_lib.authoring.bench.class_of_users.users import User, processes_of, unix_users
+from course_lib.authoring.testing.browser_lab import BROWSER_OPTIONS, chromium, missing
 from course_lib.lab.folder import FIRST_LESSON
-from course_lib.testing.browser_lab import BROWSER_OPTIONS, chromium, missing
 
 WHY_NOT = why_no_hub()
 NO_BROWSER = WHY_NOT or missing()
@@ -46,9 +46,7 @@ def hub() -> Iterator[HubHere]:
 
 def fetched(server: Server, path: str) -> str:
     """A page of a user's server."""
-    request = urllib.request.Request(
-        f"{server.url}/{path}", headers={"Authorization": f"token {server.token}"}
-    )
+    request = urllib.request.Request(f"{server.url}/{path}", headers={"Authorization": f"token {server.token}"})
     with _direct.open(request, timeout=LIMIT_S) as answer:
         return answer.read().decode()
 
@@ -146,9 +144,7 @@ def test_pages_and_kernels_are_those_of_course_lab(hub: HubHere) -> None:
     assert "custom.css" in page
     click(hub, user)
     with kernel_of(server, LESSON) as kernel:
-        files = (
-            "from ipykernel.connect import get_connection_info as info; print(info(unpack=True)['transport'])"
-        )
+        files = "from ipykernel.connect import get_connection_info as info; print(info(unpack=True)['transport'])"
         assert kernel.run(files).strip() == "ipc"
     assert server.asked("lsp/status")["sessions"] == {}
 

@@ -15,7 +15,7 @@ from slurm_here import SlurmHere, slurm_here, why_no_slurm
 from waiting import all_ended, wait_until
 from web_kernel import Server, first_cells, kernel_of
 
-from course_lib.bench.class_of_users.users import User, processes_of, unix_users
+from course_lib.authoring.bench.class_of_users.users import User, processes_of, unix_users
 from course_lib.lab.folder import FIRST_LESSON
 
 WHY_NOT = why_no_slurm() or why_not()
@@ -85,9 +85,7 @@ def address_told(user: User, job: int) -> Server | None:
     return Server(found[1], found[2]) if found else None
 
 
-def test_a_learners_lab_is_a_job_and_lesson_00_runs_in_it(
-    without_gpus: SlurmHere, course: Path, ada: User
-) -> None:
+def test_a_learners_lab_is_a_job_and_lesson_00_runs_in_it(without_gpus: SlurmHere, course: Path, ada: User) -> None:
     script = course / "docs" / "instructor" / "hub" / "course-lab.sbatch"
     job = without_gpus.submit(ada, str(script), COURSE=str(course))
     wait_until(
@@ -115,9 +113,7 @@ def test_a_learners_lab_is_a_job_and_lesson_00_runs_in_it(
     assert processes_of(ada) == []
 
 
-def test_a_job_without_a_course_ends_with_a_sentence(
-    without_gpus: SlurmHere, course: Path, ada: User
-) -> None:
+def test_a_job_without_a_course_ends_with_a_sentence(without_gpus: SlurmHere, course: Path, ada: User) -> None:
     script = course / "docs" / "instructor" / "hub" / "course-lab.sbatch"
     job = without_gpus.submit(ada, str(script), COURSE="/nowhere")
     assert without_gpus.exit_code(job) == "2:0"
@@ -138,9 +134,7 @@ def is_trained(user: User, job: int, ranks: int) -> None:
     assert (user.home / "run" / "best.pt").is_file(), said
 
 
-def test_a_cluster_without_gpus_is_told_how_to_ask_for_none(
-    without_gpus: SlurmHere, course: Path, ada: User
-) -> None:
+def test_a_cluster_without_gpus_is_told_how_to_ask_for_none(without_gpus: SlurmHere, course: Path, ada: User) -> None:
     """As it is, Slurm refuses the file; the file names that sentence, and the line below it works on two nodes."""
     shell = take_along(course, ada)
     refused = without_gpus.told("sbatch", "slurm.sbatch", *TRAIN, user=ada, **shell)
@@ -154,9 +148,7 @@ def test_a_cluster_without_gpus_is_told_how_to_ask_for_none(
     is_trained(ada, job, 4)
 
 
-def test_a_job_without_gpus_or_ranks_says_what_to_type(
-    without_gpus: SlurmHere, course: Path, ada: User
-) -> None:
+def test_a_job_without_gpus_or_ranks_says_what_to_type(without_gpus: SlurmHere, course: Path, ada: User) -> None:
     words = ("--gpus-per-node=0", "--cpus-per-task=1", "slurm.sbatch", *TRAIN)
     job = without_gpus.submit(ada, *words, **take_along(course, ada))
     assert without_gpus.exit_code(job) == "2:0"

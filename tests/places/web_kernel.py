@@ -35,9 +35,7 @@ class Server:
             with _direct.open(request, timeout=LIMIT_S) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as error:
-            raise AssertionError(
-                f"{method} {request.full_url}: {error.code} {error.read()[:2000]!r}"
-            ) from None
+            raise AssertionError(f"{method} {request.full_url}: {error.code} {error.read()[:2000]!r}") from None
         return json.loads(text) if text else None
 
     def notebook(self, path: str) -> dict[str, Any]:
@@ -64,9 +62,7 @@ def kernel_of(server: Server, path: str) -> Iterator[WebKernel]:
     body = {"path": path, "name": "", "type": "notebook", "kernel": {"name": "python3"}}
     session = server.asked("api/sessions", "POST", body)
     address = f"{server.url.replace('http', 'ws', 1)}/api/kernels/{session['kernel']['id']}/channels"
-    socket = websocket.create_connection(
-        address, header=[f"Authorization: token {server.token}"], timeout=LIMIT_S
-    )
+    socket = websocket.create_connection(address, header=[f"Authorization: token {server.token}"], timeout=LIMIT_S)
     try:
         yield WebKernel(socket)
     finally:

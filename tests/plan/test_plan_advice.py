@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from course_lib.plan import MODELS, Budget, Constants, Job, Layout, Software, cluster_of, list_layouts
-from course_lib.plan.advice import advise
-from course_lib.plan.budget import WATTS, watts_of
-from course_lib.plan.cluster import Cluster
-from course_lib.plan.how_many import list_sizes, pick, size_table
-from course_lib.plan.listing import Listing, Option
-from course_lib.plan.memory import MemoryParts
-from course_lib.plan.step_time import StepParts
+from course_lib.plan.estimate.memory import MemoryParts
+from course_lib.plan.estimate.step_time import StepParts
+from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.search.advice import advise
+from course_lib.plan.search.budget import WATTS, watts_of
+from course_lib.plan.search.gpu_count_sweep import list_sizes, pick, size_table
+from course_lib.plan.search.listing import Listing, Option
 
 JOB = Job(MODELS["gpt-2"], seq=1024, batch=64)
 
@@ -56,9 +56,7 @@ def test_a_cluster_that_is_well_used_is_not_talked_down() -> None:
 def test_fewer_that_are_as_fast_are_the_better_answer() -> None:
     found = said(lambda gpus: 1.0 if gpus >= 8 else 8 / gpus)
     assert "Fewer GPUs are the better answer: 8 reach 100% of the speed of 32 (dp8" in found
-    assert said(lambda gpus: 1.0).startswith(
-        "One GPU is the better answer: 1 reaches 100% of the speed of 32"
-    )
+    assert said(lambda gpus: 1.0).startswith("One GPU is the better answer: 1 reaches 100% of the speed of 32")
 
 
 def test_fewer_that_are_much_cheaper_are_told_with_the_price() -> None:
@@ -79,9 +77,7 @@ def test_a_batch_that_the_gpus_do_not_divide_is_told_of() -> None:
     odd = replace(lister.on(32), job=replace(JOB, batch=500))
     assert "480 or 512 would leave all the choice" in " ".join(advise(odd, lister))
     small = replace(lister.on(32), job=replace(JOB, batch=30))
-    assert advise(small, lister) == [
-        "32 GPUs and a batch of 30 do not divide: 32 would give each GPU a sequence."
-    ]
+    assert advise(small, lister) == ["32 GPUs and a batch of 30 do not divide: 32 would give each GPU a sequence."]
     assert advise(replace(small, job=replace(JOB, batch=16)), lister) == []
 
 
@@ -98,9 +94,7 @@ def test_what_does_not_fit_on_any_number_is_said() -> None:
     job = Job(MODELS["llama-3-8b"], seq=8192, batch=8)
 
     def tight(cluster: Cluster, offload: bool) -> Listing:
-        return list_layouts(
-            job, cluster, Constants(), Software(), memory_bytes=3e9, layouts=[Layout(dp=cluster.gpus)]
-        )
+        return list_layouts(job, cluster, Constants(), Software(), memory_bytes=3e9, layouts=[Layout(dp=cluster.gpus)])
 
     found = " ".join(advise(tight(CLUSTER.with_gpus(8), False), tight))
     assert "What would have to change: " in found

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import cli
-from course_lib.meter.calibration import Calibration, LinkFit, Rates
+from course_lib.meter.calibration.calibration import Calibration, LinkFit, Rates
 from course_lib.plan import Constants, read_calibrated
 
 RATES = {"float32": 1.0e11, "bfloat16": 2.0e11, "float64": 4.0e10}

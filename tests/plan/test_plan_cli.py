@@ -71,9 +71,7 @@ def test_days_energy_and_cost(capsys, tmp_path) -> None:
 def test_days_that_are_too_few_say_how_many_gpus_would_do(capsys) -> None:
     line = [*LINE, "--layout", "cp=1 pp=1 mb=1"]
     out = page(capsys, "--tokens", "1T", "--days", "60", line=line, code=1)
-    found = re.search(
-        r"The fastest takes [\d.]+ days, and 60 were asked for: (\d+) GPUs take ([\d.]+) days", out
-    )
+    found = re.search(r"The fastest takes [\d.]+ days, and 60 were asked for: (\d+) GPUs take ([\d.]+) days", out)
     assert found, out
     more = page(capsys, "--tokens", "1T", "--days", "60", "--gpus", found.group(1), line=line)
     assert "were asked for" not in more

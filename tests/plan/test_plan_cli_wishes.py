@@ -142,9 +142,7 @@ def test_so_is_a_rack(name: str, capsys) -> None:
 def test_sizes_by_hand_and_experts(capsys) -> None:
     line = ["plan", "--machine", "8xh100", "--batch", "64", "--seq", "2048", "--top", "1"]
     line += ["--layout", "tp=1 cp=1"]
-    by_hand = (
-        "layers=32 hidden=4096 heads=32 kv_heads=8 ffn=14336 vocab=32000 gated experts=8 experts_per_token=2"
-    )
+    by_hand = "layers=32 hidden=4096 heads=32 kv_heads=8 ffn=14336 vocab=32000 gated experts=8 experts_per_token=2"
     outs = [
         page(capsys, "--nodes", "2", *words, line=line).replace("by sizes", "mixtral-8x7b")
         for words in (["--sizes", by_hand], ["--model", "mixtral-8x7b"])
@@ -159,9 +157,7 @@ def test_a_config_json_is_a_model(capsys, tmp_path) -> None:
     sizes = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "vocab_size": 32000}
     folder = tmp_path / "my-model"
     folder.mkdir()
-    (folder / "config.json").write_text(
-        json.dumps({"model_type": "llama", "intermediate_size": 2048} | sizes)
-    )
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "intermediate_size": 2048} | sizes))
     line = ["plan", "--batch", "8", "--seq", "256", "--gpus", "1"]
     outs = [
         page(capsys, *words, line=line)

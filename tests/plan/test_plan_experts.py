@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.plan.cluster import cluster_of
-from course_lib.plan.constants import Constants
-from course_lib.plan.data_axis import data_axis_s
-from course_lib.plan.job import Job
-from course_lib.plan.layout import Layout
-from course_lib.plan.links import Group
-from course_lib.plan.listing import list_layouts
-from course_lib.plan.memory import MemoryParts, expert_copies, memory_parts
-from course_lib.plan.models import MODELS
-from course_lib.plan.software import Software
-from course_lib.plan.step_time import step_parts
+from course_lib.plan.estimate.dp_comm_time import data_axis_s
+from course_lib.plan.estimate.links import Group
+from course_lib.plan.estimate.memory import MemoryParts, expert_copies, memory_parts
+from course_lib.plan.estimate.step_time import step_parts
+from course_lib.plan.inputs.cluster import cluster_of
+from course_lib.plan.inputs.constants import Constants
+from course_lib.plan.inputs.job import Job
+from course_lib.plan.inputs.layout import Layout
+from course_lib.plan.inputs.models import MODELS
+from course_lib.plan.inputs.software import Software
+from course_lib.plan.search.listing import list_layouts
 
 MIXTRAL = MODELS["mixtral-8x7b"]
 EXPERTS = 32 * 8 * 3 * 4096 * 14336  # numbers of all experts
@@ -62,9 +62,7 @@ def test_gradients_and_weights_too_and_whole_experts_are_not_gathered() -> None:
 
 
 def sent_s(layout: Layout) -> float:
-    return data_axis_s(
-        MIXTRAL, layout, cluster_of("8xh100", gpus=layout.gpus), Constants(), Software(), 32, 0.0, 1.0
-    )
+    return data_axis_s(MIXTRAL, layout, cluster_of("8xh100", gpus=layout.gpus), Constants(), Software(), 32, 0.0, 1.0)
 
 
 def test_an_expert_without_a_copy_sends_nothing_over_the_data_axis() -> None:

@@ -8,10 +8,10 @@ from math import log2
 import pytest
 
 from course_lib.plan import KINDS, MODELS, Constants, Decoder, Job, Layout, Software, cluster_of, step_parts
-from course_lib.plan.constants import Kind
-from course_lib.plan.layer_time import layer_pass, output_s
-from course_lib.plan.links import Group
-from course_lib.plan.memory import stage_parameters
+from course_lib.plan.estimate.layer_time import layer_pass, output_s
+from course_lib.plan.estimate.links import Group
+from course_lib.plan.estimate.memory import stage_parameters
+from course_lib.plan.inputs.constants import Kind
 
 SMALL = Decoder("small", layers=10, hidden=4096, heads=32, ffn=16384, vocab=32, tied=True)
 JOB = Job(SMALL, seq=4096, batch=32)
@@ -81,9 +81,7 @@ def test_a_ring_pays_for_what_it_sends_and_for_putting_sums_together(cp: int) ->
     shown_s = send_s - C.hidden_share * min(send_s, found.attention_s / cp)
     merge_s = 14 * rows * 4096 / (3.35e12 * C.memory_share)
     assert found.context_s == pytest.approx((cp - 1) * (shown_s + merge_s))
-    assert step(layout).context_s == pytest.approx(
-        32 * 10 * 3 * found.context_s
-    )  # their gradients go round too
+    assert step(layout).context_s == pytest.approx(32 * 10 * 3 * found.context_s)  # their gradients go round too
 
 
 def test_a_longer_ring_is_dearer_for_the_same_rows() -> None:
@@ -111,13 +109,9 @@ def test_collectives_by_hand() -> None:
     inside, outside = Group.of(cluster, C, 8, 1), Group.of(cluster, C, 16, 1)
     size, doublings = 1 << 30, 20
     bandwidth = 450e9 * C.inside_share
-    assert inside.all_reduce_s(size) == pytest.approx(
-        2 * (C.latency_s * doublings / 2 + 7 / 8 * size / bandwidth)
-    )
+    assert inside.all_reduce_s(size) == pytest.approx(2 * (C.latency_s * doublings / 2 + 7 / 8 * size / bandwidth))
     assert outside.bandwidth_bytes_per_s == pytest.approx(400e9 * C.outside_share)
-    wanted_s = (
-        2 * C.latency_s * doublings / 2 + 15 / 16 * size / (400e9 * C.outside_share) + C.latency_s * 15 / 2
-    )
+    wanted_s = 2 * C.latency_s * doublings / 2 + 15 / 16 * size / (400e9 * C.outside_share) + C.latency_s * 15 / 2
     assert outside.all_gather_s(size) == pytest.approx(wanted_s)
 
 
@@ -174,9 +168,7 @@ def test_what_a_program_overlaps_hides_twice(sharding: int) -> None:
     layout = Layout(dp=16, sharding=sharding, micro_batch=2)
     plain = replace(EVEN, prefetches=False)
     all_of_it = data_s(layout, plain, hidden_share=0.02) / 0.98
-    once, twice = (
-        data_s(layout, replace(plain, overlaps=overlaps), hidden_share=0.4) for overlaps in (False, True)
-    )
+    once, twice = (data_s(layout, replace(plain, overlaps=overlaps), hidden_share=0.4) for overlaps in (False, True))
     assert once == pytest.approx(0.6 * all_of_it, rel=1e-3)
     assert twice == pytest.approx(0.36 * all_of_it, rel=1e-3)
     gathered_ahead = data_s(layout, EVEN, hidden_share=0.4)

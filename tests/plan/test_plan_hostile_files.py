@@ -8,7 +8,7 @@ import os
 import pytest
 
 from course_lib import plan_command
-from course_lib.plan.model import Decoder
+from course_lib.plan.inputs.model import Decoder
 
 SIZES = {"num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 32000}
 
@@ -72,9 +72,7 @@ def test_sizes_by_hand_have_the_same_bounds(capsys):
 def test_the_name_in_a_file_steers_no_terminal(tmp_path, capsys):
     bad = "\x1b[2J\u202e" + "x" * 10**5
     (tmp_path / "config.json").write_text(json.dumps(SIZES | {"_name_or_path": bad}))
-    plan_command.main(
-        ["--model", str(tmp_path / "config.json"), "--batch", "64", "--seq", "128", "--gpus", "1"]
-    )
+    plan_command.main(["--model", str(tmp_path / "config.json"), "--batch", "64", "--seq", "128", "--gpus", "1"])
     said = capsys.readouterr()
     assert "?[2Jxxx" in said.out
     assert not set(said.out + said.err) & set("\x1b\u202e")
@@ -84,7 +82,5 @@ def test_the_name_in_a_file_steers_no_terminal(tmp_path, capsys):
 
 
 def test_the_largest_of_each_still_counts():
-    most = Decoder(
-        "most", layers=10_000, hidden=1 << 20, heads=1 << 16, ffn=1 << 24, vocab=1 << 28, experts=1 << 16
-    )
+    most = Decoder("most", layers=10_000, hidden=1 << 20, heads=1 << 16, ffn=1 << 24, vocab=1 << 28, experts=1 << 16)
     assert most.parameters > 1e20

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from course_lib.checks import nearest_divisor
+from course_lib.base.checks import nearest_divisor
 from course_lib.plan import (
     MODELS,
     Constants,
@@ -19,10 +19,10 @@ from course_lib.plan import (
     memory_parts,
     step_parts,
 )
-from course_lib.plan.advice import advise
-from course_lib.plan.candidates import candidates
-from course_lib.plan.listing import Refusal, list_layouts
-from course_lib.plan.rules import divisions, divisors, why_illegal
+from course_lib.plan.search.advice import advise
+from course_lib.plan.search.constraints import divisions, divisors, why_illegal
+from course_lib.plan.search.listing import Refusal, list_layouts
+from course_lib.plan.search.search_space import candidates
 
 JOB = Job(MODELS["llama-3-8b"], seq=8192, batch=64)
 MIXTURE = Job(MODELS["mixtral-8x7b"], seq=8192, batch=64)
@@ -221,7 +221,5 @@ def test_the_nearest_that_runs_is_named() -> None:
 def test_what_is_needed_and_what_there_is_are_told_apart(over_bytes: float, why: str) -> None:
     layout, cluster = Layout(dp=8, sharding=3, recompute="full"), cluster_of("8xh100")
     needed = memory_parts(JOB, layout, cluster, Constants(), Software()).total_bytes
-    found = list_layouts(
-        JOB, cluster, Constants(), Software(), memory_bytes=needed - over_bytes, layouts=[layout]
-    )
+    found = list_layouts(JOB, cluster, Constants(), Software(), memory_bytes=needed - over_bytes, layouts=[layout])
     assert found.refusals[0].why.startswith(why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.cost.machines import LINKS, MACHINES
+from course_lib.cost.collectives.machines import LINKS, MACHINES
 from course_lib.plan import (
     MODELS,
     Constants,
@@ -16,8 +16,8 @@ from course_lib.plan import (
     profile_of,
     step_parts,
 )
-from course_lib.plan.links import Group
-from course_lib.plan.rules import why_illegal
+from course_lib.plan.estimate.links import Group
+from course_lib.plan.search.constraints import why_illegal
 
 JOB = Job(MODELS["llama-3-70b"], seq=8192, batch=144)
 C = Constants()
@@ -41,9 +41,7 @@ def test_a_tensor_axis_of_sixteen_is_legal_and_fast_where_72_gpus_are_one_domain
     wide, narrow = cluster_of("72xgb200"), cluster_of("8xb200", gpus=144)
     assert why_illegal(Job(JOB.model, 8192, 9), layout, 144) is None
     two_racks = cluster_of("72xgb200", nodes=2)
-    inside, outside = (
-        step_parts(JOB, layout, cluster, C, Software()).tensor_s for cluster in (two_racks, narrow)
-    )
+    inside, outside = (step_parts(JOB, layout, cluster, C, Software()).tensor_s for cluster in (two_racks, narrow))
     assert outside > 2 * inside  # two nodes' ports against one domain's links
     assert Group.of(wide, C, 64, 1).bandwidth_bytes_per_s == pytest.approx(900e9 * C.inside_share)
     (option,) = list_layouts(JOB, two_racks, C, Software(), layouts=[layout]).options

@@ -17,8 +17,8 @@ from course_lib.plan import (
     layer_activation_bytes,
     memory_parts,
 )
-from course_lib.plan.memory import stage_parameters
-from course_lib.plan.stages import stage_layers
+from course_lib.plan.estimate.memory import stage_parameters
+from course_lib.plan.inputs.stages import stage_layers
 
 GPT = Decoder("gpt", 96, 12288, 96, 4 * 12288, 51200, tied=True)
 OLD = Software(
@@ -118,9 +118,7 @@ def test_logits_stand_on_the_last_stage_and_grow_with_the_vocabulary() -> None:
     last = parts(Layout(pp=2), job=wide)
     assert last.logits_bytes == 10 * 8192 * 256_000
     a_layer = layer_activation_bytes(wide.model, Layout(), 8192, OLD)
-    assert (
-        last.activations_bytes == 2 * a_layer + 12 * 8192 * 1024
-    )  # of one micro-batch; the first stage keeps two
+    assert last.activations_bytes == 2 * a_layer + 12 * 8192 * 1024  # of one micro-batch; the first stage keeps two
     assert parts(Layout(pp=2, tp=2), job=wide).logits_bytes == 10 * 8192 * 256_000 / 2
 
 

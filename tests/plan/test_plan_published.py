@@ -8,8 +8,13 @@ import shutil
 import pytest
 from published_rows import ROW, write
 
-from course_lib.bench import published as bench
-from course_lib.bench.published_scores import Errors, choices, kendall_tau, null_share
+from course_lib.authoring.bench.published_runs import published as bench
+from course_lib.authoring.bench.published_runs.published_scores import (
+    Errors,
+    choices,
+    kendall_tau,
+    null_share,
+)
 from course_lib.plan import (
     KINDS,
     Constants,
@@ -19,9 +24,9 @@ from course_lib.plan import (
     typical_constants,
     typical_of_peak,
 )
-from course_lib.plan.fit import fit_constants
-from course_lib.plan.predict_run import prepared
-from course_lib.plan.profiles import PROFILES_FILE, profiles_of_peak, save_constants
+from course_lib.plan.inputs.profiles import PROFILES_FILE, profiles_of_peak, save_constants
+from course_lib.plan.runs.fit import fit_constants
+from course_lib.plan.runs.predict_run import prepared
 
 
 def layouts(constants: Constants, path) -> list[dict[str, str]]:
@@ -191,9 +196,7 @@ def test_the_bench_fits_on_one_half_and_judges_the_other(tmp_path, capsys, own_p
 
 
 def test_the_bench_keeps_its_tables(tmp_path, capsys, own_profiles) -> None:
-    rows = [
-        {**row, "cluster": "vTrain", "memory_gb": "30"} for row in layouts(Constants(), tmp_path / "made.csv")
-    ]
+    rows = [{**row, "cluster": "vTrain", "memory_gb": "30"} for row in layouts(Constants(), tmp_path / "made.csv")]
     file, kept = write(tmp_path / "runs.csv", *rows), tmp_path / "kept.json"
     assert bench.main([str(file), "--half", "--json", str(kept)]) == 0
     printed, record = capsys.readouterr().out, json.loads(kept.read_text())

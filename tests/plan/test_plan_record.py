@@ -9,18 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from course_lib.plan import (
-    MODELS,
-    Budget,
-    Constants,
-    Job,
-    Plan,
-    Software,
-    cluster_of,
-    list_layouts,
-    record,
-    to_type,
-)
+from course_lib.plan import MODELS, Budget, Constants, Job, Plan, Software, cluster_of, list_layouts, to_type
+from course_lib.plan.output import json_io as record
 
 SCHEMA = json.loads((Path(record.__file__).parent / "plan.schema.json").read_text())
 

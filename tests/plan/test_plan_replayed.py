@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from course_lib.plan import load_profiles, profile_of
-from course_lib.plan.published import COLUMNS, read_runs
-from course_lib.plan.replayed import REPLAYED_FILE, SOURCES, replayed_runs
+from course_lib.plan.runs.published import COLUMNS, read_runs
+from course_lib.plan.runs.replayed import REPLAYED_FILE, SOURCES, replayed_runs
 
 
 def test_every_row_can_be_read_and_has_a_time_and_a_source():
@@ -83,7 +83,7 @@ def test_tables_by_name():
 
 
 def test_a_row_that_cannot_be_read_is_told(tmp_path, monkeypatch):
-    from course_lib.plan import replayed
+    from course_lib.plan.runs import replayed
 
     lines = REPLAYED_FILE.read_text(encoding="utf-8").splitlines()
     spoilt = tmp_path / "replayed.csv"

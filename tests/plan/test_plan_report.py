@@ -7,7 +7,7 @@ import re
 import pytest
 
 from course_lib.plan import MODELS, Constants, Job, Listing, Software, cluster_of, list_layouts
-from course_lib.plan.report import details, rates, why_not
+from course_lib.plan.output.report import details, rates, why_not
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ from dataclasses import fields
 import pytest
 
 from course_lib.plan import MODELS, Budget, Constants, Job, Layout, Software, cluster_of
-from course_lib.plan.advice import advise
-from course_lib.plan.cluster import Cluster
-from course_lib.plan.how_many import list_sizes, pick
-from course_lib.plan.listing import Listing, Option, list_layouts
-from course_lib.plan.memory import MemoryParts
-from course_lib.plan.profiles import load_profiles, typical_constants
-from course_lib.plan.step_time import StepParts
+from course_lib.plan.estimate.memory import MemoryParts
+from course_lib.plan.estimate.step_time import StepParts
+from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.profiles import load_profiles, typical_constants
+from course_lib.plan.search.advice import advise
+from course_lib.plan.search.gpu_count_sweep import list_sizes, pick
+from course_lib.plan.search.listing import Listing, Option, list_layouts
 from course_lib.plan_command.options import parse
 from course_lib.plan_command.wishes import wishes
 

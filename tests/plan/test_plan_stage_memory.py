@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from course_lib.paths import project_root
+from course_lib.base.paths import project_root
 from course_lib.plan import (
     Constants,
     Decoder,
@@ -19,7 +19,7 @@ from course_lib.plan import (
     memory_parts,
     read_runs,
 )
-from course_lib.plan.stage_memory import BytesEach, stage_bytes
+from course_lib.plan.estimate.stage_memory import BytesEach, stage_bytes
 
 # Without norms all numbers of a layer lie in matrices, which a tensor axis cuts.
 MODEL = replace(decoder("llama-3-8b"), norm_parameters=0)

@@ -18,7 +18,7 @@ from course_lib.plan import (
     placement,
     step_parts,
 )
-from course_lib.plan.links import Group
+from course_lib.plan.estimate.links import Group
 
 JOB = Job(MODELS["llama-3-8b"], seq=8192, batch=64)
 NEW, EVEN = Software(), Software(layers_by_cost=False)
@@ -54,9 +54,7 @@ def test_a_bubble_is_what_the_schedule_says() -> None:
     assert found.bubble_s - hops == pytest.approx(work * 3 / 32, rel=1e-3)
     half = step(replace(layout, chunks=2), EVEN, job, latency_s=1e-6, host_layer_s=0.05e-3)
     assert half.bubble_s == pytest.approx(found.bubble_s / 2)
-    assert half.pipeline_s == pytest.approx(
-        2 * found.pipeline_s * 0.5
-    )  # twice the messages, half of it hidden
+    assert half.pipeline_s == pytest.approx(2 * found.pipeline_s * 0.5)  # twice the messages, half of it hidden
 
 
 def test_a_slow_host_is_waited_for() -> None:
@@ -163,6 +161,4 @@ def test_fused_attention_skips_what_is_masked() -> None:
     fused, unfused = (step(Layout(cp=8), software, long).compute_s for software in (NEW, OLD))
     attention_s = 3 * 32 * 131072 * JOB.model.attention_flops(131072) / (8 * 989e12 * 0.72)
     assert unfused - fused > attention_s / 3
-    assert fused < 1.1 * (
-        4 / 3 * attention_s / 2 + 3 * 2 * 32 * 131072 * JOB.model.active_layer_weights / (8 * 5e14)
-    )
+    assert fused < 1.1 * (4 / 3 * attention_s / 2 + 3 * 2 * 32 * 131072 * JOB.model.active_layer_weights / (8 * 5e14))

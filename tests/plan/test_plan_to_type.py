@@ -15,7 +15,7 @@ from course_lib.examples.train_fsdp.settings import parse_arguments as fsdp_word
 from course_lib.examples.train_mesh.axes import axes_of
 from course_lib.examples.train_mesh.settings import parse_arguments as mesh_words
 from course_lib.plan import MODELS, Constants, Job, Layout, Software, cluster_of, list_layouts, to_type
-from course_lib.plan.rules import why_illegal
+from course_lib.plan.search.constraints import why_illegal
 
 JOB = Job(MODELS["llama-3-8b"], seq=8192, batch=512)
 PARSERS = {"train_ddp": ddp_words, "train_fsdp": fsdp_words, "train_mesh": mesh_words}
@@ -207,9 +207,7 @@ def test_deepspeed_takes_sharded_weights_beside_no_other_axis() -> None:
 def test_megatron_is_told_the_same(layout: Layout) -> None:
     text = typed("megatron", layout)["megatron"].text
     words = shlex.split(text.replace("\\\n", " "))
-    after = {
-        word: following for word, following in zip(words, [*words[1:], ""], strict=True) if word[:2] == "--"
-    }
+    after = {word: following for word, following in zip(words, [*words[1:], ""], strict=True) if word[:2] == "--"}
     assert int(after["--tensor-model-parallel-size"]) == layout.tp
     assert int(after["--pipeline-model-parallel-size"]) == layout.pp
     assert int(after["--context-parallel-size"]) == layout.cp

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from course_lib.plan import MODELS, Job, Layout, cluster_of, to_type
-from course_lib.plan.what_to_type import Typed
+from course_lib.plan.output.exporters import Typed
 
 LLAMA = MODELS["llama-3-8b"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.plan.words import three_digits
+from course_lib.plan.inputs.numbers import three_digits
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.cost.pipeline import simulate
-from course_lib.link import Link
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.layouts.link import Link
 from course_lib.schedules import (
     Action,
     Overlap,

@@ -56,9 +56,7 @@ def test_orders_are_pytorchs(kind, p, m):
             continue  # theirs refuses
         ours = get_schedule(kind, p, m, num_virtual_stages=v)
         rows = their_rows(torch_schedule(THEIRS[kind], ours).pipeline_order)
-        ranks = (
-            p - 1 if kind == "1f1b" else p
-        )  # their drawing of 1F1B begins the last rank with F1; it runs F0
+        ranks = p - 1 if kind == "1f1b" else p  # their drawing of 1F1B begins the last rank with F1; it runs F0
         assert rows[:ranks] == ours.actions[:ranks]
 
 
@@ -72,14 +70,10 @@ def test_zb_v_of_few_micro_batches_takes_no_more_steps_than_pytorchs(p):
     """Theirs is the order for 2p - 1 micro-batches without those that are not there."""
     for m in range(1, 2 * p - 1):
         ours = get_schedule("zb_v", p, m)
-        theirs_too = ours.with_actions(
-            their_rows(torch_schedule(theirs.ScheduleZBVZeroBubble, ours).pipeline_order)
-        )
+        theirs_too = ours.with_actions(their_rows(torch_schedule(theirs.ScheduleZBVZeroBubble, ours).pipeline_order))
         assert schedules.validate(ours, max_in_flight=2 * p) == () == schedules.validate(theirs_too)
         assert steps(ours) < steps(theirs_too) if m <= p else steps(ours) <= steps(theirs_too)
-        assert steps(ours) >= max(
-            6 * m + p - 1, 4 * p
-        )  # the work and the stagger; the way of one micro-batch
+        assert steps(ours) >= max(6 * m + p - 1, 4 * p)  # the work and the stagger; the way of one micro-batch
     # What the authors' program reaches: 0.111 of the step idle, where PyTorch's order has 0.200.
     assert (steps(get_schedule("zb_v", 4, 4)), 1 - 24 / 27) == (27, pytest.approx(0.111, abs=5e-4))
 
@@ -253,7 +247,7 @@ def test_what_cannot_be_made_gets_a_sentence(call, sentence):
 def test_schedules_and_cost_need_no_torch():
     code = (
         "import sys; from course_lib.schedules import from_text, get_schedule, to_csv, validate;"
-        "import course_lib.cost.pipeline;"
+        "import course_lib.cost.model_parallel.pipeline;"
         "assert not validate(get_schedule('zb_v', 4, 8)); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,7 +7,7 @@ import random
 import pytest
 from pipeline_judge import broken, runs
 
-from course_lib.cost.pipeline import simulate
+from course_lib.cost.model_parallel.pipeline import simulate
 from course_lib.parallel.pipeline import steps_of
 from course_lib.schedules import (
     SCHEDULES,
@@ -61,9 +61,7 @@ def test_broken_schedules_are_told_from_those_that_still_run(kind):
         if {problem.reason for problem in problems} <= {"pairing"}:
             simulate(mutant, StageTimes(1, 1, 1, overlapped_s=2))
         elif problems[0].reason == "deadlock":
-            with pytest.raises(
-                ValueError, match="never ends: a deadlock, in which a ring of ranks waits for ever"
-            ):
+            with pytest.raises(ValueError, match="never ends: a deadlock, in which a ring of ranks waits for ever"):
                 simulate(mutant, StageTimes(1, 1, 1, overlapped_s=2))
     assert still > 20
     few = {"deadlock"} if kind in LIKE_ZB_H1 else set()  # may not come up
@@ -209,17 +207,12 @@ def test_messages_in_batches_end_even_when_ranks_wait_for_each_batch(kind):
                         continue
                     letter, stage, i = action._replace(kind="F" if action.kind == "F" else "B")
                     source = stage - 1 if letter == "F" else stage + 1
-                    crosses = (
-                        0 <= source < len(rank_of := schedule.rank_of_stage)
-                        and rank_of[source] != rank_of[stage]
-                    )
+                    crosses = 0 <= source < len(rank_of := schedule.rank_of_stage) and rank_of[source] != rank_of[stage]
                     assert not crosses or (letter, stage, i) in here
 
 
 def test_messages_of_a_deadlock_get_a_sentence():
     stuck = from_text("F0 B0 F1 B1\nF0 F1 B0 B1")
-    with pytest.raises(
-        ValueError, match="A deadlock: rank 0 waits at B0 for ever; validate says what is wrong"
-    ):
+    with pytest.raises(ValueError, match="A deadlock: rank 0 waits at B0 for ever; validate says what is wrong"):
         steps_of(stuck)
     assert stuck.aligned().rows == stuck.rows  # an editor can draw it all the same

@@ -9,13 +9,13 @@ import shutil
 import pytest
 from small_course import small_course
 
-from course_lib.site.command import missing
-from course_lib.site.look_over import faults
+from course_lib.authoring.site.command import missing
+from course_lib.authoring.site.look_over import faults
 
 if missing():
     pytest.skip(f"needs {', '.join(missing())}: pip install -e '.[site]'", allow_module_level=True)
 
-from course_lib.site.build import MANIFEST, SiteError, build_site
+from course_lib.authoring.site.build import MANIFEST, SiteError, build_site
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_what_comes_while_it_builds_is_not_lost(built, tmp_path, monkeypatch):
         (tmp_path / "site" / "mine.txt").write_text("")
         return []
 
-    monkeypatch.setattr("course_lib.site.build._run_sphinx", meanwhile)
+    monkeypatch.setattr("course_lib.authoring.site.build._run_sphinx", meanwhile)
     with pytest.raises(SiteError, match=r"mine\.txt"):
         build_site(root, tmp_path / "site")
     assert (tmp_path / "site" / "mine.txt").exists()
@@ -125,7 +125,7 @@ def test_a_link_that_leads_nowhere_is_a_warning(built, tmp_path):
 def test_a_build_that_fails_leaves_what_was_there(built, tmp_path, monkeypatch):
     root, site, _ = built
     shutil.copytree(site, tmp_path / "site")
-    monkeypatch.setattr("course_lib.site.build.settings", lambda *_: {"html_theme": "no_such_theme"})
+    monkeypatch.setattr("course_lib.authoring.site.build.settings", lambda *_: {"html_theme": "no_such_theme"})
     with pytest.raises(SiteError, match="Sphinx stopped"):
         build_site(root, tmp_path / "site")
     assert (tmp_path / "site" / "index.html").read_bytes() == (site / "index.html").read_bytes()

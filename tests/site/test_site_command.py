@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from course_lib.site import command, main
-from course_lib.site.build import MANIFEST, SiteError, _hashes, refuse_what_is_not_ours
+from course_lib.authoring.site import command, main
+from course_lib.authoring.site.build import MANIFEST, SiteError, _hashes, refuse_what_is_not_ours
 
 
 def test_packages_that_are_missing_are_named_with_what_to_type(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("course_lib.site.settings.NEEDED", ("json", "no_such_theme"))
+    monkeypatch.setattr("course_lib.authoring.site.settings.NEEDED", ("json", "no_such_theme"))
     assert main(["--out", str(tmp_path / "site")]) == 1
     said = capsys.readouterr().err
     assert "course site needs no_such_theme, which " in said
@@ -51,12 +51,12 @@ def test_an_address_that_is_none(capsys):
 
 def test_a_warning_of_sphinx_is_told_and_fails(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "missing", list)
-    monkeypatch.setattr("course_lib.site.build.build_site", lambda *_: ["a.md:1: WARNING: no such place"])
+    monkeypatch.setattr("course_lib.authoring.site.build.build_site", lambda *_: ["a.md:1: WARNING: no such place"])
     assert main(["--out", str(tmp_path)]) == 1
     said = capsys.readouterr()
     assert "a.md:1: WARNING: no such place" in said.err
     assert "Sphinx warned: 1 time\n" in said.out
-    monkeypatch.setattr("course_lib.site.build.build_site", lambda *_: [])
+    monkeypatch.setattr("course_lib.authoring.site.build.build_site", lambda *_: [])
     assert main(["--out", str(tmp_path)]) == 0
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.notebooks.info import source_files
-from course_lib.notebooks.source import parse_source, read_source
-from course_lib.site.folds import ANSWER, GUESS, RESULT, SOLUTION, folds
+from course_lib.authoring.site.folds import ANSWER, GUESS, RESULT, SOLUTION, folds
+from course_lib.lessons.info import source_files
+from course_lib.lessons.source import parse_source, read_source
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = "# %% [markdown]\n# # 00 · X\n#\n# Y.\n#\n# **20 minutes · difficulty 1 of 5 · needs: cpu**\n\n"
@@ -16,9 +16,7 @@ HEAD = "# %% [markdown]\n# # 00 · X\n#\n# Y.\n#\n# **20 minutes · difficulty 1
 
 def folded(*cells: str) -> list[object]:
     """The fold of each cell below the first; a cell that begins with # is text."""
-    body = "".join(
-        f"# %% [markdown]\n{cell}\n\n" if cell.startswith("# ") else f"# %%\n{cell}\n\n" for cell in cells
-    )
+    body = "".join(f"# %% [markdown]\n{cell}\n\n" if cell.startswith("# ") else f"# %%\n{cell}\n\n" for cell in cells)
     source = parse_source(HEAD + body, Path("00_x.py"))
     found = folds(source.cells)
     return [found.get(cell.id) for cell in source.cells[1:]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.site.look_over import faults
+from course_lib.authoring.site.look_over import faults
 
 GOOD = """<link rel="stylesheet" href="a.css"><link rel="canonical" href="https://a.org/x"><h1 id="top">x</h1>
 <a href="#top">up</a> <a href="b/">b</a> <a href="b/index.html#low%20er">b</a> <a href="https://a.org/x#y">o</a>

@@ -6,8 +6,8 @@ import nbformat
 import pytest
 from small_course import small_course
 
-from course_lib.notebooks.info import LessonError
-from course_lib.site.pages import write_pages
+from course_lib.authoring.site.pages import write_pages
+from course_lib.lessons.info import LessonError
 
 
 @pytest.fixture
@@ -37,9 +37,7 @@ def test_what_is_written(written, tmp_path):
 
 def test_a_lesson_shows_its_task_and_folds_its_solution(written):
     page = cells(written[0], "01a_two")
-    (solution,) = [
-        cell for cell in page if cell.metadata.get("mystnb", {}).get("code_prompt_show") == "A solution"
-    ]
+    (solution,) = [cell for cell in page if cell.metadata.get("mystnb", {}).get("code_prompt_show") == "A solution"]
     task = page[page.index(solution) - 1]
     assert "NotImplementedError" in task.source
     assert task.metadata == {}
@@ -77,10 +75,7 @@ def test_a_learners_word_marks_do_not_show(written, root, tmp_path):
 def test_the_first_page_is_readme_with_a_map_for_any_width(written):
     text = (written[0] / "index.md").read_text()
     assert "| a table |" not in text
-    assert (
-        "- **[a · two numbers](lessons/01a_two.ipynb)** · 20 minutes · difficulty 1 of 5 · needs: cpu<br>"
-        in text
-    )
+    assert "- **[a · two numbers](lessons/01a_two.ipynb)** · 20 minutes · difficulty 1 of 5 · needs: cpu<br>" in text
     assert "[the house](contributing.md) and [the code](examples/index.md), or a file." in text
     assert "a · two numbers (20 min, 1/5) <lessons/01a_two>" in text
     assert ":caption: 01 · Sums" in text
@@ -90,9 +85,7 @@ def test_the_first_page_is_readme_with_a_map_for_any_width(written):
 def test_notes_for_instructors_are_there_when_they_are_written(root, tmp_path):
     (root / "docs" / "instructor").mkdir(parents=True)
     for name in ("a_plan", "README"):
-        (root / "docs" / "instructor" / f"{name}.md").write_text(
-            "# N\n\n[01](../../notebooks/01a_two.ipynb)\n"
-        )
+        (root / "docs" / "instructor" / f"{name}.md").write_text("# N\n\n[01](../../notebooks/01a_two.ipynb)\n")
     write_pages(root, tmp_path / "texts", tmp_path / "extra")
     assert "[01](../lessons/01a_two.ipynb)" in (tmp_path / "texts" / "instructor" / "a_plan.md").read_text()
     index = (tmp_path / "texts" / "index.md").read_text()

@@ -43,9 +43,7 @@ def test_bash_can_read_it(name):
 
 
 def test_there_is_no_other_file():
-    with pytest.raises(
-        ValueError, match=r"'slurm\.sh' is none of the launch files: slurm\.sbatch, ssh\.sh, train"
-    ):
+    with pytest.raises(ValueError, match=r"'slurm\.sh' is none of the launch files: slurm\.sbatch, ssh\.sh, train"):
         launch_file("slurm.sh")
 
 
@@ -86,9 +84,7 @@ def test_few_cores_are_one_thread_a_rank():
 
 def test_a_flag_that_torchrun_does_not_know_is_told():
     found = dry_run_sbatch(SBATCH.replace("--max-restarts", "--most-restarts"), PROGRAM)
-    with pytest.raises(
-        ValueError, match=r"torchrun refuses --nnodes 2 .*: unrecognized arguments: --most-restarts$"
-    ):
+    with pytest.raises(ValueError, match=r"torchrun refuses --nnodes 2 .*: unrecognized arguments: --most-restarts$"):
         _ = found.num_ranks
 
 
@@ -335,9 +331,7 @@ def test_ssh_starts_two_agents_that_meet(tmp_path):
     """For real: two agents of one rank, each on a loopback address of its own."""
     if sys.platform != "linux":
         pytest.skip("127.0.0.2 is there on Linux alone")
-    environment = stand_in_ssh(
-        tmp_path, f'#!/bin/bash\nexec {sys.executable} -m torch.distributed.run "$@"\n'
-    )
+    environment = stand_in_ssh(tmp_path, f'#!/bin/bash\nexec {sys.executable} -m torch.distributed.run "$@"\n')
     environment |= {"GLOO_SOCKET_IFNAME": "lo", "RES_OPTIONS": "timeout:1 attempts:1", "OMP_NUM_THREADS": "1"}
     environment |= {"PORT": str(free_port()), "FOLDER": str(tmp_path)}
     (tmp_path / "meet.py").write_text(
@@ -400,9 +394,7 @@ def test_the_schema_refuses_what_the_cluster_would(change):
 
 
 def test_every_volume_that_is_mounted_is_there():
-    job = TRAINJOB["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][
-        0
-    ]
+    job = TRAINJOB["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
     pod = job["template"]["spec"]["template"]["spec"]
     mounted = {mount["name"] for container in pod["containers"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"] for volume in pod["volumes"]}

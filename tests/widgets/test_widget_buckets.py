@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 
 from course_lib.cost import ddp_step
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 from course_lib.meter import metered
 from course_lib.parallel.data import DistributedDataParallel, PacedLayers, paced_step_s
-from course_lib.plot.bucket_board import BucketBoard
+from course_lib.plot.boards.bucket_board import BucketBoard
 from course_lib.widgets import BucketExplorer
 
 KIB = 1024

@@ -18,7 +18,7 @@ from course_lib.parallel.collectives.recording import (
     record,
 )
 from course_lib.plot import tiles
-from course_lib.plot.tiles import piece_text
+from course_lib.plot.tile_chart import piece_text
 from course_lib.widgets import CollectiveExplorer
 
 pytestmark = pytest.mark.xdist_group("parallel_collectives")

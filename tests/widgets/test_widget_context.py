@@ -13,11 +13,11 @@ from PIL import Image
 
 from course_lib.cluster import RankError
 from course_lib.cost import all_to_all_attention_sent_bytes, ring_pairs
+from course_lib.layouts.sequence_cut import ORDERS, SequenceCut
 from course_lib.models import TransformerConfig
 from course_lib.parallel.context import watched_attention
-from course_lib.sequence_cut import ORDERS, SequenceCut
 from course_lib.widgets import ContextChoice, ContextExplorer
-from course_lib.widgets.context_choice import HEAD_DIM, KEY_HEADS, NUM_HEADS, RANKS, WAYS
+from course_lib.widgets.context.choice import HEAD_DIM, KEY_HEADS, NUM_HEADS, RANKS, WAYS
 
 
 @pytest.fixture

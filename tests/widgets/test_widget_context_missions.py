@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 from context_watched import RUN, as_the_model_says, every_choice
 
-from course_lib.sequence_cut import ORDERS
+from course_lib.layouts.sequence_cut import ORDERS
 from course_lib.widgets import ContextChoice, ContextExplorer
-from course_lib.widgets.context_missions import MISSIONS
+from course_lib.widgets.context.missions import MISSIONS
 
 
 @pytest.fixture
@@ -20,8 +20,7 @@ def planned(monkeypatch) -> ContextExplorer:
 
 def test_the_first_two_missions_have_another_answer_each():
     reached = [
-        [str(choice) for choice in every_choice(64) if not mission.missed(choice, {})]
-        for mission in MISSIONS[:2]
+        [str(choice) for choice in every_choice(64) if not mission.missed(choice, {})] for mission in MISSIONS[:2]
     ]
     assert reached == [
         [f"64 tokens, 4 ranks, {order}, all-to-all, 4 key heads" for order in ORDERS],

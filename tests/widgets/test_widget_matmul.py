@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from course_lib.parallel.tensor import Partial, Replicate, Shard, matmul_plan
-from course_lib.plot.matmul_board import Held, MatmulBoard, cut_in_words, plan_columns, tile_columns
+from course_lib.plot.boards.matmul_board import Held, MatmulBoard, cut_in_words, plan_columns, tile_columns
 from course_lib.plot.style import OKABE_ITO
 from course_lib.widgets import MatmulExplorer
-from course_lib.widgets.matmul_ways import Planned, _whole
+from course_lib.widgets.matmul.ways import Planned, _whole
 
 TILES = "in tiles (both)"
 
@@ -37,9 +37,7 @@ def test_it_starts_with_columns_a_picture_and_the_plan_in_words(explorer):
     words = explorer.words.value
     assert "Each rank multiplies X on every rank by A cut by columns; the product is cut by columns." in words
     assert "Forward: no collective; each rank sends 0 bytes." in words
-    assert (
-        "Backward: all_reduce of dX; each rank sends 8,192 bytes." in words
-    )  # 4 x 64 x 32, once round two ranks
+    assert "Backward: all_reduce of dX; each rank sends 8,192 bytes." in words  # 4 x 64 x 32, once round two ranks
     assert "role='status'" in words
     assert repr(explorer) == "Matmul explorer (X whole, A cut by columns, Y cut by columns, 2 ranks)"
 

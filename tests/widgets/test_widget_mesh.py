@@ -10,10 +10,10 @@ from mesh_watched import RUN, as_the_model_says
 from PIL import Image
 
 from course_lib.cluster import RankError
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.mesh import WatchedRank
 from course_lib.widgets import MeshChoice, MeshExplorer, every_mesh_choice
-from course_lib.widgets.mesh_choice import AXES, MOST_RANKS, kib
+from course_lib.widgets.mesh.choice import AXES, MOST_RANKS, kib
 
 EIGHT = "pp=2 dp_shard=2 tp=2, 4 ranks a node"
 
@@ -48,9 +48,7 @@ def test_axes_of_size_1_make_no_difference_and_neither_does_their_order():
 
 
 def test_bytes_by_link_are_those_of_the_cost_model_and_an_order_moves_them_between_nodes():
-    outer, inner = (
-        MeshChoice(Mesh.parse(text)) for text in ("pp=2 tp=2, 2 ranks a node", "tp=2 pp=2, 2 ranks a node")
-    )
+    outer, inner = (MeshChoice(Mesh.parse(text)) for text in ("pp=2 tp=2, 2 ranks a node", "tp=2 pp=2, 2 ranks a node"))
     assert {axis: sum(links) for axis, links in outer.sent().items()} == {
         axis: sum(links) for axis, links in inner.sent().items()
     }
@@ -86,10 +84,7 @@ def test_it_starts_with_replicas_a_picture_and_the_model_in_words(explorer):
     words = words_of(explorer)
     assert f"a rank keeps {whole} after a step" in words
     assert "In one piece: rows 0-63, columns 0-255 on ranks 0-3." in words
-    assert (
-        "dp_replicate: groups 0-3; all ranks together send 5,438 KiB a step, none of them between nodes."
-        in words
-    )
+    assert "dp_replicate: groups 0-3; all ranks together send 5,438 KiB a step, none of them between nodes." in words
     assert "Activations are not counted." in words
     assert "Model only: no ranks were given" in words
     assert explorer.words.value.startswith("<div role='status'>")
@@ -210,10 +205,7 @@ def test_a_run_that_is_apart_from_the_model_is_told(planned, monkeypatch):
     monkeypatch.setattr(RUN, other)
     planned.choose("pp=2 tp=2, 2 ranks a node")
     planned.run.click()
-    assert (
-        "From the model: memory up to 10.0% apart; bytes up to 10.0% apart; 1 of the ranks hold"
-        in words_of(planned)
-    )
+    assert "From the model: memory up to 10.0% apart; bytes up to 10.0% apart; 1 of the ranks hold" in words_of(planned)
 
 
 @pytest.mark.parametrize("kind", [RankError, RuntimeError, OSError, ValueError])

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 from mesh_watched import RUN, as_the_model_says
 
-from course_lib.mesh import Mesh
-from course_lib.widgets import MeshChoice, MeshExplorer, every_mesh_choice, mesh_explorer
-from course_lib.widgets.mesh_choice import AXES, PARAMETERS
-from course_lib.widgets.mesh_missions import MISSIONS
+from course_lib.layouts.mesh import Mesh
+from course_lib.widgets import MeshChoice, MeshExplorer, every_mesh_choice
+from course_lib.widgets.mesh import explorer as mesh_explorer
+from course_lib.widgets.mesh.choice import AXES, PARAMETERS
+from course_lib.widgets.mesh.missions import MISSIONS
 
 EIGHT = "pp=2 dp_shard=2 tp=2, 4 ranks a node"
 
@@ -71,10 +72,7 @@ def test_the_third_mission_wants_every_number_on_both_nodes():
     assert {choice.mesh.axes[0] for choice in reached} == {"dp_replicate"}
     assert {choice.mesh.shape[0] for choice in reached} == {2}
     lost = mission.missed(MeshChoice(Mesh.parse("pp=2 dp_replicate=4, 4 ranks a node")), {})
-    assert (
-        lost
-        == "Of stem.tokens.weight, rows 0-255, columns 0-63 are on node 0 alone, and would be lost with it."
-    )
+    assert lost == "Of stem.tokens.weight, rows 0-255, columns 0-63 are on node 0 alone, and would be lost with it."
     much = mission.missed(MeshChoice(Mesh.parse("dp_replicate=4 tp=2, 4 ranks a node")), {})
     assert much == "A rank keeps 1,833 KiB; at most 1,000 KiB are asked for."
 

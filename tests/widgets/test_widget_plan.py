@@ -11,9 +11,9 @@ from PIL import Image
 
 from course_lib.plan import Option, Refusal
 from course_lib.widgets import OwnCut, PlanChoice, PlanExplorer
-from course_lib.widgets.plan_choice import MACHINES, MODELS, SEQ
-from course_lib.widgets.plan_search import best_of_cuts, planned
-from course_lib.widgets.plan_words import loses, seconds_text
+from course_lib.widgets.plan.choice import MACHINES, MODELS, SEQ
+from course_lib.widgets.plan.search import best_of_cuts, planned
+from course_lib.widgets.plan.words import loses, seconds_text
 
 
 @pytest.fixture
@@ -60,13 +60,8 @@ def test_it_starts_with_a_plan_a_picture_and_all_of_it_in_words(explorer):
     words, plan = words_of(explorer), planned(PlanChoice())
     best, second, *_ = best_of_cuts(plan, 4)
     assert "llama-3-8b, 64 sequences of 8,192 tokens a step, 8 GPUs of 8x H100. The best of" in words
-    assert (
-        f"is {best.layout}: {seconds_text(best.step_s)} a step, {PlanChoice().share_of_peak(best):.0%} of"
-        in words
-    )
-    assert re.search(
-        r"Its time: computing \d+%, .*\. Its memory: [\d.]+ GB of 79\.5 GB, [a-z ]+ \d+%,", words
-    )
+    assert f"is {best.layout}: {seconds_text(best.step_s)} a step, {PlanChoice().share_of_peak(best):.0%} of" in words
+    assert re.search(r"Its time: computing \d+%, .*\. Its memory: [\d.]+ GB of 79\.5 GB, [a-z ]+ \d+%,", words)
     assert f"The next cut, {second.layout}, {loses(second, best)}, most of it by " in words
     own = OwnCut().judged(PlanChoice())
     assert isinstance(own, Option)
@@ -200,7 +195,7 @@ def test_a_batch_that_is_too_small_for_the_gpus_says_so(explorer):
 
 
 def test_no_number_of_gpus_that_can_be_chosen_may_be_enough(explorer, monkeypatch):
-    monkeypatch.setattr("course_lib.widgets.plan_lean.fits", lambda *_: False)
+    monkeypatch.setattr("course_lib.widgets.plan.communication_optimal.fits", lambda *_: False)
     explorer.choose(model="llama-3-405b")
     assert "more of these GPUs: no number up to 4,096 of these GPUs holds it." in words_of(explorer)
 
@@ -231,7 +226,7 @@ def test_a_setting_is_drawn_once_and_what_is_not_given_stays(explorer, monkeypat
 
 def test_a_plan_is_worked_out_once(explorer, monkeypatch):
     explorer.choose(gpus=16)
-    monkeypatch.setattr("course_lib.widgets.plan_search._cuts", lambda _: pytest.fail("planned again"))
+    monkeypatch.setattr("course_lib.widgets.plan.search._cuts", lambda _: pytest.fail("planned again"))
     explorer.choose(gpus=8)
     explorer.choose(tp=2)
     assert "Yours, tp2" in words_of(explorer)

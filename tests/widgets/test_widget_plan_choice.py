@@ -16,10 +16,10 @@ from course_lib.plan import (
     step_parts,
     typical_constants,
 )
-from course_lib.plan.candidates import candidates
+from course_lib.plan.search.search_space import candidates
 from course_lib.widgets import OwnCut, PlanChoice
-from course_lib.widgets.plan_search import best_of_cuts, cut_of, planned
-from course_lib.widgets.plan_words import loses, next_in_words, seconds_text
+from course_lib.widgets.plan.search import best_of_cuts, cut_of, planned
+from course_lib.widgets.plan.words import loses, next_in_words, seconds_text
 
 
 def every_layout(choice: PlanChoice) -> Listing:
@@ -103,9 +103,7 @@ def test_the_share_of_the_peak_does_not_count_what_is_computed_again():
     assert len(shares) == 2
     assert 1 > shares[0] > shares[1] > 0.1
     job = choice.job
-    flops = (
-        6 * job.tokens * (job.model.parameters - job.model.embedding_parameters)
-    )  # and attention beside them
+    flops = 6 * job.tokens * (job.model.parameters - job.model.embedding_parameters)  # and attention beside them
     assert isinstance(judged[1], Option)
     assert shares[1] > flops / (judged[1].step_s * 8 * choice.cluster.peak_flops_per_s) > 0.8 * shares[1]
 

@@ -8,12 +8,12 @@ from itertools import product
 
 import pytest
 
-from course_lib.plan.candidates import candidates
-from course_lib.plan.rules import divisors
+from course_lib.plan.search.constraints import divisors
+from course_lib.plan.search.search_space import candidates
 from course_lib.widgets import OwnCut, PlanChoice, PlanExplorer
-from course_lib.widgets.plan_lean import fewer_that_hold, fits, more_that_hold
-from course_lib.widgets.plan_missions import MISSIONS, PlanMission
-from course_lib.widgets.plan_search import planned
+from course_lib.widgets.plan.communication_optimal import fewer_that_hold, fits, more_that_hold
+from course_lib.widgets.plan.missions import MISSIONS, PlanMission
+from course_lib.widgets.plan.search import planned
 
 SEVENTY = PlanChoice("llama-3-70b", gpus=8, batch=64)
 EIGHT = PlanChoice("llama-3-8b", gpus=16, batch=128)

@@ -9,15 +9,16 @@ import pytest
 from PIL import Image, ImageColor
 
 from course_lib.cluster import RankError
+from course_lib.plot.boards.sharded_board import LOOKS, ShardedBoard
 from course_lib.plot.raster import Raster
-from course_lib.plot.sharded_board import LOOKS, ShardedBoard
-from course_lib.widgets import ShardedExplorer, sharded_explorer
-from course_lib.widgets.sharded_choice import Choice, kib, ranks_alike
-from course_lib.widgets.sharded_missions import MISSIONS
+from course_lib.widgets import ShardedExplorer
+from course_lib.widgets.sharded import explorer as sharded_explorer
+from course_lib.widgets.sharded.choice import ShardedChoice, kib, ranks_alike
+from course_lib.widgets.sharded.missions import MISSIONS
 
 LAYER = 129 * 129 * 4
 ROW = 129 * 4
-RUN = "course_lib.widgets.sharded_explorer.watched_step"
+RUN = "course_lib.widgets.sharded.explorer.watched_step"
 
 
 @pytest.fixture
@@ -33,9 +34,7 @@ def planned(monkeypatch) -> ShardedExplorer:
 
 
 def with_more(settings: dict, factor: float) -> list[list[int]]:
-    choice = Choice(
-        **{name: value for name, value in settings.items() if name not in ("num_layers", "width")}
-    )
+    choice = ShardedChoice(**{name: value for name, value in settings.items() if name not in ("num_layers", "width")})
     return [[round(one.total * factor) for one in choice.phases(rank)] for rank in range(4)]
 
 
@@ -48,30 +47,28 @@ def choose(explorer: ShardedExplorer, stage: int, num_ranks: int, per_unit: int)
 
 
 def test_ddp_holds_everything_and_a_gradient_twice():
-    moments = Choice(stage=0, num_ranks=4).moments()
+    moments = ShardedChoice(stage=0, num_ranks=4).moments()
     assert moments[0].total == 4 * 12 * LAYER  # weights, gradients, two states
-    assert Choice(stage=0, num_ranks=64).peak().total == (4 * 12 + 1) * LAYER
+    assert ShardedChoice(stage=0, num_ranks=64).peak().total == (4 * 12 + 1) * LAYER
 
 
 @pytest.mark.parametrize(("stage", "missing"), [(0, 0), (1, 2), (2, 2), (3, 3)])
 def test_a_rank_with_fewer_rows_holds_less_of_what_is_kept(stage, missing):
-    choice = Choice(stage, 4)
+    choice = ShardedChoice(stage, 4)
     assert [choice.num_rows(rank) for rank in range(4)] == [33, 33, 33, 30]
     less = 12 * 3 * ROW * missing  # layers, rows, and of how many copies
     firsts, lasts = choice.phases(0), choice.phases(3)
-    assert [first.total - last.total for first, last in zip(firsts, lasts, strict=True)] == [less] * len(
-        firsts
-    )
+    assert [first.total - last.total for first, last in zip(firsts, lasts, strict=True)] == [less] * len(firsts)
 
 
 @pytest.mark.parametrize(
     ("choice", "num_messages", "sent_rows"),
     [
-        (Choice(0, 4, 3), 4, 2 * 3 / 4 * 129),
-        (Choice(1, 4, 3), 8, 2 * 3 * 33),
-        (Choice(2, 4, 1), 24, 2 * 3 * 33),
-        (Choice(3, 4, 1), 36, 3 * 3 * 33),
-        (Choice(3, 4, 12, 0, False), 2, 2 * 3 * 33),
+        (ShardedChoice(0, 4, 3), 4, 2 * 3 / 4 * 129),
+        (ShardedChoice(1, 4, 3), 8, 2 * 3 * 33),
+        (ShardedChoice(2, 4, 1), 24, 2 * 3 * 33),
+        (ShardedChoice(3, 4, 1), 36, 3 * 3 * 33),
+        (ShardedChoice(3, 4, 12, 0, False), 2, 2 * 3 * 33),
     ],
 )
 def test_messages_and_bytes_of_a_step(choice, num_messages, sent_rows):
@@ -80,9 +77,9 @@ def test_messages_and_bytes_of_a_step(choice, num_messages, sent_rows):
 
 
 def test_ranks_that_keep_alike_share_a_bar_where_they_are_many():
-    assert list(ranks_alike(Choice(3, 4))) == ["0", "1", "2", "3"]
-    assert ranks_alike(Choice(3, 64)) == {"0-42": range(43), "43-63": range(43, 64)}
-    assert list(ranks_alike(Choice(3, 10))) == ["0-8", "9"]
+    assert list(ranks_alike(ShardedChoice(3, 4))) == ["0", "1", "2", "3"]
+    assert ranks_alike(ShardedChoice(3, 64)) == {"0-42": range(43), "43-63": range(43, 64)}
+    assert list(ranks_alike(ShardedChoice(3, 10))) == ["0-8", "9"]
 
 
 # -- the explorer ---------------------------------------------------------------------------------------------------
@@ -136,10 +133,10 @@ def test_what_counts_in_stage_3_alone_is_shut_before_and_not_lost(explorer):
     explorer.stage.value = "1 (optimizer states)"
     assert explorer.prefetch.disabled
     assert explorer.after_forward.disabled
-    assert explorer.choice == Choice(1, 4, 1)
+    assert explorer.choice == ShardedChoice(1, 4, 1)
     explorer.stage.value = "3 (weights too)"
     assert not explorer.prefetch.disabled
-    assert explorer.choice == Choice(3, 4, 1, 3, False)
+    assert explorer.choice == ShardedChoice(3, 4, 1, 3, False)
 
 
 def test_other_numbers_of_ranks_than_the_clusters_are_model_only(planned):
@@ -155,12 +152,9 @@ def test_the_button_runs_this_setting_on_ranks(cluster2):
     choose(explorer, 3, 2, 3)
     explorer.run.click()
     measured = explorer._peaks
-    assert measured == pytest.approx([Choice(3, 2, 3, 1).peak(rank).total for rank in (0, 1)], rel=0.1)
+    assert measured == pytest.approx([ShardedChoice(3, 2, 3, 1).peak(rank).total for rank in (0, 1)], rel=0.1)
     assert measured[1] < measured[0]  # it keeps 64 rows of 129
-    assert (
-        f"Measured, at the peak of ranks 0 to 1: {kib(measured[0])}, {kib(measured[1])}"
-        in explorer.words.value
-    )
+    assert f"Measured, at the peak of ranks 0 to 1: {kib(measured[0])}, {kib(measured[1])}" in explorer.words.value
     assert not explorer.run.disabled
 
 
@@ -215,11 +209,11 @@ def test_what_is_no_cluster_is_refused_in_a_sentence(cluster):
 # -- missions -------------------------------------------------------------------------------------------------------
 
 
-def every_choice(num_ranks: int) -> list[Choice]:
+def every_choice(num_ranks: int) -> list[ShardedChoice]:
     per_unit, prefetches = (1, 2, 3, 4, 6, 12), range(sharded_explorer._MOST_PREFETCH + 1)
-    plain = [Choice(stage, num_ranks, size) for stage in range(3) for size in per_unit]
+    plain = [ShardedChoice(stage, num_ranks, size) for stage in range(3) for size in per_unit]
     stage_3 = [
-        Choice(3, num_ranks, size, prefetch, resharded)
+        ShardedChoice(3, num_ranks, size, prefetch, resharded)
         for size in per_unit for prefetch in prefetches for resharded in (True, False)
     ]  # fmt: skip
     return plain + stage_3
@@ -227,10 +221,10 @@ def every_choice(num_ranks: int) -> list[Choice]:
 
 def test_one_setting_of_four_ranks_reaches_the_first_mission(explorer):
     mission = MISSIONS[0]
-    assert [one for one in every_choice(4) if not mission.missed(one, [])] == [Choice(3, 4, 3, 0)]
-    assert mission.missed(Choice(3, 2, 3), []) == "This mission is for 4 ranks."
-    assert "It takes 36 messages a step; at most 12" in mission.missed(Choice(3, 4, 1), [])
-    assert "1,692 KiB at its peak; at most 1,593 KiB" in mission.missed(Choice(3, 4, 3, 1), [])
+    assert [one for one in every_choice(4) if not mission.missed(one, [])] == [ShardedChoice(3, 4, 3, 0)]
+    assert mission.missed(ShardedChoice(3, 2, 3), []) == "This mission is for 4 ranks."
+    assert "It takes 36 messages a step; at most 12" in mission.missed(ShardedChoice(3, 4, 1), [])
+    assert "1,692 KiB at its peak; at most 1,593 KiB" in mission.missed(ShardedChoice(3, 4, 3, 1), [])
     choose(explorer, 3, 4, 3)
     explorer.prefetch.value = 0
     explorer.stage.value = "0 (DDP)"  # once reached, it stays so
@@ -247,16 +241,16 @@ def test_the_second_mission_is_decided_by_a_run(planned):
     planned.stage.index = 2  # which reaches it too
     planned.run.click()
     assert "mission 2: reached (stage 1, 4 ranks, 12 layers a bucket)" in planned.missions
-    missed = MISSIONS[1].missed(Choice(3, 4, 1), [1000 * 1024] * 4)
+    missed = MISSIONS[1].missed(ShardedChoice(3, 4, 1), [1000 * 1024] * 4)
     assert missed == "The ranks held 1,000 KiB at most; at least 3,026 KiB are asked for."
 
 
 def test_one_number_of_ranks_reaches_the_third_mission(explorer):
     mission = MISSIONS[2]
-    leanest = [Choice(stage, n) for stage in (2, 3) for n in range(2, 65)]
+    leanest = [ShardedChoice(stage, n) for stage in (2, 3) for n in range(2, 65)]
     found = [one for one in (*leanest, *every_choice(43), *every_choice(64)) if not mission.missed(one, [])]
-    assert set(found) == {Choice(3, 43)}  # 3 rows each, and none over: more ranks send padding
-    assert "A rank holds 425 KiB at its peak; 330 KiB are possible." in mission.missed(Choice(3, 64), [])
+    assert set(found) == {ShardedChoice(3, 43)}  # 3 rows each, and none over: more ranks send padding
+    assert "A rank holds 425 KiB at its peak; 330 KiB are possible." in mission.missed(ShardedChoice(3, 64), [])
 
 
 # -- the board ------------------------------------------------------------------------------------------------------
@@ -268,8 +262,8 @@ def colour_at(picture: Raster, x: float, y: float) -> str:
 
 
 def test_a_bar_is_as_high_as_what_it_shows_and_so_is_the_measured_line():
-    choice = Choice(1, 4, 12)
-    moments, limit = choice.phases(), Choice().peak().total
+    choice = ShardedChoice(1, 4, 12)
+    moments, limit = choice.phases(), ShardedChoice().peak().total
     at_peak = {"0": choice.peak()}
     board = ShardedBoard(limit)
     plain = board.draw(moments, at_peak, title="t", alt="said")
@@ -298,10 +292,8 @@ def test_no_colour_stands_alone():
 
 
 def test_a_bar_of_a_pixel_or_two_is_seen():
-    choice = Choice(3, 64)
-    picture = ShardedBoard(Choice().peak().total).draw(
-        choice.phases(), {"0": choice.peak()}, title="", alt=""
-    )
-    kept_px = 256 * choice.phases()[0].kept / (1.12 * Choice().peak().total)
+    choice = ShardedChoice(3, 64)
+    picture = ShardedBoard(ShardedChoice().peak().total).draw(choice.phases(), {"0": choice.peak()}, title="", alt="")
+    kept_px = 256 * choice.phases()[0].kept / (1.12 * ShardedChoice().peak().total)
     assert kept_px < 5
     assert colour_at(picture, 56 + 510 * 0.5 / 26, 296 - kept_px / 2) == LOOKS["kept"].colour

@@ -10,8 +10,8 @@ from PIL import Image
 
 from course_lib import schedules
 from course_lib.cluster import RankInterrupted
-from course_lib.cost.pipeline import simulate
-from course_lib.plot.pipeline_gantt import pipeline_gantt
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.plot.pipeline_chart import pipeline_gantt
 from course_lib.plot.raster import Sheet
 from course_lib.plot.style import Look
 from course_lib.schedules.stage_times import StageTimes
@@ -112,9 +112,7 @@ def test_what_is_wrong_is_said_and_the_picture_stays(studio, typed, said):
 
 def test_a_limit_on_memory_is_a_problem_that_can_still_run(studio):
     studio.limit.value = 2
-    assert (
-        "✗ It can run, but: stage 0 (rank 0) runs F2 with 3 micro-batches in flight" in studio.verdict.value
-    )
+    assert "✗ It can run, but: stage 0 (rank 0) runs F2 with 3 micro-batches in flight" in studio.verdict.value
     assert not studio.execute.disabled
     studio.kind.value = "1f1b"
     assert "✓ It can run." in studio.verdict.value
@@ -178,9 +176,7 @@ def test_the_button_runs_the_table_on_real_ranks_and_leaves_none_behind():
 def ranks_of_this_process():
     """Ranks are the children of the fork server, which is a child of ours."""
     me = psutil.Process()
-    return {
-        p for p in {*me.children(recursive=True)} - {*me.children()} if p.status() != psutil.STATUS_ZOMBIE
-    }
+    return {p for p in {*me.children(recursive=True)} - {*me.children()} if p.status() != psutil.STATUS_ZOMBIE}
 
 
 def test_a_click_that_comes_after_a_broken_table_runs_nothing(studio):
@@ -256,10 +252,7 @@ def test_the_picture_says_what_it_shows():
     )
     assert "; 120 ms measured, 25% of it idle." in both.alt
     ran = pipeline_gantt(measured=simulate(schedules.naive(1), StageTimes.of(0.01)), title="x").alt
-    assert (
-        "1 rank and 1 micro-batch: 30 ms measured, 0% of it idle. Longest wait by rank, measured: 0 ns."
-        in ran
-    )
+    assert "1 rank and 1 micro-batch: 30 ms measured, 0% of it idle. Longest wait by rank, measured: 0 ns." in ran
     with pytest.raises(ValueError, match="nothing to draw; give what was predicted"):
         pipeline_gantt()
     assert both.size[1] > alone.size[1]
@@ -272,9 +265,7 @@ def test_boxes_lie_where_their_times_are():
     blue = (0, 114, 178)
     # rank 0: F0 F1 from the left edge of the axis, 1/9 of the width each; then it waits.
     width = 800 - 92 - 12
-    at = [
-        picture.getpixel((round(1.5 * (92 + share * width)), round(1.5 * 33))) for share in (0.02, 0.2, 0.27)
-    ]
+    at = [picture.getpixel((round(1.5 * (92 + share * width)), round(1.5 * 33))) for share in (0.02, 0.2, 0.27)]
     assert at[0] == at[1] == blue
     assert at[2] == (255, 255, 255)
 

@@ -49,9 +49,7 @@ def test_it_starts_with_a_picture_and_words(explorer: MemoryExplorer) -> None:
         ("recompute", True, 4800),
     ],
 )
-def test_every_control_redraws_and_says_so(
-    explorer: MemoryExplorer, control: str, value: Any, total: int
-) -> None:
+def test_every_control_redraws_and_says_so(explorer: MemoryExplorer, control: str, value: Any, total: int) -> None:
     image, words = explorer.image.value, explorer.words.value
     getattr(explorer, control).value = value
     assert explorer.choice[control] == value
@@ -145,22 +143,15 @@ def choose(explorer: MemoryExplorer, **dials: Any) -> list[str]:
 def test_missions_say_what_is_missing_and_stay_reached(on_a_mission: MemoryExplorer) -> None:
     first, second = choose(on_a_mission)
     assert first == "mission 1: not yet. This batch does not fit in 4.88 KiB."
-    assert (
-        second == "mission 2: not yet. Keep the bar of batch size 1 with adamw, float32 and no recomputation."
-    )
+    assert second == "mission 2: not yet. Keep the bar of batch size 1 with adamw, float32 and no recomputation."
     assert repr(on_a_mission).endswith("; missions reached: 0 of 2")
-    assert choose(on_a_mission, batch_size=20)[
-        0
-    ] == (  # 1000 + 2000 + 20 x 100: full, and other dials allow more
+    assert choose(on_a_mission, batch_size=20)[0] == (  # 1000 + 2000 + 20 x 100: full, and other dials allow more
         "mission 1: not yet. A larger batch fits, with these dials or with others."
     )
-    assert (
-        "not yet. A larger" in choose(on_a_mission, recompute=True, batch_size=80)[0]
-    )  # 80 x 25; copies: 100 x 15
+    assert "not yet. A larger" in choose(on_a_mission, recompute=True, batch_size=80)[0]  # 80 x 25; copies: 100 x 15
     assert "not yet. It is asked for adamw, and sgd is chosen." in choose(on_a_mission, optimizer="sgd")[0]
     assert (
-        "not yet. A larger"
-        in choose(on_a_mission, optimizer="adamw", precision="bfloat16 autocast", batch_size=99)[0]
+        "not yet. A larger" in choose(on_a_mission, optimizer="adamw", precision="bfloat16 autocast", batch_size=99)[0]
     )
     reached = "mission 1: reached. No batch larger than 100 fits in 4.88 KiB with adamw."
     assert choose(on_a_mission, batch_size=100)[0] == reached
@@ -217,13 +208,8 @@ def test_a_dial_that_changes_nothing_adds_nothing_and_the_last_find_is_told() ->
         return {"parameter": 1000 + 7 * recompute, "activation": 10}
 
     explorer = MemoryExplorer(level, batch_size=1, missions=[AddedMemory()])
-    assert choose(explorer, precision="bfloat16 autocast")[0].endswith(
-        "The dial 'precision' has added nothing."
-    )
-    assert (
-        "adds 7 B; the label that grows is 'parameter'"
-        in choose(explorer, precision="float32", recompute=True)[0]
-    )
+    assert choose(explorer, precision="bfloat16 autocast")[0].endswith("The dial 'precision' has added nothing.")
+    assert "adds 7 B; the label that grows is 'parameter'" in choose(explorer, precision="float32", recompute=True)[0]
     assert "adds 7 B" in choose(explorer, recompute=False)[0]  # stays reached
 
 

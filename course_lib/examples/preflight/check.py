@@ -25,23 +25,13 @@ __all__ = ["examine", "exit_code", "main", "parse_arguments"]
 
 def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The settings; what cannot work ends the program with a sentence, and exit code 2."""
-    parser = argparse.ArgumentParser(
-        prog="preflight", description="Look a cluster over before a job runs on it."
-    )
+    parser = argparse.ArgumentParser(prog="preflight", description="Look a cluster over before a job runs on it.")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument(
-        "--machine", choices=sorted(WITHIN_GB_PER_S), help="whose NVLink to expect within a node"
-    )
-    parser.add_argument(
-        "--within-gb", type=_above_0, help="GB/s to expect of a link within a node, in each direction"
-    )
-    parser.add_argument(
-        "--between-gbit", type=_above_0, help="Gbit/s that the network card of each rank is sold as"
-    )
+    parser.add_argument("--machine", choices=sorted(WITHIN_GB_PER_S), help="whose NVLink to expect within a node")
+    parser.add_argument("--within-gb", type=_above_0, help="GB/s to expect of a link within a node, in each direction")
+    parser.add_argument("--between-gbit", type=_above_0, help="Gbit/s that the network card of each rank is sold as")
     parser.add_argument("--message-mb", type=_above_0, help="size of large messages; 4, or 256 on GPUs")
-    parser.add_argument(
-        "--strict", action="store_true", help="exit code 1 under torchrun, too, if something is odd"
-    )
+    parser.add_argument("--strict", action="store_true", help="exit code 1 under torchrun, too, if something is odd")
     parser.add_argument("--json", metavar="FILE", type=Path, help="where to keep the findings")
     return parser.parse_args(words)
 
@@ -56,9 +46,7 @@ def _above_0(word: str) -> float:
     return number
 
 
-def examine(
-    args: argparse.Namespace, device: torch.device, node: str | None = None
-) -> tuple[Report, dict[str, Any]]:
+def examine(args: argparse.Namespace, device: torch.device, node: str | None = None) -> tuple[Report, dict[str, Any]]:
     """Everything, on all ranks of the process group together: the report, and what was measured, the same on all.
 
     ``node`` names the node that this rank counts as part of; without it, it is its host and torchrun's agent there.
@@ -70,9 +58,7 @@ def examine(
     in_order = list(dict.fromkeys(names))
     place = Place(rank, tuple(in_order.index(name) for name in names), device)
     firsts = [ranks[0] for ranks in place.nodes]
-    facts = place.from_all(
-        facts_of_this_process(is_first_on_node=rank in firsts) | {"measured_on": device.type}
-    )
+    facts = place.from_all(facts_of_this_process(is_first_on_node=rank in firsts) | {"measured_on": device.type})
 
     size_bytes = int(1e6 * (args.message_mb or (256 if device.type == "cuda" else 4)))
     product = (8192, 50) if device.type == "cuda" else (128, 200)
@@ -130,9 +116,7 @@ def _keep(report: Report, path: Path) -> bool:
         path.write_text(report.to_json())
         return True
     except OSError as error:
-        print(
-            f"--json: {path} could not be written: {error.strerror}. The table above is all.", file=sys.stderr
-        )
+        print(f"--json: {path} could not be written: {error.strerror}. The table above is all.", file=sys.stderr)
         return False
 
 

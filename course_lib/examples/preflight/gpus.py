@@ -44,9 +44,7 @@ def gpus_of_this_machine() -> list[dict[str, Any]] | None:
     It answers nothing at all where it does not know one name: then the older ones are tried.
     """
     for fields in (FIELDS, {**FIELDS, **_OLDER_NAMES}):
-        text = _said(
-            "nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader,nounits"
-        )
+        text = _said("nvidia-smi", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader,nounits")
         if text is not None:
             return read_smi(text)
     return None

@@ -48,9 +48,7 @@ def _ranks(facts: Sequence[Facts], node_of: Sequence[int]) -> Finding:
     if len(set(counts.values())) > 1:
         return Finding("ranks", LOOK, f"not as many on every node: {text}")
     if len(devices) > 1:
-        return Finding(
-            "ranks", LOOK, f"different devices, {_who(facts, lambda one: one['device'])[0]}: {text}"
-        )
+        return Finding("ranks", LOOK, f"different devices, {_who(facts, lambda one: one['device'])[0]}: {text}")
     if len(set(hosts.values())) < len(hosts):
         return Finding("ranks", LOOK, f"two nodes are the same host, and may fight for its GPUs: {text}")
     device = devices.pop()
@@ -105,9 +103,7 @@ def _memory(nodes: Sequence[Facts]) -> Finding:
     sizes = [one["memory_bytes"] for one in nodes]
     if None in sizes:
         return Finding("memory", COULD_NOT, "this system has no /proc/meminfo")
-    text = _each(
-        nodes, lambda one: f"{one['free_bytes'] / _GIB:.0f} of {one['memory_bytes'] / _GIB:.0f} GiB free"
-    )
+    text = _each(nodes, lambda one: f"{one['free_bytes'] / _GIB:.0f} of {one['memory_bytes'] / _GIB:.0f} GiB free")
     if min(sizes) < 0.9 * max(sizes):
         return Finding("memory", LOOK, f"nodes of different size: {text}")
     if any(one["free_bytes"] < 0.5 * one["memory_bytes"] for one in nodes):
@@ -148,9 +144,7 @@ def _each(nodes: Sequence[Facts], text_of: Any) -> str:
     """One text for all nodes where they agree, else one for each."""
     texts = [text_of(one) for one in nodes]
     return (
-        texts[0]
-        if len(set(texts)) == 1
-        else ", ".join(f"{n['host']} {t}" for n, t in zip(nodes, texts, strict=True))
+        texts[0] if len(set(texts)) == 1 else ", ".join(f"{n['host']} {t}" for n, t in zip(nodes, texts, strict=True))
     )
 
 
@@ -164,9 +158,7 @@ def judge_clocks(offsets: Mapping[int, tuple[float, float]], hosts: Sequence[str
             f"{hosts[node]} is {abs(ahead_s):.3f} s {'ahead' if ahead_s > 0 else 'behind'}"
             for node, (ahead_s, _) in odd.items()
         )
-        return Finding(
-            "clocks", LOOK, f"{text}, beside {hosts[0]}: logs cannot be put in order; is NTP running?"
-        )
+        return Finding("clocks", LOOK, f"{text}, beside {hosts[0]}: logs cannot be put in order; is NTP running?")
     most_s = max(abs(ahead_s) for ahead_s, _ in offsets.values())
     unsure_s = max(unsure_s for _, unsure_s in offsets.values())
     return Finding("clocks", OK, f"{1e3 * most_s:.1f} ms apart at most, give or take {1e3 * unsure_s:.1f} ms")
@@ -178,14 +170,10 @@ def judge_gpus(nodes: Sequence[Facts]) -> list[Finding]:
         return [Finding("GPUs", COULD_NOT, "no GPU that nvidia-smi knows of")]
     found = [_health(nodes), _direct(nodes)]
     if any(one["xid"] is None for one in nodes):
-        found.append(
-            Finding("driver's errors", COULD_NOT, "the kernel's messages may not be read; ask for 'dmesg'")
-        )
+        found.append(Finding("driver's errors", COULD_NOT, "the kernel's messages may not be read; ask for 'dmesg'"))
     else:
         lines = [f"{one['host']}: {line}" for one in nodes for line in one["xid"]]
-        text = (
-            f"{len(lines)} Xid errors, the last one: {lines[-1]}" if lines else "no Xid error since the start"
-        )
+        text = f"{len(lines)} Xid errors, the last one: {lines[-1]}" if lines else "no Xid error since the start"
         found.append(Finding("driver's errors", LOOK if lines else OK, text))
     return found
 

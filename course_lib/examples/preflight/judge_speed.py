@@ -22,14 +22,10 @@ Measured = Mapping[Pair, tuple[float, float]]
 def slow_links(measured: Measured) -> list[Pair]:
     """Pairs that reach less than ``_SLOW`` of the median of all, or take three times its latency."""
     latency_s, rate = (statistics.median(values) for values in zip(*measured.values(), strict=True))
-    return [
-        pair for pair, (takes_s, gets) in measured.items() if gets < _SLOW * rate or takes_s > 3 * latency_s
-    ]
+    return [pair for pair, (takes_s, gets) in measured.items() if gets < _SLOW * rate or takes_s > 3 * latency_s]
 
 
-def judge_links(
-    measured: Measured, node_of: Sequence[int], sheet: Mapping[str, float | None]
-) -> list[Finding]:
+def judge_links(measured: Measured, node_of: Sequence[int], sheet: Mapping[str, float | None]) -> list[Finding]:
     """A finding for links within nodes, and one for those between; ``sheet`` has bytes/s for both, or ``None``."""
     found = []
     for kind in ("within", "between"):
@@ -53,9 +49,7 @@ def judge_links(
             share = statistics.median(rates) / expected
             found.append(Finding(what, LOOK, f"{share:.0%} of the {_rate(expected)} that are sold; {text}"))
         elif len(mine) < 3 and not expected:
-            found.append(
-                Finding(what, COULD_NOT, f"fewer than three to compare, and no data sheet given; {text}")
-            )
+            found.append(Finding(what, COULD_NOT, f"fewer than three to compare, and no data sheet given; {text}"))
         else:
             found.append(Finding(what, OK, text + ("" if expected else "; no data sheet given")))
     return found
@@ -87,9 +81,7 @@ def judge_reduce(
         seen = f"bus bandwidth {_rate(slowest)}" + (f" to {_rate(fastest)}" if len(rates[kind]) > 1 else "")
         expected = sheet.get(kind)
         if expected and slowest < _OF_SHEET["all-reduce"] * expected:
-            found.append(
-                Finding(what, LOOK, f"{slowest / expected:.0%} of the {_rate(expected)} sold; {seen}")
-            )
+            found.append(Finding(what, LOOK, f"{slowest / expected:.0%} of the {_rate(expected)} sold; {seen}"))
         elif slowest < _SLOW * fastest and kind == "within":
             number = list(rates[kind]).index(slowest)
             found.append(Finding(what, LOOK, f"node {number} is slower than others; {seen}"))
@@ -106,9 +98,7 @@ def judge_products(flops_per_s: Sequence[float]) -> Finding:
     slow = [rank for rank, rate in enumerate(flops_per_s) if rate < _SLOW * fastest]
     text = f"{min(flops_per_s) / 1e12:.3g} to {fastest / 1e12:.3g} TFLOP/s"
     if len(flops_per_s) == 1:
-        return Finding(
-            "computing", COULD_NOT, f"one rank, with nobody to compare; {fastest / 1e12:.3g} TFLOP/s"
-        )
+        return Finding("computing", COULD_NOT, f"one rank, with nobody to compare; {fastest / 1e12:.3g} TFLOP/s")
     if slow:
         share = min(flops_per_s) / fastest
         verb = "computes" if len(slow) == 1 else "compute"

@@ -110,9 +110,7 @@ def reduce_rates(place: Place, size_bytes: int, rounds: int = 5) -> dict[str, li
     once, as in a hierarchical all-reduce. A kind without a group of two is left out, and so are nodes of unequal size.
     """
     nodes = place.nodes
-    columns = (
-        [list(ranks) for ranks in zip(*nodes, strict=False)] if len({len(n) for n in nodes}) == 1 else []
-    )
+    columns = [list(ranks) for ranks in zip(*nodes, strict=False)] if len({len(n) for n in nodes}) == 1 else []
     kinds = {"within": nodes, "between": columns, "all": [list(range(place.world_size))]}
     found: dict[str, list[float]] = {}
     for kind, ranks_of_groups in kinds.items():

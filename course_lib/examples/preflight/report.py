@@ -37,9 +37,7 @@ class Report:
         for one in self.findings:
             if one.what == what:
                 return one
-        raise KeyError(
-            f"{what!r} was not looked at; there are {', '.join(one.what for one in self.findings)}"
-        )
+        raise KeyError(f"{what!r} was not looked at; there are {', '.join(one.what for one in self.findings)}")
 
     def to_json(self) -> str:
         content = {"exit_code": self.exit_code, "findings": [asdict(one) for one in self.findings]}

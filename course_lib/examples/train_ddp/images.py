@@ -40,9 +40,7 @@ def load_images(data: str, size: int | None, augment: str, seed: int) -> Images:
     """Made images, or a folder's: ``train/cat/001.jpg``, ``val/cat/002.jpg``. ``SettingsError`` if it has none."""
     if data == "made":
         if augment not in ("none", "mirror"):
-            raise SettingsError(
-                f"--augment {augment} is for images of a folder (--data); made ones can be mirrored."
-            )
+            raise SettingsError(f"--augment {augment} is for images of a folder (--data); made ones can be mirrored.")
         size = size or 16
         return Images(
             MadeImages(1440, size, seed=1, chance=Chance(augment, size, seed)), MadeImages(360, size, seed=2),
@@ -73,9 +71,7 @@ class Chance:
     def mirrors(self, generator: torch.Generator) -> bool:
         return self.augment != "none" and bool(torch.rand((), generator=generator) < 0.5)
 
-    def part_of(
-        self, width: int, height: int, generator: torch.Generator
-    ) -> tuple[int, int, int, int] | None:
+    def part_of(self, width: int, height: int, generator: torch.Generator) -> tuple[int, int, int, int] | None:
         """Left, top, right, bottom of a part: 8 to 100 % of the area, 3:4 to 4:3; None where nothing is to be cut.
 
         As torchvision's RandomResizedCrop does, after Szegedy et al., "Going Deeper with Convolutions" (2014).
@@ -142,16 +138,10 @@ class FolderImages(Dataset[Any]):
     def __init__(self, root: Path, size: int, chance: Chance | None = None) -> None:
         if not root.is_dir():
             raise SettingsError(f"There is no folder {root}. --data takes a folder that holds train and val.")
-        folders = sorted(
-            entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith(".")
-        )
-        files = {
-            folder: sorted(f for f in folder.iterdir() if f.suffix.lower() in _ENDINGS) for folder in folders
-        }
+        folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        files = {folder: sorted(f for f in folder.iterdir() if f.suffix.lower() in _ENDINGS) for folder in folders}
         if empty := [folder.name for folder in folders if not files[folder]] or ([] if folders else ["it"]):
-            raise SettingsError(
-                f"{root} needs a folder with images for each class; none is in {', '.join(empty[:3])}."
-            )
+            raise SettingsError(f"{root} needs a folder with images for each class; none is in {', '.join(empty[:3])}.")
         self.classes = [folder.name for folder in folders]
         self.files = [(file, label) for label, folder in enumerate(folders) for file in files[folder]]
         self.size, self.chance = size, chance
@@ -170,9 +160,7 @@ class FolderImages(Dataset[Any]):
                 return self._read(file, (epoch, number)), label
             except DamagedImageError as error:
                 warnings.warn(f"{error} The next image takes its place.", stacklevel=2)
-        raise DamagedImageError(
-            f"None of the {len(self)} images can be read; the first is {self.files[0][0]}."
-        )
+        raise DamagedImageError(f"None of the {len(self)} images can be read; the first is {self.files[0][0]}.")
 
     def _read(self, file: Path, item: Item | None) -> Tensor:
         """(3, size, size): by chance for an item of training; else the middle square, as wide as 7/8 of the image."""
@@ -186,9 +174,7 @@ class FolderImages(Dataset[Any]):
         generator = chance.generator(item) if chance and item else torch.Generator()
         box = chance.part_of(image.width, image.height, generator) if chance else None
         if box is None:
-            square = ops.fit(
-                image, (self.size, self.size), pil.Resampling.BILINEAR, bleed=0.0 if chance else 1 / 16
-            )
+            square = ops.fit(image, (self.size, self.size), pil.Resampling.BILINEAR, bleed=0.0 if chance else 1 / 16)
         else:
             square = image.resize((self.size, self.size), pil.Resampling.BILINEAR, box=box)
         if chance and chance.mirrors(generator):
@@ -197,9 +183,7 @@ class FolderImages(Dataset[Any]):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(generator.initial_seed())  # torchvision draws from the global generator
                 square = chance.trivial(square)
-        pixels = torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8).reshape(
-            self.size, self.size, 3
-        )
+        pixels = torch.frombuffer(bytearray(square.tobytes()), dtype=torch.uint8).reshape(self.size, self.size, 3)
         return (pixels.permute(2, 0, 1).float() / 255.0 - _MEAN) / _STD
 
 

@@ -31,9 +31,7 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def _say_what_to_train(option: Callable[..., object]) -> None:
-    option(
-        "--data", default="made", help="'made', or a folder with train/ and val/, in each a folder a class"
-    )
+    option("--data", default="made", help="'made', or a folder with train/ and val/, in each a folder a class")
     option("--image-size", type=_whole(8), help="pixels to a side; 16 for made images, 224 for a folder's")
     option("--augment", choices=("none", "mirror", "crops", "trivial"), default="none",
            help="what chance does to training images: mirror half of them; cut out parts of any size and "
@@ -49,17 +47,13 @@ def _say_how_to_train(option: Callable[..., object]) -> None:
     option("--batch-size", type=_whole(1), default=32, help="images in one step, on all ranks together")
     option("--accumulate", type=_whole(1), default=1, help="micro-batches into which a rank cuts its share")
     option("--lr", type=_above_0, default=0.05, help="highest learning rate; a cosine brings it down to 0")
-    option(
-        "--lr-batch-size", type=_whole(1), help="batch that --lr was found for; others scale it in proportion"
-    )
+    option("--lr-batch-size", type=_whole(1), help="batch that --lr was found for; others scale it in proportion")
     option("--warmup", type=_whole(0), default=20, help="steps in which the learning rate rises from 0")
     option("--weight-decay", type=_at_least_0, default=1e-4, help="pull of the weights towards 0")
     option("--clip-norm", type=_above_0, help="largest norm of the gradient; without it nothing is clipped")
     option("--bf16", action="store_true", help="compute in bfloat16 where that is safe; weights stay float32")
     option("--channels-last", action="store_true", help="lay images out as tensor cores like them")
-    option(
-        "--sync-bn", action="store_true", help="BatchNorm over the whole batch, not each rank's share (GPUs)"
-    )
+    option("--sync-bn", action="store_true", help="BatchNorm over the whole batch, not each rank's share (GPUs)")
     option(
         "--seed",
         type=_whole(0),

@@ -50,9 +50,7 @@ def make_model(me: Rank, args: argparse.Namespace, images: Images) -> Distribute
     if args.weights:
         say(me, by_rank_0(me, lambda: begin_with(model, args.weights, args.layers)))
     if args.sync_bn and me.device.type == "cpu":
-        raise SettingsError(
-            "--sync-bn needs GPUs: PyTorch has no SyncBatchNorm for the CPU. Leave it out here."
-        )
+        raise SettingsError("--sync-bn needs GPUs: PyTorch has no SyncBatchNorm for the CPU. Leave it out here.")
     if args.sync_bn:
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     model = model.to(me.device).to(memory_format=layout(args))  # type: ignore[call-overload]
@@ -108,9 +106,7 @@ def train_epoch(me: Rank, training: Training, stop: StopSignal, epoch: int, firs
             loss = mean_over_ranks(me, torch.stack(losses).mean())
             images_per_s = len(losses) * args.batch_size / (time.perf_counter() - since_s)
             where = f"epoch {epoch + 1}/{args.epochs}  step {done}/{num_steps}"
-            norm = nn.utils.get_total_norm(
-                [p.grad for p in training.model.parameters() if p.grad is not None]
-            )
+            norm = nn.utils.get_total_norm([p.grad for p in training.model.parameters() if p.grad is not None])
             if not math.isfinite(loss + norm.item()):  # and the last good checkpoint stays as it is
                 what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
                 raise FloatingPointError(f"{where}: {what}. Try a smaller --lr or --clip-norm.")

@@ -50,9 +50,7 @@ class TrainState:
             dcp.load(state, checkpoint_id=path)
         except dcp.CheckpointException as error:  # no Exception, so nobody else would catch it
             raise RuntimeError(f"{path} could not be loaded: {_words(error)}") from error
-        set_state_dict(
-            self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
-        )
+        set_state_dict(self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
 
 class Saver:

@@ -43,9 +43,7 @@ def _say_what_to_train(option: Callable[..., object]) -> None:
     option("--data", default="python", help="a text file, or a folder of .txt, .md, .rst and .py; 'python': the "
            "language's own documentation")  # fmt: skip
     option("--context", type=_whole(1), default=64, help="bytes that the model sees at once")
-    option(
-        "--layers", type=_whole(1), default=4, help="blocks, and so units that FSDP gathers one after another"
-    )
+    option("--layers", type=_whole(1), default=4, help="blocks, and so units that FSDP gathers one after another")
     option("--width", type=_whole(1), default=64, help="channels")
     option("--heads", type=_whole(1), default=4, help="heads of attention")
 
@@ -54,9 +52,7 @@ def _say_how_to_train(option: Callable[..., object]) -> None:
     option("--steps", type=_whole(1), default=300, help="steps of the optimizer in the whole run")
     option("--batch-size", type=_whole(1), default=16, help="sequences in one step, on all ranks together")
     option("--accumulate", type=_whole(1), default=1, help="micro-batches into which a rank cuts its share")
-    option(
-        "--lr", type=_above_0, default=1e-3, help="highest learning rate; a cosine brings it down to a tenth"
-    )
+    option("--lr", type=_above_0, default=1e-3, help="highest learning rate; a cosine brings it down to a tenth")
     option("--warmup", type=_whole(0), default=20, help="steps in which the learning rate rises from 0")
     option("--weight-decay", type=_at_least_0, default=0.1, help="pull of the matrices towards 0")
     option("--clip-norm", type=_above_0, default=1.0, help="largest norm of the gradient")

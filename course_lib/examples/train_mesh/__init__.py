@@ -37,9 +37,9 @@ All ranks write to the checkpoint. For one file, with the names of the model as 
 
     python -m torch.distributed.checkpoint.format_utils dcp_to_torch runs/1/step-00020000 whole.pt
 
-The files, in the order in which to read them: ``axes.py`` and ``mesh.py`` (which meshes there are, and a rank's place),
-``transformer.py`` (the model, or a stage of it), ``cutting.py`` (this rank's part of it), ``passes.py`` (forward and
-backward), ``clipping.py``, ``train.py`` (the steps), ``speed.py`` (the share of the peak), ``text.py`` (who gets which
-text), ``saving.py`` (checkpoints, beside the training), ``keeping.py`` (which of them count), ``start.py`` (ranks,
-devices, signals), ``settings.py``.
+The files, in the order in which to read them: ``axes.py`` and ``mesh.py`` (which meshes there are, and a rank's
+place), ``transformer.py`` (the model, or a stage of it), ``cutting.py`` (this rank's part of it), ``passes.py``
+(forward and backward), ``clipping.py``, ``train.py`` (the steps), ``speed.py`` (the share of the peak), ``text.py``
+(who gets which text), ``saving.py`` (checkpoints, beside the training), ``keeping.py`` (which of them count),
+``start.py`` (ranks, devices, signals), ``settings.py``.
 """

@@ -1,7 +1,7 @@
 """From a model that is shapes alone to this rank's part of it: three of PyTorch's cuts, one after another.
 
-The order matters: first between blocks (the pipeline's stage, ``mesh.py``), then within products of matrices (tensor
-parallelism, DTensor), then what is left of each parameter (FSDP). The whole model is never on any rank.
+The order matters: first between blocks (the pipeline's stage, ``mesh.py``), then within products of matrices
+(tensor parallelism, DTensor), then what is left of each parameter (FSDP). The whole model is never on any rank.
 """
 
 from __future__ import annotations

@@ -63,9 +63,7 @@ def _say_how_to_train(option: Callable[..., object]) -> None:
     option("--batch-size", type=_whole(1), default=16, help="sequences in one step, on all ranks together")
     option("--accumulate", type=_whole(1), help="micro-batches into which a rank cuts its share, and which fill a "
            "pipeline; without it: as many as --pp")  # fmt: skip
-    option(
-        "--lr", type=_above_0, default=1e-3, help="highest learning rate; a cosine brings it down to a tenth"
-    )
+    option("--lr", type=_above_0, default=1e-3, help="highest learning rate; a cosine brings it down to a tenth")
     option("--warmup", type=_whole(0), default=20, help="steps in which the learning rate rises from 0")
     option("--weight-decay", type=_at_least_0, default=0.1, help="pull of the matrices towards 0")
     option("--clip-norm", type=_above_0, default=1.0, help="largest norm of the gradient")

@@ -55,9 +55,7 @@ def _measured_flops_per_s(me: Rank, precision: str) -> float:
     size = 512
     if me.device.type == "cuda":
         size = 4096 if precision == "float64" else 8192  # three matrices, beside the model: 768 MiB at most
-    a, b, product = (
-        torch.ones(size, size, dtype=_COMPUTES_IN[precision], device=me.device) for _ in range(3)
-    )
+    a, b, product = (torch.ones(size, size, dtype=_COMPUTES_IN[precision], device=me.device) for _ in range(3))
     dist.barrier()
     times_s = []
     for _ in range(6):

@@ -72,12 +72,8 @@ def _python_topics() -> Tensor:
     try:
         from pydoc_data.topics import topics
     except ImportError as error:  # some systems ship Python in parts
-        raise SettingsError(
-            "This Python came without the text of its help(); name a file with --data."
-        ) from error
-    return torch.frombuffer(
-        bytearray("\n".join(topics[name] for name in sorted(topics)).encode()), dtype=torch.uint8
-    )
+        raise SettingsError("This Python came without the text of its help(); name a file with --data.") from error
+    return torch.frombuffer(bytearray("\n".join(topics[name] for name in sorted(topics)).encode()), dtype=torch.uint8)
 
 
 def _mapped(file: Path) -> Tensor:

@@ -121,9 +121,7 @@ def train_steps(me: Rank, training: Training, stop: StopSignal, first_step: int)
     return stopped_by
 
 
-def report(
-    me: Rank, training: Training, done: int, losses: Tensor, norm: Tensor, lr: float, time_s: float
-) -> None:
+def report(me: Rank, training: Training, done: int, losses: Tensor, norm: Tensor, lr: float, time_s: float) -> None:
     """A line of the log, over the steps since the last.
 
     ``FloatingPointError`` where a loss is no number, or the last gradient's norm: the weights then are none either,

@@ -19,9 +19,9 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from course_lib.learn.asked import Asked
-from course_lib.learn.exercise import Exercise
-from course_lib.learn.questions import Question
+from course_lib.learn.catalogue.exercise import Exercise
+from course_lib.learn.catalogue.prediction_spec import Asked
+from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = [
     "exercise",
@@ -98,7 +98,5 @@ def _named(name: str, what: str, of_lesson: Callable[[str], tuple[Any, ...]]) ->
 def _module(lesson: str) -> ModuleType:
     if lesson not in lesson_numbers():
         known = ", ".join(lesson_numbers()) or "none yet"
-        raise ValueError(
-            f"There is no lesson {lesson!r} with exercises; a lesson is two digits, one of: {known}."
-        )
+        raise ValueError(f"There is no lesson {lesson!r} with exercises; a lesson is two digits, one of: {known}.")
     return importlib.import_module(f"{__name__}.lesson_{lesson}")

@@ -5,15 +5,15 @@ Read ``tree.py`` (broadcast), ``ring.py``, ``direct.py`` (scatter, gather, all-t
 parameters are no copies. Every function takes the rank that calls it first, leaves its input alone unless ``out`` says
 otherwise, and ignores autograd: the docstrings say which collective the backward pass is.
 
-Beside them: ``recording.py`` and ``message_steps.py`` watch a collective as it runs, for the pictures of lesson 02,
-``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08, ``lean_reduce_scatter.py`` what
-gloo lacks, and ``hierarchical.py`` the all-reduce of lesson 12, inside nodes and between them. Production code calls
-``torch.distributed``.
+Beside them: ``autocast.py`` casts before one, ``recording.py`` and ``message_steps.py`` watch a collective as it runs,
+for the pictures of lesson 02, ``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08,
+``lean_reduce_scatter.py`` what gloo lacks, and ``hierarchical.py`` the all-reduce of lesson 12, inside nodes and
+between them. Production code calls ``torch.distributed``.
 """
 
 from __future__ import annotations
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "ALL_REDUCE_ALGORITHMS": "algorithms",

@@ -20,8 +20,8 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.halving_doubling import halving_doubling_all_reduce
 from course_lib.parallel.collectives.members import Add, Members, adder, checked_out, in_one_piece
 from course_lib.parallel.collectives.ring import ring_all_reduce

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from course_lib.checks import nearest_multiple
-from course_lib.meter.together import flat_collective
+from course_lib.base.checks import nearest_multiple
+from course_lib.cluster.base.flat_collectives import flat_collective
 from course_lib.parallel.collectives.members import Members, in_one_piece
 
 __all__ = [

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members, checked_out, in_one_piece, rows
 
 __all__ = ["all_to_all", "gather", "scatter"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.cluster.point_to_point import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.parallel.collectives.members import Add, Members
 
 __all__ = ["halving_doubling_all_reduce"]

@@ -11,7 +11,7 @@ Two nodes of three ranks, and a tensor in three parts, one for each place in a n
 
 Between nodes a rank sends twice (nodes - 1)/nodes of *its part*, so what leaves a node is about what one flat ring
 would send from there; but the messages that wait for each other across nodes are 2 (nodes - 1), and not
-2 (nodes x ranks_per_node - 1). What it should cost: ``course_lib.cost.all_reduce_at_scale``. Source: Mikami et
+2 (nodes x ranks_per_node - 1). What it should cost: ``course_lib.cost.mesh.all_reduce_at_scale``. Source: Mikami et
 al., *Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash* (2018), where rows and columns of a torus
 are what nodes are here.
 
@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.checks import divides
-from course_lib.cluster import Rank
+from course_lib.base.checks import divides
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members, adder, checked_out, in_one_piece
 from course_lib.parallel.collectives.ring import gather_around, reduce_around, ring_all_reduce
 

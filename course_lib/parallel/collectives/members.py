@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
-from course_lib.shares import split_sizes
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.row_partition import split_sizes
 
 __all__ = ["Add", "Members", "adder", "checked_out", "in_one_piece", "rows", "split_sizes"]
 
@@ -39,9 +39,7 @@ class Members:
         ranks = () if isinstance(group, int) else tuple(dist.get_process_group_ranks(group))
         if me.rank not in ranks:
             names = f"ranks {', '.join(map(str, ranks))}" if ranks else "other ranks"
-            raise ValueError(
-                f"rank {me.rank} is not in this group, which has {names}; only its members may call"
-            )
+            raise ValueError(f"rank {me.rank} is not in this group, which has {names}; only its members may call")
         return cls(ranks.index(me.rank), ranks, group)
 
     def __deepcopy__(self, memo: object) -> Members:

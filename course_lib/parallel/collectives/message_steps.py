@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 __all__ = ["Batch", "message_steps"]
 
-Batch = list[
-    tuple[int, int, bool]
-]  # (peer, size_bytes, whether it is a recv) of messages that start together
+Batch = list[tuple[int, int, bool]]  # (peer, size_bytes, whether it is a recv) of messages that start together
 End = tuple[int, int, int]  # rank, number of its batch, index in the batch
 
 

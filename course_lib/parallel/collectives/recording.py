@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from course_lib.cluster import Cluster, Rank
+from course_lib.cluster.api.cluster import Cluster
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.message_steps import Batch, message_steps
 
 if TYPE_CHECKING:
@@ -158,9 +159,7 @@ def _scenes() -> dict[str, _Scene]:
             begins=at_own,
             ends=at_root,
         ),
-        "all_gather": _Scene(
-            lambda me, memory: ours.all_gather(me, own(me, memory), out=memory), begins=at_own
-        ),
+        "all_gather": _Scene(lambda me, memory: ours.all_gather(me, own(me, memory), out=memory), begins=at_own),
         "reduce": _Scene(lambda me, memory: ours.reduce(me, memory, out=memory), ends=at_root),
         "reduce_scatter": _Scene(reduce_scatter, ends=at_own),
         **{f"all_reduce, {name}": all_reduce(name) for name in ours.ALL_REDUCE_ALGORITHMS},
@@ -194,9 +193,7 @@ def _frames(stories: Sequence[list[tuple[Held, Batch]]]) -> tuple[Frame, ...]:
     for step in range(num_steps + 1):
         held, transfers = [], []
         for rank, story in enumerate(stories):
-            over = [
-                max(step_of[rank, number].values(), default=0) <= step for number in range(len(story) - 1)
-            ]
+            over = [max(step_of[rank, number].values(), default=0) <= step for number in range(len(story) - 1)]
             held.append(story[sum(over)][0] if step < num_steps else story[-1][0])
             for number, batch in enumerate(batches[rank]):
                 transfers += [

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 import torch.distributed as dist
 
-from course_lib.checks import at_least
-from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import recv, send, start
+from course_lib.base.checks import at_least
+from course_lib.cluster.base.point_to_point import recv, send, start
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.direct import room_for_all
 from course_lib.parallel.collectives.members import Add, Members, adder, checked_out, in_one_piece, rows
 
@@ -129,9 +129,7 @@ def reduce_around(
             add(take, mine[coming][here], out=totals[coming][here])
 
 
-def gather_around(
-    members: Members, parts: Sequence[torch.Tensor], segment_bytes: int = SEGMENT_BYTES
-) -> None:
+def gather_around(members: Members, parts: Sequence[torch.Tensor], segment_bytes: int = SEGMENT_BYTES) -> None:
     """Fill in the parts of all other ranks; the part at this rank's own place is there."""
     n, place = members.count, members.place
     for step in range(n - 1):

@@ -16,8 +16,8 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
-from course_lib.cluster.point_to_point import Message, exchange, recv, send
+from course_lib.cluster.base.point_to_point import Message, exchange, recv, send
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Add, Members, adder, checked_out
 
 __all__ = ["broadcast", "hand_down", "hand_up", "reduce"]

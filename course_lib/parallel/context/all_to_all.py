@@ -22,12 +22,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 
-from course_lib.checked import checked
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.context.checks import check_heads, check_parts
 from course_lib.parallel.context.positions import join_positions, own_positions
-from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["all_to_all_attention"]
 

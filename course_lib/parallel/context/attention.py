@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.checked import checked
-from course_lib.checks import at_least, known
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least, known
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.models.transformer import Attention
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.context.all_to_all import all_to_all_attention
 from course_lib.parallel.context.checks import check_heads, check_ranks
 from course_lib.parallel.context.ring import TILE, ring_attention
-from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["WAYS", "ContextParallelAttention"]
 

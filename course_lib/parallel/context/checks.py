@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.checks import nearest_divisor, nearest_multiple
+from course_lib.base.checks import nearest_divisor, nearest_multiple
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.parallel.collectives.members import Members
-from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["check_heads", "check_parts", "check_ranks"]
 
@@ -25,9 +25,7 @@ def check_parts(members: Members, cut: SequenceCut, q: Tensor, k: Tensor, v: Ten
     check_ranks(members, cut)
     shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v))
     if any(x.dim() != 4 for x in (q, k, v)):
-        raise ValueError(
-            f"q, k and v are {shapes}; each has four dims: batch, heads, positions, numbers of a head"
-        )
+        raise ValueError(f"q, k and v are {shapes}; each has four dims: batch, heads, positions, numbers of a head")
     if k.shape != v.shape or q.size(0) != k.size(0) or q.shape[2:] != k.shape[2:]:
         raise ValueError(f"q, k and v are {shapes}; they are the same but for the number of heads of q")
     if not k.size(1) or not q.size(1) or q.size(1) % k.size(1):

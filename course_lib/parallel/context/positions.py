@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.checked import Int64, checked
-from course_lib.sequence_cut import SequenceCut
+from course_lib.base.checked import Int64, checked
+from course_lib.layouts.sequence_cut import SequenceCut
 
 __all__ = ["join_positions", "own_positions"]
 
@@ -32,15 +32,11 @@ def join_positions(cut: SequenceCut, parts: Sequence[Tensor], *, dim: Int64 = 1)
     """
     sizes = tuple(part.size(dim) for part in parts)
     if sizes != cut.sizes:
-        raise ValueError(
-            f"the parts have {list(sizes)} positions; of {cut} the places have {list(cut.sizes)}"
-        )
+        raise ValueError(f"the parts have {list(sizes)} positions; of {cut} the places have {list(cut.sizes)}")
     pieces = [
         (run.start, piece)
         for place, part in enumerate(parts)
-        for run, piece in zip(
-            cut.runs(place), part.split([len(run) for run in cut.runs(place)], dim), strict=False
-        )
+        for run, piece in zip(cut.runs(place), part.split([len(run) for run in cut.runs(place)], dim), strict=False)
     ]
     return torch.cat([piece for _, piece in sorted(pieces, key=lambda pair: pair[0])], dim)
 

@@ -27,15 +27,15 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from course_lib.checked import checked
-from course_lib.checks import at_least
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.sequence_cut import SequenceCut, TilePair
+from course_lib.parallel.collectives.autocast import as_autocast
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.context.checks import check_parts
-from course_lib.parallel.context.tiles import RunningAttention, attend, attend_backward
-from course_lib.parallel.context.travel import SumsAround, blocks_around
-from course_lib.parallel.tensor.entering import as_autocast
-from course_lib.sequence_cut import SequenceCut, TilePair
+from course_lib.parallel.context.online_softmax import RunningAttention, attend, attend_backward
+from course_lib.parallel.context.ring_exchange import SumsAround, blocks_around
 
 __all__ = ["TILE", "ring_attention"]
 
@@ -121,18 +121,14 @@ def _attend_to_block(running: RunningAttention, q: Tensor, block: Tensor, pairs:
         running.add(mine, *found)
 
 
-def _block_gradients(
-    grad_q: Tensor, of_queries: Sequence[Tensor], block: Tensor, pairs: Iterable[TilePair]
-) -> Tensor:
+def _block_gradients(grad_q: Tensor, of_queries: Sequence[Tensor], block: Tensor, pairs: Iterable[TilePair]) -> Tensor:
     """This rank's part of the gradient of a block (2, B, G, T_o, K); its part of that of q is added to ``grad_q``."""
     k, v = _summable(block)
     grad_k, grad_v = part = torch.zeros_like(block, dtype=grad_q.dtype)
     for pair in pairs:
         mine, theirs = pair.queries, pair.keys
         q, lse, grad_out, dots = (each[:, :, mine] for each in of_queries)
-        found = attend_backward(
-            q, k[:, :, theirs], v[:, :, theirs], lse, grad_out, dots, is_diagonal=pair.is_diagonal
-        )
+        found = attend_backward(q, k[:, :, theirs], v[:, :, theirs], lse, grad_out, dots, is_diagonal=pair.is_diagonal)
         grad_q[:, :, mine] += found[0]
         grad_k[:, :, theirs] += found[1]
         grad_v[:, :, theirs] += found[2]

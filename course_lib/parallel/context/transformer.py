@@ -23,8 +23,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.checked import checked
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.models import next_token_loss
 from course_lib.models.transformer import Embedding, Transformer, TransformerBlock
 from course_lib.parallel.collectives.members import Members
@@ -32,7 +33,6 @@ from course_lib.parallel.context.attention import ContextParallelAttention
 from course_lib.parallel.context.checks import check_ranks
 from course_lib.parallel.context.positions import own_positions
 from course_lib.parallel.context.ring import TILE
-from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["ContextStem", "context_loss", "split_context"]
 
@@ -55,9 +55,7 @@ def split_context(
     attentions = {}
     for block in model.blocks:  # all are made before one is put in: an error leaves the model as it was
         assert isinstance(block, TransformerBlock)
-        attentions[block] = ContextParallelAttention(
-            me, block.attention, cut, way=way, group=group, tile=tile
-        )
+        attentions[block] = ContextParallelAttention(me, block.attention, cut, way=way, group=group, tile=tile)
     stem = ContextStem(me, model.stem, cut, group=group)
     for module, name, part in [(model, "stem", stem), *((b, "attention", a) for b, a in attentions.items())]:
         setattr(module, name, part)
@@ -89,9 +87,7 @@ def context_loss(
 class ContextStem(nn.Module):
     """A vector for each token of this rank plus a vector for its position: (B, T) -> (B, T_r, D)."""
 
-    def __init__(
-        self, me: Rank, whole: Embedding, cut: SequenceCut, *, group: dist.ProcessGroup | None = None
-    ) -> None:
+    def __init__(self, me: Rank, whole: Embedding, cut: SequenceCut, *, group: dist.ProcessGroup | None = None) -> None:
         super().__init__()
         members = Members.of(me, group)
         check_ranks(members, cut)
@@ -107,7 +103,5 @@ class ContextStem(nn.Module):
         """(B, T) -> (B, T_r, D)."""
         own_tokens = own_positions(self.cut, self.place, tokens)  # (B, T_r)
         runs = self.cut.runs(self.place) or (range(0),)
-        numbers = torch.cat(
-            [torch.arange(run.start, run.stop, device=tokens.device) for run in runs]
-        )  # (T_r,)
+        numbers = torch.cat([torch.arange(run.start, run.stop, device=tokens.device) for run in runs])  # (T_r,)
         return self.dropout(self.tokens(own_tokens) + self.positions(numbers))

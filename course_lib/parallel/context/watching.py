@@ -12,17 +12,17 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.checks import at_least, at_most, known
-from course_lib.cluster import Rank
-from course_lib.meter.recorder import Recorder
+from course_lib.base.checks import at_least, at_most, known
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.meter.communication.recorder import Recorder
 from course_lib.parallel.context.all_to_all import all_to_all_attention
 from course_lib.parallel.context.attention import WAYS
 from course_lib.parallel.context.positions import own_positions
 from course_lib.parallel.context.ring import ring_attention
-from course_lib.sequence_cut import SequenceCut
 
 if TYPE_CHECKING:
-    from course_lib.cluster import Cluster
+    from course_lib.cluster.api.cluster import Cluster
 
 __all__ = ["WatchedAttention", "watched_attention"]
 
@@ -59,9 +59,7 @@ def watched_attention(
     return list(found)[: cut.num_ranks]
 
 
-def _both_passes(
-    me: Rank, cut: SequenceCut, way: str, shapes: list[tuple[int, ...]]
-) -> WatchedAttention | None:
+def _both_passes(me: Rank, cut: SequenceCut, way: str, shapes: list[tuple[int, ...]]) -> WatchedAttention | None:
     """None on ranks that the sequence is not cut among."""
     group = dist.new_group(list(range(cut.num_ranks))) if cut.num_ranks < me.world_size else None
     if me.rank >= cut.num_ranks:

@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.checks import at_least
-from course_lib.cluster import Rank
+from course_lib.base.checks import at_least
+from course_lib.cluster.base.rank import Rank
 
 __all__ = ["BUCKET_SIZE_BYTES", "FIRST_BUCKET_SIZE_BYTES", "Bucket", "all_reduce_buckets", "assign_buckets"]
 
@@ -58,9 +58,7 @@ class Bucket:
         if parameter.grad is None:
             view.zero_()
         elif parameter.grad.layout != torch.strided:
-            raise RuntimeError(
-                "a gradient is sparse, and buckets are dense: ask for a dense one (sparse=False)"
-            )
+            raise RuntimeError("a gradient is sparse, and buckets are dense: ask for a dense one (sparse=False)")
         elif parameter.grad is not view:
             view.copy_(parameter.grad)
             if view.dtype == parameter.dtype:
@@ -119,9 +117,7 @@ def _bucket(parameters: Sequence[nn.Parameter], average_in_float32: bool) -> Buc
 
 def _laid_out(part: Tensor, parameter: nn.Parameter) -> Tensor:
     """``part`` in the parameter's shape, in its order of dims (channels_last, say): others are slower to add to."""
-    strides = torch.empty_like(
-        parameter, device="meta"
-    ).stride()  # the parameter's, less its gaps if it has any
+    strides = torch.empty_like(parameter, device="meta").stride()  # the parameter's, less its gaps if it has any
     return part.as_strided(parameter.shape, strides, part.storage_offset())
 
 

@@ -29,8 +29,8 @@ from typing import Any, BinaryIO, TypeVar
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
-from course_lib.parallel.data.drafts import draft_of, drafts_of
+from course_lib.cluster.base.rank import Rank
+from course_lib.parallel.data.atomic_files import draft_of, drafts_of
 
 __all__ = ["CheckpointError", "load_checkpoint", "load_on_all", "save_by_one", "save_checkpoint"]
 
@@ -140,9 +140,7 @@ def _unpack(file: BinaryIO, path: Path, map_location: str | torch.device) -> Any
     except CheckpointError:
         raise
     except _OF_DAMAGE as error:
-        raise CheckpointError(
-            f"{path} is no checkpoint, or was cut off, or damaged.{_beside(path)}"
-        ) from error
+        raise CheckpointError(f"{path} is no checkpoint, or was cut off, or damaged.{_beside(path)}") from error
     if damaged:
         raise CheckpointError(f"{path} is damaged: {damaged}.{_beside(path)}")
     raise CheckpointError(f"{path} was not loaded: {refused}")
@@ -198,9 +196,7 @@ def _refused(file: BinaryIO | Path) -> str:
     if not isinstance(file, Path):
         file.seek(0)
     names = ", ".join(sorted(torch.serialization.get_unsafe_globals_in_checkpoint(file)))
-    return (
-        f"it holds {names}; tensors, numbers, strings, lists and dicts of them are allowed" if names else ""
-    )
+    return f"it holds {names}; tensors, numbers, strings, lists and dicts of them are allowed" if names else ""
 
 
 def _check_that_it_will_load(draft: Path) -> None:
@@ -211,13 +207,9 @@ def _check_that_it_will_load(draft: Path) -> None:
 
 def _check_target(path: Path) -> None:
     if path.is_dir():
-        raise CheckpointError(
-            f"{path} is a folder; give the name of a file in it, such as {path / 'last.pt'}"
-        )
+        raise CheckpointError(f"{path} is a folder; give the name of a file in it, such as {path / 'last.pt'}")
     if path.exists() and not path.is_file():
-        raise CheckpointError(
-            f"{path} is {_kind(path)}, and not a file; give the name of a file, such as last.pt"
-        )
+        raise CheckpointError(f"{path} is {_kind(path)}, and not a file; give the name of a file, such as last.pt")
     if path.is_symlink() and os.path.islink(os.path.realpath(path)):
         raise CheckpointError(f"{path} is a link that leads to itself; remove it, or give another name")
     _check_links(path)

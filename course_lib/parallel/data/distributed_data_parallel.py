@@ -4,7 +4,7 @@ If all ranks begin with the same weights and take every step with the same gradi
 ever. So the weights are sent once, and from then on only gradients travel: their mean over ranks is the gradient of
 the mean loss over the whole batch. The steps, each of which works without the next:
 
-(a) ``broadcast_parameters`` once; ``all_reduce_gradients`` after each backward, one message a gradient;
+(a) ``naive_ddp.py``: ``broadcast_parameters`` once, ``all_reduce_gradients`` after each backward, a message a gradient;
 (b) ``buckets.py``: gradients travel together in a few flat buffers, in reverse order of use;
 (c) ``DistributedDataParallel``: a bucket sets out while backward still computes the others;
 (d) the hard cases: ``no_sync``, parameters without gradient; ``buffers.py``; ``uneven_batches.py``: unequal parts.
@@ -23,8 +23,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from course_lib.cluster import Rank
-from course_lib.parallel.collectives.members import Members, in_one_piece
+from course_lib.cluster.base.rank import Rank
+from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.data.buckets import (
     BUCKET_SIZE_BYTES,
     FIRST_BUCKET_SIZE_BYTES,
@@ -32,69 +32,27 @@ from course_lib.parallel.data.buckets import (
     assign_buckets,
 )
 from course_lib.parallel.data.buffers import broadcast_buffers
-from course_lib.parallel.data.hooks import keep_alive, while_alive
-from course_lib.parallel.data.misuse import (
+from course_lib.parallel.data.ddp_errors import (
     NESTED,
     REPLACED,
     UNEXPECTED,
     UNUSED,
+    WRAPPERS,
+    AveragesGradients,
     check_gradient,
     check_model,
     is_within_backward,
     refuse_changed,
-    refuse_parts,
 )
+from course_lib.parallel.data.hooks import keep_alive, while_alive
+from course_lib.parallel.data.naive_ddp import broadcast_parameters
 
-__all__ = ["DistributedDataParallel", "all_reduce_gradients", "broadcast_parameters"]
-
-# -- (a) the whole idea ---------------------------------------------------------------------------------------
-
-
-def broadcast_parameters(
-    me: Rank, module: nn.Module, src: int | None = None, group: dist.ProcessGroup | None = None
-) -> None:
-    """Give every rank of ``group`` the parameters and buffers of rank ``src``, by default its first.
-
-    What lies elsewhere than on ``me.device`` goes there for its message, one tensor at a time, and comes back: NCCL
-    sends nothing from the CPU.
-    """
-    members = Members.of(me, group)
-    refuse_parts(module, members)
-    ranks = members.ranks
-    src = ranks[0] if src is None else src
-    if src not in ranks:
-        nearest = min(ranks, key=lambda rank: abs(rank - src))
-        there = f"0 to {me.world_size - 1}" if group is None else ", ".join(map(str, ranks))
-        raise ValueError(f"src={src} is none of the ranks {there}; the nearest is {nearest}")
-    for tensor in [*module.parameters(), *module.buffers()]:
-        # The tensor itself, where it lies there in one piece. Of another, gloo sends what lies between its numbers too.
-        message = in_one_piece(tensor.to(me.device))
-        dist.broadcast(message, src, group=group)
-        if message.data_ptr() != tensor.data_ptr():
-            tensor.detach().copy_(message)
-
-
-def all_reduce_gradients(me: Rank, module: nn.Module) -> None:
-    """After backward: replace every gradient by its mean over ranks, with one all-reduce a gradient.
-
-    A gradient that is None on this rank counts as zero: if this rank left its all-reduce out, the others would wait
-    for it. Each rank sends 2 (n - 1)/n of the gradients' bytes, in 2 (n - 1) messages a gradient.
-    """
-    refuse_parts(module, Members.of(me, None))
-    for parameter in module.parameters():
-        if parameter.requires_grad:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            gradient = parameter.grad
-            message = gradient if gradient.is_sparse else in_one_piece(gradient)  # itself, where it is so
-            dist.all_reduce(message)  # the sum over ranks
-            gradient.copy_(message / me.world_size)  # the mean
-
+__all__ = ["DistributedDataParallel"]
 
 # -- (c) all-reduce while backward goes on --------------------------------------------------------------------
 
 
-class DistributedDataParallel(nn.Module):
+class DistributedDataParallel(AveragesGradients, nn.Module):
     """Wraps a model so that after ``loss.backward()`` its gradients are their mean over ranks.
 
     Autograd calls a hook when the gradient of a parameter is complete. The hook puts it into its bucket, and a full
@@ -140,7 +98,7 @@ class DistributedDataParallel(nn.Module):
             "first_bucket_size_bytes": first_bucket_size_bytes,
             "average_in_float32": average_in_float32,
         }
-        check_model(me, module, (DistributedDataParallel, nn.parallel.DistributedDataParallel), [group])
+        check_model(me, module, WRAPPERS, [group])
         broadcast_parameters(me, module, group=group)
         self._buffers_differ = True  # between ranks, or may do so: whoever has the model can change them
         self._connect()

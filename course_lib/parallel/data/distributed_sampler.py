@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sized
 import torch
 from torch.utils.data import Sampler
 
-from course_lib.checked import checked
-from course_lib.checks import at_least
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
 
 __all__ = ["DistributedSampler", "GlobalBatches"]
 
@@ -85,9 +85,7 @@ class DistributedSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         order = _epoch_order(self.num_items, shuffle=self.shuffle, seed=self.seed, epoch=self.epoch)
         total = self.num_samples * self.world_size
-        rounds = math.ceil(
-            total / self.num_items
-        )  # above 1 where items repeat, above 2 with fewer items than ranks
+        rounds = math.ceil(total / self.num_items)  # above 1 where items repeat, above 2 with fewer items than ranks
         dealt = (order * rounds)[:total]
         return iter(dealt[self.rank :: self.world_size][self.start :])
 

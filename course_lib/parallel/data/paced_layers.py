@@ -15,13 +15,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.checks import at_least
-from course_lib.cluster import Links, Rank, pace
-from course_lib.link import Link
+from course_lib.base.checks import at_least
+from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.links.emulated_compute import pace
+from course_lib.cluster.links.links import Links
+from course_lib.layouts.link import Link
 from course_lib.parallel.data.distributed_data_parallel import DistributedDataParallel
 
 if TYPE_CHECKING:
-    from course_lib.cluster import Cluster
+    from course_lib.cluster.api.cluster import Cluster
 
 __all__ = ["PacedLayers", "paced_step_s"]
 
@@ -32,9 +34,7 @@ class PacedLayers(nn.Module):
     x: (any shape) -> the same shape. Each layer adds the mean of its weights, so every weight has a gradient.
     """
 
-    def __init__(
-        self, me: Rank, *, num_layers: int, layer_bytes: int, forward_s: float, backward_s: float
-    ) -> None:
+    def __init__(self, me: Rank, *, num_layers: int, layer_bytes: int, forward_s: float, backward_s: float) -> None:
         super().__init__()
         at_least(1, num_layers=num_layers, numbers_in_a_layer=layer_bytes // 4)
         self.me, self.forward_s, self.backward_s = me, forward_s / num_layers, backward_s / num_layers
@@ -87,9 +87,7 @@ def paced_step_s(
     return median(max(times) for times in zip(*run, strict=True))
 
 
-def _steps(
-    me: Rank, bucket_size_bytes: int, layers: dict[str, Any], overlap: bool, num_steps: int
-) -> list[float]:
+def _steps(me: Rank, bucket_size_bytes: int, layers: dict[str, Any], overlap: bool, num_steps: int) -> list[float]:
     sizes: dict[str, Any] = {
         "bucket_size_bytes": bucket_size_bytes,
         "first_bucket_size_bytes": bucket_size_bytes,

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 
 __all__ = ["SyncBatchNorm"]
 
@@ -112,9 +112,7 @@ def _statistics_of_all_ranks(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     own_squares = (x - _per_channel(own_mean, x)).square().sum(dims)
     own_mean = own_mean.double()
 
-    sums = torch.cat(
-        [own_mean.new_tensor([count]), count * own_mean, own_squares + count * own_mean.square()]
-    )
+    sums = torch.cat([own_mean.new_tensor([count]), count * own_mean, own_squares + count * own_mean.square()])
     dist.all_reduce(sums)  # (2 C + 1,)
 
     n, total, squares = sums[0], *sums[1:].chunk(2)
@@ -153,9 +151,7 @@ class _Normalize(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             # x moves its y directly, and every y of every rank through mean and variance: sums over all of them.
             dist.all_reduce(sums)
-            through_mean, through_variance = (
-                _per_channel(part, x) for part in (sums / n).to(sums.dtype).chunk(2)
-            )
+            through_mean, through_variance = (_per_channel(part, x) for part in (sums / n).to(sums.dtype).chunk(2))
             grad_x_hat = grad_y - through_mean - x_hat * through_variance
             factor = scale if weight is None else scale * weight
             grad_x = (grad_x_hat * _per_channel(factor.to(sums.dtype), x)).to(x.dtype)

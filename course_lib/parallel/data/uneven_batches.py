@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.checks import at_least
-from course_lib.cluster import Rank
+from course_lib.base.checks import at_least
+from course_lib.cluster.base.rank import Rank
 
 __all__ = ["global_mean"]
 

@@ -11,7 +11,7 @@ Production code uses Megatron-LM, torchtitan or DeepEP; PyTorch itself has the g
 
 from __future__ import annotations
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "Dispatch": "dispatch",

@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.checks import above_zero
-from course_lib.cluster import Rank
+from course_lib.base.checks import above_zero
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.experts.router import Routing, TopKRouter
 

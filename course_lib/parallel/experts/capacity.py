@@ -15,8 +15,8 @@ import math
 import torch
 from torch import Tensor
 
-from course_lib.checked import checked
-from course_lib.checks import above_zero, at_least
+from course_lib.base.checked import checked
+from course_lib.base.checks import above_zero, at_least
 
 __all__ = ["expert_capacity", "within_capacity"]
 
@@ -46,8 +46,6 @@ def within_capacity(experts: Tensor, *, num_experts: int, capacity: int) -> Tens
     order = in_turn.argsort(stable=True)  # expert after expert, each in turn
     sorted_experts = in_turn[order]
     starts = torch.searchsorted(sorted_experts, torch.arange(num_experts, device=experts.device))  # (E,)
-    turn = (
-        torch.arange(len(order), device=experts.device) - starts[sorted_experts]
-    )  # 0 for an expert's first token
+    turn = torch.arange(len(order), device=experts.device) - starts[sorted_experts]  # 0 for an expert's first token
     kept = torch.empty_like(order, dtype=torch.bool).scatter_(0, order, turn < capacity)
     return kept.view(top_k, num_tokens).T

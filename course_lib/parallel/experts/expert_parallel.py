@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.checked import checked
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import held_in_parts
 from course_lib.parallel.experts.dispatch import Dispatch, shared_out

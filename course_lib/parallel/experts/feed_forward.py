@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import at_least
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import at_least
 
 __all__ = ["Experts"]
 

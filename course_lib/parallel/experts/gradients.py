@@ -31,9 +31,7 @@ from course_lib.parallel.mesh.groups import MeshGroups
 __all__ = ["average_gradients"]
 
 
-def average_gradients(
-    model: nn.Module, groups: MeshGroups, *, data_axes: Sequence[str] = ("dp_replicate",)
-) -> None:
+def average_gradients(model: nn.Module, groups: MeshGroups, *, data_axes: Sequence[str] = ("dp_replicate",)) -> None:
     """After backward: every gradient becomes that of the mean of all ranks' losses.
 
     ``groups`` is made on a mesh with an axis ``ep`` and ``data_axes``, which are to form groups together with it::

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_lib.checked import Int64, checked
+from course_lib.base.checked import Int64, checked
 from course_lib.parallel.experts.feed_forward import Experts
 from course_lib.parallel.experts.router import Routing, TopKRouter
 

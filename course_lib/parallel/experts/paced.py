@@ -15,9 +15,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.checks import above_zero, at_least
-from course_lib.cluster import Cluster, Links, Rank, pace
-from course_lib.link import Link
+from course_lib.base.checks import above_zero, at_least
+from course_lib.cluster.api.cluster import Cluster
+from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.links.emulated_compute import pace
+from course_lib.cluster.links.links import Links
+from course_lib.layouts.link import Link
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.experts.dispatch import Dispatch, shared_out
 from course_lib.parallel.experts.router import Routing

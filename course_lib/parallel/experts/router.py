@@ -19,8 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import above_zero, at_least
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import above_zero, at_least
 from course_lib.parallel.experts.capacity import expert_capacity, within_capacity
 
 __all__ = ["Routing", "TopKRouter"]

@@ -1,24 +1,24 @@
 """Lesson 09, meshes: data, pipeline and tensor parallelism at once, each along an axis of its own.
 
-``course_lib/mesh.py`` is the mesh itself, as data. Read ``groups.py`` (its process groups), ``on_mesh.py`` (the
+``course_lib/layouts/mesh.py`` is the mesh itself, as data. Read ``groups.py`` (its process groups), ``on_mesh.py`` (the
 strategies of the rooms before, put together), then what goes wrong in between: ``data.py`` (who sees which samples),
 ``seeds.py``, ``boxes.py`` (who holds what), ``clipping.py``, ``checkpoint.py``; ``watching.py`` measures a step.
-For lesson 11, ``paced_model.py`` is a model whose computing is a wait, and ``scaled.py`` runs a scaled-down plan.
-Production code uses ``torch.distributed.device_mesh.init_device_mesh``; torchtitan shows all of it put together.
+For lesson 11, ``paced_model.py`` is a model whose computing is a wait, and ``scaled_down_job.py`` runs a scaled-down
+plan. Production code uses ``torch.distributed.device_mesh.init_device_mesh``; torchtitan shows all of it put together.
 """
 
 from __future__ import annotations
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "DataShare": "data",
     "MeshGroups": "groups",
     "OnMesh": "on_mesh",
     "PacedTransformer": "paced_model",
-    "PlanRun": "scaled",
-    "regret": "scaled",
-    "run_plan": "scaled",
+    "PlanRun": "scaled_down_job",
+    "regret": "scaled_down_job",
+    "run_plan": "scaled_down_job",
     "Box": "boxes",
     "clip_gradients": "clipping",
     "gradient_norm": "clipping",

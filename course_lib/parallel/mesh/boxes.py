@@ -4,7 +4,7 @@
 
     w_down (out, in):   tp takes columns 3 to 5,   dp_shard of that rows 0 to 1     ->   offsets (0, 3), sizes (2, 3)
 
-Which box, ``course_lib/mesh_pieces.py`` computes without torch, for the cost model too.
+Which box, ``course_lib/layouts/mesh_pieces.py`` computes without torch, for the cost model too.
 
 Where an axis has not cut a parameter, its ranks hold the same. The *first* of those, at place 0 along all such axes, is
 the one that counts it in a norm: everything is counted once.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from course_lib.mesh_pieces import piece_of
+from course_lib.layouts.mesh_pieces import piece_of
 from course_lib.parallel.mesh.on_mesh import OnMesh
 from course_lib.parallel.tensor.checkpoint import parameter_placements
 from course_lib.parallel.tensor.placements import Placement, Shard

@@ -31,7 +31,7 @@ from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, Wri
 
 from course_lib.parallel.mesh.boxes import Box, boxes_of
 from course_lib.parallel.mesh.on_mesh import OnMesh
-from course_lib.parallel.sharded.checkpoint import placed_state
+from course_lib.parallel.sharded.tools.checkpoint import placed_state
 
 __all__ = ["load_on_mesh", "save_on_mesh"]
 
@@ -66,9 +66,7 @@ def load_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None 
     """
     folder, boxes = Path(folder), boxes_of(model)
     if not (folder / _METADATA).is_file():
-        raise ValueError(
-            f"{folder} holds no complete checkpoint: it has no file {_METADATA}, which is written last"
-        )
+        raise ValueError(f"{folder} holds no complete checkpoint: it has no file {_METADATA}, which is written last")
     there = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
     _refuse_another_model(folder, model.shapes, there)
     rooms = {}
@@ -98,9 +96,7 @@ class BoxTensor(Tensor):
     @classmethod
     def of(cls, box: Box, local: Tensor) -> BoxTensor:
         local = local.detach()
-        made: BoxTensor = Tensor._make_wrapper_subclass(
-            cls, box.shape, dtype=local.dtype, device=local.device
-        )
+        made: BoxTensor = Tensor._make_wrapper_subclass(cls, box.shape, dtype=local.dtype, device=local.device)
         made.box, made.local = box, local
         return made
 
@@ -125,9 +121,7 @@ class BoxTensor(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        raise NotImplementedError(
-            f"{func} of a BoxTensor: it is there to be saved and loaded; compute with its .local"
-        )
+        raise NotImplementedError(f"{func} of a BoxTensor: it is there to be saved and loaded; compute with its .local")
 
 
 def _boxed(box: Box, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,16 +149,12 @@ def _room(box: Box, there: Mapping[str, Any]) -> dict[str, Any]:
     return room
 
 
-def _refuse_another_model(
-    folder: Path, shapes: Mapping[str, tuple[int, ...]], there: Mapping[str, Any]
-) -> None:
+def _refuse_another_model(folder: Path, shapes: Mapping[str, tuple[int, ...]], there: Mapping[str, Any]) -> None:
     """All parameters are looked at, and not this rank's alone: where one rank raised, others would wait for it."""
     for name, shape in shapes.items():
         about = there.get(f"model.{name}")
         if not isinstance(about, TensorStorageMetadata) or tuple(about.size) != shape:
-            has = (
-                f"has shape {tuple(about.size)}" if isinstance(about, TensorStorageMetadata) else "is missing"
-            )
+            has = f"has shape {tuple(about.size)}" if isinstance(about, TensorStorageMetadata) else "is missing"
             raise ValueError(
                 f"{folder} is a checkpoint of another model: {name} has shape {shape} here, and {has} in it"
             )

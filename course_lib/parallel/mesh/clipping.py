@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.checks import above_zero
+from course_lib.base.checks import above_zero
 from course_lib.parallel.mesh.boxes import boxes_of
 from course_lib.parallel.mesh.on_mesh import OnMesh
 

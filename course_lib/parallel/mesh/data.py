@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.checked import checked
-from course_lib.checks import at_least
-from course_lib.mesh import DATA_AXES, Mesh
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
+from course_lib.layouts.mesh import DATA_AXES, Mesh
 from course_lib.parallel.collectives.members import split_sizes
 
 __all__ = ["DataShare"]

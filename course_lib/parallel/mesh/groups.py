@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
-from course_lib.mesh import Mesh
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.collectives.members import Members
 
 __all__ = ["MeshGroups"]

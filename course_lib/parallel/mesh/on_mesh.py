@@ -19,10 +19,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
-from course_lib.mesh import COMBINED_AXES, Mesh
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import COMBINED_AXES, Mesh
 from course_lib.models import Transformer, TransformerBlock, next_token_loss
-from course_lib.parallel.data.distributed_data_parallel import DistributedDataParallel, broadcast_parameters
+from course_lib.parallel.data.distributed_data_parallel import DistributedDataParallel
+from course_lib.parallel.data.naive_ddp import broadcast_parameters
 from course_lib.parallel.mesh.data import DataShare
 from course_lib.parallel.mesh.groups import MeshGroups
 from course_lib.parallel.model.cutting import cut, parameter_costs, split_evenly

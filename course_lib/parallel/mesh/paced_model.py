@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.checks import not_negative
-from course_lib.cluster import Rank, pace
+from course_lib.base.checks import not_negative
+from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.links.emulated_compute import pace
 from course_lib.meter import Timeline
 from course_lib.models import Transformer, TransformerBlock, TransformerConfig
 

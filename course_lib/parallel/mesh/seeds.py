@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.checked import Int64, checked
-from course_lib.checks import at_least
-from course_lib.mesh import Mesh
+from course_lib.base.checked import Int64, checked
+from course_lib.base.checks import at_least
+from course_lib.layouts.mesh import Mesh
 
 __all__ = ["seed_for_data", "seed_of"]
 

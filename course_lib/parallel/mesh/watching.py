@@ -10,18 +10,18 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from course_lib.checks import at_least
-from course_lib.cluster import Rank
-from course_lib.mesh import Mesh
-from course_lib.mesh_pieces import Piece
+from course_lib.base.checks import at_least
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import Mesh
+from course_lib.layouts.mesh_pieces import Piece
 from course_lib.meter import Call, MemoryLedger
-from course_lib.meter.recorder import Recorder
+from course_lib.meter.communication.recorder import Recorder
 from course_lib.models import Transformer, TransformerConfig
 from course_lib.parallel.mesh.boxes import boxes_of
 from course_lib.parallel.mesh.on_mesh import OnMesh
 
 if TYPE_CHECKING:
-    from course_lib.cluster import Cluster
+    from course_lib.cluster.api.cluster import Cluster
 
 __all__ = ["WatchedRank", "watched_mesh_step"]
 
@@ -38,9 +38,7 @@ class WatchedRank:
     sent_bytes: dict[str, dict[int, int]]
 
 
-def watched_mesh_step(
-    cluster: Cluster, mesh: Mesh, config: TransformerConfig, *, num_rows: int
-) -> list[WatchedRank]:
+def watched_mesh_step(cluster: Cluster, mesh: Mesh, config: TransformerConfig, *, num_rows: int) -> list[WatchedRank]:
     """The second step of ``OnMesh`` with AdamW on ``num_rows`` random sequences, as each of the cluster's ranks saw it.
 
     The second, because in the first a pipeline tells its shapes and the optimizer makes its states. The average of the

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from course_lib.cluster import Rank
-from course_lib.meter import Timeline
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import held_in_parts
 from course_lib.parallel.model.cutting import Part, tied_parameters
-from course_lib.parallel.model.passing import Passing, RecvFromPrevious, SendToNext
+from course_lib.parallel.model.spans import Spans, Unwatched
+from course_lib.parallel.model.stage_p2p import Passing, RecvFromPrevious, SendToNext
 from course_lib.parallel.model.tied import TiedParameters
 
 __all__ = ["ModelParallel", "OnDevices", "PartFailed"]
@@ -79,11 +79,12 @@ class ModelParallel(nn.Module):
             optimizer.step()
             optimizer.zero_grad()
 
-    ``self.timeline`` has what this rank did. A model that is not cut gives the same, but for dropout, where each rank
-    draws its own numbers. Source of the idea: Dean et al., "Large Scale Distributed Deep Networks" (2012), section 3.
+    ``timeline`` is told what this rank does, such as a ``course_lib.meter.Timeline``. A model that is not cut gives the
+    same, but for dropout, where each rank draws its own numbers. Source of the idea: Dean et al., "Large Scale
+    Distributed Deep Networks" (2012), section 3.
     """
 
-    def __init__(self, me: Rank, parts: Sequence[nn.Module], *, timeline: Timeline | None = None) -> None:
+    def __init__(self, me: Rank, parts: Sequence[nn.Module], *, timeline: Spans | None = None) -> None:
         super().__init__()
         if len(parts) != me.world_size:
             raise ValueError(
@@ -96,7 +97,7 @@ class ModelParallel(nn.Module):
         self.part = parts[me.rank].to(me.device)
         held_in_parts(self.part.parameters(), type(self).__name__, self.parts_among)
         self.ties.watch()
-        self.timeline = timeline or Timeline(me.rank, device=me.device)
+        self.timeline = timeline or Unwatched()
         self.passing = Passing(me, self.timeline)
 
     # -- by hand ------------------------------------------------------------------------------------------------

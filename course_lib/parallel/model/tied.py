@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.parallel.collectives.members import in_one_piece
 
 __all__ = ["TiedParameters"]
@@ -37,12 +37,8 @@ class TiedParameters:
                 if owner == rank:
                     mine.setdefault(parameter, (part, name))
         self._rank = rank
-        self._shared = [
-            (*mine[p], sorted(ranks)) for p, ranks in holders.items() if p in mine and len(ranks) > 1
-        ]
-        self._is_sum: set[int] = (
-            set()
-        )  # whose gradient, by its number in ``_shared``, is a sum over all copies
+        self._shared = [(*mine[p], sorted(ranks)) for p, ranks in holders.items() if p in mine and len(ranks) > 1]
+        self._is_sum: set[int] = set()  # whose gradient, by its number in ``_shared``, is a sum over all copies
         self._aside: dict[int, Tensor] = {}  # such sums, while further gradients come
 
     def sum_gradients(self) -> None:

@@ -1,16 +1,16 @@
 """Lesson 07, pipelines: the runtime that executes any schedule on real ranks.
 
 A schedule is data and lives in ``course_lib.schedules``; start there. Then read ``runtime.py`` (what a user calls),
-``messages.py`` and ``moves.py`` (which messages start when), ``batch_run.py`` (the loop over a row), ``stage_run.py``
-and ``split_backward.py`` (what a stage does with a micro-batch) and ``shapes.py`` (what is found out before the first
-batch). ``paced_stage.py`` and ``measured.py`` run a schedule at a given pace, ``data_parallel.py`` joins several
-pipelines, ``wrapped.py`` is about stages that are sharded; ``row_stage.py`` is a stage without messages, whose loop a
-learner writes. Production code uses ``torch.distributed.pipelining``.
+``messages.py`` and ``comm_plan.py`` (which messages start when), ``batch_run.py`` (the loop over a row),
+``stage_run.py`` and ``split_backward.py`` (what a stage does with a micro-batch) and ``shapes.py`` (what is found out
+before the first batch). ``paced_stage.py`` and ``measured.py`` run a schedule at a given pace, ``data_parallel.py``
+joins several pipelines, ``wrapped.py`` is about stages that are sharded; ``row_stage.py`` is a stage without messages,
+whose loop a learner writes. Production code uses ``torch.distributed.pipelining``.
 """
 
 from __future__ import annotations
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "PacedStage": "paced_stage",

@@ -17,12 +17,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.cluster.gloo_only import only_on_gloo
-from course_lib.cluster.point_to_point import Message, recv, send, start
-from course_lib.parallel.model.passing import Told
+from course_lib.cluster.base.gloo_only import only_on_gloo
+from course_lib.cluster.base.point_to_point import Message, recv, send, start
+from course_lib.cluster.base.rank import Rank
+from course_lib.parallel.model.stage_p2p import Told
+from course_lib.parallel.pipeline.comm_plan import Move
 from course_lib.parallel.pipeline.messages import Transfer
-from course_lib.parallel.pipeline.moves import Move
 from course_lib.parallel.pipeline.stage_run import StageRun
 from course_lib.schedules.action import Action
 from course_lib.schedules.trace import ActionSpan

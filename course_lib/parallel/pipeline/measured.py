@@ -12,9 +12,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.checks import at_least
-from course_lib.cluster import Cluster, Links, Rank
-from course_lib.link import Link
+from course_lib.base.checks import at_least
+from course_lib.cluster.api.cluster import Cluster
+from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.links.links import Links
+from course_lib.layouts.link import Link
 from course_lib.parallel.pipeline.paced_stage import PacedStage, can_be_paced
 from course_lib.parallel.pipeline.runtime import Pipeline
 from course_lib.schedules.stage_times import StageTimes
@@ -104,7 +106,6 @@ def _from_zero(schedule: Schedule, rows: Sequence[tuple[ActionSpan, ...]]) -> Sc
     """All moments from the start of the first action; the ranks of one machine share a clock."""
     began_s = min(span.start_s for row in rows for span in row)
     moved = tuple(
-        tuple(span._replace(start_s=span.start_s - began_s, end_s=span.end_s - began_s) for span in row)
-        for row in rows
+        tuple(span._replace(start_s=span.start_s - began_s, end_s=span.end_s - began_s) for span in row) for row in rows
     )
     return ScheduleTrace(schedule, moved, messages=(), overlap=True)

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.checks import at_least
-from course_lib.cluster import Rank, pace
+from course_lib.base.checks import at_least
+from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.links.emulated_compute import pace
 from course_lib.schedules.stage_times import StageTimes
 
 __all__ = ["PacedStage", "can_be_paced"]

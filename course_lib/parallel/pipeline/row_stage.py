@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 
 __all__ = ["RowStage"]
 

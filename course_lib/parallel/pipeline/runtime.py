@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import held_in_parts
-from course_lib.parallel.model.passing import Told
+from course_lib.parallel.model.stage_p2p import Told
 from course_lib.parallel.model.tied import TiedParameters
 from course_lib.parallel.pipeline.batch_run import BatchRun
-from course_lib.parallel.pipeline.moves import moves_of
+from course_lib.parallel.pipeline.comm_plan import moves_of
 from course_lib.parallel.pipeline.shapes import find_shapes
 from course_lib.parallel.pipeline.stage_run import StageRun
 from course_lib.parallel.pipeline.wrapped import gradients_sent_once, refuse_to_wrap

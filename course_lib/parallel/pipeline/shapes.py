@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank, exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.model.cutting import buffers_kept
-from course_lib.parallel.model.passing import Told
+from course_lib.parallel.model.stage_p2p import Told
 from course_lib.parallel.pipeline.stage_run import StageFailed, StageRun
 from course_lib.parallel.pipeline.wrapped import HoldsBack
 from course_lib.schedules.table import Schedule

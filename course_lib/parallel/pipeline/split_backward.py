@@ -41,9 +41,7 @@ def backward_for_inputs(
     arrived: dict[Node, tuple[Any, ...]] = {}
     hooks = [node.register_prehook(_note(arrived, node)) for node in branches]
     try:
-        (of_inputs,) = torch.autograd.grad(
-            [output], [inputs], begin, retain_graph=True, materialize_grads=True
-        )
+        (of_inputs,) = torch.autograd.grad([output], [inputs], begin, retain_graph=True, materialize_grads=True)
     finally:
         for hook in hooks:
             hook.remove()
@@ -57,15 +55,11 @@ def backward_for_inputs(
 
 def _add_gradients(arrived: dict[Node, tuple[Any, ...]], parameters: list[Tensor]) -> None:
     """From the places where gradients have arrived to the weights beside them."""
-    edges = [
-        (GradientEdge(node, i), g) for node, gs in arrived.items() for i, g in enumerate(gs) if g is not None
-    ]
+    edges = [(GradientEdge(node, i), g) for node, gs in arrived.items() for i, g in enumerate(gs) if g is not None]
     # Where one weight is used in several places, the walk from one of them passes the others: they keep to what
     # arrived there in I, which has that part in it.
     several = len(arrived) > 1
-    hooks = [
-        node.register_prehook(lambda _, noted=noted: noted) for node, noted in arrived.items() if several
-    ]
+    hooks = [node.register_prehook(lambda _, noted=noted: noted) for node, noted in arrived.items() if several]
     starts, gradients = [edge for edge, _ in edges], [gradient for _, gradient in edges]
     try:
         torch.autograd.backward(starts, gradients, retain_graph=True, inputs=parameters)

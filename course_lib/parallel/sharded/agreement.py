@@ -14,10 +14,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.data.distributed_data_parallel import broadcast_parameters
-from course_lib.parallel.data.misuse import check_model
+from course_lib.parallel.data.ddp_errors import check_model
+from course_lib.parallel.data.naive_ddp import broadcast_parameters
 
 __all__ = ["agree", "check_memory"]
 
@@ -47,8 +47,7 @@ def _check(me: Rank, p: Tensor, master_dtype: torch.dtype | None) -> None:
     if p.device.type != me.device.type:
         raise ValueError(
             f"{which} lies on {p.device}, and this rank computes on {me.device}: move the model there with "
-            "model.to(me.device), and make the optimizer then"
-            + (" (model.to_empty, from meta)" if p.is_meta else "")
+            "model.to(me.device), and make the optimizer then" + (" (model.to_empty, from meta)" if p.is_meta else "")
         )
     if p.layout != torch.strided:
         raise ValueError(f"{which} is {p.layout}, and only dense ones have rows to share: use p.to_dense()")

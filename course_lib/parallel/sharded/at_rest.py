@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import held_in_parts
 from course_lib.parallel.sharded.misuse import AVERAGED_BY, COPIED, INSTEAD
-from course_lib.parallel.sharded.rows import Rows
+from course_lib.parallel.sharded.row_sharding import Rows
 from course_lib.parallel.sharded.shard import Shard
 
 __all__ = ["AtRest", "ShardedParameter", "StandIn"]
@@ -31,9 +31,7 @@ __all__ = ["AtRest", "ShardedParameter", "StandIn"]
 class ShardedParameter:
     """A parameter of which this rank keeps its rows. ``places`` are the modules that hold it, and under which name."""
 
-    def __init__(
-        self, members: Members, name: str, parameter: nn.Parameter, places: list[tuple[nn.Module, str]]
-    ):
+    def __init__(self, members: Members, name: str, parameter: nn.Parameter, places: list[tuple[nn.Module, str]]):
         self.name, self.places = name, places  # of several names, where it is tied, the first
         self.rows = Rows(tuple(parameter.shape), members.count)
         self.is_trained, self._members = parameter.requires_grad, members
@@ -106,9 +104,7 @@ class StandIn(Shard):
         if func in _TOLD:
             return func(*(a.shard if isinstance(a, StandIn) else a for a in args), **(kwargs or {}))
         found = [a for a in (*args, *(kwargs or {}).values()) if isinstance(a, StandIn)]
-        what = (
-            found[0].what if found else "one of the parameters is at rest: this rank keeps some of its rows"
-        )
+        what = found[0].what if found else "one of the parameters is at rest: this rank keeps some of its rows"
         raise RuntimeError(f"{what}. {_name_of(func)} would compute with these rows alone. {INSTEAD}")
 
     @classmethod
@@ -131,9 +127,7 @@ def _name_of(func: Callable[..., Any]) -> str:
 class AtRest(dict[str, nn.Parameter | None]):
     """The ``_parameters`` of a module at rest: its items are shards, and taken by its name each is a stand-in."""
 
-    def __init__(
-        self, parameters: Mapping[str, nn.Parameter | None], stand_ins: Mapping[str, StandIn]
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, nn.Parameter | None], stand_ins: Mapping[str, StandIn]) -> None:
         super().__init__(parameters)
         self._stand_ins = stand_ins
 

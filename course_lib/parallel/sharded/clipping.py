@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.checks import above_zero
+from course_lib.base.checks import above_zero
 from course_lib.parallel.collectives.members import Members
 
 if TYPE_CHECKING:

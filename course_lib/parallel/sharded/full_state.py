@@ -34,9 +34,7 @@ def load_full_state_dict(module: nn.Module, units: Sequence[Unit], state: Mappin
     wanted = {name for name, _ in module.state_dict().items()}
     if odd := sorted(wanted ^ set(state)):
         which = "misses" if odd[0] in wanted else "has unknown"
-        raise ValueError(
-            f"the state {which} {odd[0]} ({len(odd)} such names); it is no state_dict() of this model"
-        )
+        raise ValueError(f"the state {which} {odd[0]} ({len(odd)} such names); it is no state_dict() of this model")
     rows = [(p, p.names_in(module)) for unit in units for p in unit.parameters]
     for parameter, names in rows:
         shape = tuple(state[names[0]].shape)

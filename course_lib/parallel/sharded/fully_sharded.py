@@ -24,25 +24,25 @@ from torch import Tensor, nn
 from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves
 
-from course_lib.checks import at_least
-from course_lib.cluster import Rank
+from course_lib.base.checks import at_least
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.data.distributed_data_parallel import DistributedDataParallel, broadcast_parameters
-from course_lib.parallel.data.misuse import NESTED, check_model
+from course_lib.parallel.data.ddp_errors import NESTED, WRAPPERS, AveragesGradients, check_model
+from course_lib.parallel.data.naive_ddp import broadcast_parameters
 from course_lib.parallel.sharded.agreement import check_memory
-from course_lib.parallel.sharded.division import Units, divide
 from course_lib.parallel.sharded.full_state import check_own_rows, full_state_dict, load_full_state_dict
 from course_lib.parallel.sharded.hooks import call_around_forward
 from course_lib.parallel.sharded.misuse import AVERAGED_BY, COPIED, CREATE_GRAPH, MISSING
-from course_lib.parallel.sharded.neighbours import Piece, neighbours_of
-from course_lib.parallel.sharded.order import Order, Passed
+from course_lib.parallel.sharded.partial_reshard import Piece, neighbours_of
+from course_lib.parallel.sharded.prefetch_order import Order, Passed
 from course_lib.parallel.sharded.reduction import Reduction
 from course_lib.parallel.sharded.unit import Unit, Use
+from course_lib.parallel.sharded.unit_partition import Units, divide
 
 __all__ = ["FullySharded"]
 
 
-class FullySharded(nn.Module):
+class FullySharded(AveragesGradients, nn.Module):
     """Wraps a model so that each rank keeps its rows of every parameter; forward and backward are those of the model.
 
     ``units``: modules, or lists of modules, whose parameters are whole together; the wrapper adds one for the rest.
@@ -90,9 +90,8 @@ class FullySharded(nn.Module):
         between = neighbours_of(me, self.members, reshard_after_forward)
         self._reshards = between is not None
         self._neighbours = between if between is not self.members else None
-        wrappers = (FullySharded, DistributedDataParallel, nn.parallel.DistributedDataParallel)
         groups = [group, *([replicas] if replicas else [])]
-        check_model(me, module, wrappers, groups)
+        check_model(me, module, WRAPPERS, groups)
         check_memory(list(module.parameters()))
         if not any(p.is_meta for p in module.parameters()):
             for one in reversed(groups):  # from the first replica to all, and then within each

@@ -1,4 +1,4 @@
-"""What goes wrong with a sharded model, and the sentence for each. See ``parallel/data/misuse.py`` for those of all
+"""What goes wrong with a sharded model, and the sentence for each. See ``parallel/data/ddp_errors.py`` for those of all
 wrappers."""
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from torch import Tensor
 from course_lib.parallel.collectives.dim_collectives import start_all_reduce
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded.at_rest import ShardedParameter
-from course_lib.parallel.sharded.order import Passed
+from course_lib.parallel.sharded.prefetch_order import Passed
 from course_lib.parallel.sharded.unit import Unit
 
 __all__ = ["Reduction"]

@@ -26,8 +26,8 @@ from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduc
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded.at_rest import AtRest, ShardedParameter, StandIn
 from course_lib.parallel.sharded.misuse import ADDED, ASKED_FOR_SHARDS, REPLACED
-from course_lib.parallel.sharded.neighbours import Piece
-from course_lib.parallel.sharded.rows import Packing, all_gather_rows
+from course_lib.parallel.sharded.partial_reshard import Piece
+from course_lib.parallel.sharded.row_sharding import Packing, all_gather_rows
 
 __all__ = ["Unit", "Use"]
 
@@ -44,14 +44,10 @@ class Use:
     def __init__(self, unit: Unit, on_gradients: OnGradients) -> None:
         self.unit, self.on_gradients = unit, on_gradients
         self.is_whole = self.is_borrowed = False  # borrowed: whole because its backward is under way
-        self.gather: weakref.ref[Any] | None = (
-            None  # autograd's node, whose backward has all gradients of the unit
-        )
+        self.gather: weakref.ref[Any] | None = None  # autograd's node, whose backward has all gradients of the unit
         # Tensors that count their changes, whatever mode the model runs in.
         with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
-            self.wholes = [
-                torch.empty(p.rows.shape, dtype=unit.dtype, device=p.shard.device) for p in unit.parameters
-            ]
+            self.wholes = [torch.empty(p.rows.shape, dtype=unit.dtype, device=p.shard.device) for p in unit.parameters]
         for whole, parameter in zip(self.wholes, unit.parameters, strict=True):
             _resize(whole, 0)
             whole.requires_grad_(parameter.shard.requires_grad)
@@ -264,9 +260,7 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, use: Use, *shards: Tensor) -> tuple[Tensor, ...]:
         ctx.use, use.gather = use, weakref.ref(ctx)
         ctx.set_materialize_grads(False)  # a weight that was not used has None, and not zeros
-        wholes = tuple(
-            whole.detach() for whole in use.wholes
-        )  # the same storages, known to autograd by this operation
+        wholes = tuple(whole.detach() for whole in use.wholes)  # the same storages, known to autograd by this operation
         ctx.mark_non_differentiable(*(w for w, s in zip(wholes, shards, strict=True) if not s.requires_grad))
         return wholes
 
@@ -275,9 +269,7 @@ class _Gather(torch.autograd.Function):
         if not all(_is_accumulated(node) for node, _ in ctx.next_functions if node is not None):
             raise RuntimeError(ASKED_FOR_SHARDS.format(unit=ctx.use.unit.name))
         ctx.use.on_gradients(ctx.use, gradients)
-        return (None,) * (
-            len(gradients) + 1
-        )  # the shards' gradients come later, when the messages have arrived
+        return (None,) * (len(gradients) + 1)  # the shards' gradients come later, when the messages have arrived
 
 
 def _is_accumulated(leaf: Any) -> bool:

@@ -1,16 +1,16 @@
 """Lesson 08, tensor parallelism: every matrix of a model cut among ranks, and the collectives that make the cuts whole.
 
-Read ``placements.py`` (what a cut is, and which collective it needs), ``conjugates.py`` (f and g: collectives with
-their backward), ``redistribution.py`` (from one cut to another, on real ranks), ``region.py`` (where a split region
-begins and ends), ``layers.py`` (columns, then rows), ``attention.py``, ``vocabulary.py`` and ``transformer.py``,
-which puts them together. ``entering.py`` overlaps the backward pass, ``randomness.py`` is about dropout,
-``checkpoint.py`` about saving, ``tiled_matmul.py`` about cuts in both directions. Production code uses
+Read ``placements.py`` (what a cut is, and which collective it needs), ``autograd_collectives.py`` (f and g: collectives
+with their backward), ``redistribution.py`` (from one cut to another, on real ranks), ``region.py`` (where a split
+region begins and ends), ``layers.py`` (columns, then rows), ``attention.py``, ``vocabulary.py`` and ``transformer.py``,
+which puts them together. ``overlapped_column_parallel.py`` overlaps the backward pass, ``randomness.py`` is about
+dropout, ``checkpoint.py`` about saving, ``tiled_matmul.py`` about cuts in both directions. Production code uses
 ``torch.distributed.tensor.parallel``.
 """
 
 from __future__ import annotations
 
-from course_lib.lazy import loads_when_used
+from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "ColumnParallelLinear": "layers",
@@ -27,14 +27,14 @@ _HOME_OF = {
     "Shard": "placements",
     "Step": "placements",
     "VocabParallelEmbedding": "vocabulary",
-    "all_gather_reduce_scatter": "conjugates",
-    "all_gather_split": "conjugates",
-    "all_reduce_identity": "conjugates",
+    "all_gather_reduce_scatter": "autograd_collectives",
+    "all_gather_split": "autograd_collectives",
+    "all_reduce_identity": "autograd_collectives",
     "change": "placements",
     "gather_logits": "vocabulary",
     "gather_state": "checkpoint",
     "gradient_placement": "placements",
-    "identity_all_reduce": "conjugates",
+    "identity_all_reduce": "autograd_collectives",
     "join_states": "checkpoint",
     "load_unsplit": "checkpoint",
     "local_part": "redistribution",
@@ -44,9 +44,9 @@ _HOME_OF = {
     "parameter_placements": "checkpoint",
     "parse_placement": "placements",
     "redistribute": "redistribution",
-    "reduce_scatter_all_gather": "conjugates",
+    "reduce_scatter_all_gather": "autograd_collectives",
     "run_matmul": "redistribution",
-    "split_all_gather": "conjugates",
+    "split_all_gather": "autograd_collectives",
     "split_block": "transformer",
     "split_transformer": "transformer",
     "vocab_parallel_cross_entropy": "vocabulary",

@@ -9,12 +9,12 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checked import checked
-from course_lib.checks import nearest_multiple
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.base.checks import nearest_multiple
+from course_lib.cluster.base.rank import Rank
 from course_lib.models.transformer import Attention
-from course_lib.parallel.tensor.entering import enter_and_multiply
 from course_lib.parallel.tensor.layers import ColumnParallelLinear, RowParallelLinear
+from course_lib.parallel.tensor.overlapped_column_parallel import enter_and_multiply
 from course_lib.parallel.tensor.randomness import OwnDropout, own_random_numbers
 from course_lib.parallel.tensor.region import Region
 

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives import all_gather, split_sizes
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.tensor.placements import Placement, Replicate, Shard

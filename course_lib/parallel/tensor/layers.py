@@ -21,13 +21,17 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.checked import checked
-from course_lib.checks import nearest_multiple
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.base.checks import nearest_multiple
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members, split_sizes
 from course_lib.parallel.collectives.parts import held_in_parts
-from course_lib.parallel.tensor.conjugates import all_gather_split, identity_all_reduce, split_all_gather
-from course_lib.parallel.tensor.entering import enter_and_multiply
+from course_lib.parallel.tensor.autograd_collectives import (
+    all_gather_split,
+    identity_all_reduce,
+    split_all_gather,
+)
+from course_lib.parallel.tensor.overlapped_column_parallel import enter_and_multiply
 from course_lib.parallel.tensor.placements import Placement, Replicate, Shard
 from course_lib.parallel.tensor.region import Region
 

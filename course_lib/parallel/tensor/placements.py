@@ -30,8 +30,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from course_lib.checked import checked
-from course_lib.checks import at_least
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
 
 __all__ = [
     "MATMUL_RULES",
@@ -206,8 +206,7 @@ class MatmulPlan:
     def collectives(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names of what is sent, forward and backward: (("all_reduce",), ()) for row parallel."""
         forward, backward = (
-            tuple(step.collective for step in steps if step.is_sent)
-            for steps in (self.forward, self.backward)
+            tuple(step.collective for step in steps if step.is_sent) for steps in (self.forward, self.backward)
         )
         return forward, backward
 

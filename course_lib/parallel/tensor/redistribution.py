@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.dim_collectives import (
     own_part,
     start_all_gather,

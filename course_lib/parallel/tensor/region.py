@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.tensor.conjugates import all_reduce_identity, reduce_scatter_all_gather
+from course_lib.parallel.tensor.autograd_collectives import all_reduce_identity, reduce_scatter_all_gather
 
 __all__ = ["SEQUENCE_DIM", "Region"]
 

@@ -19,7 +19,7 @@ from math import isqrt
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.tensor.placements import Replicate, Shard, matmul_plan
 from course_lib.parallel.tensor.redistribution import redistribute, run_matmul
 
@@ -57,9 +57,7 @@ def run_tiled_matmul(
     grad_y (N, M/s) part j of dY's columns; so are dX (N, K/s), dA (K/s, M/s) and Y (N, M/s).
     """
     row, column = divmod(me.rank, side := side_of_square(me.world_size))
-    down = [
-        dist.new_group([side * i + j for i in range(side)]) for j in range(side)
-    ]  # all ranks make all groups
+    down = [dist.new_group([side * i + j for i in range(side)]) for j in range(side)]  # all ranks make all groups
     across = [dist.new_group([side * i + j for j in range(side)]) for i in range(side)]
     y, partial, grad_a = run_matmul(me, _DOWN, x, a, grad_y, group=down[column])
     (step,) = _ACROSS.backward

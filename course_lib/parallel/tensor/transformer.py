@@ -23,11 +23,11 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.checked import checked
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.cluster.base.rank import Rank
 from course_lib.models.transformer import Embedding, Transformer, TransformerBlock, position_numbers
 from course_lib.parallel.tensor.attention import HeadParallelAttention
-from course_lib.parallel.tensor.conjugates import split_all_gather
+from course_lib.parallel.tensor.autograd_collectives import split_all_gather
 from course_lib.parallel.tensor.layers import (
     ColumnParallelLinear,
     RowParallelLinear,

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from course_lib.checked import checked
-from course_lib.cluster import Rank
+from course_lib.base.checked import checked
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives import all_gather, split_sizes
 from course_lib.parallel.collectives.dim_collectives import start_all_reduce
 from course_lib.parallel.collectives.members import Members
@@ -132,9 +132,7 @@ class _VocabParallelCrossEntropy(Function):
         return None, grad_logits.mul_(grad.unsqueeze(-1)), None, None
 
 
-def gather_logits(
-    me: Rank, logits: Tensor, *, vocab_size: int, group: dist.ProcessGroup | None = None
-) -> Tensor:
+def gather_logits(me: Rank, logits: Tensor, *, vocab_size: int, group: dist.ProcessGroup | None = None) -> Tensor:
     """All logits on every rank, (..., V/n) -> (..., V), for sampling from them; no gradient passes."""
     sizes = split_sizes(vocab_size, Members.of(me, group).count)
     return all_gather(me, logits.movedim(-1, 0), sizes=sizes, group=group).movedim(0, -1)

@@ -8,16 +8,14 @@ import torch.distributed as dist
 
 from course_lib import machine
 from course_lib.cluster import Cluster, Rank, RankFailed
+from course_lib.cluster.base.flat_collectives import flat_collective
 from course_lib.cost import collective_cost
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 from course_lib.meter import expect, metered
-from course_lib.meter.together import flat_collective
 from course_lib.parallel import collectives as ours
 from course_lib.parallel.collectives import ALL_REDUCE_ALGORITHMS, split_sizes
 
-pytestmark = pytest.mark.xdist_group(
-    "parallel_collectives"
-)  # one process: its clusters are warm after the first
+pytestmark = pytest.mark.xdist_group("parallel_collectives")  # one process: its clusters are warm after the first
 
 SHAPES = ((), (1,), (3,), (7,), (13, 3), (2, 0, 3), (0,), (4, 5, 6))
 DTYPES = (torch.int64, torch.uint8, torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -45,24 +43,20 @@ def wrong_all_reduces(me: Rank, algorithm: str) -> list:
                 every = torch.stack([values(r, shape, dtype) for r in range(me.world_size)])
                 if op == "product":  # small, so that no order of multiplication rounds or runs over
                     mine, every = mine % 2 + 1, every % 2 + 1
-                reduced = {"sum": every.sum, "product": every.prod, "max": every.amax, "min": every.amin}[op](
-                    0
-                ).to(dtype)
+                reduced = {"sum": every.sum, "product": every.prod, "max": every.amax, "min": every.amin}[op](0).to(
+                    dtype
+                )
                 before = mine.clone()
                 got = ours.all_reduce(me, mine, op=op, algorithm=algorithm)
                 if not same(reduced, got) or not same(before, mine):
                     wrong.append((shape, dtype, op, "new"))
-                if ours.all_reduce(me, mine, op=op, algorithm=algorithm, out=mine) is None or not same(
-                    reduced, mine
-                ):
+                if ours.all_reduce(me, mine, op=op, algorithm=algorithm, out=mine) is None or not same(reduced, mine):
                     wrong.append((shape, dtype, op, "in place"))
     return wrong
 
 
 @pytest.mark.parametrize("algorithm", ALL_REDUCE_ALGORITHMS)
-@pytest.mark.parametrize(
-    "world_size", [2, 3, 4, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 6))]
-)
+@pytest.mark.parametrize("world_size", [2, 3, 4, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 6))])
 def test_all_reduce_gives_the_same_whole_numbers_by_every_algorithm(clusters, world_size, algorithm):
     assert list(clusters(world_size).call(wrong_all_reduces, (algorithm,))) == [[]] * world_size
 
@@ -72,9 +66,7 @@ def floats_beside_torch(me: Rank) -> list[float]:
     x = torch.randn(1001, 3, dtype=torch.float64)
     theirs = x.clone()
     dist.all_reduce(theirs)
-    return [
-        float((ours.all_reduce(me, x, algorithm=name) - theirs).abs().max()) for name in ALL_REDUCE_ALGORITHMS
-    ]
+    return [float((ours.all_reduce(me, x, algorithm=name) - theirs).abs().max()) for name in ALL_REDUCE_ALGORITHMS]
 
 
 def test_sums_of_floats_differ_by_rounding_alone(clusters):
@@ -101,9 +93,7 @@ def wrong_beside_torch(me: Rank) -> list:
                 got = ours.gather(me, x, root=root)
                 listed = [torch.empty_like(x) for _ in range(n)] if me.rank == root else None
                 dist.gather(x, listed, root)
-                if (got is None) != (listed is None) or (
-                    listed is not None and not same(torch.cat(listed), got)
-                ):
+                if (got is None) != (listed is None) or (listed is not None and not same(torch.cat(listed), got)):
                     wrong.append(("gather", root, tail))
                 theirs = torch.empty_like(x[:2])
                 dist.scatter(theirs, list(x.split(2)) if me.rank == root else None, root)
@@ -136,9 +126,7 @@ def uneven_ways(me: Rank, num_rows: int) -> dict[str, torch.Tensor | None]:
     """Deal out rows that do not divide, and collect them again, several ways."""
     n, sizes = me.world_size, split_sizes(num_rows, me.world_size)
     whole = torch.arange(num_rows * 2).reshape(num_rows, 2)
-    part = ours.scatter(
-        me, whole if me.rank == n - 1 else None, out=whole[: sizes[me.rank]].clone(), root=n - 1
-    )
+    part = ours.scatter(me, whole if me.rank == n - 1 else None, out=whole[: sizes[me.rank]].clone(), root=n - 1)
     send_sizes = [(me.rank + 2 * to) % 3 for to in range(n)]
     recv_sizes = [(source + 2 * me.rank) % 3 for source in range(n)]
     to_send = torch.arange(sum(send_sizes)) + 100 * me.rank
@@ -289,9 +277,7 @@ def test_bytes_and_messages_are_those_of_theory(clusters, world_size, name):
     run = metered(clusters(world_size), call_one, *call)
     sent = [THEORY[name](world_size, rank) for rank in range(world_size)]
     assert [run.communication.sent_bytes(rank) for rank in range(world_size)] == [size for size, _ in sent]
-    assert [run.communication.num_messages(rank) for rank in range(world_size)] == [
-        count for _, count in sent
-    ]
+    assert [run.communication.num_messages(rank) for rank in range(world_size)] == [count for _, count in sent]
     assert expect(run.communication, only=["send", "recv"]) == []
 
 

@@ -62,9 +62,7 @@ def results(me: Rank, x: torch.Tensor) -> dict[str, torch.Tensor | None]:
     found["all_gather"] = own.all_gather(me, x)
     found["all_to_all"] = own.all_to_all(me, x)
     rows = len(x) // N
-    found["scatter"] = own.scatter(
-        me, x, out=torch.empty_like(x[:rows], memory_format=torch.contiguous_format), root=1
-    )
+    found["scatter"] = own.scatter(me, x, out=torch.empty_like(x[:rows], memory_format=torch.contiguous_format), root=1)
     found["along all_gather"] = along.start_all_gather(members, x, 1)()
     found["along all_to_all"] = along.start_all_to_all(members, x, 0, 1)()
     if x.dtype == torch.bool:

@@ -8,13 +8,11 @@ import torch.distributed as dist
 
 from course_lib.cluster import Rank, RankFailed
 from course_lib.cost import Network, collective_cost, hierarchical_sent_bytes
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 from course_lib.meter import expect, metered
 from course_lib.parallel.collectives import hierarchical_all_reduce
 
-pytestmark = pytest.mark.xdist_group(
-    "parallel_collectives"
-)  # one process: its clusters are warm after the first
+pytestmark = pytest.mark.xdist_group("parallel_collectives")  # one process: its clusters are warm after the first
 
 SHAPES = ((), (1,), (2,), (5,), (7,), (13, 3), (2, 0, 3), (0,), (4, 5, 6))
 LAYOUTS = [(1, 1), (2, 1), (2, 2), (3, 1), (3, 3), (4, 1), (4, 2), (4, 4), (6, 2), (6, 3)]
@@ -92,15 +90,12 @@ def test_every_rank_sends_the_bytes_of_the_cost_model(clusters, world_size, rank
         model = hierarchical_sent_bytes(num_elements, 8, world_size // ranks_per_node, ranks_per_node)
         matrix = sent.matrix()
         for rank, row in enumerate(matrix):
-            node = range(
-                rank // ranks_per_node * ranks_per_node, (rank // ranks_per_node + 1) * ranks_per_node
-            )
+            node = range(rank // ranks_per_node * ranks_per_node, (rank // ranks_per_node + 1) * ranks_per_node)
             within = sum(row[peer] for peer in node)
             assert (within, sum(row) - within) == model[rank], (num_elements, rank)
             assert sent.sent_bytes(rank) == sum(model[rank])
             assert all(  # across nodes, only to the same place
-                not size or peer in node or (peer - rank) % ranks_per_node == 0
-                for peer, size in enumerate(row)
+                not size or peer in node or (peer - rank) % ranks_per_node == 0 for peer, size in enumerate(row)
             )
         if num_elements:
             assert expect(sent, only=["send", "recv"]) == []

@@ -12,6 +12,7 @@ from split_cases import differ, drawn
 from torch.utils.checkpoint import checkpoint
 
 from course_lib.cluster import Rank
+from course_lib.layouts.sequence_cut import ORDERS, SequenceCut
 from course_lib.parallel.context import (
     RunningAttention,
     all_to_all_attention,
@@ -20,7 +21,6 @@ from course_lib.parallel.context import (
     own_positions,
     ring_attention,
 )
-from course_lib.sequence_cut import ORDERS, SequenceCut
 
 pytestmark = pytest.mark.xdist_group("context")
 
@@ -59,9 +59,7 @@ def check(cluster, cases: list[tuple]) -> None:
     ranks = cluster.call(parts, (cases,))
     for number, (_, num_tokens, order, heads, is_causal, _) in enumerate(cases):
         cut = SequenceCut(num_tokens, cluster.world_size, order)
-        joined = [
-            join_positions(cut, list(each), dim=2) for each in zip(*(r[number] for r in ranks), strict=True)
-        ]
+        joined = [join_positions(cut, list(each), dim=2) for each in zip(*(r[number] for r in ranks), strict=True)]
         wanted = oracle(num_tokens, heads, is_causal)
         assert not differ(*zip(joined, wanted, strict=True)), cases[number]
 

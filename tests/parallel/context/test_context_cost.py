@@ -19,7 +19,8 @@ from course_lib.cost import (
     ring_in_flight_bytes,
     ring_pairs,
 )
-from course_lib.link import Link
+from course_lib.layouts.link import Link
+from course_lib.layouts.sequence_cut import ORDERS, SequenceCut
 from course_lib.meter import MemoryLedger, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.context import (
@@ -30,7 +31,6 @@ from course_lib.parallel.context import (
     split_context,
 )
 from course_lib.parallel.context import ring as ring_module
-from course_lib.sequence_cut import ORDERS, SequenceCut
 
 pytestmark = pytest.mark.xdist_group("context")
 
@@ -55,9 +55,7 @@ def a_pass(me: Rank, way: str, cut: SequenceCut, dtype: torch.dtype, backward: b
         out.backward(grad)
 
 
-@pytest.mark.parametrize(
-    ("way", "num_tokens"), [("ring", 12), ("ring", 7), ("all_to_all", 12), ("all_to_all", 7)]
-)
+@pytest.mark.parametrize(("way", "num_tokens"), [("ring", 12), ("ring", 7), ("all_to_all", 12), ("all_to_all", 7)])
 def test_the_meter_sees_the_bytes_of_the_formula(cluster4, way, num_tokens):
     cut = SequenceCut(num_tokens, 4)
     for dtype, itemsize in ((torch.float32, 4), (torch.bfloat16, 2))[: 2 if num_tokens == 7 else 1]:
@@ -126,9 +124,7 @@ def test_a_message_is_hidden_where_the_parts_are_long():
     assert short_time.compute_s == pytest.approx(4 * B * H * K * pairs / rate)
     message_s = link.time_s(4 * 2 * B * G * K * 16)
     hidden_s = 4 * B * H * K * max(ring_pairs(cut)[1]) / rate
-    assert short_time.exposed_s == pytest.approx(
-        2 * (message_s - hidden_s) + message_s - 4 * B * H * K * 136 / rate
-    )
+    assert short_time.exposed_s == pytest.approx(2 * (message_s - hidden_s) + message_s - 4 * B * H * K * 136 / rate)
     assert short_time.time_s == short_time.compute_s + short_time.exposed_s
     assert long_time.exposed_s == 0
     backward = ring_attention_time(CONFIG, long, link, **given, is_backward=True)
@@ -143,7 +139,7 @@ def test_a_message_is_hidden_where_the_parts_are_long():
 
 def order_of_events(me: Rank) -> list[str]:
     """What a rank does in forward and backward, in its order."""
-    from course_lib.parallel.context import travel
+    from course_lib.parallel.context import ring_exchange as travel
 
     events: list[str] = []
     real = {
@@ -199,10 +195,7 @@ def kept_by_a_model(me: Rank, cut: SequenceCut, way: str) -> int:
 @pytest.mark.parametrize("way", WAYS)
 def test_the_ledger_finds_kept_what_the_formula_says(cluster2, way):
     for cut in (SequenceCut(16, 2), SequenceCut(9, 2, "contiguous")):
-        wanted = [
-            activation_bytes(context_activations(CONFIG, cut, place, batch_size=B, way=way))
-            for place in (0, 1)
-        ]
+        wanted = [activation_bytes(context_activations(CONFIG, cut, place, batch_size=B, way=way)) for place in (0, 1)]
         assert list(cluster2.call(kept_by_a_model, (cut, way))) == wanted
 
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 from course_lib.cluster import Cluster, Rank
 from course_lib.devices import machine
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.parallel.context import all_to_all_attention, own_positions, ring_attention
-from course_lib.sequence_cut import SequenceCut
 
 pytestmark = pytest.mark.xdist_group("context")
 

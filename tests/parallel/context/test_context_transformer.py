@@ -10,7 +10,8 @@ import torch
 from split_cases import differ
 
 from course_lib.cluster import Rank
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
+from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.context import (
     ContextParallelAttention,
@@ -24,7 +25,6 @@ from course_lib.parallel.context import (
 from course_lib.parallel.data import DistributedDataParallel
 from course_lib.parallel.mesh import MeshGroups
 from course_lib.parallel.sharded import FullySharded
-from course_lib.sequence_cut import SequenceCut
 
 pytestmark = pytest.mark.xdist_group("context")
 
@@ -265,9 +265,7 @@ def test_an_error_leaves_the_model_as_it_was(cluster2):
 
 
 def test_parts_of_another_sequence_are_told():
-    with pytest.raises(
-        ValueError, match=r"the parts have \[4, 3\] positions; of .* the places have \[4, 4\]"
-    ):
+    with pytest.raises(ValueError, match=r"the parts have \[4, 3\] positions; of .* the places have \[4, 4\]"):
         join_positions(CUT, [torch.zeros(1, 4), torch.zeros(1, 3)])
     with pytest.raises(ValueError, match=r"place=2 is not there"):
         own_positions(CUT, 2, torch.zeros(1, 8))

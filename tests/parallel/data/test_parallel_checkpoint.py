@@ -139,9 +139,7 @@ def test_what_could_not_be_loaded_later_is_not_saved(tmp_path, value, message):
 
 def test_a_file_from_strangers_is_refused_and_nothing_in_it_runs(tmp_path):
     torch.save({"loss": Stranger()}, tmp_path / "theirs.pt")
-    with pytest.raises(
-        CheckpointError, match=r"theirs.pt was not loaded: it holds builtins.setattr, .*Stranger;"
-    ):
+    with pytest.raises(CheckpointError, match=r"theirs.pt was not loaded: it holds builtins.setattr, .*Stranger;"):
         load_checkpoint(tmp_path / "theirs.pt")
     assert not Stranger.ran
 
@@ -166,9 +164,7 @@ def test_a_damaged_file_is_never_taken_for_a_checkpoint(tmp_path):
     spot = whole.index(STATE["weights"]["a"].numpy().tobytes())
     path.write_bytes(whole[:spot] + b"\x01" + whole[spot + 1 :])
     save_checkpoint(tmp_path / "before.pt", STATE)
-    message = (
-        r"is damaged: .*/data/0 in it does not match its checksum\. The newest other one .* is before\.pt\."
-    )
+    message = r"is damaged: .*/data/0 in it does not match its checksum\. The newest other one .* is before\.pt\."
     with pytest.raises(CheckpointError, match=message):
         load_checkpoint(path)
 
@@ -179,9 +175,7 @@ def test_a_missing_file_names_what_there_is(tmp_path):
     for age, name in enumerate(["step-20.pt", "step-10.pt", "notes.txt", ".new.pt.77.draft"]):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (100 - age, 100 - age))
-    message = (
-        r"The newest other one in its folder is step-20\.pt\. Beside it lies \.new\.pt\.77\.draft, left by"
-    )
+    message = r"The newest other one in its folder is step-20\.pt\. Beside it lies \.new\.pt\.77\.draft, left by"
     with pytest.raises(CheckpointError, match=message):
         load_checkpoint(tmp_path / "new.pt")
     with pytest.raises(CheckpointError, match="could not be read: Is a directory"):
@@ -190,13 +184,9 @@ def test_a_missing_file_names_what_there_is(tmp_path):
 
 def test_a_place_that_cannot_be_written_gets_a_sentence(tmp_path, monkeypatch):
     (tmp_path / "runs").mkdir()
-    with pytest.raises(
-        CheckpointError, match=r"no folder .*runs/a/b\. Make it first; what exists is .*runs$"
-    ):
+    with pytest.raises(CheckpointError, match=r"no folder .*runs/a/b\. Make it first; what exists is .*runs$"):
         save_checkpoint(tmp_path / "runs" / "a" / "b" / "last.pt", STATE)
-    with pytest.raises(
-        CheckpointError, match=r"is a folder; give the name of a file in it, such as .*runs/last\.pt"
-    ):
+    with pytest.raises(CheckpointError, match=r"is a folder; give the name of a file in it, such as .*runs/last\.pt"):
         save_checkpoint(tmp_path / "runs", STATE)
 
     def refuse(*args):
@@ -232,9 +222,7 @@ def test_a_link_of_another_user_is_not_followed(tmp_path, monkeypatch):
     owners = {"near.pt": os.geteuid() + 1, "far.pt": os.geteuid()}
     monkeypatch.setattr(checkpoint, "_owner", lambda link: owners[link.name])
     for name in ("near.pt", "far.pt"):
-        with pytest.raises(
-            CheckpointError, match=r"near\.pt is a link of another user, to precious: .*name of a file"
-        ):
+        with pytest.raises(CheckpointError, match=r"near\.pt is a link of another user, to precious: .*name of a file"):
             save_checkpoint(tmp_path / name, STATE)
     assert (tmp_path / "precious").read_text() == "kept"
 
@@ -245,9 +233,7 @@ def test_a_device_is_not_replaced_by_a_file(tmp_path, monkeypatch):
     link = tmp_path / "latest.pt"
     link.symlink_to("/dev/null")
     for path in (Path("/dev/null"), link):
-        with pytest.raises(
-            CheckpointError, match=f"{path} is a device, and not a file; give the name of a file"
-        ):
+        with pytest.raises(CheckpointError, match=f"{path} is a device, and not a file; give the name of a file"):
             save_checkpoint(path, STATE)
         with pytest.raises(CheckpointError, match=f"{path} is a device, and no checkpoint"):
             load_checkpoint(path)
@@ -269,9 +255,7 @@ def test_a_pipe_is_refused_and_nobody_waits_for_its_other_end(tmp_path):
 @pytest.mark.parametrize("device", ["cuda:77", "nowhere", "", "mps:3", None, 0.5])
 def test_a_device_that_is_not_there_is_named_and_not_the_file(tmp_path, device):
     save_checkpoint(tmp_path / "last.pt", STATE)
-    with pytest.raises(
-        ValueError, match=r"map_location=.* is no device of this machine .*it has cpu"
-    ) as told:
+    with pytest.raises(ValueError, match=r"map_location=.* is no device of this machine .*it has cpu") as told:
         load_checkpoint(tmp_path / "last.pt", map_location=device)
     assert repr(device) in str(told.value)
     assert "damaged" not in str(told.value)
@@ -287,9 +271,7 @@ def test_a_device_that_cannot_take_the_tensors_is_blamed_and_not_the_file(tmp_pa
         return plain(file, map_location=map_location, weights_only=weights_only)
 
     monkeypatch.setattr(torch, "load", full)
-    with pytest.raises(
-        CheckpointError, match=r"is a good checkpoint, but .* could not be put on meta: out of memory"
-    ):
+    with pytest.raises(CheckpointError, match=r"is a good checkpoint, but .* could not be put on meta: out of memory"):
         load_checkpoint(tmp_path / "last.pt", map_location="meta")
 
 
@@ -300,9 +282,7 @@ def test_compressed_archives_are_refused_before_anything_is_unpacked(tmp_path, m
     with zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data/0", bytes(1 << 20))
     monkeypatch.setattr(zipfile.ZipFile, "testzip", lambda self: pytest.fail("it was unpacked"))
-    with pytest.raises(
-        CheckpointError, match=r"is damaged: it holds compressed data, which torch\.save never writes"
-    ):
+    with pytest.raises(CheckpointError, match=r"is damaged: it holds compressed data, which torch\.save never writes"):
         load_checkpoint(tmp_path / "bomb.pt")
 
 
@@ -332,9 +312,7 @@ def test_several_writers_of_one_name_all_succeed_and_the_file_is_always_whole(tm
     """
     command = [sys.executable, "-c", textwrap.dedent(body)]
     writers = [
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
     for writer in writers:

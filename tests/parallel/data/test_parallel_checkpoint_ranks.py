@@ -140,8 +140,7 @@ def test_any_failure_of_rank_0_is_told_to_all(tmp_path, cluster2):
         return told(me, save_by_one, path, {"huge": Huge()})
 
     assert (
-        list(cluster2.call(exhausted, (tmp_path / "last.pt",)))
-        == [("rank 0 failed: MemoryError: no room", True)] * 2
+        list(cluster2.call(exhausted, (tmp_path / "last.pt",))) == [("rank 0 failed: MemoryError: no room", True)] * 2
     )
     assert names(tmp_path) == []
 
@@ -171,9 +170,7 @@ def train_on(me: Rank, path: Path, num_steps: int) -> dict:
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         position = state["position"]
-    batches = GlobalBatches(
-        x, rank=me.rank, world_size=me.world_size, global_batch_size=8, seed=1, **position
-    )
+    batches = GlobalBatches(x, rank=me.rank, world_size=me.world_size, global_batch_size=8, seed=1, **position)
     while num_steps:
         for share in batches:
             error = model(x[share]).flatten() - target[share]
@@ -196,9 +193,7 @@ def train_on(me: Rank, path: Path, num_steps: int) -> dict:
     return state
 
 
-def test_a_run_that_resumes_on_other_numbers_of_ranks_ends_where_one_process_does(
-    tmp_path, cluster2, cluster4
-):
+def test_a_run_that_resumes_on_other_numbers_of_ranks_ends_where_one_process_does(tmp_path, cluster2, cluster4):
     with Cluster(1, backend="gloo") as cluster1, Cluster(3, backend="gloo") as cluster3:
         straight = cluster1.call(train_on, (tmp_path / "straight.pt", 18))[0]
         for cluster, num_steps in ((cluster3, 4), (cluster2, 3), (cluster4, 6), (cluster1, 5)):

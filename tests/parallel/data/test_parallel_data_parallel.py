@@ -58,9 +58,7 @@ def assert_same(found, expected):
         if value is None:
             assert found[name] is None, name
         else:
-            torch.testing.assert_close(
-                found[name], value, rtol=1e-10, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}"
-            )
+            torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
 
 
 @pytest.mark.parametrize("rows", [8, 5, 3, 1])
@@ -138,9 +136,7 @@ def test_bytes_of_a_step():
     """Weights go to three replicas, gradients come back from three; a shared table travels once."""
     model, (x, _) = tied_model(), tokens(8)
     weights = sum(p.nbytes for p in model.parameters())
-    learning = sum(p.nbytes for p in model.parameters() if p.requires_grad) - 8 * (
-        4 + 2
-    )  # one layer is unused
+    learning = sum(p.nbytes for p in model.parameters() if p.requires_grad) - 8 * (4 + 2)  # one layer is unused
     with CopyCounter() as copied:
         y = DataParallel(model, CPUS)(x)
     assert copied.size_bytes == 3 * weights + 3 / 4 * (x.nbytes + y.nbytes)

@@ -16,9 +16,7 @@ from course_lib.parallel.data import CopyCounter, DataParallel
 def both_on(device_ids):
     """The same step by PyTorch's DataParallel and by ours: outputs, gradients, buffers."""
     torch.manual_seed(0)
-    model = (
-        nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2)).double().to("cuda:0")
-    )
+    model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2)).double().to("cuda:0")
     x = torch.randn(11, 3, dtype=torch.float64, device="cuda:0")
     found = []
     for wrap in (

@@ -58,8 +58,6 @@ class Fails(nn.Module):
 
 
 def test_an_exception_names_the_first_replica_that_failed():
-    with pytest.raises(
-        RuntimeError, match=r"replica 2 of 4, on cpu, failed: KeyError: 'no such row'"
-    ) as caught:
+    with pytest.raises(RuntimeError, match=r"replica 2 of 4, on cpu, failed: KeyError: 'no such row'") as caught:
         DataParallel(Fails(), CPUS)(torch.arange(8))
     assert isinstance(caught.value.__cause__, KeyError)

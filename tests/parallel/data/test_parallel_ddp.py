@@ -50,9 +50,7 @@ def model_of(name: str) -> nn.Module:
     if name == "cnn":
         return SmallCNN(width=3, batch_norm=False).double()
     if name == "transformer":
-        config = TransformerConfig(
-            vocab_size=11, context_length=6, num_layers=1, width=8, num_heads=2, tied=True
-        )
+        config = TransformerConfig(vocab_size=11, context_length=6, num_layers=1, width=8, num_heads=2, tied=True)
         return Transformer(config).double()
     return Patchwork().double()
 
@@ -123,9 +121,7 @@ def distances(me, name: str, optimizer_name: str) -> dict[str, float]:
         ours = DistributedDataParallel(me, model, overlap=overlap, **SMALL, **unused)
         result[f"overlap={overlap}"] = farthest(whole, trained(name, optimizer_name, model, on_ranks(ours)))
     model = start(me.rank)
-    result["torch"] = farthest(
-        whole, trained(name, optimizer_name, model, on_ranks(TorchDDP(model, **unused)))
-    )
+    result["torch"] = farthest(whole, trained(name, optimizer_name, model, on_ranks(TorchDDP(model, **unused))))
     return result
 
 

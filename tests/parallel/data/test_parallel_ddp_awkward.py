@@ -113,9 +113,7 @@ def changed_after_wrapping(me) -> dict[str, str]:
         with torch.no_grad():
             said[kind, "evaluated"] = message_of(lambda ddp=ddp, names=names, x=x: ddp(x, names))
         again = DistributedDataParallel(me, model)
-        said[kind, "again"] = message_of(
-            lambda again=again, names=names, x=x: again(x, names).sum().backward()
-        )
+        said[kind, "again"] = message_of(lambda again=again, names=names, x=x: again(x, names).sum().backward())
     model = Branches()
     ddp = DistributedDataParallel(me, model, find_unused_parameters=True)
     model.a.requires_grad_(False)
@@ -126,9 +124,7 @@ def changed_after_wrapping(me) -> dict[str, str]:
 def test_parameters_that_nobody_averages_are_told(two):
     for said in two.call(changed_after_wrapping):
         assert "a.weight, b.weight, c.weight was replaced after the model was wrapped" in said.pop("assigned")
-        assert "d.weight requires a gradient, and was not there when the model was wrapped" in said.pop(
-            "added"
-        )
+        assert "d.weight requires a gradient, and was not there when the model was wrapped" in said.pop("added")
         assert "a.weight requires a gradient, and was not there" in said.pop("unfrozen")
         assert set(said.values()) == {"nothing was raised"}, said
 

@@ -62,7 +62,7 @@ def test_buffers_come_from_rank_0_before_a_forward_that_could_use_others(two):
 
 def evaluated(me) -> tuple[list, list, list]:
     """Eval mode after a step of training, ours and torch's, with and without a graph; and its messages."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     ours, theirs = wrapped_twice(me, nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).double())
     outputs = []

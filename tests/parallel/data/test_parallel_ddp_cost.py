@@ -112,9 +112,7 @@ def in_another_order(me) -> tuple[list[int], float]:
     ddp(x, orders[me.rank]).square().mean().backward()
     torch.stack([whole(x, order).square().mean() for order in orders]).mean().backward()
     pairs = zip(model.parameters(), whole.parameters(), strict=True)
-    return [len(b.parameters) for b in ddp.buckets], max(
-        float((p.grad - q.grad).abs().max()) for p, q in pairs
-    )
+    return [len(b.parameters) for b in ddp.buckets], max(float((p.grad - q.grad).abs().max()) for p, q in pairs)
 
 
 def test_buckets_start_in_the_same_order_on_every_rank(clusters):

@@ -58,9 +58,7 @@ def misuse(me) -> dict[str, str]:
     said["items"] = message_of(lambda: global_mean(me, x.sum(), 0))
     other = nn.Linear(3, 3 + me.rank) if me.rank else nn.Linear(3, 3)
     said["models"] = message_of(lambda: DistributedDataParallel(me, other))
-    said["more"] = message_of(
-        lambda: DistributedDataParallel(me, nn.Sequential(*[nn.Linear(1, 1)] * (1 + me.rank)))
-    )
+    said["more"] = message_of(lambda: DistributedDataParallel(me, nn.Sequential(*[nn.Linear(1, 1)] * (1 + me.rank))))
     ddp.zero_grad()
     said["clean"] = message_of(lambda: ddp(x, "abc").square().sum().backward())
     return said
@@ -77,9 +75,7 @@ def test_misuse_is_told_in_a_sentence(two):
         assert "there is nothing to average" in said["nothing"]
         assert "bucket_size_bytes=-1 does not work" in said["sizes"]
         assert "num_items is 0 on every rank" in said["items"]
-        assert (
-            "rank 0 has weight (3, 3) torch.float32, trained where rank 1 has weight (4, 3)" in said["models"]
-        )
+        assert "rank 0 has weight (3, 3) torch.float32, trained where rank 1 has weight (4, 3)" in said["models"]
         assert said["clean"] == "nothing was raised"
     with pytest.raises(RankFailed, match="num_items=-1 does not work"):
         two.call(lambda me: global_mean(me, torch.zeros(()), -1), show=False)

@@ -25,9 +25,7 @@ def missing_on_some(me, set_to_none: bool) -> tuple[list, list, bool]:
             optimizer.zero_grad(set_to_none=set_to_none)
             ddp(x_of(me, step), "ab" if me.rank == 0 else "a").square().sum().backward()
             optimizer.step()
-    same = all(
-        torch.allclose(p, q, atol=1e-12) for p, q in zip(ours.parameters(), theirs.parameters(), strict=True)
-    )
+    same = all(torch.allclose(p, q, atol=1e-12) for p, q in zip(ours.parameters(), theirs.parameters(), strict=True))
     return gradients(ours), gradients(theirs), same
 
 
@@ -189,9 +187,7 @@ def test_gradients_of_16_bits_may_be_averaged_in_32(two):
 def memory_and_layouts(me) -> tuple[bool, bool]:
     """Gradients lie in the buckets, whatever zero_grad does; a model in channels_last is no exception."""
     torch.manual_seed(me.rank)
-    ours, theirs = wrapped_twice(
-        me, SmallCNN(width=3, batch_norm=False).to(memory_format=torch.channels_last)
-    )
+    ours, theirs = wrapped_twice(me, SmallCNN(width=3, batch_norm=False).to(memory_format=torch.channels_last))
     draw, in_buckets = torch.Generator().manual_seed(me.rank), True
     early: list[bool] = []  # while backward goes on, so that the memory of a copied gradient is free at once
     last = ours.buckets[0]
@@ -205,9 +201,7 @@ def memory_and_layouts(me) -> tuple[bool, bool]:
             places = {parameter.grad.untyped_storage().data_ptr() for parameter in bucket.parameters}
             in_buckets &= places == {bucket.flat.untyped_storage().data_ptr()}
     pairs = zip(ours.parameters(), theirs.parameters(), strict=True)
-    return in_buckets and early == [True] * 3, all(
-        torch.allclose(p.grad, q.grad, atol=1e-6) for p, q in pairs
-    )
+    return in_buckets and early == [True] * 3, all(torch.allclose(p.grad, q.grad, atol=1e-6) for p, q in pairs)
 
 
 def test_gradients_are_parts_of_the_buckets_however_they_are_zeroed(two):
@@ -217,9 +211,7 @@ def test_gradients_are_parts_of_the_buckets_however_they_are_zeroed(two):
 def strides(me) -> tuple[list, list, float, str]:
     """Of the gradients of a model in channels_last, ours and torch's, over two backwards that add up."""
     torch.manual_seed(me.rank)
-    model = nn.Sequential(
-        nn.Conv2d(2, 4, 3), nn.Conv2d(4, 2, 1, bias=False), nn.Flatten(), nn.Linear(2, 1)
-    ).double()
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.Conv2d(4, 2, 1, bias=False), nn.Flatten(), nn.Linear(2, 1)).double()
     ours, theirs = wrapped_twice(me, model.to(memory_format=torch.channels_last))
     x = torch.randn(2, 2, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(me.rank))
     for ddp in (ours, theirs, ours, theirs):

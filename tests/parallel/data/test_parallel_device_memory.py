@@ -17,9 +17,7 @@ WEIGHTS = 4 * (WIDTH * WIDTH + WIDTH * CLASSES)  # bytes: two layers without bia
 def trained(devices=4):
     """A model that has taken one step of AdamW, so that gradients and optimizer state exist."""
     torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, CLASSES, bias=False)
-    )
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh(), nn.Linear(WIDTH, CLASSES, bias=False))
     optimizer = torch.optim.AdamW(model.parameters())
     x, y = torch.randn(ROWS, WIDTH), torch.arange(ROWS) % CLASSES
     F.cross_entropy(DataParallel(model, ["cpu"] * devices)(x), y).backward()

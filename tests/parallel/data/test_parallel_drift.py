@@ -11,7 +11,7 @@ from course_lib.cluster import Rank
 from course_lib.meter import expect, metered
 from course_lib.models import SmallCNN
 from course_lib.parallel.data import Drift, DriftDetector, find_drift, fingerprints
-from course_lib.parallel.data.drift import _odd_numbers
+from course_lib.parallel.data.replica_divergence import _odd_numbers
 
 DTYPES = (
     torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.int64, torch.int32,

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from ddp_cases import message_of
 from torch import nn
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.data import DistributedDataParallel, all_reduce_gradients, broadcast_parameters
 from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts
 from course_lib.parallel.mesh import MeshGroups
@@ -93,9 +93,7 @@ def on_a_mesh(me) -> dict[str, list[str]]:
     groups = MeshGroups(me, Mesh.of(dp_replicate=2, tp=2))
     said = {
         kind: [
-            message_of(
-                lambda model=model, axis=axis: DistributedDataParallel(me, model, group=groups.group(axis))
-            )
+            message_of(lambda model=model, axis=axis: DistributedDataParallel(me, model, group=groups.group(axis)))
             for axis in ("dp_replicate", "tp")
         ]
         for kind, model in models(me, groups.group("tp")).items()
@@ -116,9 +114,7 @@ def a_pipelines_own_ranks(me) -> tuple[str, str]:
     stages = [nn.Linear(4, 4, bias=False) for _ in range(2)]
     pipeline = Pipeline(me, stages, one_f_one_b(2, 2), mean_square)
     alone = [dist.new_group([rank]) for rank in range(me.world_size)][me.rank]
-    return message_of(lambda: average_gradients(pipeline)), message_of(
-        lambda: average_gradients(pipeline, alone)
-    )
+    return message_of(lambda: average_gradients(pipeline)), message_of(lambda: average_gradients(pipeline, alone))
 
 
 def test_different_stages_are_not_averaged(two):

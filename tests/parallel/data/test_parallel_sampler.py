@@ -16,10 +16,7 @@ LENGTHS = (1, 2, 3, 4, 5, 7, 12, 23, 60)
 
 
 def samplers(num_items: int, world_size: int, **settings) -> list[DistributedSampler]:
-    return [
-        DistributedSampler(num_items, rank=rank, world_size=world_size, **settings)
-        for rank in range(world_size)
-    ]
+    return [DistributedSampler(num_items, rank=rank, world_size=world_size, **settings) for rank in range(world_size)]
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5])
@@ -89,11 +86,7 @@ def test_a_run_that_resumes_gets_the_rest_of_its_epoch_and_then_whole_ones():
 def steps(world_size: int, num_items: int, batch_size: int, **settings) -> list[list[list[int]]]:
     """The shares of all ranks, by step."""
     of_rank = [
-        list(
-            GlobalBatches(
-                num_items, rank=rank, world_size=world_size, global_batch_size=batch_size, **settings
-            )
-        )
+        list(GlobalBatches(num_items, rank=rank, world_size=world_size, global_batch_size=batch_size, **settings))
         for rank in range(world_size)
     ]
     return [list(shares) for shares in zip(*of_rank, strict=True)]
@@ -193,9 +186,7 @@ def test_bad_input_gets_a_sentence(settings, message):
 
 
 def test_a_global_batch_has_an_item_for_every_rank():
-    with pytest.raises(
-        ValueError, match=r"global_batch_size=3 leaves some of 4 ranks without work.*smallest.*is 4"
-    ):
+    with pytest.raises(ValueError, match=r"global_batch_size=3 leaves some of 4 ranks without work.*smallest.*is 4"):
         GlobalBatches(12, rank=0, world_size=4, global_batch_size=3)
     with pytest.raises(ValueError, match="global_batch_size=0 does not work"):
         GlobalBatches(12, rank=0, world_size=1, global_batch_size=0)

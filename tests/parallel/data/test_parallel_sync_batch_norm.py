@@ -32,9 +32,7 @@ def batches(shape: tuple[int, ...], num: int, dtype: torch.dtype = torch.float64
     """Inputs and gradients of outputs, the same on every rank; mean and size differ by channel and by item."""
     random = torch.Generator().manual_seed(3)
     scale = torch.arange(1.0, 1 + shape[1]).view(1, -1, *[1] * (len(shape) - 2))
-    drawn = [
-        [torch.randn(shape, generator=random, dtype=torch.float64) for _ in range(2)] for _ in range(num)
-    ]
+    drawn = [[torch.randn(shape, generator=random, dtype=torch.float64) for _ in range(2)] for _ in range(num)]
     by_item = torch.arange(shape[0]).view(-1, *[1] * (len(shape) - 1))
     return [(((x + by_item) * scale + 5).to(dtype), grad.to(dtype)) for x, grad in drawn]
 
@@ -56,9 +54,7 @@ def both(me: Rank, name: str, shares: list[int], dtype: torch.dtype = torch.floa
     """The largest difference between this rank's results and its part of one process's on the whole batch, relative."""
     kind, shape, settings = LAYERS[name]
     torch.manual_seed(1)
-    weights_dtype = torch.promote_types(
-        dtype, torch.float32
-    )  # bfloat16 inputs meet float32 weights, as in autocast
+    weights_dtype = torch.promote_types(dtype, torch.float32)  # bfloat16 inputs meet float32 weights, as in autocast
     plain = kind(shape[1], **settings).to(weights_dtype)
     for parameter in plain.parameters():
         nn.init.normal_(parameter)
@@ -164,9 +160,7 @@ def one_call(me: Rank, channels: int, needs_grad: bool, training: bool) -> int:
     norm = SyncBatchNorm(me, channels).train(training)
     x = torch.randn(6, channels, 8, 8, requires_grad=needs_grad)
     kept: dict[int, int] = {}
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda t: kept.update({t.data_ptr(): t.nbytes}) or t, lambda t: t
-    ):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.update({t.data_ptr(): t.nbytes}) or t, lambda t: t):
         y = norm(x)
     y.sum().backward()
     return sum(kept.values()) - x.nbytes

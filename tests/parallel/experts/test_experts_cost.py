@@ -17,8 +17,8 @@ from course_lib.cost import (
     experts_of_ranks,
     rows_between_ranks,
 )
-from course_lib.link import Link
-from course_lib.mesh import Mesh
+from course_lib.layouts.link import Link
+from course_lib.layouts.mesh import Mesh
 from course_lib.meter import MemoryLedger, metered
 from course_lib.parallel.experts import ExpertParallel, average_gradients, run_experts
 from course_lib.parallel.mesh import MeshGroups

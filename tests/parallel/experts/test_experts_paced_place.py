@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from course_lib.cluster import Links
-from course_lib.link import Link
+from course_lib.layouts.link import Link
 from course_lib.parallel.experts.paced import run_experts
 
 SLOW = Link(1e-3, 1e6)

@@ -9,7 +9,7 @@ from expert_cases import WIDTH, layer_of, tokens_of
 from torch import nn
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.meter import metered
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.data import global_mean
@@ -176,9 +176,7 @@ def outputs_and_input_gradients(me, num_experts, tokens, options):
         ),  # each rank counts its own, so each is a batch of its own
     ],
 )
-def test_output_and_gradients_are_those_of_each_ranks_tokens_alone(
-    clusters, num_ranks, num_experts, tokens, options
-):
+def test_output_and_gradients_are_those_of_each_ranks_tokens_alone(clusters, num_ranks, num_experts, tokens, options):
     answers = clusters(num_ranks).call(outputs_and_input_gradients, (num_experts, tokens, options))
     layer = layer_of(num_experts=num_experts, **options)
     for rank, (y, grad, _, grad_router, kept) in enumerate(answers):
@@ -189,9 +187,7 @@ def test_output_and_gradients_are_those_of_each_ranks_tokens_alone(
         assert y.shape == (1, tokens[rank], WIDTH)
         assert torch.allclose(y[0], wanted, atol=1e-12)
         assert torch.allclose(grad, x.grad, atol=1e-12)
-        assert torch.allclose(grad_router, layer.router.weight.grad, atol=1e-12), (
-            "a rank's own, not yet averaged"
-        )
+        assert torch.allclose(grad_router, layer.router.weight.grad, atol=1e-12), "a rank's own, not yet averaged"
         assert torch.equal(kept, layer.routing.kept)
     if "capacity_factor" in options:
         assert not all(kept.all() for *_, kept in answers)
@@ -231,9 +227,7 @@ def exchanged_by_both(me):
     come.pow(3).sum().backward()
     wanted.pow(3).sum().backward()
     again = ours.detach().requires_grad_()
-    (once,) = torch.autograd.grad(
-        exchange_rows(members, again, send, recv).pow(3).sum(), again, create_graph=True
-    )
+    (once,) = torch.autograd.grad(exchange_rows(members, again, send, recv).pow(3).sum(), again, create_graph=True)
     once.pow(2).sum().backward()  # of (3 x^2)^2
     twice = torch.allclose(again.grad, 36 * again.detach() ** 3)
     return torch.equal(come, wanted), torch.equal(ours.grad, theirs.grad), twice

@@ -11,7 +11,7 @@ from expert_cases import WIDTH, layer_of, tokens_of
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts, average_gradients, exchange_rows
 from course_lib.parallel.mesh import MeshGroups

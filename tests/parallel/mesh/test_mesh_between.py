@@ -8,7 +8,7 @@ import mesh_cases
 import pytest
 import torch
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.models import Transformer
 from course_lib.parallel.data import GlobalBatches
 from course_lib.parallel.mesh import DataShare, OnMesh, clip_gradients, gradient_norm, seed_for_data, seed_of
@@ -32,9 +32,7 @@ def test_the_data_axes_deal_the_batch_and_the_others_see_the_same():
         assert weight == pytest.approx(len(mine) * 4 / 10)
         place = here["dp_replicate"], here["dp_shard"]
         assert rows.setdefault(place, mine.tolist()) == mine.tolist()
-        sampled = GlobalBatches(
-            10, rank=share.place, world_size=share.count, global_batch_size=10, shuffle=False
-        )
+        sampled = GlobalBatches(10, rank=share.place, world_size=share.count, global_batch_size=10, shuffle=False)
         assert sorted(len(part) for part in sampled) == [len(mine)]
     assert [row for place in sorted(rows) for row in rows[place]] == x.tolist()  # everything, once
 
@@ -49,9 +47,7 @@ def test_a_batch_that_cannot_be_dealt_is_told():
     share = DataShare.of(MESH, 0)
     with pytest.raises(ValueError, match="num_rows is a whole number of at least 4"):
         share.deal(torch.arange(3))
-    with pytest.raises(
-        ValueError, match=r"tensors of \[8, 7\] rows were given; those of one batch have as many"
-    ):
+    with pytest.raises(ValueError, match=r"tensors of \[8, 7\] rows were given; those of one batch have as many"):
         share.deal(torch.arange(8), torch.arange(7))
 
 

@@ -1,4 +1,4 @@
-"""What a step on a mesh sends along each axis, by the formulas of ``course_lib.cost.mesh`` and by the meter."""
+"""What a step on a mesh sends along each axis, by the formulas of ``cost.mesh.link_bytes`` and by the meter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch.distributed as dist
 
 from course_lib.cost import MeshStep, bytes_by_link
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.meter import metered
 from course_lib.models import Transformer
 from course_lib.parallel.mesh import OnMesh
@@ -52,9 +52,7 @@ def axis_of(call, mesh):
 
 def compare(clusters, mesh, config, num_rows=NUM_ROWS, **options):
     run = metered(clusters(mesh.num_ranks), second_step, mesh, config, num_rows, options)
-    step = MeshStep(
-        config=config, mesh=mesh, batch_size=num_rows, length=LENGTH, itemsize=ITEM_BYTES, **options
-    )
+    step = MeshStep(config=config, mesh=mesh, batch_size=num_rows, length=LENGTH, itemsize=ITEM_BYTES, **options)
     matrix = [[0] * mesh.num_ranks for _ in range(mesh.num_ranks)]
     for rank in range(mesh.num_ranks):
         seen = Counter(dict.fromkeys([*mesh.axes, "loss"], 0))
@@ -91,17 +89,13 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("mesh", "config", "options"), FOUR, ids=lambda x: str(x) if isinstance(x, Mesh) else ""
-)
+@pytest.mark.parametrize(("mesh", "config", "options"), FOUR, ids=lambda x: str(x) if isinstance(x, Mesh) else "")
 def test_every_byte_along_every_axis_is_the_formulas(clusters, mesh, config, options):
     compare(clusters, mesh, config, **options)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("mesh", "config", "options"), OTHERS, ids=lambda x: str(x) if isinstance(x, Mesh) else ""
-)
+@pytest.mark.parametrize(("mesh", "config", "options"), OTHERS, ids=lambda x: str(x) if isinstance(x, Mesh) else "")
 def test_and_on_other_meshes(clusters, mesh, config, options):
     compare(clusters, mesh, config, **options)
 

@@ -8,7 +8,7 @@ import mesh_cases
 import pytest
 import torch
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.schedules import get_schedule
 
 pytestmark = [
@@ -67,9 +67,7 @@ def test_training_on_a_mesh_equals_one_process(clusters, mesh, name):
         ("pp=2 dp_shard=2", "tied", "gpipe", {}),
         ("pp=2 dp_replicate=2", "tied", "zb_v", {}),  # the first rank has both ends
         ("pp=2 tp=2", "tied", None, {"cuts": [range(0, 1), range(1, 4)]}),
-        pytest.param(
-            "pp=2 dp_shard=2", "plain", None, {"cuts": [range(0, 3), range(3, 4)]}, marks=pytest.mark.long
-        ),
+        pytest.param("pp=2 dp_shard=2", "plain", None, {"cuts": [range(0, 3), range(3, 4)]}, marks=pytest.mark.long),
     ],
 )
 def test_with_other_schedules_and_sequence_parallelism(clusters, mesh, name, kind, options):

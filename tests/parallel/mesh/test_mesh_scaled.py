@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from course_lib.cluster import Cluster, RankError
-from course_lib.cost.layout_step import Nodes
-from course_lib.cost.scaled_job import ScaledJob
-from course_lib.link import Link
-from course_lib.mesh import Mesh
+from course_lib.cost.mesh.layout_step import Nodes
+from course_lib.cost.mesh.scaled_job import ScaledJob
+from course_lib.layouts.link import Link
+from course_lib.layouts.mesh import Mesh
 from course_lib.models import Transformer, TransformerConfig
 from course_lib.parallel.mesh import PacedTransformer, paced_model, regret, run_plan
-from course_lib.parallel.mesh.scaled import _row_s
+from course_lib.parallel.mesh.scaled_down_job import _row_s
 
 SMALL = TransformerConfig(vocab_size=64, context_length=8, num_layers=2, width=16, num_heads=2)
 NODES = Nodes(2, Link(0.0, 200e6), Link(0.0, 100e6))

@@ -9,8 +9,8 @@ import mesh_cases
 import pytest
 
 from course_lib.cost import MeshStep, holders_of_parameter, mesh_state, model_state, pieces_of_rank
-from course_lib.mesh import Mesh
-from course_lib.mesh_pieces import Piece
+from course_lib.layouts.mesh import Mesh
+from course_lib.layouts.mesh_pieces import Piece
 from course_lib.models import Transformer
 from course_lib.parallel.mesh import watched_mesh_step
 
@@ -66,9 +66,7 @@ def test_together_the_ranks_hold_the_model_once():
         held = [p for rank in range(12) for n, p in pieces_of_rank(CONFIG, mesh, rank).items() if n == name]
         holders = holders_of_parameter(CONFIG, mesh, name)
         assert sum(one.numel for one in holders) == piece.numel
-        assert sorted(one for one in held if one.numel) == sorted(
-            one for one, ranks in holders.items() for _ in ranks
-        )
+        assert sorted(one for one in held if one.numel) == sorted(one for one, ranks in holders.items() for _ in ranks)
 
 
 def test_a_tied_matrix_is_at_both_ends_of_a_pipeline_and_counts_once_where_these_meet():

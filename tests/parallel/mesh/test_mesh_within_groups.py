@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.data import DistributedDataParallel, broadcast_parameters
 from course_lib.parallel.mesh import MeshGroups
 from course_lib.parallel.pipeline import Pipeline
@@ -50,9 +50,7 @@ def averaged(me):
         x = torch.full((1, 3), float(me.rank), dtype=torch.float64)
         loss = model(x, me.rank == 0).sum()
         loss.backward()
-        found.append(
-            (loss.item(), model.state_dict(), {n: p.grad for n, p in model.module.named_parameters()})
-        )
+        found.append((loss.item(), model.state_dict(), {n: p.grad for n, p in model.module.named_parameters()}))
     groups.close()
     return found
 
@@ -63,14 +61,10 @@ def test_ddp_averages_within_its_group(clusters):
         for loss, state, gradients in both:
             want = Layer(2 + first, seed=first)
             x = torch.full((1, 3), float(rank), dtype=torch.float64)
-            assert loss == pytest.approx(
-                want(x, rank == 0).sum().item()
-            )  # buffers, too, are the group's first's
+            assert loss == pytest.approx(want(x, rank == 0).sum().item())  # buffers, too, are the group's first's
             for name, value in want.state_dict().items():
                 assert torch.equal(state[name], value)
-            assert torch.equal(
-                gradients["used.weight"], torch.full((2 + first, 3), first + 1.0).double()
-            )  # mean
+            assert torch.equal(gradients["used.weight"], torch.full((2 + first, 3), first + 1.0).double())  # mean
             if first == 0:  # one of the two has used it, with zeros
                 assert torch.equal(gradients["extra.weight"], torch.zeros(2, 3).double())
             else:  # nobody in this group, whatever others did

@@ -44,9 +44,7 @@ def test_no_cut_is_better(seed):
     least = min(loads(costs, one) for one in cuts)
     assert loads(costs, got) == least
     tied = [one for one in cuts if loads(costs, one) == least]
-    assert got == min(tied, key=lambda one: [part.start for part in one]), (
-        "of equal cuts, the one that cuts first"
-    )
+    assert got == min(tied, key=lambda one: [part.start for part in one]), "of equal cuts, the one that cuts first"
 
 
 def test_known_cuts():
@@ -117,9 +115,7 @@ def test_memory_costs_add_up_to_what_the_ledger_sees_of_a_whole_step(model_and_b
         y.sum().backward()
         optimizer.step()
     after = ledger.now()
-    whole = forward["activation"] + sum(
-        after[k] for k in ("parameter", "buffer", "gradient", "optimizer state")
-    )
+    whole = forward["activation"] + sum(after[k] for k in ("parameter", "buffer", "gradient", "optimizer state"))
     assert sum(costs) == whole
     assert len(costs) == len(pieces_of(model))
 
@@ -130,9 +126,7 @@ def test_frozen_pieces_cost_no_gradient_and_no_state():
     free = memory_costs(model, x)
     model[0].requires_grad_(False)
     frozen = memory_costs(model, x)
-    assert (
-        free[0] == 4 * 64 + 4
-    )  # weight, gradient, two moments; the step count; the input is nobody's activation
+    assert free[0] == 4 * 64 + 4  # weight, gradient, two moments; the step count; the input is nobody's activation
     assert frozen[0] == 64
     assert free[1] == frozen[1] == 4 * 64 + 4 + 16  # and it keeps what it was given
 
@@ -168,9 +162,7 @@ class Busy(nn.Module):
         self.rounds += 1
         late = 1000 * (self.rounds == 1) + 100 * (self.rounds == 3)  # a cold start, and an accident
         self.clock[0] += self.factor + late
-        if (
-            x.requires_grad
-        ):  # nobody asks for the gradient of the batch, but of what the piece before made of it
+        if x.requires_grad:  # nobody asks for the gradient of the batch, but of what the piece before made of it
             x.register_hook(lambda _: self.clock.__setitem__(0, self.clock[0] + 100))
         y = x * self.weight
         y.register_hook(lambda _: self.clock.__setitem__(0, self.clock[0] + 10 * self.factor))

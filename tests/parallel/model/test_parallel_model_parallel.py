@@ -147,9 +147,7 @@ def beside_torch(me):
     (x, y), *_ = batches("cnn")
     found = []
     for theirs in (False, True):
-        part = cut(make("cnn"), split_evenly(parameter_costs(make("cnn")), me.world_size))[me.rank].to(
-            me.device
-        )
+        part = cut(make("cnn"), split_evenly(parameter_costs(make("cnn")), me.world_size))[me.rank].to(me.device)
         if theirs:
             stage = PipelineStage(part, me.rank, me.world_size, me.device)
             schedule = ScheduleGPipe(stage, n_microbatches=1, loss_fn=F.cross_entropy)

@@ -147,18 +147,14 @@ def test_a_stage_that_fails_is_named_and_ends_all_ranks_which_then_go_on(two, st
 
 
 def test_the_ends_must_be_given_as_many_samples(two):
-    with pytest.raises(
-        RankFailed, match="the output has 2 samples and the target 1; the ranks of the first and the"
-    ):
+    with pytest.raises(RankFailed, match="the output has 2 samples and the target 1; the ranks of the first and the"):
         two.call(step_with, (None, None, 4), show=False)
 
 
 def one_number(me):
     stages = [nn.Linear(5, 5), nn.Flatten(0)]
     pipeline = Pipeline(me, stages, gpipe(2, 2), lambda output, target: output.mean())
-    pipeline.stages["1" if me.rank else "0"].register_forward_hook(
-        lambda stage, x, y: y.mean() if me.rank else None
-    )
+    pipeline.stages["1" if me.rank else "0"].register_forward_hook(lambda stage, x, y: y.mean() if me.rank else None)
     pipeline.step(torch.ones(4, 5), torch.ones(4, 5))
 
 
@@ -181,7 +177,5 @@ def test_a_batch_of_another_size_is_refused_with_the_way_out(two):
         two.call(another_size, show=False)
     assert told.value.rank == 0
     assert "stage 0 has an activation of shape (3, 5)" in str(told.value)
-    assert "where in the first batch stage 1 was told to expect an activation of shape (2, 5)" in str(
-        told.value
-    )
+    assert "where in the first batch stage 1 was told to expect an activation of shape (2, 5)" in str(told.value)
     assert "call forget_shapes() on every rank" in str(told.value)

@@ -40,9 +40,7 @@ def left(stages):
 def accumulated(stages, x, y, num_micro_batches):
     """By one process: micro-batch after micro-batch, each with its share of the samples."""
     losses = []
-    for part, target in zip(
-        x.tensor_split(num_micro_batches), y.tensor_split(num_micro_batches), strict=True
-    ):
+    for part, target in zip(x.tensor_split(num_micro_batches), y.tensor_split(num_micro_batches), strict=True):
         loss = F.mse_loss(nn.Sequential(*stages)(part), target) * (len(part) / len(x))
         loss.backward()
         losses.append(loss.detach())
@@ -62,9 +60,7 @@ def assert_same(run, want, loss=None, atol=1e-10):
     got = {key: tensor for found, _ in run for key, tensor in found.items()}
     assert got.keys() == want.keys()
     for key, tensor in want.items():
-        torch.testing.assert_close(
-            got[key], tensor, rtol=0, atol=atol, msg=lambda text, key=key: f"{key}: {text}"
-        )
+        torch.testing.assert_close(got[key], tensor, rtol=0, atol=atol, msg=lambda text, key=key: f"{key}: {text}")
     if loss is not None:
         torch.testing.assert_close(run[1][1], loss, rtol=0, atol=atol)
 
@@ -139,9 +135,7 @@ def one_step(me, num_frozen):
     stepped(me, stages, gpipe(2, 4), *batch(4, torch.float32))
 
 
-@pytest.mark.parametrize(
-    ("num_frozen", "expected"), [(0, {0: 4 + 1, 1: 4}), (1, {0: 4 + 1}), (2, {0: 4 + 1})]
-)
+@pytest.mark.parametrize(("num_frozen", "expected"), [(0, {0: 4 + 1, 1: 4}), (1, {0: 4 + 1}), (2, {0: 4 + 1})])
 def test_gradients_that_nobody_wants_do_not_travel(cluster2, num_frozen, expected):
     run = metered(cluster2, one_step, num_frozen)
     sent = [call.rank for call in run.communication.calls if call.operation == "send"]
@@ -152,9 +146,7 @@ def input_gradients(me, schedules, x, y):
     found = []
     for schedule in schedules:
         mine = x.clone().requires_grad_()
-        pipeline = Pipeline(
-            me, [stage.double() for stage in layers(schedule.num_stages)], schedule, F.mse_loss
-        )
+        pipeline = Pipeline(me, [stage.double() for stage in layers(schedule.num_stages)], schedule, F.mse_loss)
         pipeline.step(mine, y)
         pipeline.step(mine, y)
         found.append(mine.grad)
@@ -264,9 +256,7 @@ def forwards(me, kinds, sizes):
         for size in sizes:
             pipeline = Pipeline(me, [s.double() for s in layers(schedule.num_stages)], schedule, F.mse_loss)
             output = pipeline.forward_only(batch(size)[0])
-            found.append(
-                (output, [p.grad for p in pipeline.parameters()], output is not None and output.grad_fn)
-            )
+            found.append((output, [p.grad for p in pipeline.parameters()], output is not None and output.grad_fn))
     return found
 
 

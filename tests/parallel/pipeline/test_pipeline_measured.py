@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.bench import pipeline as bench
-from course_lib.bench.table import Table
+from course_lib.authoring.bench.strategies import pipeline as bench
+from course_lib.authoring.bench.table import Table
 from course_lib.cluster import Links
-from course_lib.cost.pipeline import simulate
-from course_lib.link import Link
-from course_lib.meter.stopwatch import Comparison, Measurement
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.layouts.link import Link
+from course_lib.meter.clocks.stopwatch import Comparison, Measurement
 from course_lib.parallel.pipeline import PacedStage, Pipeline, run_pipeline, run_pipeline_steps
 from course_lib.parallel.pipeline.measured import _links
 from course_lib.schedules import (
@@ -41,9 +41,7 @@ def test_what_was_measured_has_the_actions_of_the_plan_in_an_order_that_is_possi
     """No clock decides here but in one direction: nothing takes less than its pace, nor begins before what it needs."""
     plan, step = simulate(schedule, TIMES), run_pipeline(cluster2, schedule, TIMES, steps=1)
     assert [[span.action for span in row] for row in step.rows] == [[*row] for row in schedule.rows]
-    assert [span.rank for row in step.rows for span in row] == [
-        span.rank for row in plan.rows for span in row
-    ]
+    assert [span.rank for row in step.rows for span in row] == [span.rank for row in plan.rows for span in row]
     ends_s = {result_of(span.action): span.end_s for span in step.spans}
     for row, needs in zip(step.rows, schedule.dependencies.needs, strict=True):
         for span, needed in zip(row, needs, strict=True):

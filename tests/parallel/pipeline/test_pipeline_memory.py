@@ -12,7 +12,7 @@ from torch import nn
 from course_lib.cluster import Rank
 from course_lib.parallel.pipeline import Pipeline
 from course_lib.parallel.pipeline.batch_run import BatchRun
-from course_lib.parallel.pipeline.moves import moves_of, proofs_of
+from course_lib.parallel.pipeline.comm_plan import moves_of, proofs_of
 from course_lib.schedules import SCHEDULES, get_schedule, peak_in_flight_by_stage
 
 pytestmark = pytest.mark.xdist_group("pipeline")
@@ -115,9 +115,7 @@ def test_recvs_are_early_only_where_messages_do_not_wait_for_each_other(backend,
     schedule = get_schedule("1f1b", 2, 4)
     me = Rank(1, 2, torch.device("cpu"), backend)
     pipeline = Pipeline(me, [nn.Linear(5, 5), nn.Linear(5, 5)], schedule, F.mse_loss)
-    assert (
-        pipeline._moves[True] == moves_of(schedule, 1, early=early) != moves_of(schedule, 1, early=not early)
-    )
+    assert pipeline._moves[True] == moves_of(schedule, 1, early=early) != moves_of(schedule, 1, early=not early)
 
 
 def test_nothing_is_under_way_after_a_batch(cluster2):
@@ -126,15 +124,11 @@ def test_nothing_is_under_way_after_a_batch(cluster2):
 
         def watched(self, moves):
             go(self, moves)
-            left.append(
-                len(self._under_way) + sum(len(s.inputs) + len(s.gradients) for s in self.stages.values())
-            )
+            left.append(len(self._under_way) + sum(len(s.inputs) + len(s.gradients) for s in self.stages.values()))
 
         BatchRun.go = watched
         try:
-            pipeline = Pipeline(
-                me, [nn.Linear(5, 5), nn.Linear(5, 5)], get_schedule("1f1b", 2, 3), F.mse_loss
-            )
+            pipeline = Pipeline(me, [nn.Linear(5, 5), nn.Linear(5, 5)], get_schedule("1f1b", 2, 3), F.mse_loss)
             pipeline.step(torch.ones(3, 5), torch.ones(3, 5))
             pipeline.forward_only(torch.ones(3, 5))
         finally:

@@ -32,9 +32,7 @@ def model(num_stages):
 
 
 def batch(num_samples):
-    return torch.randn(
-        2, num_samples, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64
-    ).unbind()
+    return torch.randn(2, num_samples, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64).unbind()
 
 
 def steps(me, schedules, num_samples):
@@ -220,9 +218,7 @@ def test_a_paced_run_shows_both_at_once(cluster2):
 def test_a_time_that_cannot_be_paced_gets_a_sentence():
     me = Rank(0, 1, torch.device("cpu"), "gloo")
     PacedStage(me, StageTimes(1, 1, 1, overlapped_s=2))
-    with pytest.raises(
-        ValueError, match=r"overlapped_s=2.5 cannot be paced: .* the longer one, 2 s. Give that"
-    ):
+    with pytest.raises(ValueError, match=r"overlapped_s=2.5 cannot be paced: .* the longer one, 2 s. Give that"):
         PacedStage(me, StageTimes(1, 1, 1, overlapped_s=2.5))
 
 

@@ -134,19 +134,13 @@ def text(me, kind, model_kind):
     losses, gradients, _, _ = by_pipeline(
         me, stages, schedule, optimizer, batches(model_kind), loss_of_kind(model_kind)
     )
-    state = {
-        name: tensor
-        for s in schedule.stages_of_rank[me.rank]
-        for name, tensor in stages[s].state_dict().items()
-    }
+    state = {name: tensor for s in schedule.stages_of_rank[me.rank] for name, tensor in stages[s].state_dict().items()}
     return losses, {name.partition(".")[2]: g for name, g in gradients.items()}, state
 
 
 @pytest.mark.parametrize("model_kind", ["text", "tied text"])
 @pytest.mark.parametrize("kind", ["gpipe", "1f1b", "zb_h1", "interleaved", "zb_v"])
-def test_a_transformer_reads_tokens_and_may_share_its_embedding_between_the_ends(
-    cluster2, cluster4, kind, model_kind
-):
+def test_a_transformer_reads_tokens_and_may_share_its_embedding_between_the_ends(cluster2, cluster4, kind, model_kind):
     """Four pieces: 4 stages on 4 ranks, or two on each of 2. In the V both ends are on rank 0."""
     run = (cluster4 if virtual_stages_of(kind) == 1 else cluster2).run(text, kind, model_kind)
     losses, gradients, state = by_one(
@@ -178,9 +172,7 @@ def beside_torch(me, kind):
     mine = schedule.stages_of_rank[me.rank]
     parts = [theirs.PipelineStage(stages[s].to(me.device), s, len(stages), me.device) for s in mine]
     has_several = kind not in ("gpipe", "1f1b")
-    step = torch_schedules[kind](
-        parts if has_several else parts[0], n_microbatches=4, loss_fn=F.mse_loss
-    ).step
+    step = torch_schedules[kind](parts if has_several else parts[0], n_microbatches=4, loss_fn=F.mse_loss).step
     step(*((x,) if 0 in mine else ()), target=y if is_last(me, schedule) else None)
     by_torch = {str(s): gradients_of(stages[s]) for s in mine}
     pipeline = Pipeline(me, list(model(len(stages))), schedule, F.mse_loss)
@@ -260,9 +252,7 @@ def gradients_by_schedule(me, schedules):
 @pytest.mark.parametrize("num_ranks", [2, 3, 4])
 def test_whatever_the_validator_accepts_runs_to_its_end_with_the_same_gradients(clusters, num_ranks):
     kinds = ["naive", "gpipe", "1f1b", "interleaved", "zb_v", "looped_bfs"]
-    schedules = [
-        shuffled(halved(get_schedule(kind, num_ranks, 4), seed), seed) for seed, kind in enumerate(2 * kinds)
-    ]
+    schedules = [shuffled(halved(get_schedule(kind, num_ranks, 4), seed), seed) for seed, kind in enumerate(2 * kinds)]
     run = clusters(num_ranks).run(gradients_by_schedule, schedules)
     for number, schedule in enumerate(schedules):
         whole, (x, y) = model(schedule.num_stages), next(iter(data(9)))

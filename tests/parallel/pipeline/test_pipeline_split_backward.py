@@ -189,7 +189,5 @@ def test_activations_go_with_b_or_w_and_not_before(order, num_kept, waits):
 def test_a_half_that_fails_bears_the_name_of_its_stage():
     module = nn.Linear(6, 6).double()
     module.register_forward_hook(lambda _module, _inputs, output: Fails.apply(output))
-    with pytest.raises(
-        StageFailed, match=r"stage 1 failed in the backward for inputs of micro-batch 0: Arith"
-    ):
+    with pytest.raises(StageFailed, match=r"stage 1 failed in the backward for inputs of micro-batch 0: Arith"):
         run(module, "F0 I0")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[2]
+SUPPORT = Path(__file__).resolve().parents[2] / "support"
 COUNT = int(os.environ.get("COURSE_KILLS", "6"))
 pytestmark = [pytest.mark.long, pytest.mark.limit_s(240.0 + 30 * COUNT)]
 
@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.long, pytest.mark.limit_s(240.0 + 30 * COUNT)]
 def test_what_is_found_after_a_kill_is_whole_and_of_no_earlier_step(tmp_path, kind):
     seed = time.time_ns() % 1000 if COUNT > 6 else 7
     done = subprocess.run(
-        [sys.executable, str(TESTS / "kill_trials.py"), kind, str(COUNT), str(seed)],
-        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(TESTS)},
+        [sys.executable, str(SUPPORT / "kill_trials.py"), kind, str(COUNT), str(seed)],
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(SUPPORT)},
         capture_output=True,
         text=True,
     )

@@ -48,9 +48,7 @@ def uses_of_a_part(me):
             "iterated": message_of(lambda: list(last.weight)),
             "tied by hand": message_of(lambda: F.linear(torch.ones(1, 4).double(), table.weight)),
         }
-        right = torch.equal(
-            model.module[0](torch.ones(2, 4).double()), two_layers()[0](torch.ones(2, 4).double())
-        )
+        right = torch.equal(model.module[0](torch.ones(2, 4).double()), two_layers()[0](torch.ones(2, 4).double()))
         with whole(model) as plain:
             told["whole"] = plain[0][1](x).shape[1]
     return told, right
@@ -61,9 +59,7 @@ def test_a_part_of_a_unit_used_alone_is_refused_by_name(clusters):
         assert told.pop("whole") == 5
         assert unit_is_right
         for what, said in told.items():
-            name = (
-                "0.1.bias" if what in ("scaled",) else "1.weight" if what == "tied by hand" else "0.1.weight"
-            )
+            name = "0.1.bias" if what in ("scaled",) else "1.weight" if what == "tied by hand" else "0.1.weight"
             if what != "stacked":
                 assert said.startswith(f"{name} is at rest: of its shape"), (what, said)
                 assert f"only while its unit, {name[0]}, computes" in said

@@ -17,7 +17,7 @@ from course_lib.parallel.sharded import (
     save_sharded,
     start_save_sharded,
 )
-from course_lib.parallel.sharded.checkpoint import placed_state
+from course_lib.parallel.sharded.tools.checkpoint import placed_state
 
 pytestmark = [
     pytest.mark.xdist_group("sharded"),
@@ -36,9 +36,7 @@ def begun(me, make):
 
 def steps(me, model, optimizer, make, num_steps):
     """Steps over a batch of 12 rows, which 1, 2, 3 and 4 ranks can share."""
-    x, y = (
-        t[me.rank :: me.world_size] for t in sharded_cases.batch_for(odd if make is odd else transformer, 6)
-    )
+    x, y = (t[me.rank :: me.world_size] for t in sharded_cases.batch_for(odd if make is odd else transformer, 6))
     for _ in range(num_steps):
         optimizer.zero_grad()
         sharded_cases.loss_of(model, x, y).backward()
@@ -79,13 +77,9 @@ def assert_same(state, expected, rtol=1e-9):
 @pytest.mark.parametrize("name", MAKERS)
 def test_saved_on_three_or_four_ranks_and_loaded_on_any_number(clusters, tmp_path, name):
     expected = clusters(4).call(train_and_save, (name, tmp_path / "at", False), show=False)[0]
-    assert_same(
-        clusters(4).call(load_and_train, (name, tmp_path / "at", 2), show=False)[0], expected, rtol=0.0
-    )
+    assert_same(clusters(4).call(load_and_train, (name, tmp_path / "at", 2), show=False)[0], expected, rtol=0.0)
     for num_ranks in (1, 2, 3):
-        assert_same(
-            clusters(num_ranks).call(load_and_train, (name, tmp_path / "at", 2), show=False)[0], expected
-        )
+        assert_same(clusters(num_ranks).call(load_and_train, (name, tmp_path / "at", 2), show=False)[0], expected)
 
 
 def test_a_plain_model_loads_the_same_folder_without_the_course(clusters, tmp_path):
@@ -102,8 +96,7 @@ def test_a_save_in_the_background_holds_what_was_there_when_it_began(clusters, t
     clusters(2).call(train_and_save, ("odd", tmp_path / "before", False), show=False)
     clusters(2).call(train_and_save, ("odd", tmp_path / "beside", True), show=False)
     before, beside = (
-        clusters(2).call(load_and_train, ("odd", tmp_path / name, 0), show=False)[0]
-        for name in ("before", "beside")
+        clusters(2).call(load_and_train, ("odd", tmp_path / name, 0), show=False)[0] for name in ("before", "beside")
     )
     assert_same(beside, before, rtol=0.0)
 
@@ -141,9 +134,7 @@ def test_what_cannot_be_saved_or_loaded(clusters, tmp_path):
         for do in (
             lambda: save_sharded(tmp_path / "at", FullySharded(me, odd())),
             lambda: load_sharded(tmp_path / "at", FullySharded(me, transformer())),
-            lambda: load_sharded(
-                tmp_path / "at", FullySharded(me, odd(unused=True), find_unused_parameters=True)
-            ),
+            lambda: load_sharded(tmp_path / "at", FullySharded(me, odd(unused=True), find_unused_parameters=True)),
             lambda: load_sharded(tmp_path / "nowhere" / "at", FullySharded(me, odd())),
         ):
             try:

@@ -46,9 +46,7 @@ def one_step_of_stage(me, make, stage):
 def sent(run, rank: int) -> int:
     names = ("all_gather", "all_to_all")  # on gloo a lean reduce-scatter
     return sum(
-        sum(call.sent_bytes.values())
-        for call in calls_of_the_step(run, rank)
-        if call.operation.startswith(names)
+        sum(call.sent_bytes.values()) for call in calls_of_the_step(run, rank) if call.operation.startswith(names)
     )
 
 
@@ -108,9 +106,7 @@ def ledgers_of_a_step(me, wrapping):
         opt.zero_grad()
         model(x).sum().backward()
         opt.step()
-    return tuple(
-        min(bytes_) for bytes_ in zip(*(bytes_of_a_step(model, opt, x) for _ in range(16)), strict=True)
-    )
+    return tuple(min(bytes_) for bytes_ in zip(*(bytes_of_a_step(model, opt, x) for _ in range(16)), strict=True))
 
 
 def bytes_of_a_step(model, opt, x) -> tuple[int, int, int]:
@@ -153,9 +149,7 @@ def test_memory_is_that_of_the_formula(clusters, num_ranks, wrapping):
 def peaks_of_stage(me, stage):
     """The peak in backward, and the peak of the step behind it; of several the least, as above."""
     model, x = layers(), torch.randn(1, WIDTH)
-    opt = ShardedOptimizer(
-        me, model.parameters(), torch.optim.AdamW, stage=stage, bucket_size_bytes=WIDTH * WIDTH * 4
-    )
+    opt = ShardedOptimizer(me, model.parameters(), torch.optim.AdamW, stage=stage, bucket_size_bytes=WIDTH * WIDTH * 4)
     peaks = []
     for _ in range(8):
         opt.zero_grad()

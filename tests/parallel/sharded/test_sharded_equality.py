@@ -26,9 +26,7 @@ def expected(make, num_ranks: int, optimizer=torch.optim.AdamW, **options):
 
 
 def assert_equal(run, one) -> None:
-    mean_losses = [
-        sum(losses) / len(losses) for losses in zip(*(result["losses"] for result in run), strict=True)
-    ]
+    mean_losses = [sum(losses) / len(losses) for losses in zip(*(result["losses"] for result in run), strict=True)]
     assert mean_losses == pytest.approx(one["losses"], rel=1e-12)
     for result in run:
         for what in ("gradients", "state"):
@@ -39,9 +37,7 @@ def assert_equal(run, one) -> None:
                     assert tensor is None, name
                     assert expected_tensor is None, name
                 else:
-                    torch.testing.assert_close(
-                        tensor, expected_tensor, rtol=1e-10, atol=1e-12, msg=f"{what} {name}"
-                    )
+                    torch.testing.assert_close(tensor, expected_tensor, rtol=1e-10, atol=1e-12, msg=f"{what} {name}")
         assert result["state"].keys() == one["state"].keys()
 
 
@@ -180,9 +176,7 @@ def test_hybrid_sharding(clusters):
 def dtypes_in(me, compute_dtype, reduce_dtype):
     model = FullySharded(me, transformer().float(), compute_dtype=compute_dtype, reduce_dtype=reduce_dtype)
     seen = []
-    model.module.blocks[0].mlp.w_up.register_forward_hook(
-        lambda m, i, o: seen.append((m.weight.dtype, o.dtype))
-    )
+    model.module.blocks[0].mlp.w_up.register_forward_hook(lambda m, i, o: seen.append((m.weight.dtype, o.dtype)))
     x, y = (sharded_cases.own(me, t) for t in sharded_cases.token_batch(me.world_size))
     sharded_cases.loss_of(model, x, y).backward()
     return seen, {p.dtype for p in model.parameters()}, {p.grad.dtype for p in model.parameters()}

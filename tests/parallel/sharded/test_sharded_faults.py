@@ -62,9 +62,7 @@ def test_a_forward_and_a_backward_that_raise_leave_nothing(clusters):
         except ZeroDivisionError:
             told.append("forward")
         hook.remove()
-        shapes = {tuple(p.shape) for p in model.module.parameters()} == {
-            tuple(p.shape) for p in model.parameters()
-        }
+        shapes = {tuple(p.shape) for p in model.module.parameters()} == {tuple(p.shape) for p in model.parameters()}
 
         class Raises(torch.autograd.Function):
             @staticmethod

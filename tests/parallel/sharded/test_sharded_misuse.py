@@ -181,10 +181,7 @@ def test_weights_that_were_loaded_come_into_the_master_copy(clusters):
     def after(model, opt, x):
         masters = [shard.detach().clone() for shard in opt.inner.param_groups[0]["params"]]
         step(model, opt, x)
-        return [
-            (a - b).abs().max().item()
-            for a, b in zip(masters, opt.inner.param_groups[0]["params"], strict=True)
-        ]
+        return [(a - b).abs().max().item() for a, b in zip(masters, opt.inner.param_groups[0]["params"], strict=True)]
 
     moved = list(clusters(2).call(run, (True,), show=False))
     assert moved[0][0] > 1  # row 0 lies on rank 0

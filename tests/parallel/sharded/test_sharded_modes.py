@@ -89,9 +89,7 @@ def of_inputs(me, wrapping):
     return found
 
 
-@pytest.mark.parametrize(
-    "wrapping", [{}, {"reshard_after_forward": False}, {"find_unused_parameters": True}], ids=str
-)
+@pytest.mark.parametrize("wrapping", [{}, {"reshard_after_forward": False}, {"find_unused_parameters": True}], ids=str)
 def test_gradients_of_inputs_alone(clusters, wrapping):
     for found in clusters(2).call(of_inputs, (wrapping,), show=False):
         assert found == [True] * len(found)
@@ -264,11 +262,7 @@ def compiled(me, how, backend):
 
 @pytest.mark.parametrize(
     ("how", "backend"),
-    [
-        (how, backend)
-        for backend in ("eager", "aot_eager")
-        for how in ("its blocks", "the model", "the model within")
-    ],
+    [(how, backend) for backend in ("eager", "aot_eager") for how in ("its blocks", "the model", "the model within")],
 )
 def test_compiled_it_is_the_same_model(clusters, how, backend):
     for worst, graphs in clusters(2).call(compiled, (how, backend), show=False):

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from ddp_cases import message_of
 from sharded_cases import odd, transformer
 
-from course_lib.cluster.begun import groups_here
+from course_lib.cluster.base.open_groups import groups_here
 from course_lib.cost import UnitSizes, sharded_moments, sharded_sent_bytes
 from course_lib.meter import metered, nccl_breaches
 from course_lib.parallel.sharded import FullySharded
@@ -44,9 +44,7 @@ def test_it_equals_one_device(clusters, make, options, wrapping):
     one = sharded_cases.alone(make, 4, 2)
     run = clusters(4).call(sharded_cases.sharded, (make, 2, options, wrapping), show=False)
     for result in run:
-        assert_close(
-            {n: g for n, g in result["gradients"].items() if g is not None}, _there(one["gradients"])
-        )
+        assert_close({n: g for n, g in result["gradients"].items() if g is not None}, _there(one["gradients"]))
         assert_close(result["state"], one["state"])
 
 
@@ -110,9 +108,7 @@ def _shapes():
 def test_backward_asks_neighbours_alone(clusters, size):
     run = metered(clusters(4), one_step, size)
     assert not nccl_breaches(run.communication.calls)
-    expected = sharded_sent_bytes(
-        _shapes(), stage=3, num_ranks=4, dtype="float64", reshard_after_forward=size
-    )
+    expected = sharded_sent_bytes(_shapes(), stage=3, num_ranks=4, dtype="float64", reshard_after_forward=size)
     for rank, (pieces, num_left, wholes) in enumerate(run):
         calls = [call for call in run.communication.calls if call.rank == rank]
         calls = calls[[call.operation for call in calls].index("barrier") + 1 :]
@@ -133,8 +129,7 @@ def test_backward_asks_neighbours_alone(clusters, size):
 def test_the_formula_lies_between_the_two_it_knew():
     shapes = [(128, 64), (64, 128)]
     everybody, eight, four, two, one, whole = (
-        sharded_sent_bytes(shapes, stage=3, num_ranks=8, reshard_after_forward=m)
-        for m in (True, 8, 4, 2, 1, False)
+        sharded_sent_bytes(shapes, stage=3, num_ranks=8, reshard_after_forward=m) for m in (True, 8, 4, 2, 1, False)
     )
     assert two == 4 * (2 * 7 / 8 + 1 / 2) * 2 * 128 * 64
     assert everybody == eight > four > two > one == whole
@@ -196,8 +191,7 @@ def test_within_a_group_and_the_next_model_finds_the_neighbours_again(clusters):
 def sentences(me):
     values = (3, 0, -2, 5, 2.0, "2", None)
     return {
-        value: message_of(lambda value=value: FullySharded(me, odd(), reshard_after_forward=value))
-        for value in values
+        value: message_of(lambda value=value: FullySharded(me, odd(), reshard_after_forward=value)) for value in values
     }
 
 

@@ -115,9 +115,7 @@ def train_with_groups(me: Rank | None, num_ranks: int, stage: int = 1):
         if me:
             norms.append(opt.clip_grad_norm(0.1).item())
         else:
-            norms.append(
-                nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 0.1).item()
-            )
+            norms.append(nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 0.1).item())
         opt.step()
         scheduler.step()
     return model.state_dict(), norms
@@ -183,9 +181,7 @@ def test_the_full_state_fits_the_plain_optimizer_and_any_number_of_ranks(cluster
         assert result["optimizer"]["state"].keys() == one["optimizer"]["state"].keys()
         for number, state in one["optimizer"]["state"].items():
             for name, value in state.items():
-                torch.testing.assert_close(
-                    result["optimizer"]["state"][number][name], value, rtol=1e-9, atol=1e-12
-                )
+                torch.testing.assert_close(result["optimizer"]["state"][number][name], value, rtol=1e-9, atol=1e-12)
         model = transformer()
         torch.optim.AdamW(model.parameters(), lr=0.01).load_state_dict(result["optimizer"])
 
@@ -203,9 +199,7 @@ def test_the_full_state_fits_the_plain_optimizer_and_any_number_of_ranks(cluster
         opt.load_state_dict(share)
         return model.state_dict()
 
-    plain = [
-        clusters(n).call(go_on, (run[0]["state"], run[0]["optimizer"]), show=False)[0] for n in (1, 2, 4)
-    ]
+    plain = [clusters(n).call(go_on, (run[0]["state"], run[0]["optimizer"]), show=False)[0] for n in (1, 2, 4)]
     for state in plain[1:]:
         for name, tensor in plain[0].items():
             torch.testing.assert_close(state[name], tensor, rtol=1e-9, atol=1e-11, msg=name)

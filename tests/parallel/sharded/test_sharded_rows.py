@@ -54,17 +54,13 @@ def test_what_is_packed_comes_out_again(num_parts):
     chance = torch.Generator().manual_seed(0)
     wholes = [torch.randn(shape, generator=chance, dtype=torch.float64) for shape in SHAPES]
     packing = Packing([Rows(shape, num_parts) for shape in SHAPES])
-    assert packing.part_numel == sum(
-        -(-shape[0] // num_parts) * torch.Size(shape[1:]).numel() for shape in SHAPES
-    )
+    assert packing.part_numel == sum(-(-shape[0] // num_parts) * torch.Size(shape[1:]).numel() for shape in SHAPES)
 
     flat = packing.pack_whole(wholes, wholes[0], torch.float64)
     assert flat.shape == (num_parts, packing.part_numel)
     assert flat.sum().item() == pytest.approx(sum(whole.sum().item() for whole in wholes))  # padding is zeros
     parts = [
-        packing.pack_part(
-            [rows.cut(w, part) for rows, w in zip(packing.tensors, wholes, strict=True)], torch.float64
-        )
+        packing.pack_part([rows.cut(w, part) for rows, w in zip(packing.tensors, wholes, strict=True)], torch.float64)
         for part in range(num_parts)
     ]
     assert torch.equal(torch.stack(parts), flat)
@@ -73,9 +69,7 @@ def test_what_is_packed_comes_out_again(num_parts):
     packing.unpack_whole(flat, out)
     assert all(torch.equal(a, b) for a, b in zip(out, wholes, strict=True))
     for part in range(num_parts):
-        for rows, whole, shard in zip(
-            packing.tensors, wholes, packing.unpack_part(flat[part], part), strict=True
-        ):
+        for rows, whole, shard in zip(packing.tensors, wholes, packing.unpack_part(flat[part], part), strict=True):
             assert torch.equal(shard, rows.cut(whole, part))
 
 
@@ -90,9 +84,7 @@ def test_none_is_zeros_and_other_layouts_and_dtypes_are_taken():
 
 
 def test_a_number_has_no_rows():
-    with pytest.raises(
-        ValueError, match=r"shape \(\) has no rows to deal out; the nearest that works is shape \(1,\)"
-    ):
+    with pytest.raises(ValueError, match=r"shape \(\) has no rows to deal out; the nearest that works is shape \(1,\)"):
         Rows((), 2)
     with pytest.raises(ValueError, match="num_parts=0"):
         Rows((3,), 0)

@@ -6,7 +6,7 @@ import pytest
 
 from course_lib.cost import UnitSizes, largest_by_phase, step_moments
 from course_lib.parallel.sharded import watched_step
-from course_lib.widgets.sharded_choice import Choice
+from course_lib.widgets.sharded.choice import ShardedChoice
 
 pytestmark = [
     pytest.mark.xdist_group("sharded"),
@@ -14,15 +14,15 @@ pytestmark = [
 ]
 
 STEPS = [
-    Choice(0, 2, 3),
-    Choice(1, 2, 3),
-    Choice(2, 2, 3),
-    Choice(3, 2, 3, prefetch=1),
-    Choice(3, 2, 3, reshard_after_forward=False),
+    ShardedChoice(0, 2, 3),
+    ShardedChoice(1, 2, 3),
+    ShardedChoice(2, 2, 3),
+    ShardedChoice(3, 2, 3, prefetch=1),
+    ShardedChoice(3, 2, 3, reshard_after_forward=False),
 ]
 MORE_STEPS = [
-    Choice(stage, num_ranks, per_unit) for stage in range(4) for num_ranks in (2, 4) for per_unit in (1, 12)
-] + [Choice(3, 4, 2, prefetch=2), Choice(3, 4, 2, 1, reshard_after_forward=False)]
+    ShardedChoice(stage, num_ranks, per_unit) for stage in range(4) for num_ranks in (2, 4) for per_unit in (1, 12)
+] + [ShardedChoice(3, 4, 2, prefetch=2), ShardedChoice(3, 4, 2, 1, reshard_after_forward=False)]
 
 
 @pytest.mark.parametrize(

@@ -259,9 +259,7 @@ def test_states_of_the_plain_optimizer_and_ours_load_both_ways(clusters, stage):
 def test_states_of_other_groups_are_refused():
     opt = ShardedOptimizer(ALONE, two_groups(make()), torch.optim.AdamW)
     plain = torch.optim.AdamW([p for p in make().parameters() if p.requires_grad])
-    with pytest.raises(
-        ValueError, match=r"groups of \[5\] parameters, and this optimizer has groups of \[2, 4\]"
-    ):
+    with pytest.raises(ValueError, match=r"groups of \[5\] parameters, and this optimizer has groups of \[2, 4\]"):
         opt.load_full_state_dict(plain.state_dict())
 
 

@@ -110,9 +110,7 @@ def test_states_that_do_not_fit(clusters):
         return told, all(torch.equal(before[name], after[name]) for name in before)
 
     for (cut, more, less), unchanged in clusters(2).call(messages, show=False):
-        assert (
-            "first.weight has shape (2, 5) in the state, and (7, 5) in the model. Give whole tensors" in cut
-        )
+        assert "first.weight has shape (2, 5) in the state, and (7, 5) in the model. Give whole tensors" in cut
         assert "the state has unknown more" in more
         assert "the state misses scale" in less
         assert unchanged
@@ -138,9 +136,7 @@ def test_a_start_from_meta_depends_on_no_rank_and_is_nowhere_whole(clusters):
         assert all(p.is_meta for p in model.parameters())
         with MemoryLedger() as ledger:
             fill_from_meta(model, reset, seed=3)
-        whole_units = [
-            sum(8 * torch.Size(p.rows.shape).numel() for p in unit.parameters) for unit in model.units
-        ]
+        whole_units = [sum(8 * torch.Size(p.rows.shape).numel() for p in unit.parameters) for unit in model.units]
         most = sum(p.nbytes for p in model.parameters()) + model.module.shift.nbytes + max(whole_units)
         assert ledger.peak().total_bytes <= most  # its rows of all, and one unit whole
         state = model.full_state_dict()
@@ -281,9 +277,7 @@ def test_names_and_gradients_that_are_missing(clusters):
         opt = WholeMatrixOptimizer(model, torch.optim.SGD, names=["first.weight"], lr=0.1)
         return [
             message_of(lambda: WholeMatrixOptimizer(model, torch.optim.SGD, names=["nothing"], lr=0.1)),
-            message_of(
-                lambda: WholeMatrixOptimizer(model, torch.optim.SGD, names=["blocks.1.0.weight"], lr=0.1)
-            ),
+            message_of(lambda: WholeMatrixOptimizer(model, torch.optim.SGD, names=["blocks.1.0.weight"], lr=0.1)),
             message_of(opt.step),
         ]
 

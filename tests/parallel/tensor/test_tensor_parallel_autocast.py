@@ -93,9 +93,7 @@ def test_attention_by_heads_works_under_autocast(cluster2):
 
 def a_step(me: Rank, way: dict) -> tuple:
     torch.manual_seed(0)
-    whole = Transformer(
-        TransformerConfig(vocab_size=13, context_length=T, num_layers=1, width=16, num_heads=2)
-    )
+    whole = Transformer(TransformerConfig(vocab_size=13, context_length=T, num_layers=1, width=16, num_heads=2))
     model = split_transformer(me, copy.deepcopy(whole), **way)
     tokens = torch.arange(2 * T).view(2, T) % 13
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -59,9 +59,7 @@ def wrong_pairs(me: Rank) -> list[str]:
     wrong = []
     for name, (forward, backward) in PAIRS.items():
         for dim in (0, 1, -1, -2):
-            function = WITHOUT_DIM.get(name) or (
-                lambda me, x, name=name, dim=dim: ALONG_DIM[name](me, x, dim=dim)
-            )
+            function = WITHOUT_DIM.get(name) or (lambda me, x, name=name, dim=dim: ALONG_DIM[name](me, x, dim=dim))
             every = [whole_numbers(r, (4, 3, 8), 1) for r in range(me.world_size)]
             if name in ALONG_DIM and dim in (1, -2):
                 every = [x.transpose(1, 2) for x in every]  # so that the dim divides; not contiguous
@@ -130,7 +128,7 @@ def test_gradients_and_their_gradients_agree_with_differences(cluster2):
 
 
 def forward_and_backward(me: Rank, name: str) -> int:
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     function = WITHOUT_DIM.get(name) or ALONG_DIM[name]
     x = torch.ones(8, 5, requires_grad=True)

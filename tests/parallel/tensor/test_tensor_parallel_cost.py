@@ -16,15 +16,13 @@ from course_lib.cost import (
     published_activation_bytes,
     split_transformer_collectives,
 )
-from course_lib.cost.activations import block_activations
-from course_lib.link import Link
+from course_lib.cost.single_device.activations import block_activations
+from course_lib.layouts.link import Link
 from course_lib.meter import MemoryLedger, metered
 from course_lib.models import Transformer, TransformerBlock, TransformerConfig
 from course_lib.parallel.tensor import split_block, split_transformer, vocab_parallel_cross_entropy
 
-CONFIG = TransformerConfig(
-    vocab_size=12, context_length=8, num_layers=2, width=16, num_heads=4, hidden=24, bias=True
-)
+CONFIG = TransformerConfig(vocab_size=12, context_length=8, num_layers=2, width=16, num_heads=4, hidden=24, bias=True)
 WAYS = [{}, {"sequence_parallel": True}, {"sequence_parallel": True, "regather": True}]
 B, T, D = 3, 8, 16
 STREAM_BYTES = 4 * B * T * D

@@ -92,9 +92,7 @@ def test_heads_on_different_ranks_drop_different_weights(cluster2):
 def masks_of_a_model(me: Rank, sequence_parallel: bool) -> dict[str, list]:
     """What each dropout of a model drops, by name; a mask of zeros and ones over what the rank has there."""
     torch.manual_seed(0)
-    config = TransformerConfig(
-        vocab_size=8, context_length=8, num_layers=1, width=16, num_heads=2, dropout=0.5
-    )
+    config = TransformerConfig(vocab_size=8, context_length=8, num_layers=1, width=16, num_heads=2, dropout=0.5)
     model = split_transformer(me, Transformer(config), sequence_parallel=sequence_parallel)
     model.blocks[0].attention.attention_dropout_p = 0.0  # so that zeros come from these three alone
     masks = {}

@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from course_lib.bench.tensor import dtensor_block
+from course_lib.authoring.bench.strategies.tensor import dtensor_block
 from course_lib.cluster import Rank
 from course_lib.models import Transformer, TransformerBlock, TransformerConfig, next_token_loss
 from course_lib.parallel.tensor import (
@@ -20,9 +20,7 @@ from course_lib.parallel.tensor import (
     vocab_parallel_cross_entropy,
 )
 
-CONFIG = TransformerConfig(
-    vocab_size=16, context_length=8, num_layers=2, width=16, num_heads=4, hidden=24, bias=True
-)
+CONFIG = TransformerConfig(vocab_size=16, context_length=8, num_layers=2, width=16, num_heads=4, hidden=24, bias=True)
 
 
 def beside_dtensor(me: Rank, sequence_parallel: bool) -> float:

@@ -32,9 +32,7 @@ def three_steps(me: Rank, sequence_parallel: bool) -> tuple[float, str, str]:
                 vocab_parallel_cross_entropy(me, logits, tokens[:, 1:], vocab_size=13).backward()
             optimizer.step()
     gathered = gather_state(me, split)
-    apart = max(
-        (gathered[name].to(me.device) - p).abs().max().item() for name, p in whole.state_dict().items()
-    )
+    apart = max((gathered[name].to(me.device) - p).abs().max().item() for name, p in whole.state_dict().items())
     return apart, str(me.device)[:4], me.backend
 
 

@@ -90,7 +90,7 @@ def test_layers_may_be_whole_at_both_ends(cluster4):
 
 def frozen_and_first(me: Rank) -> tuple:
     """A frozen weight gets no gradient, and stays frozen; an input without gradient sends none."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     whole = nn.Linear(D, 8)
     whole.weight.requires_grad_(False)
@@ -191,9 +191,7 @@ def test_attention_by_heads_equals_the_unsplit_one(cluster2, cluster4, num_kv_he
             "3 query heads do not divide among 2 ranks.*Take 1 rank, or a model with 4 query heads",
         ),
         (
-            lambda me: HeadParallelAttention(
-                me, Attention(TransformerConfig(width=8, num_heads=4, num_kv_heads=1))
-            ),
+            lambda me: HeadParallelAttention(me, Attention(TransformerConfig(width=8, num_heads=4, num_kv_heads=1))),
             "1 key/value heads do not divide among 2 ranks.*with 2 key/value heads",
         ),
         (
@@ -243,9 +241,7 @@ def norm_of_own_positions(me: Rank, options: dict) -> tuple[list[int], int]:
     return differ((got, mine(me, wanted, 1)), (part.grad, mine(me, x.grad, 1)), *pairs), len(pairs)
 
 
-@pytest.mark.parametrize(
-    ("options", "count"), [({}, 2), ({"bias": False}, 1), ({"elementwise_affine": False}, 0)]
-)
+@pytest.mark.parametrize(("options", "count"), [({}, 2), ({"bias": False}, 1), ({"elementwise_affine": False}, 0)])
 def test_a_norm_has_the_parameters_of_the_whole_one(cluster4, options, count):
     run = metered(cluster4, norm_of_own_positions, options)
     assert list(run) == [([], count)] * 4
@@ -270,9 +266,7 @@ def nothing(me: Rank, shape: tuple, way: dict) -> list:
     return [tuple(y.shape), tuple(x.grad.shape), float(first.weight.grad.abs().max())]
 
 
-@pytest.mark.parametrize(
-    "way", [{}, {"sequence_parallel": True}, {"sequence_parallel": True, "regather": True}]
-)
+@pytest.mark.parametrize("way", [{}, {"sequence_parallel": True}, {"sequence_parallel": True, "regather": True}])
 def test_an_empty_batch_passes_and_leaves_gradients_of_zero(cluster2, way):
     shapes = [(0, T // 2, D), (B, 0, D), (0, D)] if way else [(0, T, D), (B, 0, D), (0, D), (D,)]
     for shape in shapes:
@@ -280,9 +274,7 @@ def test_an_empty_batch_passes_and_leaves_gradients_of_zero(cluster2, way):
 
 
 def no_tokens(me: Rank, way: dict) -> list:
-    model = Transformer(
-        TransformerConfig(vocab_size=13, context_length=T, width=D, num_heads=4, num_layers=1)
-    )
+    model = Transformer(TransformerConfig(vocab_size=13, context_length=T, width=D, num_heads=4, num_layers=1))
     model = split_transformer(me, model, **way)
     tokens = torch.empty(0, T, dtype=torch.int64)
     loss = vocab_parallel_cross_entropy(me, model(tokens), tokens, vocab_size=13, reduction="sum")

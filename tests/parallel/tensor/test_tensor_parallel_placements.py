@@ -41,9 +41,7 @@ def test_text_reads_back():
     for text in ("S", "s(0)", "S(-1)", "replicate", ""):
         with pytest.raises(ValueError, match=r"is no placement; write R .* The nearest is"):
             parse_placement(text)
-    with pytest.raises(
-        ValueError, match=r"X is placed S\(2\); a matrix has dims 0 and 1. The nearest is S\(1\)"
-    ):
+    with pytest.raises(ValueError, match=r"X is placed S\(2\); a matrix has dims 0 and 1. The nearest is S\(1\)"):
         matmul_plan(Shard(2), Replicate(), Partial())
 
 
@@ -99,8 +97,7 @@ def wrong_products(me: Rank, operands_stay: bool) -> list[str]:
     """Plans whose Y, dX or dA, put together, are not those of the unsplit product."""
     generator = torch.Generator().manual_seed(1)  # the same matrices on every rank
     x, a, grad_y = (
-        torch.randint(-9, 9, size, generator=generator).double().to(me.device)
-        for size in ((N, K), (K, M), (N, M))
+        torch.randint(-9, 9, size, generator=generator).double().to(me.device) for size in ((N, K), (K, M), (N, M))
     )
     wanted = {"Y": x @ a, "dX": grad_y @ a.T, "dA": x.T @ grad_y}
     wrong = []
@@ -137,7 +134,7 @@ def one_product(me: Rank, combination: tuple) -> None:
 
 def all_products(me: Rank) -> list[int]:
     """Runs every plan; returned is how many calls each made, so that the meter's list can be cut up again."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     counts = []
     for combination in COMBINATIONS:

@@ -15,8 +15,7 @@ N, K, M = 6, 4, 10  # K and M divide by the square's side, 2; N need not
 def matrices(me: Rank) -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(2)
     return tuple(
-        torch.randn(shape, generator=generator, dtype=torch.float64).to(me.device)
-        for shape in ((N, K), (K, M), (N, M))
+        torch.randn(shape, generator=generator, dtype=torch.float64).to(me.device) for shape in ((N, K), (K, M), (N, M))
     )
 
 
@@ -69,9 +68,7 @@ def test_each_all_reduce_runs_in_pairs_and_sends_what_is_said(cluster4):
 def test_ranks_that_fill_no_square_get_a_sentence(cluster2):
     assert [side_of_square(number) for number in (1, 4, 9)] == [1, 2, 3]
     for number, nearest in ((0, 1), (2, 1), (8, 4)):
-        with pytest.raises(
-            ValueError, match=f"{number} ranks do not fill a square.*nearest number is {nearest}"
-        ):
+        with pytest.raises(ValueError, match=f"{number} ranks do not fill a square.*nearest number is {nearest}"):
             side_of_square(number)
     with pytest.raises(RankFailed, match="2 ranks do not fill a square"):
         cluster2.run(lambda me: run_tiled_matmul(me, *matrices(me)))

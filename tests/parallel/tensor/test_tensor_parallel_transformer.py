@@ -113,16 +113,10 @@ def as_lists(value):
 
 def assert_same(seen, wanted) -> None:
     """Lists, or mappings of lists, to 1e-10."""
-    pairs = (
-        {name: (seen[name], wanted[name]) for name in wanted}
-        if isinstance(wanted, dict)
-        else {"": (seen, wanted)}
-    )
+    pairs = {name: (seen[name], wanted[name]) for name in wanted} if isinstance(wanted, dict) else {"": (seen, wanted)}
     for name, pair in pairs.items():
         got, expected = map(torch.tensor, pair)
-        torch.testing.assert_close(
-            got, expected, rtol=0, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}"
-        )
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
 
 
 @pytest.mark.parametrize(
@@ -159,9 +153,7 @@ def in_pairs(me: Rank) -> bool:
     load_unsplit(me, model, state, group=mine)
     got = gather_logits(me, logits, vocab_size=13, group=mine)
     dist.destroy_process_group(mine)
-    return torch.allclose(got, wanted, rtol=0, atol=1e-10) and all(
-        torch.equal(back[n], state[n]) for n in state
-    )
+    return torch.allclose(got, wanted, rtol=0, atol=1e-10) and all(torch.equal(back[n], state[n]) for n in state)
 
 
 def test_a_group_of_ranks_may_share_a_model(cluster4):

@@ -58,9 +58,7 @@ def test_a_cut_vocabulary_equals_the_unsplit_one(cluster2, cluster4, vocab_size)
 
 def loss_of(me: Rank, vocab_size: int, dtype: torch.dtype = torch.float32) -> tuple:
     logits = torch.zeros(B, T, vocab_size // me.world_size, dtype=dtype, requires_grad=True)
-    loss = vocab_parallel_cross_entropy(
-        me, logits, torch.zeros(B, T, dtype=torch.int64), vocab_size=vocab_size
-    )
+    loss = vocab_parallel_cross_entropy(me, logits, torch.zeros(B, T, dtype=torch.int64), vocab_size=vocab_size)
     loss.backward()
     return loss.dtype, logits.grad.dtype
 
@@ -95,15 +93,11 @@ def test_the_loss_of_short_floats_is_computed_in_long_ones(cluster2):
             "token 8 is not in the vocabulary.*0 to 7. The nearest is 7",
         ),
         (
-            lambda me: vocab_parallel_cross_entropy(
-                me, torch.zeros(2, 4), torch.tensor([1, -100]), vocab_size=8
-            ),
+            lambda me: vocab_parallel_cross_entropy(me, torch.zeros(2, 4), torch.tensor([1, -100]), vocab_size=8),
             "token -100 is not in the vocabulary.*The nearest is 0",
         ),
         (
-            lambda me: vocab_parallel_cross_entropy(
-                me, torch.zeros(2, 8), torch.zeros(2).long(), vocab_size=8
-            ),
+            lambda me: vocab_parallel_cross_entropy(me, torch.zeros(2, 8), torch.zeros(2).long(), vocab_size=8),
             "logits have 8 tokens on rank [01]; its share of vocab_size=8 among 2 ranks is 4",
         ),
         (

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 from typing import Any
 
-from course_lib.learn.exercise import Evidence
+from course_lib.learn.catalogue.exercise import Evidence
 
 __all__ = ["keeps_what_comes_back"]
 
@@ -16,9 +16,7 @@ _IN_PLACE = ("all_reduce", "reduce", "broadcast")
 
 def keeps_what_comes_back(seen: Evidence) -> bool:
     """Whether a ``None`` got in the way, and the text of the answer uses the result of an in-place collective."""
-    nones = [
-        one for one in seen.outcomes if getattr(one.got, "value", 0) is None and one.expected is not None
-    ]
+    nones = [one for one in seen.outcomes if getattr(one.got, "value", 0) is None and one.expected is not None]
     if not nones and not (seen.error is not None and "NoneType" in seen.error.message):
         return False
     return _uses_a_result(seen.answer)

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_00.mean_cases import CASES, MOST_BYTES
 from course_lib.learn.exercises.lesson_00.mean_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_00.tried import told_by, trial
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["MEAN"]
 

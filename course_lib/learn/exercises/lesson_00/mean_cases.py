@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from course_lib.learn.exercise import Case
+from course_lib.learn.catalogue.exercise import Case
 
 __all__ = ["AGAIN", "CASES", "FEW", "MOST_BYTES", "NONE_ON_RANK_0", "numbers"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.exercise import Evidence, Mistake
+from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
 from course_lib.learn.exercises.lesson_00.mean_cases import AGAIN, FEW, NONE_ON_RANK_0, numbers
 from course_lib.learn.exercises.lesson_00.tried import place_of, value_of, with_label
@@ -201,8 +201,7 @@ MISTAKES = (
         "on all ranks together.",
         _divides_by_world_size,
         lambda seen: (
-            _gives(lambda rank, world_size: _sum_of_all(world_size) / world_size)(seen)
-            and _again_by_ranks(seen)
+            _gives(lambda rank, world_size: _sum_of_all(world_size) / world_size)(seen) and _again_by_ranks(seen)
         ),
     ),
     Mistake(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["PREDICTIONS"]
 
@@ -73,12 +73,8 @@ def _first(log: Sequence[str]) -> Told:
         because=f"The table has it at its end: rank {rank[1]}, exit code {code[1]} ({code[2]}). An exception would "
         "have left a traceback of that rank; it left none. It is the peer who closed the connection of the other.",
         misreadings={
-            _FIRST[
-                0
-            ]: "That is an echo: rank 0 waited for a partner that was gone. The loudest is seldom the first.",
-            _FIRST[
-                1
-            ]: "torchrun ended rank 0 because another rank had died already. Look for that other one.",
+            _FIRST[0]: "That is an echo: rank 0 waited for a partner that was gone. The loudest is seldom the first.",
+            _FIRST[1]: "torchrun ended rank 0 because another rank had died already. Look for that other one.",
             _FIRST[2]: "Then a traceback of rank 1 would stand in the log, as one of rank 0 does.",
         },
     )

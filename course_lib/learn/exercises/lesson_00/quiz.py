@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib.learn.questions import Question
+from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = ["QUIZ"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
 from course_lib.learn.exercises.lesson_00.tried import place_of, told_by, trial, value_of
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["REPORT"]
 
@@ -68,8 +68,7 @@ def _gives(wrong: Callable[[tuple[float, ...], int, int], Any]) -> Callable[[Evi
 
     def recognise(seen: Evidence) -> bool:
         return seen.error is None and all(
-            value_of(one.got) == wrong(_LOSSES[one.case.partition(",")[0]], *place_of(one))
-            for one in seen.outcomes
+            value_of(one.got) == wrong(_LOSSES[one.case.partition(",")[0]], *place_of(one)) for one in seen.outcomes
         )
 
     return recognise
@@ -115,11 +114,7 @@ REPORT = Exercise(
             "forgets-to-divide",
             "Rank 0 reports the sum of the losses. An all-reduce adds; divide by `me.world_size` for the mean.",
             _forgets_to_divide,
-            _gives(
-                lambda losses, rank, world_size: (
-                    f"mean loss {sum(losses[:world_size]):.2f}" if rank == 0 else None
-                )
-            ),
+            _gives(lambda losses, rank, world_size: f"mean loss {sum(losses[:world_size]):.2f}" if rank == 0 else None),
         ),
         Mistake(
             "own-loss",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_00.share_cases import CASES, all_shares, shares_difference
 from course_lib.learn.exercises.lesson_00.share_mistakes import MISTAKES
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["SHARE"]
 

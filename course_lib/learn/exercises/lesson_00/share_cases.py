@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case
+from course_lib.learn.catalogue.exercise import Case
+from course_lib.learn.judging.compare import short
 
 __all__ = ["CASES", "SIZES", "Shares", "all_shares", "shares_difference"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.compare import Compare, difference
-from course_lib.learn.exercise import Evidence, Outcome
-from course_lib.learn.kept import Kept
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.judging.compare import Compare, difference
+from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.meter import Call
 
 __all__ = ["Tried", "place_of", "told_by", "trial", "value_of", "with_label"]
@@ -47,7 +47,7 @@ def _tried(
     most_bytes: int | None,
 ) -> Tried:
     """Runs on each rank."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     if before is not None:
         answer(me, before)
@@ -92,9 +92,7 @@ def _result_elsewhere(calls: Sequence[Call]) -> str:
 def _gives_only(call: Call) -> bool:
     """Whether this rank hands something over in the call, and nothing comes to it."""
     is_root = call.root == call.rank
-    return (
-        is_root if call.operation in ("broadcast", "scatter") else call.operation == "gather" and not is_root
-    )
+    return is_root if call.operation in ("broadcast", "scatter") else call.operation == "gather" and not is_root
 
 
 def told_by(compare: Compare = difference) -> Compare:
@@ -126,6 +124,6 @@ def with_label(seen: Evidence, label: str) -> list[Outcome]:
 
 
 def _num_groups() -> int:
-    from course_lib.cluster.begun import groups_here
+    from course_lib.cluster.base.open_groups import groups_here
 
     return len(groups_here())

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_01.step_try import (
     CHANGE,
     GRADIENT,
@@ -18,7 +18,7 @@ from course_lib.learn.exercises.lesson_01.step_try import (
     step_result,
 )
 from course_lib.learn.exercises.lesson_01.tries import behaves_like
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["ACCUMULATE"]
 
@@ -83,8 +83,7 @@ def _clears_before_the_step(model: nn.Module, optimizer: torch.optim.Optimizer, 
 def _steps_on_nothing(seen: Evidence) -> bool:
     got = [one.got for one in seen.outcomes]
     return seen.error is None and all(
-        one[CHANGE] == "none" and isinstance(one[GRADIENT], torch.Tensor) and not one[GRADIENT].any()
-        for one in got
+        one[CHANGE] == "none" and isinstance(one[GRADIENT], torch.Tensor) and not one[GRADIENT].any() for one in got
     )
 
 
@@ -183,9 +182,7 @@ ACCUMULATE: Exercise = Exercise(
             "You took a step after each piece. The second piece then meets other weights than the first: that is "
             "training with a smaller batch. Step once, after the loop.",
             _stepper(step_inside=True),
-            recognise=_accumulates_like(
-                *_any_scale(step_inside=True), *_any_scale(step_inside=True, zero_inside=True)
-            ),
+            recognise=_accumulates_like(*_any_scale(step_inside=True), *_any_scale(step_inside=True, zero_inside=True)),
         ),
         Mistake(
             "never-cleared",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from course_lib.learn.exercises.lesson_01.small_models import Held
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["BLOCK_GRADS", "OF_X", "SOURCE", "Setting", "recomputed", "run_again", "second_run_was_recorded"]
 
@@ -86,13 +86,9 @@ def run_again(answer: Callable[..., Any], setting: Setting) -> dict[str, Any]:
         grad_x = answer(block, x, grad_y, state)
         recorded = torch.is_grad_enabled()
     besides = first_of(
-        "recording is left switched on, for whatever runs next; a `with` block puts that back"
-        if recorded
-        else "",
+        "recording is left switched on, for whatever runs next; a `with` block puts that back" if recorded else "",
         _in_words(kept.changes() or given.changes()),
-        ""
-        if x.grad_fn is history
-        else "`x` itself was cut off from what came before it; cut off a tensor of your own",
+        "" if x.grad_fn is history else "`x` itself was cut off from what came before it; cut off a tensor of your own",
         _other_mode(block, setting),
         _held(grad_x, block),
     )

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_01.evaluation_try import evaluated, try_evaluation
 from course_lib.learn.exercises.lesson_01.tries import told
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["EVALUATE"]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from course_lib.learn.exercises.lesson_01.small_models import Watched, batches, small_model
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["KEPT", "MEAN", "evaluated", "try_evaluation"]
 
@@ -33,14 +33,10 @@ def try_evaluation(answer: Callable[..., Any], sizes: Sequence[int], training: b
         _ran_in_training(model),
         _left_in(modes, model),
         _in_words(kept.changes() or buffers.changes()),
-        ""
-        if recorded
-        else "gradients are left switched off, for whatever runs next; a `with` block puts that back",
+        "" if recorded else "gradients are left switched off, for whatever runs next; a `with` block puts that back",
         _other_runs(model.runs, sizes),
         _held(model),
-        "the model ran under autocast, which makes another mean of a model in float32"
-        if model.autocast
-        else "",
+        "the model ran under autocast, which makes another mean of a model in float32" if model.autocast else "",
     )
     return {KEPT: _amount(model, sizes), MEAN: _number(mean), BESIDES: besides}
 

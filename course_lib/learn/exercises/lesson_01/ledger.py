@@ -9,17 +9,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_lib.cost import model_state
-from course_lib.learn.compare import difference, short
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.judge import by_cases
+from course_lib.cost.single_device.model_state import model_state
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["LEDGER"]
 
 
-def _tensors(
-    *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, frozen: tuple[int, ...] = ()
-) -> list:
+def _tensors(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, frozen: tuple[int, ...] = ()) -> list:
     made = [nn.Parameter(torch.zeros(shape, dtype=dtype)) for shape in shapes]
     for index in frozen:
         made[index].requires_grad_(False)
@@ -154,9 +152,7 @@ LEDGER: Exercise = Exercise(
                 lambda: (_tensors((8, 2), (2,), dtype=torch.bfloat16),),
                 _state_really_held,
             ),
-            Case(
-                "a frozen tensor", lambda: (_tensors((3, 5), (5, 2), (2,), frozen=(0,)),), _state_really_held
-            ),
+            Case("a frozen tensor", lambda: (_tensors((3, 5), (5, 2), (2,), frozen=(0,)),), _state_really_held),
             Case(_TIED, _tied, _state_really_held),
             Case(
                 "two tensors of the same shape and the same numbers",
@@ -254,9 +250,7 @@ LEDGER: Exercise = Exercise(
             "The counts are right, and they are not whole numbers. Nothing holds a part of a byte, and beyond 9 PB a "
             "float no longer tells one byte from the next: stay with `int`, and divide by `//`.",
             _with_fractions,
-            recognise=lambda seen: all(
-                "is a whole number" in one.difference or one.right for one in seen.outcomes
-            ),
+            recognise=lambda seen: all("is a whole number" in one.difference or one.right for one in seen.outcomes),
         ),
         Mistake(
             "compared-by-value",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_lib import cost
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.learn.exercises.lesson_01.predictions_time import ASKED_OF_TIME
 
 if TYPE_CHECKING:
-    from course_lib.cost import StateBytes
+    from course_lib.cost.single_device.model_state import StateBytes
     from course_lib.meter import Balance, MemoryLedger
     from course_lib.models import TransformerConfig
 
@@ -84,13 +84,9 @@ def _recompute(config: TransformerConfig, most_plain: int, most_lean: int) -> To
         because="By the model, the most are alive when backward has begun: the head is done with, the last of four "
         "blocks is back in full, and of the others the inputs are there.",
         misreadings={
-            lambda percent: (
-                percent < 15
-            ): "That is about what the inputs take. Something else has to come back: one "
+            lambda percent: percent < 15: "That is about what the inputs take. Something else has to come back: one "
             "block at a time, in full.",
-            lambda percent: (
-                percent > 90
-            ): "So it would be if all four blocks were back in full at the same moment. "
+            lambda percent: percent > 90: "So it would be if all four blocks were back in full at the same moment. "
             "Backward needs one of them at a time.",
         },
         apart="The curve above says what is alive at its highest point. The model knows what a CPU keeps until "
@@ -114,9 +110,7 @@ def _clinic() -> Told:
         "graph. model.eval() changes dropout and BatchNorm; it does not stop the recording.",
         misreadings={
             _SUSPECTS[0]: "It is as large in the last row as in the first: it comes with the first step.",
-            _SUSPECTS[
-                1
-            ]: "The best-known suspect, and here nearly innocent: backward() has freed what the graph kept, "
+            _SUSPECTS[1]: "The best-known suspect, and here nearly innocent: backward() has freed what the graph kept, "
             "so the sum holds a chain of small nodes and no activations. It is still bad style; loss.item() keeps "
             "nothing.",
             _SUSPECTS[3]: "Their bytes stay level: they were all made before the loop.",

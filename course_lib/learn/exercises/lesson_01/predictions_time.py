@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from course_lib import cost
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 if TYPE_CHECKING:
     from course_lib.meter import Timeline
@@ -17,9 +17,7 @@ _NEAR = 6  # per cent of an epoch: an answer so near to the run, or to the model
 
 
 def _medians_s(timeline: Timeline, *names: str) -> tuple[float, ...]:
-    return tuple(
-        statistics.median(span.time_s for span in timeline.spans if span.name == name) for name in names
-    )
+    return tuple(statistics.median(span.time_s for span in timeline.spans if span.name == name) for name in names)
 
 
 def _backward(timeline: Timeline) -> Told:
@@ -74,9 +72,7 @@ def _mfu(share: float) -> Told:
         because="The rest goes to operations that wait for memory rather than for arithmetic (norms, GELU, the "
         "optimizer), to starting hundreds of small operations, and to matrices too small to keep the machine busy.",
         misreadings={
-            lambda percent: (
-                percent >= 80
-            ): "A step is more than matmuls, and small matmuls are slower than the large "
+            lambda percent: percent >= 80: "A step is more than matmuls, and small matmuls are slower than the large "
             "ones of the calibration.",
         },
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from course_lib.cost import Linear, flops, model_state
-from course_lib.learn.questions import Question
+from course_lib.cost.single_device.flops import flops
+from course_lib.cost.single_device.layer_shapes import Linear
+from course_lib.cost.single_device.model_state import model_state
+from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = ["QUIZ"]
 
@@ -43,10 +45,8 @@ QUIZ = (
         answer=lambda: model_state(_MILLION, optimizer="adamw", dtype="float32").total,
         show=_in_mb,
         misconceptions={
-            4
-            * _MILLION: "Autocast changes matmuls and what they keep. It touches no parameter and no optimizer.",
-            8
-            * _MILLION: "That would be a model turned to bfloat16 as a whole. Autocast casts copies, and the "
+            4 * _MILLION: "Autocast changes matmuls and what they keep. It touches no parameter and no optimizer.",
+            8 * _MILLION: "That would be a model turned to bfloat16 as a whole. Autocast casts copies, and the "
             "parameters stay float32.",
         },
         because="Autocast casts copies on the way into a matmul; parameters, gradients and AdamW's tensors stay as "
@@ -59,9 +59,7 @@ QUIZ = (
         choices=(Fraction(1, 3), Fraction(1, 9), Fraction(1), Fraction(1, 4)),
         answer=lambda: Fraction(16, 64 + 64 + 16),
         misconceptions={
-            Fraction(
-                1, 3
-            ): "That divides by the number of pieces: the last one's examples would count four times.",
+            Fraction(1, 3): "That divides by the number of pieces: the last one's examples would count four times.",
             Fraction(1): "Then the step is about three times as long as the whole batch's.",
             Fraction(1, 4): "That compares it with a full piece; compare it with the whole batch.",
         },

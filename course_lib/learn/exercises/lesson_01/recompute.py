@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_01.block_try import (
     BLOCK_GRADS,
     OF_X,
@@ -20,7 +19,8 @@ from course_lib.learn.exercises.lesson_01.block_try import (
     second_run_was_recorded,
 )
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, behaves_like, told
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["RECOMPUTE"]
 
@@ -102,10 +102,7 @@ def _lost_the_gradients_before(seen: Evidence) -> bool:
 
 def _no_gradient_came_back(seen: Evidence) -> bool:
     compare = close_to(1e-6, 1e-9)
-    return all(
-        o.got[OF_X] is None and not compare(o.expected[BLOCK_GRADS], o.got[BLOCK_GRADS])
-        for o in seen.outcomes
-    )
+    return all(o.got[OF_X] is None and not compare(o.expected[BLOCK_GRADS], o.got[BLOCK_GRADS]) for o in seen.outcomes)
 
 
 def _does_not_require_grad(*, recorded: bool) -> Callable[[Evidence], bool]:
@@ -228,8 +225,7 @@ RECOMPUTE: Exercise = Exercise(
             "whatever runs next is recorded now, and kept. A `with` block puts the switch back.",
             _leaves_recording_on,
             recognise=lambda seen: (
-                seen.error is None
-                and all(str(o.got[BESIDES]).startswith("recording is left") for o in seen.outcomes)
+                seen.error is None and all(str(o.got[BESIDES]).startswith("recording is left") for o in seen.outcomes)
             ),
         ),
     ),

@@ -89,9 +89,7 @@ def step_by_sums(model: nn.Module, optimizer: torch.optim.Optimizer, pieces: Pie
     optimizer.step()
 
 
-def step_backwards_by_weighted_grad(
-    model: nn.Module, optimizer: torch.optim.Optimizer, pieces: Pieces
-) -> None:
+def step_backwards_by_weighted_grad(model: nn.Module, optimizer: torch.optim.Optimizer, pieces: Pieces) -> None:
     """Last piece first, the weight given to `backward` as the gradient of the loss."""
     optimizer.zero_grad(set_to_none=False)
     count = sum(x.size(0) for x, _ in pieces)

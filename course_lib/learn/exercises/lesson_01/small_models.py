@@ -30,9 +30,7 @@ class Held:
         self._storages: list[weakref.ref[torch.UntypedStorage]] = []
 
     def follow(self, tensor: Tensor) -> None:
-        with contextlib.suppress(
-            NotImplementedError, RuntimeError
-        ):  # a stand-in of torch.func has no storage
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # a stand-in of torch.func has no storage
             self._storages.append(weakref.ref(tensor.untyped_storage()))
 
     def look(self) -> None:

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.learn.compare import close_to
 from course_lib.learn.exercises.lesson_01.small_models import Watched, batches, small_model
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["CHANGE", "GRADIENT", "KEPT", "NO_STEP", "alike", "step_difference", "step_over", "step_result"]
 
@@ -50,9 +50,7 @@ def step_over(
         _other_modes(modes, model),
         _in_words(handed.changes() or given.changes()),
         _other_runs(model.runs, sizes),
-        ""
-        if len(steps) == 1
-        else f"`optimizer.step()` was called {_times(len(steps))}; the step is one call",
+        "" if len(steps) == 1 else f"`optimizer.step()` was called {_times(len(steps))}; the step is one call",
         "" if settings == _settings(optimizer) else "the settings of the optimizer are others afterwards",
         _still_held(model),
     )
@@ -65,9 +63,7 @@ def step_over(
     }
 
 
-def _gradients_at_steps(
-    model: nn.Module, optimizer: torch.optim.Optimizer
-) -> tuple[list[Tensor], Callable[[], None]]:
+def _gradients_at_steps(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[list[Tensor], Callable[[], None]]:
     """A list that gets the gradient with each step, and what ends that.
 
     A closure is called within the step, after every hook; one that the answer gives runs first.
@@ -87,9 +83,7 @@ def _gradients_at_steps(
     return steps, optimizer.register_step_pre_hook(with_closure).remove
 
 
-def step_result(
-    sizes: Sequence[int], kind: str, stale: bool, dtype: torch.dtype = torch.float64
-) -> dict[str, Any]:
+def step_result(sizes: Sequence[int], kind: str, stale: bool, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
     """What is right: the step that the whole batch takes at once."""
     model, optimizer = _prepared(kind, False, dtype)
     before = _weights(model)

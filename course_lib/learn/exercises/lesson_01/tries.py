@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from course_lib.learn.compare import Compare, close_to
-from course_lib.learn.exercise import Evidence, Exercise
+from course_lib.learn.catalogue.exercise import Evidence, Exercise
+from course_lib.learn.judging.compare import Compare, close_to
 
 __all__ = ["BESIDES", "behaves_like", "first_of", "told"]
 
@@ -34,9 +34,7 @@ def _given(exercise: Exercise, variant: Callable[..., Any]) -> Evidence:
     return exercise.judge(variant, ())
 
 
-def behaves_like(
-    exercise: Exercise, seen: Evidence, *variants: Callable[..., Any], compare: Compare = _NEARLY
-) -> bool:
+def behaves_like(exercise: Exercise, seen: Evidence, *variants: Callable[..., Any], compare: Compare = _NEARLY) -> bool:
     """Whether an answer gave what one of these would have given, in every case."""
     for variant in variants:
         other = _given(exercise, variant)

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from course_lib.cluster import shared_cluster
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.cluster.api.shared import shared_cluster
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_02.on_rank import metered_trial
-from course_lib.learn.judge import RankJudge
+from course_lib.learn.judging.judge import RankJudge
 from course_lib.meter import Call, Communication
 
 __all__ = [
@@ -59,9 +59,7 @@ class CostJudge:
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         metered = partial(metered_trial, self.ranks.call, self.handed)
-        inner = replace(
-            self.ranks, compare=lambda expected, got: "", call=metered, changes=True, calls_again=False
-        )
+        inner = replace(self.ranks, compare=lambda expected, got: "", call=metered, changes=True, calls_again=False)
         outcomes: list[Outcome] = []
         called: set[str] = set()
         for world_size in self.world_sizes:
@@ -115,9 +113,7 @@ class CostJudge:
             )
         if self.handed == "filled":
             if found := self.compare(expected, tried.handed):
-                return (
-                    f"what came back is right, and the tensor that was handed in is to hold the same: {found}"
-                )
+                return f"what came back is right, and the tensor that was handed in is to hold the same: {found}"
             if not tried.is_handed:
                 came = _what_came(tried.value)
                 return f"the tensor that was handed in is right, and what came back is {came}; give back that tensor"
@@ -130,9 +126,7 @@ class CostJudge:
 
     def _cost(self, label: str, communication: Communication) -> Outcome:
         expected, got, wrong = self.weigh[label](communication)
-        return Outcome(
-            cost_label(communication.world_size, label), expected, got, difference=wrong.rstrip(".")
-        )
+        return Outcome(cost_label(communication.world_size, label), expected, got, difference=wrong.rstrip("."))
 
 
 def _what_came(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from course_lib.learn.exercise import Evidence
+from course_lib.learn.catalogue.exercise import Evidence
 
 __all__ = ["nobody_receives", "nobody_sends"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.meter import Call
 
 __all__ = ["Tried", "metered_trial"]
@@ -29,11 +29,9 @@ class Tried:
     is_moved: bool = False  # whether ``handed`` lies in other memory than before
 
 
-def metered_trial(
-    call: Callable[..., Any] | None, handed: str, answer: Callable[..., Any], me: Any, *args: Any
-) -> Any:
+def metered_trial(call: Callable[..., Any] | None, handed: str, answer: Callable[..., Any], me: Any, *args: Any) -> Any:
     """Run the answer, by ``call`` where that is not None, with a recorder on."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     kept = Kept(**({"the tensor that was handed in": args[0]} if handed == "kept" else {}))
     memory = args[0].detach() if handed else None  # as somebody sees it who has a view
@@ -42,9 +40,7 @@ def metered_trial(
     if not handed or value is ...:
         return Tried(value, recorder.calls)
     changed = kept.changes().replace("`", "")
-    return Tried(
-        value, recorder.calls, memory, _is_of(value, memory), changed, is_moved=not _is_of(args[0], memory)
-    )
+    return Tried(value, recorder.calls, memory, _is_of(value, memory), changed, is_moved=not _is_of(args[0], memory))
 
 
 def _is_of(value: Any, tensor: Any) -> bool:

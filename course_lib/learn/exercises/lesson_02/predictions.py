@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from course_lib.cost import CollectiveCost, collective_cost
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.collectives.collective_cost import CollectiveCost, collective_cost
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.learn.exercises.lesson_02.predictions_clinic import CLINICS
 from course_lib.learn.exercises.lesson_02.predictions_groups import GROUPS
-from course_lib.link import Link
 
 if TYPE_CHECKING:
     from course_lib.meter import Communication
@@ -102,17 +102,13 @@ def _reduce_scatter(theirs: Communication, ours: Communication) -> Told:
         "PyTorch's back end for gloo, which carries messages between CPU ranks, answers this call with all-reduces, "
         "one for each rank's part. Each rank keeps its own, so the second lap of every one of them is for nothing."
     )
-    nccl = (
-        "These ranks use NCCL, which stops after the first lap. PyTorch's back end for gloo goes round twice."
-    )
+    nccl = "These ranks use NCCL, which stops after the first lap. PyTorch's back end for gloo goes round twice."
     return Told(
         measured=times,
         because=gloo if times > 1.5 else nccl,
         misreadings={
             1: "So one should think. It is so with NCCL, the library for GPUs. On CPU ranks it is not.",
-            lambda factor: (
-                factor < 1
-            ): "Ours sends three quarters of the tensor, and less does not suffice: each part "
+            lambda factor: factor < 1: "Ours sends three quarters of the tensor, and less does not suffice: each part "
             "must meet all four ranks.",
         },
     )
@@ -170,9 +166,7 @@ def _algbw(found: CollectiveCost) -> Told:
         misreadings={
             50: "That is what goes through a link. But each rank has to send nearly two tensors.",
             100: "Both directions at once: a rank sends while it receives, but what it sends is nearly two tensors.",
-            lambda rate: (
-                rate < 2
-            ): "A ring does not share one link among its ranks: all links work at the same time.",
+            lambda rate: rate < 2: "A ring does not share one link among its ranks: all links work at the same time.",
         },
     )
 
@@ -184,9 +178,7 @@ def _halving(recordings: Sequence[Recording]) -> Told:
     found = {recording.name.partition(", ")[2] or recording.name: recording for recording in recordings}
     halving, ring = found["halving-doubling"], found["ring"]
     sent = [halving.sent_bytes(rank) / ring.sent_bytes(rank) for rank in range(_RANKS)]
-    bytes_too = (
-        "as many bytes as in the ring" if set(sent) == {1.0} else f"{max(sent):.2f} times the ring's bytes"
-    )
+    bytes_too = "as many bytes as in the ring" if set(sent) == {1.0} else f"{max(sent):.2f} times the ring's bytes"
     return Told(
         measured=halving.num_steps,
         model=round(_cost("halving-doubling", 0).time_s / _LINK.latency_s),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["CLINICS"]
 
@@ -47,9 +47,7 @@ def _deadlock() -> Told:
         misreadings={
             _POLITE[0]: "Then one rank would stand elsewhere, or have returned. All are at the same line.",
             _POLITE[2]: "There is no collective in this code.",
-            _POLITE[
-                3
-            ]: "All tensors have five numbers, and the evidence shows no message that was ever taken.",
+            _POLITE[3]: "All tensors have five numbers, and the evidence shows no message that was ever taken.",
         },
     )
 

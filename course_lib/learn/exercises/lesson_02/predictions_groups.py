@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["GROUPS"]
 
@@ -33,16 +33,10 @@ def _new_group(ended: Any) -> Told:
         "count one more than ranks 0 and 1, and their next group is another one. The line that is wrong comes before "
         "the one where they hang.",
         misreadings={
-            _OWN_GROUPS[
-                0
-            ]: "So one should think, and the pair does its sum. But look where everybody stands.",
-            _OWN_GROUPS[
-                1
-            ]: "So says the rule, and with another version or back end it may be so. Here the pair comes "
+            _OWN_GROUPS[0]: "So one should think, and the pair does its sum. But look where everybody stands.",
+            _OWN_GROUPS[1]: "So says the rule, and with another version or back end it may be so. Here the pair comes "
             "through, and the mistake shows later, which is worse.",
-            _OWN_GROUPS[
-                3
-            ]: "Nobody tells ranks 0 and 1 that the others have made a group. There is nothing to check.",
+            _OWN_GROUPS[3]: "Nobody tells ranks 0 and 1 that the others have made a group. There is nothing to check.",
         },
     )
 

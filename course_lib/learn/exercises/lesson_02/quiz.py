@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib.cost import collective_cost
-from course_lib.learn.questions import Question
-from course_lib.link import Link
+from course_lib.cost.collectives.collective_cost import collective_cost
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = ["QUIZ"]
 

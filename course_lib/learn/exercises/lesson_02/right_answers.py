@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 
@@ -211,9 +211,7 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "02.shift": (shift_taking_turns, shift_with_works, shift_in_a_batch, shift_as_numpy),
 }
 
-_FROM_THE_END = (
-    "the number is between -n and n - 1, and Python counts a negative one from the end: it is the same part"
-)
+_FROM_THE_END = "the number is between -n and n - 1, and Python counts a negative one from the end: it is the same part"
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "02.ring": {

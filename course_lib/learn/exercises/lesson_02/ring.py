@@ -7,12 +7,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_02.costs import CostJudge
 from course_lib.learn.exercises.lesson_02.ring_cost import weigh
 from course_lib.learn.exercises.lesson_02.ring_mistakes import EVEN, FEWER, MISTAKES, UNEVEN
 from course_lib.learn.exercises.lesson_02.ring_numbers import compare_sums, numbers, total
-from course_lib.learn.judge import RankJudge
+from course_lib.learn.judging.judge import RankJudge
 
 __all__ = ["RING"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from course_lib.learn.exercise import Evidence
+from course_lib.learn.catalogue.exercise import Evidence
 from course_lib.learn.exercises.lesson_02.costs import (
     by_messages_alone,
     calls_of,
@@ -49,9 +49,7 @@ def _words(wanted: Mapping[str, int], got: Mapping[str, Any], steps: int) -> str
             return f"rank {rank} sent {size} B, {size / most:.3g} times the {most} B that the task needs"
     if sum(got["bytes by rank"]) < fewest:
         size = sum(got["bytes by rank"])
-        return (
-            f"all ranks together sent {size} B, {size / fewest:.3g} times the {fewest} B that the task needs"
-        )
+        return f"all ranks together sent {size} B, {size / fewest:.3g} times the {fewest} B that the task needs"
     for rank, number in enumerate(got["messages by rank"]):
         if number > steps:
             return f"rank {rank} sent {number} messages; the task needs {steps}"

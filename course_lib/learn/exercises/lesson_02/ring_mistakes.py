@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from course_lib.learn.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
 from course_lib.learn.exercises.lesson_02 import hangs, ring_cost
 from course_lib.learn.exercises.lesson_02.costs import cost_label, sent
 from course_lib.learn.exercises.lesson_02.ring_cost import SIZE_BYTES, right_but
@@ -34,9 +34,7 @@ def _on_four(evidence: Evidence) -> Iterator[tuple[int, Outcome]]:
 
 
 def _each_rank(evidence: Evidence, check: Callable[[int, Outcome], bool]) -> bool:
-    found = [
-        check(rank, outcome) for rank, outcome in _on_four(evidence) if isinstance(outcome.got, torch.Tensor)
-    ]
+    found = [check(rank, outcome) for rank, outcome in _on_four(evidence) if isinstance(outcome.got, torch.Tensor)]
     return len(found) == 4 and all(found)
 
 
@@ -64,19 +62,13 @@ def _one_part_written_at_most(rank: int, outcome: Outcome) -> bool:
 
 def _too_few_parts(evidence: Evidence) -> bool:
     error = evidence.error
-    return (
-        error is not None
-        and "index out of range" in error.message
-        and evidence.wrong[0].case.startswith(FEWER)
-    )
+    return error is not None and "index out of range" in error.message and evidence.wrong[0].case.startswith(FEWER)
 
 
 def _backwards(evidence: Evidence) -> bool:
     """With 3 ranks: the right bytes, to the rank before, and numbers that were added to those of other places."""
     on_two = [outcome.right for outcome in evidence.outcomes if outcome.case.endswith("of 2")]
-    on_three = [
-        o for o in evidence.outcomes if o.case.startswith(f"{EVEN}, rank ") and o.case.endswith("of 3")
-    ]
+    on_three = [o for o in evidence.outcomes if o.case.startswith(f"{EVEN}, rank ") and o.case.endswith("of 3")]
     mixed = [isinstance(o.got, torch.Tensor) and ranks_within(o.expected, o.got) is None for o in on_three]
     cost = [outcome.right for outcome in evidence.outcomes if outcome.case == cost_label(3, EVEN)]
     return all(on_two) and all(mixed) and all(cost) and sent(evidence, "receivers", 3) == [[2], [0], [1]]

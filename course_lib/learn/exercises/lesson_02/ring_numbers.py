@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.learn.compare import difference
+from course_lib.learn.judging.compare import difference
 
 __all__ = ["compare_sums", "numbers", "ranks_within", "total"]
 

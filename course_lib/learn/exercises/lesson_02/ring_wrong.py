@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.cluster import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn.exercises.lesson_02.ring_numbers import total
 
 __all__ = [
@@ -40,9 +40,7 @@ def ring(
         after, before = (before, after) if backwards else (after, before)
 
         def swap(give: torch.Tensor, take: torch.Tensor) -> None:
-            for piece, room in zip(
-                *(t.tensor_split(2) if split_messages else (t,) for t in (give, take)), strict=True
-            ):
+            for piece, room in zip(*(t.tensor_split(2) if split_messages else (t,) for t in (give, take)), strict=True):
                 halves = [send(piece, after), recv(room, before)]
                 for messages in [halves] if together else [[half] for half in halves]:
                     exchange(messages)

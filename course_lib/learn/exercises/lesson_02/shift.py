@@ -9,11 +9,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import exchange, recv, send
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_02 import hangs
 from course_lib.learn.exercises.lesson_02.costs import CostJudge, sent, values_are_right
-from course_lib.learn.judge import RankJudge
+from course_lib.learn.judging.judge import RankJudge
 from course_lib.meter import Communication
 
 __all__ = ["SHIFT"]

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib.cluster import exchange, recv, send
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_02.costs import (
     CostJudge,
     by_messages_alone,
@@ -18,7 +18,7 @@ from course_lib.learn.exercises.lesson_02.costs import (
     sent,
     values_are_right,
 )
-from course_lib.learn.judge import RankJudge
+from course_lib.learn.judging.judge import RankJudge
 from course_lib.meter import Communication
 
 __all__ = ["TREE"]
@@ -92,9 +92,7 @@ def _knows_it(me: Any, tensor: torch.Tensor) -> torch.Tensor:
     return tensor.copy_(_tensor(0) if tensor.dtype == torch.int64 else _table(0))
 
 
-def _walk(
-    reaches: Callable[[int], list[int]], within: bool = True
-) -> Callable[[Any, torch.Tensor], torch.Tensor]:
+def _walk(reaches: Callable[[int], list[int]], within: bool = True) -> Callable[[Any, torch.Tensor], torch.Tensor]:
     """The tree, with its rounds in another order, or without looking where the ranks end."""
 
     def broadcast(me: Any, tensor: torch.Tensor) -> torch.Tensor:
@@ -148,9 +146,7 @@ def _old_numbers_of_another(evidence: Evidence) -> bool:
     old = [[torch.equal(got, _tensor(other)) for other in range(1, 4)] for got in _on_four(evidence)]
     if any(old[0]):
         return False  # the messages go another way
-    return any(
-        same for rank, row in enumerate(old) for other, same in enumerate(row, start=1) if other != rank
-    )
+    return any(same for rank, row in enumerate(old) for other, same in enumerate(row, start=1) if other != rank)
 
 
 def _only_the_root_sent(evidence: Evidence) -> bool:
@@ -220,8 +216,7 @@ TREE = Exercise(
             _chain,
             _right_but(
                 lambda evidence: (
-                    sorted(sent(evidence, "bytes by rank")) == [0, *[_SIZE_BYTES] * 3]
-                    and sent(evidence, "rounds") == 3
+                    sorted(sent(evidence, "bytes by rank")) == [0, *[_SIZE_BYTES] * 3] and sent(evidence, "rounds") == 3
                 )
             ),
         ),

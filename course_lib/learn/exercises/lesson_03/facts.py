@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.compare import close_to
+from course_lib.learn.judging.compare import close_to
 
 __all__ = ["compare_facts"]
 

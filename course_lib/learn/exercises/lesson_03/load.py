@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_03.facts import compare_facts
 from course_lib.learn.exercises.lesson_03.load_facts import (
     LEFT_ALONE,
@@ -18,7 +18,7 @@ from course_lib.learn.exercises.lesson_03.load_facts import (
     expected_facts,
     facts_of,
 )
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["LOAD"]
 
@@ -53,9 +53,7 @@ def _names_in(answer: Any) -> tuple[str, ...]:
     code = getattr(answer, "__code__", answer)
     if not isinstance(code, CodeType):
         return ()
-    return code.co_names + tuple(
-        name for part in code.co_consts for name in _names_in(part)
-    )  # comprehensions
+    return code.co_names + tuple(name for part in code.co_consts for name in _names_in(part))  # comprehensions
 
 
 def _lstrip(model: nn.Module, saved: State) -> None:

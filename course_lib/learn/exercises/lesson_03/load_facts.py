@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.kept import PARTS, Kept
+from course_lib.learn.judging.mutation_guard import PARTS, Kept
 
 __all__ = ["LEFT_ALONE", "LOADS", "WENT_THROUGH", "State", "expected_facts", "facts_of"]
 
@@ -127,12 +127,8 @@ _DAMAGES: dict[str, Callable[[State], None]] = {
 def _saved(kind: str, wrapped: bool, damage: str) -> State:
     """A state of this kind of model, as saved from the wrapper or from the model, in the model's order."""
     model = _MODELS[kind]()
-    places = {
-        id(tensor): 1.0 + place for place, tensor in enumerate(model.state_dict(keep_vars=True).values())
-    }
-    state = {
-        name: _filled(tensor, places[id(tensor)]) for name, tensor in model.state_dict(keep_vars=True).items()
-    }
+    places = {id(tensor): 1.0 + place for place, tensor in enumerate(model.state_dict(keep_vars=True).values())}
+    state = {name: _filled(tensor, places[id(tensor)]) for name, tensor in model.state_dict(keep_vars=True).items()}
     _DAMAGES[damage](state)
     prefix = "module." if wrapped else ""
     return OrderedDict((prefix + name, tensor) for name, tensor in state.items())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.cost import collective_cost
-from course_lib.learn.asked import Asked, Told
-from course_lib.link import Link
-from course_lib.parallel.data.thread_race import Race, interpreter_lock
+from course_lib.cost.collectives.collective_cost import collective_cost
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.parallel.data.threads.thread_race import Race, interpreter_lock
 
 __all__ = ["PREDICTIONS"]
 
@@ -96,9 +96,7 @@ def _threads(race: Race) -> Told:
         measured=round(race.threads_speed_up, 2),
         because=because,
         misreadings={
-            lambda times: (
-                times > 1.3
-            ): "Two processes can come near that, each on a free core. Two threads share one "
+            lambda times: times > 1.3: "Two processes can come near that, each on a free core. Two threads share one "
             "interpreter, with much Python between short operators.",
             lambda times: (
                 times < 0.6
@@ -122,9 +120,7 @@ def _self() -> Told:
         because="Every forward saw a replica that was made a moment ago, from a module that says 0. It counts to 1, "
         "and the replica goes the way of all replicas.",
         misreadings={
-            _STANDS_STILL[
-                0
-            ]: "Then some counts would be lost, and others not. Every one of twenty calls saw a 1.",
+            _STANDS_STILL[0]: "Then some counts would be lost, and others not. Every one of twenty calls saw a 1.",
             _STANDS_STILL[2]: "There is no optimizer in this evidence.",
             _STANDS_STILL[3]: "Nothing suggests it: the number that sets its share is what stands still.",
         },

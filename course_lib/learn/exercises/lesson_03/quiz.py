@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from course_lib.learn.questions import Question
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.parallel.data import CopyCounter, DataParallel, scatter
 
 __all__ = ["QUIZ"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_03.facts import compare_facts
 from course_lib.learn.exercises.lesson_03.replicas_facts import (
     MEMORY,
@@ -16,7 +16,7 @@ from course_lib.learn.exercises.lesson_03.replicas_facts import (
     expected_facts,
     facts_of,
 )
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["REPLICAS"]
 

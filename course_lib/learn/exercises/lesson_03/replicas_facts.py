@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from course_lib.learn.exercises.lesson_03.replicas_models import module_of, parts_for
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["CAME", "MEMORY", "NAMES", "WEIGHTS", "expected_facts", "facts_of"]
 
@@ -79,9 +79,7 @@ def _run(module: nn.Module, tensors: dict[str, Tensor], part: Tensor) -> Tensor:
 
 def _came(given: Any) -> str:
     if isinstance(given, list | tuple) and all(isinstance(one, dict) for one in given):
-        wrong = [
-            (name, value) for one in given for name, value in one.items() if not isinstance(value, Tensor)
-        ]
+        wrong = [(name, value) for one in given for name, value in one.items() if not isinstance(value, Tensor)]
         if wrong:
             name, value = wrong[0]
             return f"dictionaries in which {name!r} is a {type(value).__name__}, where tensors were asked for"

@@ -144,8 +144,7 @@ def threads_with_a_queue(modules: Modules, inputs: list[Any]) -> list[Any]:
             results.put((r, None, error))
 
     threads = [
-        threading.Thread(target=work, args=(r, *pair))
-        for r, pair in enumerate(zip(modules, inputs, strict=True))
+        threading.Thread(target=work, args=(r, *pair)) for r, pair in enumerate(zip(modules, inputs, strict=True))
     ]
     _ = [thread.start() for thread in threads]  # type: ignore[func-returns-value]
     came = sorted((results.get() for _ in threads), key=lambda one: one[0])
@@ -188,9 +187,7 @@ def load_by_trying(model: nn.Module, saved: State) -> None:
         model.load_state_dict(saved)
     except RuntimeError:
         start = len("module.")
-        model.load_state_dict(
-            {n[start:] if n.startswith("module.") else n: t for n, t in chain(saved.items())}
-        )
+        model.load_state_dict({n[start:] if n.startswith("module.") else n: t for n, t in chain(saved.items())})
 
 
 RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_03.facts import compare_facts
 from course_lib.learn.exercises.lesson_03.threads_facts import (
     CALLS,
@@ -21,6 +20,7 @@ from course_lib.learn.exercises.lesson_03.threads_facts import (
     expected_facts,
     facts_of,
 )
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["THREADS"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["CALLS", "DONE", "MET", "OUTPUTS", "Replicas", "expected_facts", "facts_of"]
 
@@ -77,9 +77,7 @@ class Replicas:
 def _silent_threads() -> Iterator[list[str]]:
     """What a thread dies of is not printed; the judge tells it."""
     before, died = threading.excepthook, []
-    threading.excepthook = lambda told: died.append(
-        f"{told.exc_type.__name__}: {told.exc_value}".rstrip(": ")
-    )
+    threading.excepthook = lambda told: died.append(f"{told.exc_type.__name__}: {told.exc_value}".rstrip(": "))
     try:
         yield died
     finally:
@@ -105,9 +103,7 @@ def facts_of(answer: Callable[..., Any], count: int, recording: bool, failing: i
             if not told:
                 raise
         num_done, shown = replicas.num_done, list(outputs) if isinstance(outputs, list | tuple) else outputs
-        left = kept.changes() or (
-            "" if torch.is_grad_enabled() == recording else "the recording was switched"
-        )
+        left = kept.changes() or ("" if torch.is_grad_enabled() == recording else "the recording was switched")
         for thread in set(threading.enumerate()) - before:
             thread.join(3 * _MEET_S)
     facts = {DONE: num_done, _LEFT: left or "as they were"}
@@ -137,9 +133,7 @@ def _told(error: BaseException, failing: int | None) -> str:
     if failing is not None and re.search(rf"\b{failing}\b", words):
         return f"that replica {failing} failed"
     whole = f"{words} {error.__cause__} {error.__context__}"
-    in_own_words = type(error) in (RuntimeError, ValueError, Exception) and re.search(
-        r"\bfail|\bwrong\b", words, re.I
-    )
+    in_own_words = type(error) in (RuntimeError, ValueError, Exception) and re.search(r"\bfail|\bwrong\b", words, re.I)
     return "that some replica failed" if in_own_words or "label is out of range" in whole else ""
 
 

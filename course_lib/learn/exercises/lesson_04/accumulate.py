@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04 import accumulate_mistakes as wrong
 from course_lib.learn.exercises.lesson_04.accumulate_trial import KINDS, right, trial
 from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["ACCUMULATE"]
 

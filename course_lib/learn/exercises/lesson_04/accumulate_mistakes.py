@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from course_lib.learn.exercise import Evidence
+from course_lib.learn.catalogue.exercise import Evidence
 from course_lib.learn.exercises.lesson_04.accumulate_trial import (
     AFTER,
     ALIVE,
@@ -143,8 +143,7 @@ def every_piece_was_averaged(evidence: Evidence) -> bool:
 
 def steps_for_each_piece(evidence: Evidence) -> bool:
     return evidence.error is None and all(
-        isinstance(o.got, dict) and o.got[STEPS] == o.expected[STEPS] * o.expected[FORWARDS]
-        for o in evidence.outcomes
+        isinstance(o.got, dict) and o.got[STEPS] == o.expected[STEPS] * o.expected[FORWARDS] for o in evidence.outcomes
     )
 
 

@@ -13,10 +13,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.graphs import Graphs
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING, mixed_replica, replica, times_sent
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = [
     "AFTER",
@@ -73,7 +73,7 @@ def _pieces(kind: str, rank: int, step: int) -> Pieces:
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     model = _model(kind, me.device)
     with warnings.catch_warnings():  # newer PyTorch has another name for it, which older ones do not know

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04 import drift_mistakes as wrong
 from course_lib.learn.exercises.lesson_04.drift_cases import FOUND, compare, right, trial
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["DRIFT"]
 
@@ -13,9 +13,7 @@ DRIFT = Exercise(
     name="04.drift",
     may_yield=True,
     title="Which parameters have drifted?",
-    judge=by_trial(
-        (4, 2, 3, 5), tuple(Case(kind, (kind,), right(kind)) for kind in FOUND), trial, compare=compare
-    ),
+    judge=by_trial((4, 2, 3, 5), tuple(Case(kind, (kind,), right(kind)) for kind in FOUND), trial, compare=compare),
     mistakes=(
         Mistake(
             "python-hash",

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import short
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = [
     "END",
@@ -127,7 +127,7 @@ def _what_may_differ(model: nn.Module, rank: int) -> None:
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     model = replica_with(kind, me.device, many=_many(me.world_size))
     _plant(kind, model, me.rank, me.world_size)
@@ -207,9 +207,7 @@ def _of_names(want: list[str], have: list[str]) -> str:
     missing = [name for name in want if name not in have]
     extra = [name for name in have if name not in want]
     if missing:
-        return (
-            f"{short(missing)} differ{'s' * (len(missing) == 1)}, and the list does not say so: {short(have)}"
-        )
+        return f"{short(missing)} differ{'s' * (len(missing) == 1)}, and the list does not say so: {short(have)}"
     if extra:
         return f"{short(extra)} should not be in the list, which is {short(want)}"
     return f"expected {short(want)}, in the model's order, got {short(have)}" if want != have else ""

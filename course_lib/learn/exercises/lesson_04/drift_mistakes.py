@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_04.drift_cases import (
     END,
     HASHED,
@@ -209,10 +209,7 @@ def has_few_bits(evidence: Evidence) -> bool:
     return (
         evidence.error is None
         and _wrong_labels(evidence) <= {SHORT, MANY}
-        and all(
-            isinstance(o.got[NAMES], list) and set(o.got[NAMES]) < set(o.expected[NAMES])
-            for o in evidence.wrong
-        )
+        and all(isinstance(o.got[NAMES], list) and set(o.got[NAMES]) < set(o.expected[NAMES]) for o in evidence.wrong)
     )
 
 
@@ -220,8 +217,7 @@ def overlooks_frozen(evidence: Evidence) -> bool:
     """Whether nothing is missing but parameters that do not learn."""
     frozen = {name for name, p in replica_with(SAME).named_parameters() if not p.requires_grad}
     return evidence.error is None and all(
-        isinstance(o.got[NAMES], list)
-        and o.got[NAMES] == [name for name in o.expected[NAMES] if name not in frozen]
+        isinstance(o.got[NAMES], list) and o.got[NAMES] == [name for name in o.expected[NAMES] if name not in frozen]
         for o in evidence.wrong
     )
 

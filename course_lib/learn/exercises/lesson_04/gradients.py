@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04 import gradients_mistakes as told_by
 from course_lib.learn.exercises.lesson_04 import wrong_gradients as wrong
 from course_lib.learn.exercises.lesson_04.gradients_cases import KINDS, right, trial
 from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["GRADIENTS"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.tries import (
     KEPT,
     NOTHING,
@@ -19,7 +19,7 @@ from course_lib.learn.exercises.lesson_04.tries import (
     replica,
     times_sent,
 )
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = [
     "EQUAL",
@@ -84,8 +84,8 @@ def prepared(kind: str, rank: int, device: torch.device | str = "cpu") -> nn.Mod
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
-    from course_lib.cluster.begun import groups_here
-    from course_lib.meter.recorder import Recorder
+    from course_lib.cluster.base.open_groups import groups_here
+    from course_lib.meter.communication.recorder import Recorder
 
     num_groups = len(groups_here())
     model = prepared(kind, me.rank, me.device)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_04.gradients_cases import (
     EQUAL,
     FIRST,
@@ -38,9 +38,7 @@ def _compared(evidence: Evidence) -> Iterator[tuple[Outcome, int, dict[str, Tens
 
 def _factor(want: dict[str, Tensor], got: dict[str, Any]) -> float | None:
     """The one number by which all gradients are too large; None where there is none."""
-    if not all(
-        isinstance(gradient, Tensor) and gradient.shape == want[name].shape for name, gradient in got.items()
-    ):
+    if not all(isinstance(gradient, Tensor) and gradient.shape == want[name].shape for name, gradient in got.items()):
         return None
     wanted, came = (torch.cat([each[name].flatten() for name in want]) for each in (want, got))
     factor = float(came @ wanted / (wanted @ wanted))
@@ -100,9 +98,7 @@ def counts_users(evidence: Evidence) -> bool:
 def nearly_right_and_shorter(evidence: Evidence) -> bool:
     """Whether the values are right to a few digits, and fewer bytes travelled than numbers of this type need."""
     for outcome, _, want, got in _compared(evidence):
-        if not all(
-            isinstance(g, Tensor) and torch.allclose(g, want[n], rtol=0.05, atol=0.05) for n, g in got.items()
-        ):
+        if not all(isinstance(g, Tensor) and torch.allclose(g, want[n], rtol=0.05, atol=0.05) for n, g in got.items()):
             return False
         if outcome.got[SENT] > 0.7 * outcome.expected[SENT]:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.overlap_trial import (
     AGAIN,
     CALLS,
@@ -39,7 +39,7 @@ from course_lib.learn.exercises.lesson_04.wrong_overlaps import (
     never_lets_go,
     never_sends,
 )
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["OVERLAP"]
 

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import short
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.tries import (
     KEPT,
     NOTHING,
@@ -25,7 +24,8 @@ from course_lib.learn.exercises.lesson_04.tries import (
 )
 from course_lib.learn.exercises.lesson_04.waits import watched_waits
 from course_lib.learn.exercises.lesson_04.wrong_overlaps import Buckets
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.meter import Call
 
 __all__ = [
@@ -127,7 +127,7 @@ def _under_the_meter(
     """What the first steps show, and ``finish``; None where what came back is no function, or where a step has changed
     what was to stay: the next step would meet that.
     """
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     facts: dict[str, Any] = {FINISH: _FUNCTION, EARLY: [], WAITS: [], INSIDE: [], HOOKS: NOTHING}
     meters: list[Recorder] = []
@@ -137,9 +137,7 @@ def _under_the_meter(
         begun.extend(len(_all_reduces(meter.calls)) for meter in meters)
 
     for parameter in (parameter for bucket in buckets for parameter in bucket):
-        parameter.register_post_accumulate_grad_hook(
-            note
-        )  # before the learner's hooks, so that it runs first
+        parameter.register_post_accumulate_grad_hook(note)  # before the learner's hooks, so that it runs first
     with Recorder(me.rank) as recorder, watched_waits() as waits:
         meters.append(recorder)
         finish = answer(me, buckets)
@@ -147,9 +145,7 @@ def _under_the_meter(
             return {FINISH: short(finish) if not callable(finish) else _GENERATOR}, None
         for step in range(METERED):
             begun.clear()
-            hooked = Kept(
-                model=model, ignore=("gradients", "buffers", "weights", "flags", "modes", "settings")
-            )
+            hooked = Kept(model=model, ignore=("gradients", "buffers", "weights", "flags", "modes", "settings"))
             waits.begin(step)
             before, waited = recorder.calls, waits.count
             _backward(model, me.rank, step, me.device)
@@ -251,9 +247,7 @@ def _of_waits(waits: Sequence[int]) -> str:
 
 
 _SENTENCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], str]] = {
-    FINISH: lambda expected, got: (
-        f"`start_early` is to return a function, `finish`, and what came is {got[FINISH]}"
-    ),
+    FINISH: lambda expected, got: f"`start_early` is to return a function, `finish`, and what came is {got[FINISH]}",
     EARLY: _early,
     WAITS: lambda expected, got: _of_waits(got[WAITS]),
     CALLS: lambda expected, got: (
@@ -264,9 +258,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], str]] = {
         f"besides the all-reduces of the buckets, each step made calls that nothing needs: {_counted(got[OTHERS])}"
     ),
     WAITED: lambda expected, got: (
-        f"{got[WAITED]} calls were never waited for"
-        if got[WAITED]
-        else "none of the calls was ever waited for"
+        f"{got[WAITED]} calls were never waited for" if got[WAITED] else "none of the calls was ever waited for"
     ),
     AGAIN: lambda expected, got: "calls of an earlier step were waited for once more",
 }

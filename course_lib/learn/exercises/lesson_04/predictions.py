@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.cost import collective_cost
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.collectives.collective_cost import collective_cost
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.learn.exercises.lesson_04.predictions_jobs import CRASH, FLAG, SCRIPT, UNUSED
 from course_lib.learn.exercises.lesson_04.predictions_timed import BREAK_EVEN, BUCKETS, CALLS, SPEEDUP
-from course_lib.link import Link
 
 __all__ = ["PREDICTIONS"]
 
@@ -24,13 +24,9 @@ def _apart(furthest: float) -> Told:
         because="Four models, each trained on a quarter of the data. Every log looks healthy, and the file that rank 0 "
         "saves is a model that has seen a quarter of the images.",
         misreadings={
-            _OUTCOMES[
-                3
-            ]: "They began alike. From the first step on, each saw other images, so each had another "
+            _OUTCOMES[3]: "They began alike. From the first step on, each saw other images, so each had another "
             "gradient and took another step.",
-            _OUTCOMES[
-                0
-            ]: "Nothing here is an error to PyTorch: a process group is an offer to send messages, not a "
+            _OUTCOMES[0]: "Nothing here is an error to PyTorch: a process group is an offer to send messages, not a "
             "duty.",
             _OUTCOMES[1]: "Whoever calls no collective waits for nobody.",
         },
@@ -78,9 +74,7 @@ def _order(came: Sequence[str], forward: Sequence[str]) -> Told:
         measured=_LAYERS[1] if came[0] == forward[-1] else _LAYERS[0],
         because="So the last layers' gradients can be under way while the first layers' are still being computed.",
         misreadings={
-            _LAYERS[
-                2
-            ]: "They are all there when `backward()` returns. It comes to the layers one after the other.",
+            _LAYERS[2]: "They are all there when `backward()` returns. It comes to the layers one after the other.",
             _LAYERS[0]: "Backward begins at the loss and goes from the end of the model to its beginning.",
         },
     )
@@ -93,8 +87,7 @@ def _pieces(sent_kib: float, gradient_bytes: int) -> Told:
         because="DDP does not know what a step is: its hooks average after each backward pass. Three of these four "
         "all-reduces are for nothing, because the mean of sums is the sum of means.",
         misreadings={
-            gradient_bytes
-            / 1024: "One step of the *optimizer*. Every backward pass averages, and there are four."
+            gradient_bytes / 1024: "One step of the *optimizer*. Every backward pass averages, and there are four."
         },
         apart="These are counted bytes, not times: noise cannot move them. Look which calls the meter has counted.",
     )
@@ -129,9 +122,7 @@ def _rate(alone: float, together: float) -> Told:
         measured=_ACCURACIES[1] if abs(change) < 0.01 else _ACCURACIES[0] if change > 0 else _ACCURACIES[2],
         because=because,
         misreadings={
-            _ACCURACIES[
-                1
-            ]: "The *step* is the one that one device would take with a batch of 128. That is another run "
+            _ACCURACIES[1]: "The *step* is the one that one device would take with a batch of 128. That is another run "
             "than one with a batch of 32: a quarter of the steps, each of them as long as before.",
             _ACCURACIES[0]: "Each step's gradient is less noisy, and there are only a quarter as many steps.",
         },
@@ -151,9 +142,7 @@ def _norm(difference: str, all_equal: bool) -> Told:
         "one mean of their gradients: no comparison of replicas would show it.",
         misreadings={
             _WHOSE[0]: "All gradients were averaged; but they are gradients of another function.",
-            _WHOSE[
-                2
-            ]: "Each rank computed another function, but its weights move by the mean of all gradients.",
+            _WHOSE[2]: "Each rank computed another function, but its weights move by the mean of all gradients.",
         },
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["CRASH", "FLAG", "SCRIPT", "UNUSED"]
 
@@ -25,13 +25,9 @@ def _flag(all_reduces: int, without_the_line: int, num_steps: int) -> Told:
         "forward pass, where it prepares the hooks. Here it is set between forward and backward, one line too late. "
         "What the last piece sets, the next step's first piece reads, if the line at the top has not made it False.",
         misreadings={
-            _FLAG[
-                1
-            ]: "Then there would be one all-reduce in all, in the first step, before the flag was ever False.",
+            _FLAG[1]: "Then there would be one all-reduce in all, in the first step, before the flag was ever False.",
             _FLAG[2]: "Then the flag would never be True again after the first step: one all-reduce in all.",
-            _FLAG[
-                3
-            ]: "DDP sent rank 0's weights to all, and the first line of evidence says that they were equal.",
+            _FLAG[3]: "DDP sent rank 0's weights to all, and the first line of evidence says that they were equal.",
         },
     )
 
@@ -52,13 +48,9 @@ def _unused(place: str) -> Told:
         "complains: the backward pass of step 0 ends with gradients that are no means. Only the next forward "
         "pass finds the bucket still open. A script that ends there is never told.",
         misreadings={
-            _PLACES[
-                0
-            ]: "DDP cannot know whether a gradient is late or will never come. It would have to search the "
+            _PLACES[0]: "DDP cannot know whether a gradient is late or will never come. It would have to search the "
             "graph, and does so only where you ask for it.",
-            _PLACES[
-                1
-            ]: "While backward runs, a missing gradient may still come. DDP looks no further than its hooks.",
+            _PLACES[1]: "While backward runs, a missing gradient may still come. DDP looks no further than its hooks.",
             _PLACES[3]: "What was not finished in step 0 is found before anything else is begun.",
         },
     )
@@ -82,9 +74,7 @@ def _script(whole: Sequence[int], resumed: Sequence[int]) -> Told:
         "again, and the epoch ends after the steps that were left.",
         misreadings={
             _LINES[1]: "Without it the rate stays where it is. Which images come does not depend on it.",
-            _LINES[
-                2
-            ]: "Without it ranks leave in different steps, and some wait for ever for those that have left.",
+            _LINES[2]: "Without it ranks leave in different steps, and some wait for ever for those that have left.",
             _LINES[
                 3
             ]: "Without it the file is that of the last epoch's end, and this epoch begins anew: each image once.",
@@ -102,18 +92,14 @@ def _crash(step: int | None) -> Told:
         because="Hours of work, lost to the attempt to save them. So write a *draft* in the same folder, flush it to "
         "the disk, and rename it: there is no moment at which a rename is half done.",
         misreadings={
-            _CONTENTS[
-                0
-            ]: "To open a file for writing empties it. The old one is gone before the first new byte is "
+            _CONTENTS[0]: "To open a file for writing empties it. The old one is gone before the first new byte is "
             "there.",
             _CONTENTS[1]: "It died before it was through.",
         },
     )
 
 
-FLAG = Asked(
-    name="04.flag", question="The flag is True, and nothing is sent. Why?", choices=_FLAG, tell=_flag
-)
+FLAG = Asked(name="04.flag", question="The flag is True, and nothing is sent. Why?", choices=_FLAG, tell=_flag)
 UNUSED = Asked(name="04.unused", question="Where does the job stop?", choices=_PLACES, tell=_unused)
 CRASH = Asked(name="04.crash", question="What is in last.pt after the crash?", choices=_CONTENTS, tell=_crash)
 SCRIPT = Asked(name="04.script", question="Which line is missing?", choices=_LINES, tell=_script)

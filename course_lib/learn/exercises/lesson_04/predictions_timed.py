@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.cost import collective_cost, ddp_buckets, scaling_curve
-from course_lib.learn.asked import Asked, Told
-from course_lib.link import Link
+from course_lib.cost.collectives.collective_cost import collective_cost
+from course_lib.cost.data_parallel.scaling import scaling_curve
+from course_lib.cost.data_parallel.step import ddp_buckets
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["BREAK_EVEN", "BUCKETS", "CALLS", "SPEEDUP"]
 
@@ -116,9 +118,7 @@ def _break_even(one_rank_s: float, dial: Sequence[float], two_ranks_s: Sequence[
             lambda rate: (
                 rate < model / 3
             ): "Every byte of the gradients crosses the link, in every step, and a step is short.",
-            lambda rate: (
-                rate > model * 3
-            ): "On so fast a link two ranks still gain: they need half of the computing, "
+            lambda rate: rate > model * 3: "On so fast a link two ranks still gain: they need half of the computing, "
             "and hide a part of the messages.",
         },
         apart=f"By the model one rank takes {alone_s * 1e3:.0f} ms, and two take {beside} ms at the bandwidths of the "
@@ -147,9 +147,7 @@ CALLS = Asked(
     unit="times",
     tell=_calls,
 )
-BUCKETS = Asked(
-    name="04.buckets", question="In how many buckets is the step fastest?", choices=_COUNTS, tell=_buckets
-)
+BUCKETS = Asked(name="04.buckets", question="In how many buckets is the step fastest?", choices=_COUNTS, tell=_buckets)
 SPEEDUP = Asked(
     name="04.speedup",
     question="Four ranks share the batch: how many times as fast?",

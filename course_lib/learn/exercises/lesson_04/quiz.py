@@ -5,9 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil
 
-from course_lib.cost import collective_cost, model_state, scaling_curve
-from course_lib.learn.questions import Question
-from course_lib.link import Link
+from course_lib.cost.collectives.collective_cost import collective_cost
+from course_lib.cost.data_parallel.scaling import scaling_curve
+from course_lib.cost.single_device.model_state import model_state
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = ["QUIZ"]
 
@@ -30,9 +32,7 @@ def _averaged(pieces: int, *, no_sync: bool) -> int:
 
 
 def _speedup() -> Fraction:
-    (point,) = scaling_curve(
-        [4], [100.0], forward_s=0.03, backward_s=0.06, all_reduce_time_s=lambda n, size: 0.0225
-    )
+    (point,) = scaling_curve([4], [100.0], forward_s=0.03, backward_s=0.06, all_reduce_time_s=lambda n, size: 0.0225)
     return Fraction(point.speedup).limit_denominator(1000)
 
 
@@ -76,9 +76,7 @@ QUIZ = (
         misconceptions={
             Fraction(7, 8): "It is the other way round: seven of the eight pieces send nothing.",
             Fraction(1, 2): "That would be so for two pieces.",
-            Fraction(
-                1
-            ): "Without `no_sync` every backward pass averages, whether the optimizer steps or not.",
+            Fraction(1): "Without `no_sync` every backward pass averages, whether the optimizer steps or not.",
         },
         because="The gradients of the pieces add up on each rank, and their sum travels once.",
     ),
@@ -90,9 +88,7 @@ QUIZ = (
         answer=_speedup,
         show=lambda times: f"{float(times):g} times",
         misconceptions={
-            Fraction(
-                4
-            ): "The arithmetic is shared by four; the all-reduce comes on top, for nothing hides it.",
+            Fraction(4): "The arithmetic is shared by four; the all-reduce comes on top, for nothing hides it.",
             Fraction(1): "90 ms become 22.5 ms of arithmetic and 22.5 ms of waiting.",
             Fraction(16, 5): "One bucket is complete when backward ends, so none of its time is hidden.",
         },

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 
 __all__ = ["ANSWERS"]
 
@@ -28,9 +28,7 @@ def smallest_and_largest(me: Rank, model: nn.Module) -> list[str]:
 
 def dictionaries_of_digests(me: Rank, model: nn.Module) -> tuple[str, ...]:
     """A dictionary of digests by name, gathered as objects."""
-    mine = {
-        name: hashlib.blake2b(_bytes(p), digest_size=8).hexdigest() for name, p in model.named_parameters()
-    }
+    mine = {name: hashlib.blake2b(_bytes(p), digest_size=8).hexdigest() for name, p in model.named_parameters()}
     everything: list[Any] = [None] * me.world_size
     dist.all_gather_object(everything, mine)
     return tuple(name for name in mine if len({other[name] for other in everything}) > 1)

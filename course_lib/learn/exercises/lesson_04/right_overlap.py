@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 
 __all__ = ["ANSWERS"]
 
@@ -82,9 +82,7 @@ class Sender:
         self.me, self.bucket, self.come, self.work = me, bucket, 0, None
         self.buffer = bucket[0].new_empty(sum(p.numel() for p in bucket)).detach()
         ends = torch.tensor([p.numel() for p in bucket]).cumsum(0)[:-1].tolist()
-        self.views = [
-            part.view(p.shape) for p, part in zip(bucket, self.buffer.tensor_split(ends), strict=True)
-        ]
+        self.views = [part.view(p.shape) for p, part in zip(bucket, self.buffer.tensor_split(ends), strict=True)]
         for parameter, view in zip(bucket, self.views, strict=True):
             parameter.register_post_accumulate_grad_hook(partial(self.put, view))
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.sampler_cases import (
     AGAIN,
     GLOBAL,
@@ -19,6 +18,7 @@ from course_lib.learn.exercises.lesson_04.sampler_cases import (
     right,
     tried,
 )
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["SAMPLER"]
 

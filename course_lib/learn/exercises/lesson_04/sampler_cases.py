@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import torch
 
-from course_lib.learn.compare import short
+from course_lib.learn.judging.compare import short
 
 __all__ = ["AGAIN", "GLOBAL", "ROWS", "Sampler", "compare", "label_of", "right", "tried"]
 
@@ -104,9 +104,7 @@ def compare(expected: dict[str, Any], got: dict[str, Any]) -> str:
     if got[AGAIN] != expected[AGAIN]:
         return "asked twice for the same rank, epoch and seed, it gives two answers"
     if got[GLOBAL] != expected[GLOBAL]:
-        return (
-            f"the indices are right, and {got[GLOBAL]} global random generator is in another state afterwards"
-        )
+        return f"the indices are right, and {got[GLOBAL]} global random generator is in another state afterwards"
     return ""
 
 

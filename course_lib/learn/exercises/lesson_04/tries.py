@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.compare import Compare, close_to
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.judging.compare import Compare, close_to
 from course_lib.meter import Call
 
 __all__ = [
@@ -72,9 +72,7 @@ def rank_gradients(model: nn.Module, rank: int) -> dict[str, Tensor]:
 def gradients_by_name(model: nn.Module) -> dict[str, Tensor | str]:
     """The gradient of each parameter that learns; a word where there is none."""
     learning = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    return {
-        name: "there is none" if p.grad is None else p.grad.detach().cpu().clone() for name, p in learning
-    }
+    return {name: "there is none" if p.grad is None else p.grad.detach().cpu().clone() for name, p in learning}
 
 
 def gradient_vector(model: nn.Module) -> Tensor | str:
@@ -102,9 +100,7 @@ def times_sent(calls: Sequence[Call], size_bytes: int) -> float:
 
 def _sent_bytes(call: Call) -> float:
     n = len(call.group)
-    return (
-        call.size_bytes * (n - 1) / n if call.operation == "reduce_scatter" else sum(call.sent_bytes.values())
-    )
+    return call.size_bytes * (n - 1) / n if call.operation == "reduce_scatter" else sum(call.sent_bytes.values())
 
 
 # -- reading what trials report ---------------------------------------------------------------------------------
@@ -133,9 +129,7 @@ def differing(outcome: Outcome) -> set[str]:
     if outcome.error is not None or not isinstance(outcome.got, dict):
         return {"everything"}
     alike = fact_by_fact()
-    return {
-        name for name, want in outcome.expected.items() if alike({name: want}, {name: outcome.got.get(name)})
-    }
+    return {name for name, want in outcome.expected.items() if alike({name: want}, {name: outcome.got.get(name)})}
 
 
 def only_wrong_in(evidence: Evidence, *names: str) -> bool:

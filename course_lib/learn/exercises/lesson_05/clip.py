@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_05 import clip_mistakes as told_by
 from course_lib.learn.exercises.lesson_05 import wrong_clips as wrong
 from course_lib.learn.exercises.lesson_05.clip_cases import (
@@ -15,7 +15,7 @@ from course_lib.learn.exercises.lesson_05.clip_cases import (
     right,
     trial,
 )
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["CLIP"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import close_to, short
-from course_lib.learn.kept import Kept
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.judging.compare import close_to, short
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = [
     "ALL_SMALL",
@@ -125,8 +125,8 @@ def _shards(kind: str, me: Rank) -> dict[str, nn.Parameter]:
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.left_over import never_waited_here
-    from course_lib.meter.recorder import Recorder
+    from course_lib.cluster.leaks.compare import never_waited_here
+    from course_lib.meter.communication.recorder import Recorder
 
     shards = _shards(kind, me)
     given = list(shards.values())
@@ -174,8 +174,7 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
             UNWAITED: NOTHING,
             NORM: norm,
             GRADIENTS: {
-                name: THERE_IS_NONE if gradient is None else gradient * factor
-                for name, gradient in own.items()
+                name: THERE_IS_NONE if gradient is None else gradient * factor for name, gradient in own.items()
             },
             KEPT: NOTHING,
             IN_PLACE: _SAME_TENSORS,
@@ -189,9 +188,7 @@ def compare(expected: dict[str, Any], got: Any) -> str:
     """The first fact that is not as expected, in words."""
     if not isinstance(got, dict) or GRADIENTS not in got:
         return f"expected a norm, got {short(got)}"
-    return next(
-        (_said(name, want, got[name]) for name, want in expected.items() if _differs(want, got[name])), ""
-    )
+    return next((_said(name, want, got[name]) for name, want in expected.items() if _differs(want, got[name])), "")
 
 
 def _differs(want: Any, have: Any) -> str:

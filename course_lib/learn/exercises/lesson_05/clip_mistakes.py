@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_05.clip_cases import (
     FEW,
     GRADIENTS,
@@ -234,16 +234,10 @@ def begins_with_no_gradient(evidence: Evidence) -> bool:
 
 def asks_none_for_its_numbers(evidence: Evidence) -> bool:
     error = evidence.error
-    return (
-        error is not None
-        and "None" in error.message
-        and not evidence.wrong[0].case.startswith((FEW, ONE_LARGE))
-    )
+    return error is not None and "None" in error.message and not evidence.wrong[0].case.startswith((FEW, ONE_LARGE))
 
 
 def divides_by_zero(evidence: Evidence) -> bool:
     """Whether Python refused to divide by the norm of zeros."""
     error = evidence.error
-    return (
-        error is not None and error.kind == "ZeroDivisionError" and evidence.wrong[0].case.startswith(ZEROS)
-    )
+    return error is not None and error.kind == "ZeroDivisionError" and evidence.wrong[0].case.startswith(ZEROS)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.learn.exercise import Case, Evidence, Exercise
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise
 from course_lib.learn.exercises.lesson_05.optimizer_cases import KINDS, compare, right
 from course_lib.learn.exercises.lesson_05.optimizer_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_05.optimizer_trial import trial
 from course_lib.learn.exercises.lesson_05.wrong_optimizer_costs import ByTheLibrary
-from course_lib.learn.failure import NotAnAnswer
-from course_lib.learn.judge import RankJudge
+from course_lib.learn.judging.failure import NotAnAnswer
+from course_lib.learn.judging.judge import RankJudge
 
 __all__ = ["OPTIMIZER"]
 
@@ -22,9 +22,7 @@ class _ClassJudge(RankJudge):
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         if not callable(answer):
-            raise NotAnAnswer(
-                "Give the class itself, without brackets behind it: each rank makes objects of its own."
-            )
+            raise NotAnAnswer("Give the class itself, without brackets behind it: each rank makes objects of its own.")
         return super().__call__(answer, forbidden)
 
 
@@ -51,7 +49,7 @@ OPTIMIZER = Exercise(
         "list(gradients.chunk(n)))` and `self.own.grad /= n`; `self.adamw.step()`; "
         "`dist.all_gather(list(weights.chunk(n)), self.own.detach())`; `unpack(weights, self.parameters)`.",
     ),
-    forbidden=("course_lib.parallel.sharded.optimizer.ShardedOptimizer",),
+    forbidden=("course_lib.parallel.sharded.zero.sharded_optimizer.ShardedOptimizer",),
     forbidden_example=ByTheLibrary,
     passed="The weights of one device, on 2, 3, 4 and 5 ranks, also where sizes do not divide. Each rank keeps what "
     "belongs to its own part, and sends no more than a reduce-scatter and an all-gather do.",

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cost.sharded import shared_numel
-from course_lib.learn.compare import close_to
+from course_lib.cost.data_parallel.sharded import shared_numel
+from course_lib.learn.judging.compare import close_to
 
 __all__ = [
     "AN_OPTIMIZER",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from course_lib.learn.exercise import Evidence, Mistake
+from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_05 import optimizer_models as models
 from course_lib.learn.exercises.lesson_05 import optimizer_told as told
 from course_lib.learn.exercises.lesson_05 import wrong_optimizer_costs as costs

@@ -123,9 +123,7 @@ def mixed_up(kind: str, size: int) -> list[Tensor]:
     )
     found = []
     for order in list(permutations(range(size)))[1:]:
-        numbers, own, others = (
-            one[list(order)].flatten()[: num_all(kind)] for one in (weights, gradients, begin)
-        )
+        numbers, own, others = (one[list(order)].flatten()[: num_all(kind)] for one in (weights, gradients, begin))
         found += [numbers, *steps_of(kind, _always(own), num_steps=1)]
         found += steps_of(kind, _always(mean(kind, size, 0)), num_steps=1, begin=others)
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_05 import optimizer_models as models
 from course_lib.learn.exercises.lesson_05.optimizer_cases import (
     CLOSE,
@@ -82,8 +82,7 @@ def goes_like(model: Model) -> Callable[[Evidence], bool]:
 def only_wrong_in(evidence: Evidence, *names: str) -> bool:
     """Whether the weights are right, and nothing is wrong but what these names tell."""
     return weights_right(evidence) and all(
-        not compare({n: v for n, v in one.expected.items() if n not in names}, one.got)
-        for one in evidence.wrong
+        not compare({n: v for n, v in one.expected.items() if n not in names}, one.got) for one in evidence.wrong
     )
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import short
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_05.optimizer_cases import (
     AN_OPTIMIZER,
     GROWTH,
@@ -35,7 +34,8 @@ from course_lib.learn.exercises.lesson_05.optimizer_cases import (
     weights_after,
 )
 from course_lib.learn.exercises.lesson_05.tries import bytes_alive, sent_by_rings, settled_bytes
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["trial"]
 
@@ -44,7 +44,7 @@ _MAY_CHANGE = ("weights", "gradients", "hooks", "settings")
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
-    from course_lib.cluster.left_over import never_waited_here
+    from course_lib.cluster.leaks.compare import never_waited_here
 
     parameters = _parameters(kind, me)
     gradients = [_gradients(kind, me, step) for step in range(STEPS)]  # before anything is counted
@@ -98,7 +98,7 @@ def _one_step(
 
     Gradients that are there from the step before are set to zero in place.
     """
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     with Recorder(me.rank) as recorder:
         for parameter in parameters:

@@ -1,6 +1,6 @@
 """What lesson 05 asks before a run, and tells after it: a file for each part."""
 
-from course_lib.learn.asked import Asked
+from course_lib.learn.catalogue.prediction_spec import Asked
 from course_lib.learn.exercises.lesson_05.predictions_links import LINKS
 from course_lib.learn.exercises.lesson_05.predictions_model import ONE_MODEL
 from course_lib.learn.exercises.lesson_05.predictions_states import STATES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["LINKS"]
 
@@ -20,13 +20,9 @@ def _half(sharded_bytes: int, ddp_bytes: int) -> Told:
         "gathers the weights a second time for the backward pass: three halves in place of two.",
         misreadings={
             _mib(3 * ddp_bytes): "Three collectives, and each is half an all-reduce.",
-            _mib(
-                2 * ddp_bytes
-            ): "Weights and gradients are as large as each other, so that would be an all-reduce for "
+            _mib(2 * ddp_bytes): "Weights and gradients are as large as each other, so that would be an all-reduce for "
             "each. But nobody adds weights up: what they need is an all-gather, twice, half an all-reduce each time.",
-            _mib(
-                ddp_bytes
-            ): "That is ZeRO-1 and ZeRO-2, which gather the weights once a step. Here they are let go "
+            _mib(ddp_bytes): "That is ZeRO-1 and ZeRO-2, which gather the weights once a step. Here they are let go "
             "after the forward pass.",
         },
         apart="Bytes do not depend on how busy a machine is. Count the calls that the cell prints.",
@@ -128,9 +124,7 @@ def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Told:
         "states stay shared out, and gradients leave unit by unit. On many ranks that is what counts: the shards "
         "become small, whole weights do not. It is the memory of ZeRO-2 during a step, and of ZeRO-3 between two.",
         misreadings={
-            _mib(
-                4 * weights_bytes
-            ): "That is DDP: weights, gradients and two states, all of them whole. Here the "
+            _mib(4 * weights_bytes): "That is DDP: weights, gradients and two states, all of them whole. Here the "
             "weights are whole for a while, and the states never.",
             _mib(5 * weights_bytes): "Weights, gradients and two states never are whole together here.",
             _mib(weights_bytes): "The whole weights alone. What the rank keeps of everything comes on top.",
@@ -151,14 +145,10 @@ def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Told:
         misreadings={
             0: "All that a machine needs for its own forward and backward. But the other machine has seen another part "
             "of the batch, and the two must stay one model.",
-            _mib(
-                2 * weights_bytes
-            ): "Between two ranks an all-reduce sends each gradient once from each side, and "
+            _mib(2 * weights_bytes): "Between two ranks an all-reduce sends each gradient once from each side, and "
             "what comes from the other machine is not asked for.",
             _mib(weights_bytes / 2): "That is one rank. Two of them average, each its own half of the rows.",
-            _mib(
-                over_all_bytes
-            ): "Then it would buy nothing. Which of the three collectives still has to cross?",
+            _mib(over_all_bytes): "Then it would buy nothing. Which of the three collectives still has to cross?",
         },
         apart="Bytes do not depend on how busy a machine is. Look at calls.matrix() of both runs.",
     )
@@ -172,12 +162,10 @@ def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Told:
         because="A piece cannot compute without weights, and they are let go after each use: two all-gathers a unit "
         "and piece remain. Only the reduce-scatters wait for the last piece.",
         misreadings={
-            num_loud
-            // 4: "Under DDP gradients were all that travelled. Here two of three messages carry weights.",
+            num_loud // 4: "Under DDP gradients were all that travelled. Here two of three messages carry weights.",
             num_loud: "Then nothing would be spared. What travels in the first three pieces that nobody needs before "
             "the optimizer's step?",
-            (4 + 1)
-            * num_units: "As if weights stayed whole from forward to backward. They are let go between, so "
+            (4 + 1) * num_units: "As if weights stayed whole from forward to backward. They are let go between, so "
             "each piece gathers them twice.",
             num_loud // 2: "One of three kinds of messages is spared, and that for three pieces of four.",
         },
@@ -195,9 +183,7 @@ def _sum(ones: float) -> Told:
         misreadings={
             512: "512 is a number that bfloat16 has, exactly. The way there is the trouble: each rank on the ring "
             "rounds.",
-            lambda total: (
-                total > 512
-            ): "Rounding cannot add more than there is: each of 512 ranks brings a 1.",
+            lambda total: total > 512: "Rounding cannot add more than there is: each of 512 ranks brings a 1.",
         },
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from math import sqrt
 
 from course_lib.claims import VERDICTS, Evidence
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.parallel.sharded import Rows
 
 __all__ = ["ONE_MODEL"]
@@ -26,17 +26,11 @@ def _clip() -> Told:
         because="Four ranks, four norms: each function call sees the rows that its rank keeps, and scales them by a "
         "factor of their own. Add the squares of the four, take the root, and you have what one device measures.",
         misreadings={
-            _CLIP[
-                0
-            ]: "A shard's gradient is the mean already. Of four local batches, one at least has a norm as "
+            _CLIP[0]: "A shard's gradient is the mean already. Of four local batches, one at least has a norm as "
             "large as the mean's, since no mean is longer than all that it is made of. These are all smaller.",
-            _CLIP[
-                2
-            ]: "Then all ranks would at least report one and the same norm. And no division mends rows that "
+            _CLIP[2]: "Then all ranks would at least report one and the same norm. And no division mends rows that "
             "are scaled by different factors.",
-            _CLIP[
-                3
-            ]: "Then it would report a norm of 0 and scale nothing: the losses would be those of the job "
+            _CLIP[3]: "Then it would report a norm of 0 and scale nothing: the losses would be those of the job "
             "without clipping.",
         },
     )
@@ -69,13 +63,9 @@ def _meta(share: float, kept_share: float, unit_share: float) -> Told:
         f"unit lies beside them: {100 * unit_share:.0f} %. Of a hundred blocks one would be about one per cent. The "
         "rule is that of part 2, and for the same reason: a unit is the smallest thing that is ever whole.",
         misreadings={
-            round(
-                100 * kept_share
-            ): "That is what it keeps. To draw a unit's first values, it has the unit whole.",
+            round(100 * kept_share): "That is what it keeps. To draw a unit's first values, it has the unit whole.",
             round(100 * unit_share): "That is the unit, and the rows of those before it are there already.",
-            lambda percent: (
-                percent >= 100
-            ): "No rank ever has all units whole: one is let go before the next comes.",
+            lambda percent: percent >= 100: "No rank ever has all units whole: one is let go before the next comes.",
         },
         apart="The model counts the rows of all units and the largest one whole. Look whether something else is alive "
         "in your ranks: a plain model that was made before is whole.",
@@ -104,9 +94,7 @@ def _order() -> Told:
                 2
             ]: "Four rows on four ranks, or on two: there is no padding here. It would be a fault more, though, "
             "with other sizes.",
-            _ORDER[
-                3
-            ]: "They are missing, and AdamW will feel it in its first steps. But the loss is that of the "
+            _ORDER[3]: "They are missing, and AdamW will feel it in its first steps. But the loss is that of the "
             "weights alone, before any step.",
         },
     )
@@ -133,13 +121,9 @@ def _world(files: Collection[str]) -> Told:
         f"which files hold its rows, and reads no other: the second quarter, and the third.",
         misreadings={
             _WORLD[0]: "That is a quarter, and with three ranks each keeps a third.",
-            _WORLD[
-                1
-            ]: "Count from 0: the first half is what file 0 and file 1 hold, and rank 1 of three sits in the "
+            _WORLD[1]: "Count from 0: the first half is what file 0 and file 1 hold, and rank 1 of three sits in the "
             "middle.",
-            _WORLD[
-                3
-            ]: "That is what a program without metadata would have to do, such as the team of clinic 2.",
+            _WORLD[3]: "That is what a program without metadata would have to do, such as the team of clinic 2.",
         },
     )
 

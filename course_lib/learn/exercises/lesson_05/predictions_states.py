@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from course_lib import cost
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.rounding import rounded
 
 __all__ = ["STATES"]
@@ -59,11 +59,7 @@ def _bytes(replicated_bytes: int, shared_bytes: int) -> Told:
     less, same, more = _AMOUNTS
     sent = 2 * (_RANKS - 1) / _RANKS
     return Told(
-        measured=same
-        if shared_bytes == replicated_bytes
-        else more
-        if shared_bytes > replicated_bytes
-        else less,
+        measured=same if shared_bytes == replicated_bytes else more if shared_bytes > replicated_bytes else less,
         because=f"2 (n - 1)/n of the model, here {sent:.1f} times it, in both. An all-reduce is a reduce-scatter and "
         "an all-gather. The optimizer's step has moved in between: the second half carries new weights where it "
         "carried mean gradients, and those are as many numbers.",
@@ -110,9 +106,7 @@ def _early(held_bytes: int, gradients_bytes: int, num_layers: int) -> Told:
             100: "No layer's gradient waits for another bucket than its own.",
             25: "That is what stays. But each gradient is made whole, and travels whole, before three quarters of it "
             "go.",
-            lambda share: (
-                abs(share - 33.3) < 1
-            ): "A quarter, and the one layer that is being made. It still has to be "
+            lambda share: abs(share - 33.3) < 1: "A quarter, and the one layer that is being made. It still has to be "
             "packed and sent while the next one comes.",
         },
         apart="The ledger counts buffers until gloo's threads let them go, which a busy machine delays. Run it again: "
@@ -191,7 +185,5 @@ STATES: tuple[Asked, ...] = (
         tell=_early,
     ),
     Asked(name="05.table", question="Which stage frees the most?", choices=_STAGES, tell=_table),
-    Asked(
-        name="05.muon", question="Muon on each rank's own rows: what comes out?", choices=_UPDATES, tell=_muon
-    ),
+    Asked(name="05.muon", question="Muon on each rank's own rows: what comes out?", choices=_UPDATES, tell=_muon),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from course_lib import cost
-from course_lib.cost import ShardedMoment, UnitSizes
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.data_parallel.sharded_step import ShardedMoment, UnitSizes
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["UNITS"]
 
@@ -41,13 +41,10 @@ def _peak(peak_bytes: float, layers: int, width: int) -> Told:
         "laid out, and the gradients of the layer whose backward is just over, on their way. (Part of the "
         "gradients' rows is still to come.)",
         misreadings={
-            alone_kib
-            / _RANKS: "That is what it holds after backward, when no layer computes. To compute with a "
+            alone_kib / _RANKS: "That is what it holds after backward, when no layer computes. To compute with a "
             "layer it has to have it.",
             alone_kib: "That is one device, or each of four under DDP.",
-            lambda kib: (
-                alone_kib / _RANKS < kib <= alone_kib / _RANKS + 1.2 * layer_kib
-            ): "Near: the quarters, and a "
+            lambda kib: alone_kib / _RANKS < kib <= alone_kib / _RANKS + 1.2 * layer_kib: "Near: the quarters, and a "
             "layer that is whole. Messages need memory too: a buffer in which the four "
             "parts arrive, and those from which gradients leave and in which they come.",
             lambda kib: (
@@ -94,17 +91,13 @@ def _gathers(collectives: int, num_blocks: int, num_tensors: int) -> Told:
         "unit an all-gather before its forward, an all-gather before its backward, and a reduce-scatter of its "
         "gradients.",
         misreadings={
-            3
-            * num_blocks: "The blocks alone. The embedding and the head are cut too, so they have to come from "
+            3 * num_blocks: "The blocks alone. The embedding and the head are cut too, so they have to come from "
             "somewhere: what belongs to no block is one more unit.",
-            2
-            * units: "One all-gather and one reduce-scatter. But the weights are let go after forward, and backward "
+            2 * units: "One all-gather and one reduce-scatter. But the weights are let go after forward, and backward "
             "needs them.",
-            2
-            * num_blocks: "For each block one all-gather and one reduce-scatter. But backward needs the weights "
+            2 * num_blocks: "For each block one all-gather and one reduce-scatter. But backward needs the weights "
             "again; and what belongs to no block is a unit too.",
-            3
-            * num_tensors: "Three for each *parameter*. The parameters of a unit travel together, in one message.",
+            3 * num_tensors: "Three for each *parameter*. The parameters of a unit travel together, in one message.",
             num_tensors: "One for each parameter, as without buckets in DDP. The parameters of a unit travel together, "
             "and more than once.",
         },
@@ -123,9 +116,7 @@ def _batch(bytes_by_rows: Mapping[int, float]) -> Told:
         "is the other way round: its weights stay, and what travels is as large as the batch.",
         misreadings={
             2: "That would be so if activations travelled. They do not: the weights come to where the activations are.",
-            lambda times: (
-                1 < times < 2
-            ): "Do you count some messages that grow and some that do not? Look what is in "
+            lambda times: 1 < times < 2: "Do you count some messages that grow and some that do not? Look what is in "
             "them: weights, and gradients of weights.",
         },
         apart="Bytes do not depend on how busy a machine is. Look which calls the meter has counted.",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib.cost import precision_state, sharded_sent_bytes, sharded_state
-from course_lib.learn.questions import Question
+from course_lib.cost.data_parallel.sharded import sharded_sent_bytes, sharded_state
+from course_lib.cost.single_device.model_state import precision_state
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.parallel.sharded import Rows
 
 __all__ = ["QUIZ"]
@@ -15,9 +16,7 @@ _BLOCK = [(4096, 4096)] * 4  # no padding on 64 ranks
 def _first_stage_within(most_bytes: float) -> int:
     """The first stage at which 7.5 billion parameters on 64 ranks, in mixed precision, fit into so much."""
     return next(
-        stage
-        for stage in range(4)
-        if sharded_state(7_500_000_000, stage=stage, num_ranks=64).total <= most_bytes
+        stage for stage in range(4) if sharded_state(7_500_000_000, stage=stage, num_ranks=64).total <= most_bytes
     )
 
 

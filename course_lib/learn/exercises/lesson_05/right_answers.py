@@ -16,9 +16,7 @@ RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
 }
 
 _CPU = "On ranks that compute on the CPU it is there already; where ranks have GPUs, the check refuses it."
-_EPSILON = (
-    "It is there to divide by no zero; a tensor divides by zero as well, and the clamp makes 1 of what comes."
-)
+_EPSILON = "It is there to divide by no zero; a tensor divides by zero as well, and the clamp makes 1 of what comes."
 _SWITCHES_BACK = "Autograd turns gradients off for it, and puts the switch back itself."
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {

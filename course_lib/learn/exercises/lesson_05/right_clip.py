@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank, exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_08.right_sums import by_messages
 
 __all__ = ["ANSWERS"]

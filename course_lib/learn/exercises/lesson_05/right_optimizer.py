@@ -10,7 +10,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from course_lib.cluster import Rank, exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.cluster.base.rank import Rank
 
 __all__ = ["ANSWERS"]
 

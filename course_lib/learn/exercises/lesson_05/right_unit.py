@@ -14,7 +14,7 @@ from torch.autograd import Function
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
-from course_lib.cluster.rank_process import current_rank
+from course_lib.cluster.process.rank_process import current_rank
 from course_lib.parallel.collectives.dim_collectives import start_all_gather
 from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
@@ -91,9 +91,7 @@ class UnitByMessages(Function):
         x, shard = ctx.saved_tensors
         n, rank = dist.get_world_size(), dist.get_rank()
         columns = grads[0].chunk(n, dim=1)
-        grad_x = torch.stack([own @ part for own, part in zip(columns, _around(shard), strict=True)]).sum(
-            dim=0
-        )
+        grad_x = torch.stack([own @ part for own, part in zip(columns, _around(shard), strict=True)]).sum(dim=0)
         total = columns[(rank - 1) % n].T @ x
         for step in range(2, n + 1):  # the sum for the next rank's neighbour goes on, and each adds its own
             total = _exchanged(total) + columns[(rank - step) % n].T @ x

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from course_lib.meter import Call
-from course_lib.meter.storages import storages_of
-from course_lib.meter.wire_bytes import traffic
+from course_lib.meter.communication.wire_bytes import traffic
+from course_lib.meter.memory.storages import storages_of
 from course_lib.parallel.sharded.at_rest import StandIn
 
 __all__ = ["bytes_alive", "sent_by_rings", "settled_bytes"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_05.unit_cases import AFTER, BETWEEN, CAME, KINDS, right
 from course_lib.learn.exercises.lesson_05.unit_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_05.unit_trial import trial
 from course_lib.learn.exercises.lesson_05.wrong_unit import ByTheLibrary
 from course_lib.learn.exercises.lesson_08.judging import by_steps
-from course_lib.learn.function_class import need_function_class
+from course_lib.learn.judging.function_class import need_function_class
 
 __all__ = ["UNIT"]
 
@@ -46,7 +46,7 @@ UNIT = Exercise(
         "rank had when forward began.",
     ),
     forbidden=(
-        "course_lib.parallel.tensor.conjugates.all_gather_reduce_scatter",
+        "course_lib.parallel.tensor.autograd_collectives.all_gather_reduce_scatter",
         "course_lib.parallel.sharded.fully_sharded.FullySharded",
     ),
     forbidden_example=ByTheLibrary,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from course_lib.meter.storages import Record, StorageBook, Watch, storages_of
+from course_lib.meter.memory.storages import Record, StorageBook, Watch, storages_of
 
 __all__ = ["NOT_WHOLE", "Left", "left_in_memory"]
 

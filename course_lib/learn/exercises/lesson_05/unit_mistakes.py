@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.learn.exercise import Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_05 import unit_signs as told_by
 from course_lib.learn.exercises.lesson_05.unit_cases import AFTER, BETWEEN, CAME, ROWS
 from course_lib.learn.exercises.lesson_05.wrong_unit import (
@@ -213,9 +213,7 @@ MISTAKES = (
         "overwrites-the-gradient",
         "The numbers are right, and the gradient that came to `backward` has been overwritten. Autograd may still need "
         "that tensor for another path: make a new one.",
-        unit(
-            of_weight=lambda grad, x: grad.div_(torch.distributed.get_world_size()).T @ x, reduce=rows_of_sum
-        ),
+        unit(of_weight=lambda grad, x: grad.div_(torch.distributed.get_world_size()).T @ x, reduce=rows_of_sum),
         told_by.first_in(CAME),
     ),
 )

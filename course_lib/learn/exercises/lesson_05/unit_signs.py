@@ -9,7 +9,7 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_05.unit_cases import (
     ROW,
     ROWS,
@@ -142,8 +142,7 @@ def _of_output(rank: int, world_size: int) -> Tensor:
 def of_the_rows_alone(evidence: Evidence) -> bool:
     """Whether the output has the columns of this rank's rows and no others."""
     return all(
-        outcome.error is None and tuple(outcome.got[OUTPUT].shape)[1:] == (ROWS,)
-        for outcome, _, _ in _square(evidence)
+        outcome.error is None and tuple(outcome.got[OUTPUT].shape)[1:] == (ROWS,) for outcome, _, _ in _square(evidence)
     ) and any(True for _ in _square(evidence))
 
 
@@ -185,8 +184,7 @@ def _gathered_outputs(world_size: int) -> Tensor:
 def never_came(evidence: Evidence) -> bool:
     """Whether all outputs are right, and no rows ever got a gradient."""
     return evidence.error is None and all(
-        not differs_in(outcome, OUTPUT) and outcome.got[_OF_ROWS] == NO_GRADIENT
-        for outcome in evidence.outcomes
+        not differs_in(outcome, OUTPUT) and outcome.got[_OF_ROWS] == NO_GRADIENT for outcome in evidence.outcomes
     )
 
 
@@ -203,8 +201,7 @@ def wrong_only_with_two(evidence: Evidence) -> bool:
         return False
     gradients = [gradient_of(name) for name in ("x", "second x", "shard", "second shard")]
     return any(True for _ in _square(evidence)) and all(
-        outcome.case.startswith((ROW, TWICE))
-        and (outcome.error is not None or differs_in(outcome, *gradients))
+        outcome.case.startswith((ROW, TWICE)) and (outcome.error is not None or differs_in(outcome, *gradients))
         for outcome in evidence.wrong
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_05.unit_cases import (
     BACKWARD_NEEDS,
     FORWARD_NEEDS,
@@ -47,9 +47,7 @@ def trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
         return {OUTPUT: seen.outputs, CALLED: seen.ready_made}
     shards = start(kind, me.rank, me.world_size, 1).shards
     size_bytes = sum(shard.nbytes for shard in shards.values()) * (2 if kind == TWICE else 1)
-    half_bytes = (
-        me.world_size - 1
-    ) * size_bytes  # what a ring sends of an all-gather, and of a reduce-scatter
+    half_bytes = (me.world_size - 1) * size_bytes  # what a ring sends of an all-gather, and of a reduce-scatter
     return reported_of(
         seen.outputs,
         seen.gradients,

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 
 
 def packed(tensors: Sequence[Tensor], num_parts: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint
 
-from course_lib.cluster.rank_process import current_rank
+from course_lib.cluster.process.rank_process import current_rank
 from course_lib.parallel.tensor import all_gather_reduce_scatter
 
 __all__ = [

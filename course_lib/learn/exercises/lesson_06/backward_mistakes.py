@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import exchange, recv, send
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_04.tries import differing, only_wrong_in
 from course_lib.learn.exercises.lesson_06.backward_trial import (
     BYTES,

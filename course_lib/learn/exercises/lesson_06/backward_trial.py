@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import short
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.graphs import Graphs
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["BYTES", "FORWARDS", "GRADIENTS", "HELD", "KINDS", "LOSS", "MESSAGES", "NONE", "right", "trial"]
 
@@ -73,7 +73,7 @@ def _loss(kind: str) -> Callable[[Tensor, Tensor], Tensor]:
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     """What a rank runs: the answer on this rank's part, batch by batch; then its loss and its gradients."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     part = _parts(kind, me.world_size)[me.rank].to(me.device)
     is_first, is_last = me.rank == 0, me.rank == me.world_size - 1
@@ -112,9 +112,7 @@ def _number(loss: Any) -> Any:
 
 
 def _gradients(part: nn.Module) -> dict[str, Tensor | str]:
-    return {
-        name: NONE if p.grad is None else p.grad.detach().cpu().clone() for name, p in part.named_parameters()
-    }
+    return {name: NONE if p.grad is None else p.grad.detach().cpu().clone() for name, p in part.named_parameters()}
 
 
 # -- what is right ----------------------------------------------------------------------------------------------

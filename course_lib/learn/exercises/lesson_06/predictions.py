@@ -9,8 +9,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib import cost
-from course_lib.cost.activations import activation_bytes, transformer_activations
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.single_device.activations import activation_bytes, transformer_activations
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.parallel.model.cutting import buffers_kept, pieces_of
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def _memory(peaks: Mapping[int, Sequence[Balance]], config: TransformerConfig) -
         measured=round(100 * max(peak.total_bytes for peak in peaks[2]) / peaks[1][0].total_bytes),
         model=round(100 * (half_of_the_state + last) / sum(whole.values())),
         misreadings={
-            lambda percent: (
-                percent >= 90
-            ): "That is what a replica holds. Here no rank has a layer of the other.",
+            lambda percent: percent >= 90: "That is what a replica holds. Here no rank has a layer of the other.",
             lambda percent: percent <= 30: "Two ranks share it, so the fuller one has at least half.",
         },
         because="The parts share out everything: parameters, gradients, optimizer state, activations. Half each would "
@@ -157,9 +155,7 @@ def _lopsided(
         model=share_of_first(_flops(model, images)),
         misreadings={
             50: "Parameters do not tell how often they are used: an early convolution runs over every pixel.",
-            lambda percent: (
-                percent < 40
-            ): "It is the late pieces that have the parameters. Who has the pixels?",
+            lambda percent: percent < 40: "It is the late pieces that have the parameters. Who has the pixels?",
         },
         because="The late pieces hold the parameters, the early ones do the work. The model counts multiplications in "
         "convolutions and linear layers, and nothing else: no moving of memory.",
@@ -178,17 +174,13 @@ def _ways(table: Mapping[str, Mapping[str, float]]) -> Told:
     worst_by = {by: [m for m in _CUTS if m != by and row[m] >= largest[m]] for by, row in table.items()}
     found = [by for by, measures in worst_by.items() if len(measures) == len(_CUTS) - 1]
     misreadings = {
-        _CUTS[
-            by
-        ]: f"Of the columns, {' and '.join(measures) or 'none'} has its largest number in the row {by}."
+        _CUTS[by]: f"Of the columns, {' and '.join(measures) or 'none'} has its largest number in the row {by}."
         for by, measures in worst_by.items()
         if by not in found
     }
     because = "Each measure pulls the cut to a place of its own, and asks nobody what it costs there by the others. "
     if found == ["time"]:
-        misreadings[_NONE] = (
-            "Go through the columns and mark the largest number of each. Look at the row time."
-        )
+        misreadings[_NONE] = "Go through the columns and mark the largest number of each. Look at the row time."
         because += (
             "Half of the computing is in the first few convolutions, where pictures are large. A cut behind them "
             "halves the time, but nearly all parameters and most of the memory lie beyond it, and no other cut of the "

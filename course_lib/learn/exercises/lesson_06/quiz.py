@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from course_lib.cost import model_state
-from course_lib.learn.questions import Question
+from course_lib.cost.single_device.model_state import model_state
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.parallel.model import split_evenly
 
 __all__ = ["QUIZ"]
@@ -102,9 +102,7 @@ QUIZ = (
         choices=_WAYS,
         answer=lambda: next(way for way in _WAYS if _fits(way)),
         misconceptions={
-            _WAYS[
-                0
-            ]: "Then every device holds everything, four times the weights: data parallelism pools no memory.",
+            _WAYS[0]: "Then every device holds everything, four times the weights: data parallelism pools no memory.",
             _WAYS[2]: "The state does not depend on the batch, and activations grow with it.",
         },
         because="Weights, gradients and two moments are four times 10 GB; a quarter of that is 10 GB for each device. "

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_06 import tied_mistakes as wrong
 from course_lib.learn.exercises.lesson_06.tied_trial import KINDS, compare, right, trial
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["TIED"]
 

@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import exchange, recv, send
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
 from course_lib.learn.exercises.lesson_06.tied_trial import BYTES, STEPS, SUM, compare, gradient
 
@@ -150,9 +150,7 @@ def _all_sums(evidence: Evidence, holds: Callable[[Any, Tensor], bool]) -> bool:
     return (
         evidence.error is None
         and bool(pairs)
-        and all(
-            isinstance(got, Tensor) and got.shape == want.shape and holds(got, want) for got, want in pairs
-        )
+        and all(isinstance(got, Tensor) and got.shape == want.shape and holds(got, want) for got, want in pairs)
     )
 
 

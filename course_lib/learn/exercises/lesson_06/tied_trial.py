@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import close_to
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["BYTES", "KINDS", "STEPS", "SUM", "compare", "gradient", "right", "trial"]
 
@@ -38,7 +38,7 @@ def _weight(kind: str) -> Tensor:
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     """The answer, called where there is a copy: on the first rank and on the last."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     last = me.world_size - 1
     if me.rank not in (0, last):
@@ -68,10 +68,7 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
     def expected(rank: int, n: int) -> dict[str, Any]:
         if rank not in (0, n - 1):
             return _NO_COPY
-        sums = {
-            f"{SUM} {step + 1}": gradient(kind, 0, step) + gradient(kind, n - 1, step)
-            for step in range(STEPS)
-        }
+        sums = {f"{SUM} {step + 1}": gradient(kind, 0, step) + gradient(kind, n - 1, step) for step in range(STEPS)}
         return {**sums, BYTES: float(_weight(kind).nbytes), KEPT: NOTHING}
 
     return expected

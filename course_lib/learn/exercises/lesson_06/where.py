@@ -9,9 +9,9 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import difference, short
-from course_lib.learn.exercise import Case, Evidence, Exercise, Judge, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Judge, Mistake, Outcome
+from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.parallel.model import split_evenly
 
 __all__ = ["CUT"]
@@ -90,9 +90,7 @@ def _as_it_came(judge: Judge) -> Judge:
         def held(*args: Any) -> Any:
             got = answer(*args)
             return (
-                _Came(f"a {type(got).__name__}, which can be gone through once")
-                if isinstance(got, Iterator)
-                else got
+                _Came(f"a {type(got).__name__}, which can be gone through once") if isinstance(got, Iterator) else got
             )
 
         return dataclasses.replace(judge(held, forbidden), answer=answer)
@@ -179,9 +177,7 @@ CUT = Exercise(
     name="06.cut",
     title="Where to cut",
     judge=_as_it_came(
-        by_cases_apart(
-            [Case(label, (costs, num_parts), _right) for label, costs, num_parts in _ROWS], compare=_compare
-        )
+        by_cases_apart([Case(label, (costs, num_parts), _right) for label, costs, num_parts in _ROWS], compare=_compare)
     ),
     mistakes=(
         Mistake(

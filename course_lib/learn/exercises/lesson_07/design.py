@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from course_lib.cost.pipeline import simulate
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Evidence, Exercise, Mistake, Outcome
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.learn.catalogue.exercise import Evidence, Exercise, Mistake, Outcome
 from course_lib.learn.exercises.lesson_07.told import counted
-from course_lib.learn.failure import NotAnAnswer
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.failure import NotAnAnswer
 from course_lib.schedules import (
     Action,
     Schedule,
@@ -94,9 +94,7 @@ def _look(text: str) -> _Seen:
         fullest = peaks.index(max(peaks))
         problem = f"rank {fullest} has {max(peaks)} micro-batches in flight; {_MAX_IN_FLIGHT} are allowed"
     elif run.idle_share >= _limit() - 1e-9:
-        problem = (
-            f"{run.idle_share:.1%} of the time is idle, and under GPipe {_limit():.1%}: less is asked for"
-        )
+        problem = f"{run.idle_share:.1%} of the time is idle, and under GPipe {_limit():.1%}: less is asked for"
     kinds = frozenset(action.kind for _, _, action in schedule.cells)
     return _Seen(problem, peaks, run.idle_share, kinds, _holds_for_w(schedule))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import GPIPES
 from course_lib.learn.exercises.lesson_07.told import Told, counted
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.schedules import Action, Schedule, from_text, gpipe, validate
 
 __all__ = ["GPIPE"]
@@ -117,10 +117,7 @@ def _in_place(kind: str, stage: int, i: int, p: int, m: int) -> int:
 
 def _one_by_one(num_stages: int, num_micro_batches: int) -> Table:
     """A row for each micro-batch."""
-    return [
-        " ".join(["."] * i + [f"F{i}"] * num_stages + [f"B{i}"] * num_stages)
-        for i in range(num_micro_batches)
-    ]
+    return [" ".join(["."] * i + [f"F{i}"] * num_stages + [f"B{i}"] * num_stages) for i in range(num_micro_batches)]
 
 
 def _from_one(num_stages: int, num_micro_batches: int) -> Table:
@@ -151,10 +148,7 @@ GPIPE = Exercise(
     title="GPipe as a table",
     judge=Told(
         by_cases_apart(
-            [
-                Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right)
-                for p, m in _SIZES
-            ],
+            [Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right) for p, m in _SIZES],
             compare=_compare,
         ),
         _compare,
@@ -195,8 +189,7 @@ GPIPE = Exercise(
         ),
         Mistake(
             "rows-are-micro-batches",
-            "Your rows are micro-batches. A row is what one *stage* does, from its first forward to its last "
-            "backward.",
+            "Your rows are micro-batches. A row is what one *stage* does, from its first forward to its last backward.",
             _one_by_one,
         ),
         Mistake(

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.halves_trial import (
     UNTOUCHED,
     Plan,
@@ -17,7 +16,8 @@ from course_lib.learn.exercises.lesson_07.halves_trial import (
     right_halves,
     try_halves,
 )
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["HALVES"]
 

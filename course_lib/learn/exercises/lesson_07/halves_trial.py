@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.compare import short
 from course_lib.learn.exercises.lesson_07.told import same_tensor
-from course_lib.learn.products import Products
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.matmul_counter import Products
 
 __all__ = ["EARLY", "UNTOUCHED", "Plan", "Seen", "right_halves", "try_halves"]
 
@@ -209,13 +209,9 @@ class _Run:
         if self.seen.stays or self.plan.num_samples == 1 or EARLY in self.seen.notes:
             return
         if first > _ENOUGH * needed:
-            self.seen.costs.append(
-                f"the first half multiplies {first} numbers, where its gradient takes {needed}"
-            )
+            self.seen.costs.append(f"the first half multiplies {first} numbers, where its gradient takes {needed}")
         if second > _ENOUGH * needed:
-            self.seen.costs.append(
-                f"`later()` multiplies {second} numbers, where its gradient takes {needed}"
-            )
+            self.seen.costs.append(f"`later()` multiplies {second} numbers, where its gradient takes {needed}")
         if second < needed / 2 and not self._reads_late():
             self.seen.early = True
             self.seen.costs.append(

@@ -8,10 +8,10 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.loss_trial import LARGE, Batch, Seen, right_loss, try_loss
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["LOSS"]
 
@@ -34,11 +34,7 @@ def _compare(right: Any, got: Any) -> str:
     if found := _close(right.loss, got.loss):
         return f"the sum of the contributions: {found}"
     if not got.has_graph:
-        return (
-            ""
-            if not right.has_graph
-            else "the sum is right, and backward cannot begin there: it has no graph"
-        )
+        return "" if not right.has_graph else "the sum is right, and backward cannot begin there: it has no graph"
     if got.notes != right.notes:
         return next(iter(got.notes), "nothing was changed")
     found = _close(right.gradient, got.gradient)

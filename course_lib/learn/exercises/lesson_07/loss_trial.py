@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.learn.compare import short
+from course_lib.learn.judging.compare import short
 
 __all__ = ["LARGE", "Batch", "Seen", "right_loss", "try_loss"]
 
@@ -114,15 +114,11 @@ def _look(seen: Seen, leaf: Tensor, output: Tensor, right: Tensor, target: Tenso
     """Whether what was handed in is as it was, and the switches too."""
     notes = []
     if not torch.equal(output.detach(), leaf.detach()):
-        notes.append(
-            "`output` was changed in place; the stage that made it may need its values in its backward"
-        )
+        notes.append("`output` was changed in place; the stage that made it may need its values in its backward")
     if not torch.equal(right, target):
         notes.append("`target` was changed; it is only to be read")
     if leaf.grad is not None:
-        notes.append(
-            "a backward has run already when the contribution comes back; the pipeline runs it, once"
-        )
+        notes.append("a backward has run already when the contribution comes back; the pipeline runs it, once")
     if not torch.is_grad_enabled():
         torch.set_grad_enabled(True)
         notes.append("autograd stays switched off")

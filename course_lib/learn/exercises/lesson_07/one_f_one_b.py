@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from course_lib.cost.pipeline import simulate
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import ONE_F_ONE_BS
 from course_lib.learn.exercises.lesson_07.told import Told, counted
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.schedules import Schedule, from_text, one_f_one_b, peak_in_flight, validate
 from course_lib.schedules.stage_times import StageTimes
 
@@ -54,9 +54,7 @@ def _compare(expected: Any, got: Any) -> str:
     problems = validate(schedule)
     if problems:
         return str(problems[0])
-    for stage, (wanted, found) in enumerate(
-        zip(expected["in flight"], peak_in_flight(schedule), strict=True)
-    ):
+    for stage, (wanted, found) in enumerate(zip(expected["in flight"], peak_in_flight(schedule), strict=True)):
         if found != wanted:
             return f"stage {stage} has {counted(found, 'micro-batch')} in flight at a time; under 1F1B it is {wanted}"
     time = simulate(schedule, StageTimes.of(1.0)).makespan_s
@@ -167,10 +165,7 @@ ONE_F_ONE_B = Exercise(
     title="One stage of 1F1B",
     judge=Told(
         by_cases_apart(
-            [
-                Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right)
-                for p, m in _SIZES
-            ],
+            [Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right) for p, m in _SIZES],
             call=_call,
             compare=_compare,
         ),

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from course_lib.claims import VERDICTS
-from course_lib.cost import simulate
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.schedules import (
     Schedule,
     gpipe,
@@ -19,7 +19,7 @@ from course_lib.schedules import (
 from course_lib.schedules.stage_times import StageTimes
 
 if TYPE_CHECKING:
-    from course_lib.claims.evidence import Evidence
+    from course_lib.claims.court.evidence import Evidence
     from course_lib.schedules import ScheduleTrace
 
 __all__ = ["SCHEDULES"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_lib.claims import VERDICTS
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.learn.exercises.lesson_07.predictions import SCHEDULES
 
 if TYPE_CHECKING:
-    from course_lib.claims.evidence import Evidence
+    from course_lib.claims.court.evidence import Evidence
 
 __all__ = ["PREDICTIONS"]
 

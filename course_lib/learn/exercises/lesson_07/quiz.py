@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from course_lib.cost.pipeline import simulate
-from course_lib.learn.questions import Question
-from course_lib.link import Link
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.schedules import get_schedule, gpipe, one_f_one_b, peak_in_flight
 from course_lib.schedules.stage_times import StageTimes
 
@@ -42,9 +42,7 @@ def _when_to_sum() -> str:
     run = simulate(one_f_one_b(4, 16), _F)
     ends_s = [row[-1].end_s for row in run.rows]
     return (
-        "once, after its last backward"
-        if min(ends_s) < run.makespan_s
-        else "once, after the whole pipeline has ended"
+        "once, after its last backward" if min(ends_s) < run.makespan_s else "once, after the whole pipeline has ended"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster.point_to_point import exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
 
 __all__ = ["ALL"]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake, Outcome
 from course_lib.learn.exercises.lesson_07 import wrong_runs
 from course_lib.learn.exercises.lesson_07.run_trial import LAYOUTS, Right, Seen, right_run, try_run
 from course_lib.learn.exercises.lesson_07.told import Told, counted
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["RUN"]
 
@@ -78,9 +78,7 @@ _judge.world_sizes = tuple(layout.world_size for layout in LAYOUTS.values())  # 
 
 
 def _somewhere(check: Callable[[Right, Seen], bool]) -> Callable[[Evidence], bool]:
-    return lambda evidence: any(
-        check(o.expected, o.got) for o in evidence.outcomes if isinstance(o.got, Seen)
-    )
+    return lambda evidence: any(check(o.expected, o.got) for o in evidence.outcomes if isinstance(o.got, Seen))
 
 
 def _kinds(actions: list[str]) -> str:

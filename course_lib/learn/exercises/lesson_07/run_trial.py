@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.pipeline.row_stage import RowStage
 from course_lib.schedules import from_text, gpipe, one_f_one_b
 from course_lib.schedules.table import Schedule
@@ -37,9 +37,7 @@ class Layout:
     def stages(self) -> list[nn.Module]:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(3)
-            return [
-                nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.Tanh()).double() for _ in range(self.world_size)
-            ]
+            return [nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.Tanh()).double() for _ in range(self.world_size)]
 
     def batch(self) -> tuple[Tensor, Tensor]:
         made = torch.Generator().manual_seed(self.world_size)
@@ -48,9 +46,7 @@ class Layout:
         return x, y
 
 
-_LAST_BACK_FIRST = from_text(
-    "F0 F1 F2 B2 B1 B0\nF0 F1 F2 B2 B1 B0", name="backwards from the last to the first"
-)
+_LAST_BACK_FIRST = from_text("F0 F1 F2 B2 B1 B0\nF0 F1 F2 B2 B1 B0", name="backwards from the last to the first")
 
 LAYOUTS = {
     "GPipe, two stages, three micro-batches": Layout(gpipe(2, 3)),
@@ -95,9 +91,7 @@ class Seen:
     """What an answer did on one rank."""
 
     ran: list[str] = field(default_factory=list)  # actions, in order
-    overwritten: list[int] = field(
-        default_factory=list
-    )  # micro-batches into whose input another one was received
+    overwritten: list[int] = field(default_factory=list)  # micro-batches into whose input another one was received
     gradients: Gradients = field(default_factory=dict)
     sent: float = 0.0  # in messages of one micro-batch
     calls: Sequence[Any] = ()  # as the recorder noted them
@@ -123,7 +117,7 @@ class _Watched(RowStage):
 
 def try_run(answer: Answer, me: Rank, layout: Layout) -> Seen:
     """One batch, by the learner's loop."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     schedule = layout.schedule
     shape = _SAMPLES, _WIDTH

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake, Outcome
 from course_lib.learn.exercises.lesson_07 import wrong_syncs
 from course_lib.learn.exercises.lesson_07.sync_trial import LAYOUTS, Right, Seen, right_step, try_step
 from course_lib.learn.exercises.lesson_07.told import Told, counted
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["SYNC"]
 
-_ROOM = (
-    1.6  # an all-reduce in two halves, a reduce and a broadcast, a loss that travels along: all of these pass
-)
+_ROOM = 1.6  # an all-reduce in two halves, a reduce and a broadcast, a loss that travels along: all of these pass
 _close = close_to(1e-9, 1e-12)
 
 
@@ -54,11 +52,7 @@ def _too_much(right: Right, got: Seen) -> str:
     return (
         f"the gradients are right, and this rank sent {sent:.1f} times their size in a step; one all-reduce of them "
         f"sends {_all_reduce(right):.1f}, one all-gather {right.layout.num_pipelines - 1}"
-        + (
-            "; as objects they are pickled, which adds bytes of its own: send the tensors"
-            if got.pickled
-            else ""
-        )
+        + ("; as objects they are pickled, which adds bytes of its own: send the tensors" if got.pickled else "")
     )
 
 
@@ -138,9 +132,7 @@ def _over_a_number(evidence: Evidence) -> bool:
     mean, got = first.expected.gradients[0], first.got.gradients[0]
     name = max(mean, key=lambda each: float(mean[each].abs().max()))
     place = int(mean[name].abs().argmax())
-    number = first.expected.layout.num_pipelines * float(
-        mean[name].flatten()[place] / got[name].flatten()[place]
-    )
+    number = first.expected.layout.num_pipelines * float(mean[name].flatten()[place] / got[name].flatten()[place])
     whole = abs(number - round(number)) < 1e-6 and round(number) > 1
     share = _are("gradients", lambda right: right.layout.num_pipelines / round(number))
     return whole and _everywhere(_one_step, share)(evidence)
@@ -185,9 +177,7 @@ SYNC = Exercise(
             "The gradients are right, and they travel once for every micro-batch and once more after the step. The "
             "last of these is enough.",
             wrong_syncs.twice,
-            _everywhere(
-                _one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches + 1)
-            ),
+            _everywhere(_one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches + 1)),
         ),
         Mistake(
             "too-early",

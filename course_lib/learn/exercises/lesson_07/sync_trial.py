@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.pipeline import Pipeline
 from course_lib.schedules import one_f_one_b
 
@@ -161,7 +161,7 @@ def try_step(answer: Answer, me: Rank, layout: Layout) -> Seen:
 
 def _one_batch(answer: Answer, model: Pipeline, group: Any, layout: Layout, number: int, seen: Seen) -> bool:
     """Whether it came to its end."""
-    from course_lib.meter.recorder import Recorder
+    from course_lib.meter.communication.recorder import Recorder
 
     me = model.me
     pipeline = layout.place(me.rank)[0]

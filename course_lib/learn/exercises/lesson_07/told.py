@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from course_lib.learn.compare import Compare, difference
-from course_lib.learn.exercise import Evidence, Judge
+from course_lib.learn.catalogue.exercise import Evidence, Judge
+from course_lib.learn.judging.compare import Compare, difference
 
 __all__ = ["Told", "counted", "same_tensor"]
 
@@ -19,9 +19,7 @@ class Told:
 
     judge: Judge
     compare: Compare = difference
-    ready_made: Mapping[str, str] = field(
-        default_factory=dict
-    )  # further forbidden names, and what to call them
+    ready_made: Mapping[str, str] = field(default_factory=dict)  # further forbidden names, and what to call them
 
     @property
     def world_sizes(self) -> tuple[int, ...]:

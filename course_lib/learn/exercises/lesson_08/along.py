@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_08.along_cases import KINDS, right, trial
 from course_lib.learn.exercises.lesson_08.along_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_08.gates import need_gate
@@ -25,8 +25,8 @@ ALONG = Exercise(
         "the flag.",
     ),
     forbidden=(
-        "course_lib.parallel.tensor.conjugates.all_gather_reduce_scatter",
-        "course_lib.parallel.tensor.conjugates.reduce_scatter_all_gather",
+        "course_lib.parallel.tensor.autograd_collectives.all_gather_reduce_scatter",
+        "course_lib.parallel.tensor.autograd_collectives.reduce_scatter_all_gather",
     ),
     forbidden_example=AlongByTheLibrary,
     passed="An all-gather in, a reduce-scatter out, and backward each is the other: half of an all-reduce at each "

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_08.gates_cases import own
 from course_lib.learn.exercises.lesson_08.step import Seen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
@@ -69,9 +69,7 @@ def _step(answer: Any, me: Rank, kind: str, number: int) -> Seen:
 def _in_words(kind: str, calls: Sequence[Call], most_bytes: int) -> str:
     sent = ring_bytes(calls)
     num_halves = 2 if kind == BOTH else 1
-    return (
-        _halves(kind) if calls and sent is not None and sent <= num_halves * most_bytes else in_words(calls)
-    )
+    return _halves(kind) if calls and sent is not None and sent <= num_halves * most_bytes else in_words(calls)
 
 
 def _halves(kind: str) -> str:

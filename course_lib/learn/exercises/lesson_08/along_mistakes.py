@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Evidence, Mistake
+from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_08.gates_mistakes import (
     FLAG_NOT_KEPT,
     ONE_GRADIENT_SHORT,

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Evidence, Exercise, Mistake
-from course_lib.learn.judge import by_value
+from course_lib.learn.catalogue.exercise import Evidence, Exercise, Mistake
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.judge import by_value
 from course_lib.parallel.tensor import Placement, Replicate, Shard, local_product, parse_placement
 
 __all__ = ["BETWEEN"]
@@ -20,9 +20,7 @@ def _placement(given: Any) -> Placement:
     """A placement as the course, PyTorch or a hasty hand writes it: "S(1)", " s( 1 )", "Shard(dim=1)", "S(-1)"."""
     text = re.sub(r"\s", "", str(given)).upper()
     text = re.sub(r"^SHARD\((DIM=)?", "S(", text)
-    text = {"REPLICATE": "R", "REPLICATE()": "R", "PARTIAL()": "P", "S(-1)": "S(1)", "S(-2)": "S(0)"}.get(
-        text, text
-    )
+    text = {"REPLICATE": "R", "REPLICATE()": "R", "PARTIAL()": "P", "S(-1)": "S(1)", "S(-2)": "S(0)"}.get(text, text)
     try:
         return parse_placement(text)
     except ValueError:

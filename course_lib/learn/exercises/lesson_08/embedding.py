@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_08.embedding_cases import CASES, LIBRARY, trial
 from course_lib.learn.exercises.lesson_08.embedding_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_08.judging import by_steps

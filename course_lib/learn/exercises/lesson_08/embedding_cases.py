@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Case
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
@@ -48,9 +48,7 @@ class _Kind:
         else:
             seldom = [token for rank in reversed(range(n)) for token in (rank * size, rank * size + size - 1)]
         count = self.shape[0] * self.shape[1]
-        return torch.tensor((seldom + [abs(token - 1) for token in seldom[::2]] * count)[:count]).view(
-            self.shape
-        )
+        return torch.tensor((seldom + [abs(token - 1) for token in seldom[::2]] * count)[:count]).view(self.shape)
 
     def table(self, world_size: int, number: int) -> Tensor:
         """(V, D)."""

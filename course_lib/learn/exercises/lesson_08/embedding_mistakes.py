@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Evidence, Mistake
+from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_08.embedding_cases import TABLE
 from course_lib.learn.exercises.lesson_08.tries import FORWARD, SumBothWays, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
@@ -25,9 +25,7 @@ __all__ = ["MISTAKES"]
 
 def _is_out_of_bounds(evidence: Evidence) -> bool:
     error = evidence.error
-    return error is not None and any(
-        words in error.message for words in ("index out of range", "out of bounds")
-    )
+    return error is not None and any(words in error.message for words in ("index out of range", "out of bounds"))
 
 
 def _sends_the_table(evidence: Evidence) -> bool:
@@ -119,7 +117,5 @@ MISTAKES = (
         gathers_the_table,
         _sends_the_table,
     ),
-    no_way_back(
-        split_embedding(leave=lambda me, y: all_reduce_identity(me, y).detach()), "output", gradient_of(TABLE)
-    ),
+    no_way_back(split_embedding(leave=lambda me, y: all_reduce_identity(me, y).detach()), "output", gradient_of(TABLE)),
 )

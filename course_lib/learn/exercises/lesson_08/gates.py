@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_08.gates_cases import (
     BOTH,
     CROSSED,
@@ -27,7 +27,7 @@ from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen, Several, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import leaf, seen_report, weighted_sum
 from course_lib.learn.exercises.lesson_08.wrong_gates import ByTheLibrary
-from course_lib.learn.function_class import need_function_class
+from course_lib.learn.judging.function_class import need_function_class
 
 __all__ = ["GATES", "need_gate"]
 
@@ -111,8 +111,8 @@ GATES = Exercise(
         "`summed(grad)` at the entrance, `grad` at the exit, and None for the flag.",
     ),
     forbidden=(
-        "course_lib.parallel.tensor.conjugates.identity_all_reduce",
-        "course_lib.parallel.tensor.conjugates.all_reduce_identity",
+        "course_lib.parallel.tensor.autograd_collectives.identity_all_reduce",
+        "course_lib.parallel.tensor.autograd_collectives.all_reduce_identity",
     ),
     forbidden_example=ByTheLibrary,
     passed="At the entrance nothing is sent on the way there and a sum on the way back; at the exit a sum on the way "

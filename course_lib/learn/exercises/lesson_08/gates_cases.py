@@ -29,9 +29,7 @@ def start(kind: str, rank: int, number: int) -> dict[str, Tensor]:
     x = made(f"{kind} {number}", *SHAPES[kind])
     if kind == LEAVE:
         return {"x": (rank + 1) * x}
-    return (
-        {"x": x, "partial": made(f"partial {rank} {number}", *SHAPES[kind])} if kind == CROSSED else {"x": x}
-    )
+    return {"x": x, "partial": made(f"partial {rank} {number}", *SHAPES[kind])} if kind == CROSSED else {"x": x}
 
 
 def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
@@ -39,8 +37,7 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
 
     def expected(rank: int, world_size: int) -> dict[str, Any]:
         of_ranks = [
-            {name: one.requires_grad_() for name, one in start(kind, other, 1).items()}
-            for other in range(world_size)
+            {name: one.requires_grad_() for name, one in start(kind, other, 1).items()} for other in range(world_size)
         ]
         mine = of_ranks[rank]
         entered = [own(mine["x"], other) for other in range(world_size)]  # x is the same on all

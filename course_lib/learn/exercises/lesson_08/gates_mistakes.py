@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
 from course_lib.learn.exercises.lesson_08.gates_cases import BOTH, CROSSED, ENTER, KEPT_BACK, LEAVE
 from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR, UNWRITTEN
 from course_lib.learn.exercises.lesson_08.tries import HANDED, OUTPUT, gradient_of
@@ -64,15 +64,13 @@ def _gave_none(outcome: Outcome) -> bool:
 def _wrong_only_with_two(evidence: Evidence) -> bool:
     """Right at one gate, right forward at two, and a gradient that differs."""
     return all(
-        outcome.case.startswith((BOTH, CROSSED)) and differs_in(outcome, *_GRADIENTS)
-        for outcome in evidence.wrong
+        outcome.case.startswith((BOTH, CROSSED)) and differs_in(outcome, *_GRADIENTS) for outcome in evidence.wrong
     )
 
 
 def _backward_is_unwritten(evidence: Evidence) -> bool:
     return all(
-        differs_in(outcome, *_GRADIENTS) and outcome.got[_GRADIENTS[0]] == UNWRITTEN
-        for outcome in evidence.wrong
+        differs_in(outcome, *_GRADIENTS) and outcome.got[_GRADIENTS[0]] == UNWRITTEN for outcome in evidence.wrong
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_08.heads_cases import CASES, LIBRARY, trial
 from course_lib.learn.exercises.lesson_08.heads_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_08.judging import by_steps

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Evidence, Outcome, Raised
+from course_lib.learn.catalogue.exercise import Case, Evidence, Outcome, Raised
 from course_lib.learn.exercises.lesson_08.step import GOES_BACK, NOT_A_TENSOR
 from course_lib.learn.exercises.lesson_08.tries import (
     ALIVE,
@@ -23,7 +22,8 @@ from course_lib.learn.exercises.lesson_08.tries import (
     UNWAITED,
     WIDE,
 )
-from course_lib.learn.judge import RankJudge
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import RankJudge
 
 __all__ = ["CLOSE", "READY_MADE", "WORLD_SIZES", "by_steps"]
 
@@ -66,8 +66,7 @@ class _StepJudge(RankJudge):
         evidence = super().__call__(answer, forbidden)
         called = {name for outcome in evidence.outcomes for name in _called(outcome)}
         outcomes = tuple(
-            replace(one, got=_without_names(one.got), error=_of_the_answer(one.error))
-            for one in evidence.outcomes
+            replace(one, got=_without_names(one.got), error=_of_the_answer(one.error)) for one in evidence.outcomes
         )
         return replace(evidence, outcomes=outcomes, called=tuple(sorted({*evidence.called, *called})))
 

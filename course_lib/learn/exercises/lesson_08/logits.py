@@ -9,11 +9,11 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_08.tries import made
-from course_lib.learn.judge import by_ranks
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_ranks
 from course_lib.parallel.tensor import gather_logits
 
 __all__ = ["LOGITS"]
@@ -30,9 +30,7 @@ def _args(positions: int, width: int, size: int) -> Callable[[int, int], tuple[T
 
 
 def _right(positions: int, width: int, size: int) -> Callable[[int, int], Tensor]:
-    return lambda rank, world_size: F.linear(
-        made("h", positions, width), made("w_vocab", size * world_size, width)
-    )
+    return lambda rank, world_size: F.linear(made("h", positions, width), made("w_vocab", size * world_size, width))
 
 
 def _parts(me: Rank, h: Tensor, w_vocab: Tensor) -> list[Tensor]:

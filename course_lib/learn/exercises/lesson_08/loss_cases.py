@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Outcome
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Outcome
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
 from course_lib.learn.exercises.lesson_08.step import Seen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
@@ -105,9 +105,7 @@ def _handed_in(calls: Sequence[Call], kind: str, world_size: int) -> str:
     """
     handed = sum(call.size_bytes for call in calls if _hands_in(call)) / _row_bytes(kind, world_size)
     sent = sum(sum(call.sent_bytes.values()) for call in calls) / _row_bytes(kind, world_size)
-    needed = max(
-        3 * 2 * (world_size - 1) / world_size, 2.0 * (world_size - 1)
-    )  # or two numbers that are gathered
+    needed = max(3 * 2 * (world_size - 1) / world_size, 2.0 * (world_size - 1))  # or two numbers that are gathered
     return _A_FEW if handed <= _MOST or sent <= needed else f"{handed:.3g} numbers a position; three will do"
 
 

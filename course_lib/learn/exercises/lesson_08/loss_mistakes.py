@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch.nn.functional as F
 
-from course_lib.learn.exercise import Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_08.loss_cases import GRADIENT
 from course_lib.learn.exercises.lesson_08.loss_slips import (
     by_token_number,
@@ -189,8 +189,7 @@ MISTAKES = (
         "`exp_`). It belongs to whoever called; make a new tensor.",
         in_place_loss,
         lambda evidence: all(
-            differs_in(outcome, HANDED) and "switched off" not in outcome.got[HANDED]
-            for outcome in evidence.wrong
+            differs_in(outcome, HANDED) and "switched off" not in outcome.got[HANDED] for outcome in evidence.wrong
         ),
     ),
     Mistake(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_08.judging import CLOSE
 from course_lib.learn.exercises.lesson_08.loss_cases import (
     GRADIENT,
@@ -134,9 +134,7 @@ def miscounted(first: int = 0, last: int = 0) -> Slip:
     """The places that count as a rank's own begin or end one too early or too late."""
 
     def slip(at: _Situation) -> Tensor:
-        every = at.summed(
-            lambda rank: torch.where(at.is_here(rank, first, last), at.found(rank, at.place(rank)), 0.0)
-        )
+        every = at.summed(lambda rank: torch.where(at.is_here(rank, first, last), at.found(rank, at.place(rank)), 0.0))
         return (at.log_sum - every).mean()
 
     return slip

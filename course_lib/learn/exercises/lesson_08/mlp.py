@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.mlp_cases import LAYERS, SIZES, SPLIT
 from course_lib.learn.exercises.lesson_08.mlp_mistakes import MISTAKES
@@ -18,8 +18,7 @@ MLP = Exercise(
     hints=(
         "Follow one row of x. Where does a rank have numbers that are complete, and where does it have a summand?",
         "Enter; first linear layer with its part of the bias; GELU; second layer *without* bias; leave; then the bias.",
-        "`hidden = F.gelu(F.linear(enter(me, x), w_up, b_up))`, then "
-        "`leave(me, F.linear(hidden, w_down)) + b_down`.",
+        "`hidden = F.gelu(F.linear(enter(me, x), w_up, b_up))`, then `leave(me, F.linear(hidden, w_down)) + b_down`.",
     ),
     forbidden=LAYERS,
     forbidden_example=by_the_library,

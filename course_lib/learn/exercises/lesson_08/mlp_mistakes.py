@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch.nn.functional as F
 
-from course_lib.learn.exercise import Evidence, Mistake
+from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_08.mlp_cases import SIZES
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, FORWARD, OUTPUT, SumBothWays, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
@@ -184,9 +184,7 @@ MISTAKES = (
         "one-collective-too-many",
         "The numbers are right, and more than one collective ran one way. One at the entrance, one at the exit: "
         "in between a rank needs nobody.",
-        split_mlp(
-            leave=lambda me, y: all_reduce_identity(me, y[:, :3]).new_zeros(()) + all_reduce_identity(me, y)
-        ),
+        split_mlp(leave=lambda me, y: all_reduce_identity(me, y[:, :3]).new_zeros(()) + all_reduce_identity(me, y)),
         _too_many_calls,
     ),
 )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Exercise, Mistake
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Exercise, Mistake
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE, by_steps
 from course_lib.learn.exercises.lesson_08.split_mlp import Sizes, SplitMlp
 from course_lib.parallel.tensor import all_reduce_identity, identity_all_reduce
@@ -136,17 +136,12 @@ NORM = Exercise(
         Mistake(
             "mean-of-the-gradients",
             "The gradients at the entrance are summands; you divided their sum by the number of ranks.",
-            _block(
-                after=lambda me, h: identity_all_reduce(
-                    me, h / me.world_size + (h - h / me.world_size).detach()
-                )
-            ),
+            _block(after=lambda me, h: identity_all_reduce(me, h / me.world_size + (h - h / me.world_size).detach())),
         ),
     ),
     hints=(
         "Which parameters does every rank hold whole? Their gradients must come out the same on all ranks.",
-        "The norm is computed alike everywhere, so it belongs outside. The last tensor that is alike is what it "
-        "gives.",
+        "The norm is computed alike everywhere, so it belongs outside. The last tensor that is alike is what it gives.",
         "`h = enter(me, F.layer_norm(...))`; nothing else changes.",
     ),
     passed="All gradients are those of one device, and the ranks agree on the norm's: one all-reduce each way.",

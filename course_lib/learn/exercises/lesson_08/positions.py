@@ -9,8 +9,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Exercise, Mistake
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Exercise, Mistake
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.positions_cases import CASES, LIBRARY, trial
 from course_lib.learn.exercises.lesson_08.tries import WIDE, gradient_of

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Case
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
@@ -78,24 +78,16 @@ def trial(answer: Callable[..., Any], me: Rank, sizes: _Sizes) -> dict[str, Any]
     if isinstance(seen.outputs, str):
         return {OUTPUT: seen.outputs, CALLED: seen.ready_made}
     n = me.world_size
-    stream_bytes = (
-        2 * (n - 1) * 8 * sizes.positions_a_rank * sizes.width
-    )  # by a ring, of a gather and a scatter
-    norm_bytes = (
-        8 * (n - 1) * max(sizes.width, 2 * ceil(sizes.width / n))
-    )  # gathered and added up, or by a ring
+    stream_bytes = 2 * (n - 1) * 8 * sizes.positions_a_rank * sizes.width  # by a ring, of a gather and a scatter
+    norm_bytes = 8 * (n - 1) * max(sizes.width, 2 * ceil(sizes.width / n))  # gathered and added up, or by a ring
     there = _in_words(seen.forward, _FORWARD, stream_bytes)
     back = _in_words(seen.backward, _BACKWARD, stream_bytes + norm_bytes)
-    return reported(
-        seen.outputs[0], seen.gradients, there, back, {WIDE: _kept(len(wide)), **manners_of(seen)}
-    )
+    return reported(seen.outputs[0], seen.gradients, there, back, {WIDE: _kept(len(wide)), **manners_of(seen)})
 
 
 def _kept(number: int) -> str:
     """What is told of so many tensors of all positions: the input of ``w_up`` is one."""
-    return (
-        _NARROW if number < 2 else f"{number} tensors of all positions for the backward pass; one is enough"
-    )
+    return _NARROW if number < 2 else f"{number} tensors of all positions for the backward pass; one is enough"
 
 
 def _step(answer: Callable[..., Any], me: Rank, sizes: _Sizes, wide: set[int], number: int) -> Seen:

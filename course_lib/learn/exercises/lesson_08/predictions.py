@@ -12,7 +12,7 @@ from torch import Tensor
 
 from course_lib import cost
 from course_lib.claims import VERDICTS
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.learn.exercises.lesson_08.predictions_along import ALONG
 from course_lib.learn.exercises.lesson_08.predictions_clinic import CLINICS, NORMS
 
@@ -114,9 +114,7 @@ def _loss(numbers: float) -> Told:
         because="The largest logit, so that no exponential overflows; the sum of exponentials; and the target's logit, "
         "which one rank has. Three, for any vocabulary.",
         misreadings={
-            lambda n: (
-                n >= 1000
-            ): "Then every rank would have the logits of others too, the tensor that the cut was to "
+            lambda n: n >= 1000: "Then every rank would have the logits of others too, the tensor that the cut was to "
             "avoid, and would compute the same loss from it as all others.",
             2: "The sum of exponentials and the target's logit: but exp(1000) is infinite, so something has to be "
             "subtracted first. (With an all-gather two will do: each rank hands in the *logarithm* of its sum.)",
@@ -167,9 +165,7 @@ def _link(step_s: float, model_s: float, alone_s: float) -> Told:
         f"on top of {computing_ms:.0f} ms of computing: two devices, and {than} than one.",
         misreadings={
             80: "That is the computing alone.",
-            lambda ms: (
-                80 < ms <= 110
-            ): "The messages are not little: there are sixteen all-reduces, and each of them "
+            lambda ms: 80 < ms <= 110: "The messages are not little: there are sixteen all-reduces, and each of them "
             "holds up everybody.",
             160: "That is one device. Two share the computing, 80 ms each; then add up what the messages take.",
         },
@@ -183,9 +179,7 @@ def _link(step_s: float, model_s: float, alone_s: float) -> Told:
 def _hidden(step_s: float, product_s: float, sum_s: float) -> Told:
     product_ms, sum_ms = 1e3 * product_s, 1e3 * sum_s
     one_by_one, product = round(2 * product_ms + sum_ms), round(product_ms)
-    longer = (
-        "dA, which takes longer than the sum" if product_s >= sum_s else "the sum, which takes longer than dA"
-    )
+    longer = "dA, which takes longer than the sum" if product_s >= sum_s else "the sum, which takes longer than dA"
     return Told(
         measured=round(1e3 * step_s),
         model=round(product_ms + max(product_ms, sum_ms)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_lib import cost
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 if TYPE_CHECKING:
     from course_lib.models import TransformerConfig
@@ -45,14 +45,10 @@ def _kept(kept_bytes: int, config: TransformerConfig) -> Told:
         because=f"What the norms keep falls to a quarter. But a region's input has just been gathered, and the "
         f"gradient of its weights needs all of it: {along_kib / plain_kib:.0%} of what was kept before is still there.",
         misreadings={
-            lambda kib: (
-                abs(kib - anew_kib) <= 0.03 * anew_kib
-            ): "That is both at a quarter. The inputs of the regions "
+            lambda kib: abs(kib - anew_kib) <= 0.03 * anew_kib: "That is both at a quarter. The inputs of the regions "
             "have been gathered, though, and somebody keeps them: which rank needs all positions in the backward pass, "
             "and for what?",
-            lambda kib: (
-                kib <= plain_kib / _RANKS * 1.1
-            ): "A quarter of everything. But what lies inside the regions is "
+            lambda kib: kib <= plain_kib / _RANKS * 1.1: "A quarter of everything. But what lies inside the regions is "
             "each rank's own share already, and does not shrink again.",
             round(plain_kib): "The norms work on a quarter of the positions now, and keep so much less.",
         },
@@ -78,9 +74,7 @@ def _shares() -> Told:
         misreadings={
             _SHARES[0]: "Then the first loss would be wrong already.",
             _SHARES[2]: "Then the gradient of x, which comes back through the entrance, would be wrong.",
-            _SHARES[
-                3
-            ]: "Each rank adds the residual of its own positions, once; else the loss would be wrong.",
+            _SHARES[3]: "Each rank adds the residual of its own positions, once; else the loss would be wrong.",
         },
     )
 

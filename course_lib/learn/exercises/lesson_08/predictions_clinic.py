@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["CLINICS", "NORMS"]
 
@@ -23,9 +23,7 @@ def _norms() -> Told:
         "is wrong. The norm's two copies take different steps; from then on there are two models.",
         misreadings={
             _NORMS[0]: "Then the first loss would be wrong already, and block 2's matrices with it.",
-            _NORMS[
-                2
-            ]: "Then block 2's matrices would have gradients twice too large already. They are right.",
+            _NORMS[2]: "Then block 2's matrices would have gradients twice too large already. They are right.",
             _NORMS[3]: "Then the first loss would not be that of one device.",
         },
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from course_lib.cost import block_collectives, collectives_sent_bytes, explained_activations
-from course_lib.learn.questions import Question
+from course_lib.cost.model_parallel.tensor_parallel import block_collectives, collectives_sent_bytes
+from course_lib.cost.model_parallel.tensor_parallel_memory import explained_activations
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.parallel.tensor import Replicate, Shard, matmul_plan
 
 __all__ = ["QUIZ"]
@@ -47,8 +48,7 @@ def _collective(y: Shard | Replicate) -> str:
 def _bytes_ratio(batch_size: int) -> float:
     """What a block's collectives send with this batch, over what they send with a batch of one."""
     one, many = (
-        collectives_sent_bytes(block_collectives(_Sizes(), batch_size=size), num_ranks=8)
-        for size in (1, batch_size)
+        collectives_sent_bytes(block_collectives(_Sizes(), batch_size=size), num_ranks=8) for size in (1, batch_size)
     )
     return many / one
 
@@ -56,11 +56,7 @@ def _bytes_ratio(batch_size: int) -> float:
 def _ratio_of_sequence_parallel() -> float:
     plain, along = (
         collectives_sent_bytes(
-            [
-                c
-                for c in block_collectives(_Sizes(), batch_size=1, sequence_parallel=way)
-                if "norm" not in c.where
-            ],
+            [c for c in block_collectives(_Sizes(), batch_size=1, sequence_parallel=way) if "norm" not in c.where],
             8,
         )
         for way in (False, True)

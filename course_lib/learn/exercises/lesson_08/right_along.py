@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_08.right_sums import by_future
 from course_lib.parallel.tensor import (
     all_gather_reduce_scatter,

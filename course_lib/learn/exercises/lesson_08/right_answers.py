@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_08 import right_along, right_models
 from course_lib.learn.exercises.lesson_08.right_sums import by_future, by_halves, by_messages
 from course_lib.parallel.tensor import Shard, all_gather_split, all_reduce_identity, identity_all_reduce
@@ -81,9 +81,7 @@ def mlpby_messages(me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tens
     return b_down + GateOfHooks.apply(hidden @ w_down.mT, False)
 
 
-def mlp_in_one_function(
-    me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor
-) -> Tensor:
+def mlp_in_one_function(me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor) -> Tensor:
     """One function of autograd, its backward written by hand."""
     return _WholeMlp.apply(x, w_up, b_up, w_down, b_down)
 
@@ -105,9 +103,7 @@ class _WholeMlp(Function):
         return by_future(of_up @ w_up), of_up.T @ x, of_up.sum(0), grad.T @ F.gelu(up), grad.sum(0)
 
 
-def mlp_summed_in_place(
-    me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor
-) -> Tensor:
+def mlp_summed_in_place(me: Rank, x: Tensor, w_up: Tensor, b_up: Tensor, w_down: Tensor, b_down: Tensor) -> Tensor:
     """A plain all-reduce of the partial products: autograd does not see it, and hands the gradient on as it is."""
     layers = [lambda h: F.linear(h, w_up, b_up), F.gelu, lambda h: F.linear(h, w_down)]
     y = identity_all_reduce(me, x)
@@ -179,9 +175,7 @@ class _WholeLoss(Function):
         dist.all_reduce(top, op=dist.ReduceOp.MAX)
         columns = torch.arange(logits.size(1)) + rank * logits.size(1)
         is_target = columns == targets[:, None]
-        sums = torch.stack(
-            [(logits - top[:, None]).exp().sum(1), logits.masked_fill(~is_target, 0).sum(1)], dim=1
-        )
+        sums = torch.stack([(logits - top[:, None]).exp().sum(1), logits.masked_fill(~is_target, 0).sum(1)], dim=1)
         dist.all_reduce(sums)
         ctx.save_for_backward((logits - (top + sums[:, 0].log())[:, None]).exp() - is_target.double())
         return (top + sums[:, 0].log() - sums[:, 1]).mean()

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_08.right_sums import by_future, by_halves, by_messages
 from course_lib.parallel.tensor import all_reduce_identity, identity_all_reduce
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.exercise import Case
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     all_reduce_of,

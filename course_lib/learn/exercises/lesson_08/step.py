@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import short
-from course_lib.learn.failure import says_your_turn
-from course_lib.learn.kept import Kept
-from course_lib.learn.watch import watch
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.failure import says_your_turn
+from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.sandbox.call_watcher import watch
 from course_lib.meter import Call
 
 __all__ = [
@@ -70,9 +70,9 @@ def take_step(
 
     ``leaves`` are asked for their gradients, ``handed`` is what the answer gets and has to leave as it was.
     """
-    from course_lib.cluster.begun import groups_here
-    from course_lib.cluster.left_over import never_waited_here
-    from course_lib.meter.recorder import Recorder
+    from course_lib.cluster.base.open_groups import groups_here
+    from course_lib.cluster.leaks.compare import never_waited_here
+    from course_lib.meter.communication.recorder import Recorder
 
     num_groups = len(groups_here())
     before, untouched = Kept(**handed), Kept(ignore=("gradients",), **handed)

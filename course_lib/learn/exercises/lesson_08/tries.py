@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen
 from course_lib.meter import Call
 
@@ -115,14 +115,10 @@ def seen_report(seen: Seen, num_ranks: int, num_summed: int, *, whole_tensors: b
     """
     if isinstance(seen.outputs, str):
         return {OUTPUT: seen.outputs, CALLED: seen.ready_made}
-    outputs = (
-        seen.outputs[0] if len(seen.outputs) == 1 else torch.cat([one.flatten() for one in seen.outputs])
-    )
+    outputs = seen.outputs[0] if len(seen.outputs) == 1 else torch.cat([one.flatten() for one in seen.outputs])
     most_bytes = 2 * (num_ranks - 1) * 8 * ceil(num_summed / num_ranks)
     made_of = set(_SENT_IN_A_RING) - (set() if whole_tensors else {"reduce", "broadcast"})
-    there, back = (
-        _in_words(calls, num_summed, most_bytes, made_of) for calls in (seen.forward, seen.backward)
-    )
+    there, back = (_in_words(calls, num_summed, most_bytes, made_of) for calls in (seen.forward, seen.backward))
     return reported(outputs, seen.gradients, there, back, manners_of(seen))
 
 
@@ -140,11 +136,7 @@ def _in_words(calls: Sequence[Call], num_summed: int, most_bytes: int, made_of: 
     """Each call with its size; but an all-reduce that is made of others, and sends no more than that, is named so."""
     sent = ring_bytes(calls)
     are_parts = bool(calls) and all(call.operation in made_of for call in calls)
-    return (
-        all_reduce_of(num_summed)
-        if are_parts and sent is not None and sent <= most_bytes
-        else in_words(calls)
-    )
+    return all_reduce_of(num_summed) if are_parts and sent is not None and sent <= most_bytes else in_words(calls)
 
 
 def ring_bytes(calls: Sequence[Call]) -> float | None:

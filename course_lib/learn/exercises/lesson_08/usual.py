@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
 from course_lib.learn.exercises.lesson_08.judging import CLOSE
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT
 from course_lib.learn.exercises.lesson_08.tries import UNWAITED
@@ -28,9 +28,7 @@ def not_waited(example: Any) -> Mistake:
         "what stands in its tensor at that moment is chance, even where it came right here. Keep what `dist` returns "
         "and call its `wait()` before the tensor is used.",
         example,
-        lambda evidence: (
-            evidence.error is None and any("never waited" in o.got[UNWAITED] for o in evidence.wrong)
-        ),
+        lambda evidence: evidence.error is None and any("never waited" in o.got[UNWAITED] for o in evidence.wrong),
     )
 
 

@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd import Function
 
-from course_lib.cluster import Rank
-from course_lib.cluster.rank_process import current_rank
+from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.process.rank_process import current_rank
 from course_lib.learn.exercises.lesson_08.wrong_gates import gate
 from course_lib.parallel.tensor import all_gather_reduce_scatter, reduce_scatter_all_gather
 
@@ -93,9 +93,7 @@ def own_among_zeros(part: Tensor) -> Tensor:
 
 
 def _every(part: Tensor) -> list[Tensor]:
-    parts = [
-        torch.empty_like(part, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())
-    ]
+    parts = [torch.empty_like(part, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, part.contiguous())
     return parts
 

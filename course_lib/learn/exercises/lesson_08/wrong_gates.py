@@ -9,8 +9,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd import Function
 
-from course_lib.cluster import Rank
-from course_lib.cluster.rank_process import current_rank
+from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.process.rank_process import current_rank
 from course_lib.parallel.tensor import all_reduce_identity
 
 __all__ = [
@@ -71,9 +71,7 @@ def gate(enter: tuple[Way, Way] = (same, summed), leave: tuple[Way, Way] = (summ
     return Gate
 
 
-def one_gradient(
-    enter: tuple[Way, Way] = (same, summed), leave: tuple[Way, Way] = (summed, same)
-) -> type[Function]:
+def one_gradient(enter: tuple[Way, Way] = (same, summed), leave: tuple[Way, Way] = (summed, same)) -> type[Function]:
     """A gate that gives a gradient for x alone."""
 
     class OneGradient(Function):
@@ -89,9 +87,7 @@ def one_gradient(
     return OneGradient
 
 
-def lost_flag(
-    enter: tuple[Way, Way] = (same, summed), leave: tuple[Way, Way] = (summed, same)
-) -> type[Function]:
+def lost_flag(enter: tuple[Way, Way] = (same, summed), leave: tuple[Way, Way] = (summed, same)) -> type[Function]:
     """A gate that looks for the flag where nobody put it."""
 
     class LostFlag(Function):

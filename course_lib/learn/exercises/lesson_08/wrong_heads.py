@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.models import Attention, TransformerConfig
 from course_lib.parallel.tensor import HeadParallelAttention, all_reduce_identity, identity_all_reduce
 
@@ -84,9 +84,7 @@ def split_attention(
 ) -> Callable[..., Tensor]:
     """Split attention, right but for what the arguments change."""
 
-    def answer(
-        me: Rank, x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_out: Tensor, num_heads: int
-    ) -> Tensor:
+    def answer(me: Rank, x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_out: Tensor, num_heads: int) -> Tensor:
         h = enter(me, x)
         q, k, v = (heads(F.linear(enter_each(me, h), w), num_heads, me.world_size) for w in (w_q, w_k, w_v))
         scale = w_q.size(0) ** -0.5 if own_scale else None
@@ -96,9 +94,7 @@ def split_attention(
     return answer
 
 
-def by_the_library(
-    me: Rank, x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_out: Tensor, num_heads: int
-) -> Tensor:
+def by_the_library(me: Rank, x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_out: Tensor, num_heads: int) -> Tensor:
     """The course's own layer, with the weights that were given put in."""
     sizes = TransformerConfig(width=w_q.size(1), num_heads=num_heads, bias=False)
     layer = HeadParallelAttention(me, Attention(sizes))

@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.tensor import all_gather_split, all_reduce_identity
 
 __all__ = [
@@ -64,9 +64,7 @@ def no_largest(me: Rank, logits: Tensor) -> Tensor:
     return torch.zeros_like(logits[:, 0])
 
 
-def own_target(
-    me: Rank, shifted: Tensor, targets: Tensor, *, first: int | None = None, masked: bool = True
-) -> Tensor:
+def own_target(me: Rank, shifted: Tensor, targets: Tensor, *, first: int | None = None, masked: bool = True) -> Tensor:
     """The target's logit where this rank has it, zero elsewhere; or what two usual slips make of it."""
     size = shifted.size(1)
     place = targets - (me.rank * size if first is None else first)

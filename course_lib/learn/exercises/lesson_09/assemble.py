@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from course_lib.learn.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_09 import assemble_mistakes as told_by
 from course_lib.learn.exercises.lesson_09 import wrong_assembled as wrong
 from course_lib.learn.exercises.lesson_09 import wrong_assembled_costs as costs
@@ -20,8 +20,8 @@ from course_lib.learn.exercises.lesson_09.assemble_cases import (
     right,
 )
 from course_lib.learn.exercises.lesson_09.assemble_trial import trial
-from course_lib.learn.failure import NotAnAnswer
-from course_lib.learn.judge import RankJudge
+from course_lib.learn.judging.failure import NotAnAnswer
+from course_lib.learn.judging.judge import RankJudge
 
 __all__ = ["ASSEMBLE"]
 

@@ -11,9 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.cost import collectives_sent_bytes, split_transformer_collectives
-from course_lib.learn.compare import close_to
-from course_lib.mesh import Mesh
+from course_lib.cost.model_parallel.tensor_parallel import (
+    collectives_sent_bytes,
+    split_transformer_collectives,
+)
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.judging.compare import close_to
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.models.pieces import pieces
 from course_lib.parallel.model import parameter_costs, split_evenly
@@ -135,8 +138,7 @@ def _most_kept(layout: Layout) -> float:
     model, mesh = make_model(layout), layout.mesh
     stages = split_evenly(parameter_costs(model), mesh.size("pp"))
     row = [
-        sum(_num_kept(name, p.shape, mesh) for name, p in piece.named_parameters())
-        for piece in pieces(model).values()
+        sum(_num_kept(name, p.shape, mesh) for name, p in piece.named_parameters()) for piece in pieces(model).values()
     ]
     return _ROOM * max(sum(row[place] for place in stage) for stage in stages)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isclose
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_09.assemble_cases import (
     A_NUMBER,
     FIRST,
@@ -124,12 +124,8 @@ def calls_with_a_loss_alone(evidence: Evidence) -> bool:
 def stages_disagree(evidence: Evidence) -> bool:
     """Of two ranks of one tensor group, one waits for the other within a layer, and that one for a message."""
     story = _story(evidence)
-    in_groups = [
-        f"of the group of ranks {first}, {second}" for first, second in LAYOUTS[_TWO_STAGES].mesh.groups("tp")
-    ]
-    return " in a receive from " in story and any(
-        "all_reduce #" in story and words in story for words in in_groups
-    )
+    in_groups = [f"of the group of ranks {first}, {second}" for first, second in LAYOUTS[_TWO_STAGES].mesh.groups("tp")]
+    return " in a receive from " in story and any("all_reduce #" in story and words in story for words in in_groups)
 
 
 # -- by numbers ---------------------------------------------------------------------------------------------------
@@ -156,9 +152,7 @@ def times(*ratios: float) -> Signs:
     return first_is(lambda one: any(isclose(one.ratio, ratio, rel_tol=1e-8) for ratio in ratios))
 
 
-gives_its_own = first_is(
-    lambda one: isclose(one.outcome.got[FIRST], own_loss(one.layout, one.place), rel_tol=1e-8)
-)
+gives_its_own = first_is(lambda one: isclose(one.outcome.got[FIRST], own_loss(one.layout, one.place), rel_tol=1e-8))
 has_nothing_before_the_last = first_is(lambda one: one.ratio == 0)
 
 
@@ -175,16 +169,9 @@ def only_wrong(name: str) -> Signs:
         same = all(
             isclose(want, have, rel_tol=1e-8)
             for one in tries
-            for want, have in zip(
-                _all_losses(one.outcome.expected), _all_losses(one.outcome.got), strict=True
-            )
+            for want, have in zip(_all_losses(one.outcome.expected), _all_losses(one.outcome.got), strict=True)
         )
-        return (
-            evidence.error is None
-            and bool(tries)
-            and same
-            and all(_is_over(name, one.outcome) for one in tries)
-        )
+        return evidence.error is None and bool(tries) and same and all(_is_over(name, one.outcome) for one in tries)
 
     return check
 

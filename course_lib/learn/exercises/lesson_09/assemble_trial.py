@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import short
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn.exercises.lesson_05.tries import sent_by_rings
 from course_lib.learn.exercises.lesson_09.assemble_cases import (
     A_NUMBER,
@@ -27,7 +27,7 @@ from course_lib.learn.exercises.lesson_09.assemble_cases import (
     batches,
     make_model,
 )
-from course_lib.mesh import Mesh
+from course_lib.learn.judging.compare import short
 from course_lib.meter import Call
 
 __all__ = ["trial"]
@@ -44,8 +44,8 @@ def trial(answer: Callable[..., Any], me: Rank, layout: Layout) -> dict[str, Any
 
 
 def _train(trained: Any, me: Rank, layout: Layout) -> dict[str, Any]:
-    from course_lib.cluster.left_over import never_waited_here
-    from course_lib.meter.recorder import Recorder
+    from course_lib.cluster.leaks.compare import never_waited_here
+    from course_lib.meter.communication.recorder import Recorder
 
     parameters = list(trained.parameters())
     optimizer = torch.optim.SGD(parameters, lr=LR)

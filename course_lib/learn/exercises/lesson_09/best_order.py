@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_09 import wrong_axes
-from course_lib.mesh import Mesh
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["ORDER", "fault_in", "messages_time_s"]
 
@@ -109,9 +109,7 @@ def fault_in(order: Any, sizes: Mapping[str, int], ranks_per_node: int, seconds:
     if len(set(order)) < len(order) or len(order) < len(sizes):
         return f"{tuple(order)} does not name each of the axes {', '.join(sizes)} once"
     found_s = messages_time_s(order, sizes, ranks_per_node, seconds)
-    best_s = min(
-        messages_time_s(one, sizes, ranks_per_node, seconds) for one in itertools.permutations(sizes)
-    )
+    best_s = min(messages_time_s(one, sizes, ranks_per_node, seconds) for one in itertools.permutations(sizes))
     if found_s > best_s + 1e-9:
         return (
             f"of {_words(sizes, ranks_per_node)} the order {tuple(order)} takes {found_s:g} s with "
@@ -184,8 +182,8 @@ ORDER = Exercise(
         "`min(itertools.permutations(sizes), key=...)` finds the order.",
     ),
     forbidden=(
-        "course_lib.mesh.Mesh.stays_within_a_node",
-        "course_lib.mesh.Mesh.orders",
+        "course_lib.layouts.mesh.Mesh.stays_within_a_node",
+        "course_lib.layouts.mesh.Mesh.orders",
     ),
     forbidden_example=wrong_axes.by_the_library,
     passed="No order of the axes spares more of the slow links, whatever the axes' names, sizes and times.",

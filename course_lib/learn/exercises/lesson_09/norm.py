@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_09 import norm_mistakes as told_by
 from course_lib.learn.exercises.lesson_09 import wrong_norms as wrong
 from course_lib.learn.exercises.lesson_09.norm_cases import (
@@ -18,7 +18,7 @@ from course_lib.learn.exercises.lesson_09.norm_cases import (
     right,
     trial,
 )
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["NORM"]
 
@@ -39,8 +39,7 @@ NORM = Exercise(
             "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
             wrong.not_waited_for,
             lambda evidence: any(
-                isinstance(one.got, dict) and one.got[UNWAITED] != one.expected[UNWAITED]
-                for one in evidence.wrong
+                isinstance(one.got, dict) and one.got[UNWAITED] != one.expected[UNWAITED] for one in evidence.wrong
             ),
         ),
         Mistake(
@@ -72,9 +71,7 @@ NORM = Exercise(
             "along those axes every rank has another part, and all of them count. The first is to be chosen along the "
             "axes of the mesh that are *not* in `cut_by`.",
             wrong.the_other_axes,
-            told_by.counts(
-                lambda one, here, copied: float(not any(here[a] for a in one.mesh.axes if a not in copied))
-            ),
+            told_by.counts(lambda one, here, copied: float(not any(here[a] for a in one.mesh.axes if a not in copied))),
         ),
         Mistake(
             "only-tp",
@@ -95,9 +92,7 @@ NORM = Exercise(
             "You divide by the number of *parts*, the ranks along `cut_by`. Parts are all there once, and nothing of "
             "them is to be divided. What is there several times are copies: the ranks along the other axes.",
             wrong.divides_by_parts,
-            told_by.counts(
-                lambda one, _, copied: 1 / one.mesh.size(*(a for a in one.mesh.axes if a not in copied))
-            ),
+            told_by.counts(lambda one, _, copied: 1 / one.mesh.size(*(a for a in one.mesh.axes if a not in copied))),
         ),
         Mistake(
             "divides-the-norm",

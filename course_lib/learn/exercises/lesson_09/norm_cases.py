@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import close_to, short
-from course_lib.learn.kept import Kept
-from course_lib.mesh import Mesh
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.judging.compare import close_to, short
+from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.parallel.collectives.members import split_sizes
 
 __all__ = [
@@ -170,8 +170,8 @@ def _is_on(weight: _Weight, stages: int) -> bool:
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.left_over import never_waited_here
-    from course_lib.meter.recorder import Recorder
+    from course_lib.cluster.leaks.compare import never_waited_here
+    from course_lib.meter.communication.recorder import Recorder
 
     own = pieces_of(kind, me.rank, me.world_size)
     given = [(None if g is None else g.to(me.device, copy=True), cut_by) for g, cut_by in own]

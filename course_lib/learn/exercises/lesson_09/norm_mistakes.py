@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_09.norm_cases import (
     FORM,
     KEPT,
@@ -23,7 +24,6 @@ from course_lib.learn.exercises.lesson_09.norm_cases import (
     norm_of,
     pieces_of,
 )
-from course_lib.mesh import Mesh
 
 __all__ = [
     "Weigh",
@@ -164,9 +164,7 @@ def only_short_is_wrong(evidence: Evidence) -> bool:
     short = [one for one in _tries(evidence) if one.kind == SHORT]
     return (
         evidence.error is None
-        and all(
-            outcome.case.startswith(SHORT) and _differing(outcome) == {NORM} for outcome in evidence.wrong
-        )
+        and all(outcome.case.startswith(SHORT) and _differing(outcome) == {NORM} for outcome in evidence.wrong)
         and all(isinstance(one.gave, float) and isclose(one.gave, one.right, rel_tol=0.05) for one in short)
     )
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.layouts.mesh import Mesh
+from course_lib.layouts.mesh_pieces import holders_of_pieces
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_09 import wrong_pieces
-from course_lib.mesh import Mesh
-from course_lib.mesh_pieces import holders_of_pieces
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["PIECE", "fault_in", "right_holders"]
 
@@ -170,9 +170,9 @@ PIECE = Exercise(
         "along dp_shard gets `-(-num_rows // mesh.size('dp_shard'))` of them.",
     ),
     forbidden=(
-        "course_lib.mesh_pieces.piece_of",
-        "course_lib.mesh_pieces.holders_of_pieces",
-        "course_lib.mesh_pieces.Piece.holds",
+        "course_lib.layouts.mesh_pieces.piece_of",
+        "course_lib.layouts.mesh_pieces.holders_of_pieces",
+        "course_lib.layouts.mesh_pieces.Piece.holds",
         "course_lib.cost.holders_of_parameter",
         "course_lib.cost.pieces_of_rank",
     ),

@@ -10,11 +10,11 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_09 import wrong_places
-from course_lib.mesh import Mesh
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["PLACE", "fault_in_groups", "fault_in_ranks"]
 
@@ -38,9 +38,7 @@ def fault_in_ranks(sizes: Sizes, got: Any) -> str:
         if number != rank:
             place = Mesh.of(**sizes).coordinates(rank)
             if found is None:
-                return (
-                    f"rank_of({place}) gives nothing back (`None`); a method gives its result with `return`"
-                )
+                return f"rank_of({place}) gives nothing back (`None`); a method gives its result with `return`"
             what = f"{short(found)}, which is no whole number" if number is None else f"rank {number}"
             return f"rank_of({place}) gives {what}, and that place is rank {rank}'s"
     return ""
@@ -57,9 +55,7 @@ def fault_in_groups(sizes: Sizes, axis: str, got: Any) -> str:
             if rank not in range(mesh.num_ranks):
                 return f"the group {group} names rank {rank}, and the ranks are 0 to {mesh.num_ranks - 1}"
             if rank in seen:
-                where = (
-                    f"twice in {group}" if seen[rank] is group else f"in two groups, {seen[rank]} and {group}"
-                )
+                where = f"twice in {group}" if seen[rank] is group else f"in two groups, {seen[rank]} and {group}"
                 return f"rank {rank} is {where}"
             seen[rank] = group
         if said := _fault_in_group(mesh, axis, group):
@@ -164,10 +160,10 @@ PLACE = Exercise(
         "range(self.sizes[axis])]`.",
     ),
     forbidden=(
-        "course_lib.mesh.Mesh.rank_at",
-        "course_lib.mesh.Mesh.coordinates",
-        "course_lib.mesh.Mesh.group",
-        "course_lib.mesh.Mesh.groups",
+        "course_lib.layouts.mesh.Mesh.rank_at",
+        "course_lib.layouts.mesh.Mesh.coordinates",
+        "course_lib.layouts.mesh.Mesh.group",
+        "course_lib.layouts.mesh.Mesh.groups",
     ),
     forbidden_example=wrong_places.ByTheLibrary,
     passed="Every place has its rank, and along every axis each rank is in one group, whatever the order and the "

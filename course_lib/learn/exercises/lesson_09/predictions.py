@@ -1,6 +1,6 @@
 """What lesson 09 asks before a run, and tells after it: a file for each part."""
 
-from course_lib.learn.asked import Asked
+from course_lib.learn.catalogue.prediction_spec import Asked
 from course_lib.learn.exercises.lesson_09.predictions_assembled import ASSEMBLED
 from course_lib.learn.exercises.lesson_09.predictions_norm import NORM
 from course_lib.learn.exercises.lesson_09.predictions_pieces import PIECES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib.claims import VERDICTS, Evidence
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["ASSEMBLED"]
 
@@ -28,17 +28,11 @@ def _inside(error: str) -> Told:
         "sharding takes what there is: any module with parameters. So sharding comes last. Stages fall between "
         "layers and slices within, so these two may change places, if the whole model has said where its stages end.",
         misreadings={
-            _INSIDE[
-                1
-            ]: "That is what you would get if rows had no mark: a layer would take them for its whole "
+            _INSIDE[1]: "That is what you would get if rows had no mark: a layer would take them for its whole "
             "matrix, and a token would look for a row that is not there.",
-            _INSIDE[
-                2
-            ]: "Cuts along two axes do not commute here: the second is taken of what the first has left, "
+            _INSIDE[2]: "Cuts along two axes do not commute here: the second is taken of what the first has left, "
             "and the layers count on whole matrices.",
-            _INSIDE[
-                3
-            ]: "Near: if rows had no mark, and the sizes of a layer happened to fit, this is what you would "
+            _INSIDE[3]: "Near: if rows had no mark, and the sizes of a layer happened to fit, this is what you would "
             "get.",
         },
     )
@@ -118,9 +112,7 @@ def _rows(first_row: int) -> Told:
         "the order of your `ThreeD`.",
         misreadings={
             _ROWS[0]: "That is rank 0: both its numbers are 0.",
-            _ROWS[
-                1
-            ]: "So it would be if dp_shard had cut first, as the order of the axes reads. Who was called first?",
+            _ROWS[1]: "So it would be if dp_shard had cut first, as the order of the axes reads. Who was called first?",
             _ROWS[3]: "That is rank 3, with 1 along both axes.",
         },
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.rounding import rounded
 
 __all__ = ["NORM"]
@@ -26,9 +26,7 @@ def _short() -> Told:
         "twice or more, and the norm is √2 times as large as it should be, or more; the factor is as much too small. "
         "In lesson 05 each rank had rows that nobody else has: that is why this clip was right there.",
         misreadings={
-            _SHORT[
-                0
-            ]: "All four have returned one norm and scaled by one factor, so the direction is the true one.",
+            _SHORT[0]: "All four have returned one norm and scaled by one factor, so the direction is the true one.",
             _SHORT[1]: "Then the losses without the limit would not be those of one device either.",
             _SHORT[
                 3
@@ -44,9 +42,7 @@ _HIDDEN = ("right", "too large by less than a tenth", "too large by a tenth or m
 def _hidden(returned: float, right: float, copied: float) -> Told:
     """From what the clip returned, the norm of one device, and that of the gradients which tp does not cut."""
     ratio = returned / right
-    seen = (
-        _HIDDEN[0] if abs(ratio - 1) < 1e-6 else _HIDDEN[3] if ratio < 1 else _HIDDEN[1 if ratio < 1.1 else 2]
-    )
+    seen = _HIDDEN[0] if abs(ratio - 1) < 1e-6 else _HIDDEN[3] if ratio < 1 else _HIDDEN[1 if ratio < 1.1 else 2]
     model = sqrt(1 + (copied / right) ** 2)
     return Told(
         measured=seen,
@@ -59,9 +55,7 @@ def _hidden(returned: float, right: float, copied: float) -> Told:
         "it, in float64, against one device.",
         misreadings={
             _HIDDEN[0]: "dp_shard cuts everything. But tp leaves norms and positions whole on all its ranks.",
-            _HIDDEN[
-                2
-            ]: "That is the case of two replicas. Here no matrix lies on two ranks: both axes cut it.",
+            _HIDDEN[2]: "That is the case of two replicas. Here no matrix lies on two ranks: both axes cut it.",
             _HIDDEN[3]: "Nothing is missing in the sum: every rank adds all that it holds.",
         },
     )
@@ -81,9 +75,7 @@ def _ends(returned: float, right: float) -> Told:
         "take one and the same step. From then on each end holds the whole gradient: a copy, under another name. One "
         "of them counts.",
         misreadings={
-            _ENDS[
-                1
-            ]: "It would be, for squares of two different matrices. These two are one weight, and after the sum "
+            _ENDS[1]: "It would be, for squares of two different matrices. These two are one weight, and after the sum "
             "each end has the same gradient.",
             _ENDS[2]: "Nothing is missing: both ends count what they have.",
         },
@@ -130,12 +122,8 @@ def _resumed(went_on: Sequence[float], resumed: Sequence[Sequence[float]]) -> To
         f"{rounded(apart, 2)} here. So if "
         "you check a checkpoint by one loss, you check half of it.",
         misreadings={
-            _RESUMED[
-                1
-            ]: "It will be, from the next one on. This loss is computed before the optimizer does anything.",
-            _RESUMED[
-                2
-            ]: "Boxes are cut anew for each mesh, and what was added in another order differs in the "
+            _RESUMED[1]: "It will be, from the next one on. This loss is computed before the optimizer does anything.",
+            _RESUMED[2]: "Boxes are cut anew for each mesh, and what was added in another order differs in the "
             "sixteenth digit.",
             _RESUMED[3]: "One rank asks for one box of each weight: all of it.",
         },
@@ -180,9 +168,7 @@ def _swapped() -> Told:
         "who wrote it. It does not say what is in it.",
         misreadings={
             _SWAPPED[0]: "They are not, and this loss comes before any step: it is that of the weights.",
-            _SWAPPED[
-                2
-            ]: "Then copying would have failed. Half of the rows by tp and half of those by dp_shard: a "
+            _SWAPPED[2]: "Then copying would have failed. Half of the rows by tp and half of those by dp_shard: a "
             "quarter, in either order.",
             _SWAPPED[3]: "On the mesh that wrote them, the same files give the loss of before.",
         },

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.learn.asked import Asked, Told
-from course_lib.mesh import DATA_AXES, Mesh
+from course_lib.layouts.mesh import DATA_AXES, Mesh
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["PIECES"]
 
@@ -120,13 +120,9 @@ def _unseen() -> Told:
         "rank's token here, the other's there, both or none.",
         misreadings={
             _UNSEEN[0]: "`chunk(...)[me.rank]` gives each rank other ones: that is the trouble.",
-            _UNSEEN[
-                2
-            ]: "That would mix slices that have nothing to do with each other. But each window would still "
+            _UNSEEN[2]: "That would mix slices that have nothing to do with each other. But each window would still "
             "count somewhere, and here half of them do not.",
-            _UNSEEN[
-                3
-            ]: "A loss that is divided once too often makes all gradients smaller alike. Here half of the "
+            _UNSEEN[3]: "A loss that is divided once too often makes all gradients smaller alike. Here half of the "
             "windows do not count at all.",
         },
     )
@@ -183,16 +179,10 @@ def _dropped() -> Told:
         "the copies get different gradients, which nobody averages along tp. Along dp_replicate gradients are "
         "averaged: that is why ranks 0 and 2 stay equal, though they drop other numbers, and rightly so.",
         misreadings={
-            _DROPPED[
-                1
-            ]: "They do, and they should: they have different samples. Their mean gradient is the same on "
+            _DROPPED[1]: "They do, and they should: they have different samples. Their mean gradient is the same on "
             "both, so they stay equal.",
-            _DROPPED[
-                2
-            ]: "That was the fault of lesson 08. It makes dropout weaker; it moves no copies apart.",
-            _DROPPED[
-                3
-            ]: "Then one checkpoint would give another loss each time. Here the weights themselves differ.",
+            _DROPPED[2]: "That was the fault of lesson 08. It makes dropout weaker; it moves no copies apart.",
+            _DROPPED[3]: "Then one checkpoint would give another loss each time. Here the weights themselves differ.",
         },
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from course_lib.learn.asked import Asked, Told
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["PLACES"]
 
@@ -48,13 +48,10 @@ def _groups(sizes: Mapping[str, int]) -> Told:
         "`device_id`.",
         misreadings={
             len(sizes): "In so many it is a member. `new_group` is a collective of the whole job.",
-            sum(
-                sizes.values()
-            ): "That adds the sizes up: how many ranks its own groups have. There is one group for "
+            sum(sizes.values()): "That adds the sizes up: how many ranks its own groups have. There is one group for "
             "every place along the *other* axes.",
             num_ranks: "That is how many ranks there are.",
-            num_ranks
-            * len(sizes): "So many there would be, if each rank had its groups to itself. It shares them.",
+            num_ranks * len(sizes): "So many there would be, if each rank had its groups to itself. It shares them.",
         },
     )
 
@@ -117,13 +114,9 @@ def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[st
         f"{dp_s[0] * 1e3:.0f} ms. One of the two has to cross in any order. And the job is right, so nothing but the "
         "clock will tell.",
         misreadings={
-            round(
-                ratio
-            ): "So much slower is the link. But the gradients have to cross in the right order, and in the "
+            round(ratio): "So much slower is the link. But the gradients have to cross in the right order, and in the "
             "wrong one they get the fast link in exchange.",
-            round(
-                tp_s[0] / dp_s[0]
-            ): "That is how the bytes of the two axes compare. Multiply each by the time of its "
+            round(tp_s[0] / dp_s[0]): "That is how the bytes of the two axes compare. Multiply each by the time of its "
             "link, and add up, for both orders.",
             1: "The bytes are the same in both orders. The links that they take are not.",
         },

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib.cost import sharded_sent_bytes
-from course_lib.learn.questions import Question
-from course_lib.mesh import Mesh
+from course_lib.cost.data_parallel.sharded import sharded_sent_bytes
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = ["QUIZ"]
 

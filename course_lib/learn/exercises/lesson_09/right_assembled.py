@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_09.wrong_assembled import Assembled
 from course_lib.models import Transformer, TransformerBlock, next_token_loss
 from course_lib.parallel.mesh import DataShare, MeshGroups

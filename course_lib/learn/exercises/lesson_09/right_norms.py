@@ -10,9 +10,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn.exercises.lesson_08.right_sums import by_messages
-from course_lib.mesh import Mesh
 
 __all__ = ["ANSWERS", "SAME"]
 
@@ -66,9 +66,7 @@ def by_places_of_its_own(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     place, number = {}, me.rank
     for axis, size in reversed(list(zip(mesh.axes, mesh.shape, strict=True))):
         number, place[axis] = divmod(number, size)
-    squares: dict[tuple[str, ...], Tensor] = defaultdict(
-        lambda: torch.zeros(1, dtype=torch.float64, device=me.device)
-    )
+    squares: dict[tuple[str, ...], Tensor] = defaultdict(lambda: torch.zeros(1, dtype=torch.float64, device=me.device))
     for gradient, cut_by in gradients:
         if gradient is not None:
             squares[cut_by] = squares[cut_by] + gradient.double().norm() ** 2

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 
 __all__ = ["ALL", "SAME"]
 
@@ -52,9 +52,7 @@ def by_what_is_gained(sizes: Sizes, ranks_per_node: int, seconds: Seconds) -> An
     def saved_s(order: tuple[str, ...]) -> float:
         mesh = Mesh.of(**{axis: sizes[axis] for axis in order})
         staying = (
-            axis
-            for axis in order
-            if all(g[0] // ranks_per_node == g[-1] // ranks_per_node for g in mesh.groups(axis))
+            axis for axis in order if all(g[0] // ranks_per_node == g[-1] // ranks_per_node for g in mesh.groups(axis))
         )
         return sum(seconds[axis][1] - seconds[axis][0] for axis in staying)
 
@@ -66,8 +64,7 @@ def last_of_equals(sizes: Sizes, ranks_per_node: int, seconds: Seconds) -> Itera
 
     def leaves(mesh: Mesh, axis: str) -> bool:
         return any(
-            {rank // ranks_per_node for rank in group} != {group[0] // ranks_per_node}
-            for group in mesh.groups(axis)
+            {rank // ranks_per_node for rank in group} != {group[0] // ranks_per_node} for group in mesh.groups(axis)
         )
 
     meshes = [Mesh.of(**dict(items)) for items in itertools.permutations(sizes.items())]

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.collectives.members import split_sizes
-from course_lib.parallel.sharded.rows import Rows
+from course_lib.parallel.sharded.row_sharding import Rows
 
 __all__ = ["ALL", "SAME"]
 
@@ -90,9 +90,7 @@ def by_elimination(
             keep("pp", stage)
     rows = list(range(shape[0]))
     if tp_dim is not None:
-        owners = [
-            place for place, n in enumerate(split_sizes(shape[tp_dim], mesh.size("tp"))) for _ in range(n)
-        ]
+        owners = [place for place, n in enumerate(split_sizes(shape[tp_dim], mesh.size("tp"))) for _ in range(n)]
         owner = owners[(row, column)[tp_dim]]
         keep("tp", owner)
         if tp_dim == 0:

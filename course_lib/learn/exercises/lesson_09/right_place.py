@@ -33,9 +33,7 @@ class ByStrides:
         stride, size = self.strides[axis], self.sizes[axis]
         blocks = range(0, self.num_ranks, stride * size)
         return [
-            range(first, first + stride * size, stride)
-            for block in blocks
-            for first in range(block, block + stride)
+            range(first, first + stride * size, stride) for block in blocks for first in range(block, block + stride)
         ]
 
 
@@ -73,8 +71,7 @@ class ByAllPlaces:
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
         self.places = [
-            dict(zip(sizes, numbers, strict=True))
-            for numbers in itertools.product(*map(range, sizes.values()))
+            dict(zip(sizes, numbers, strict=True)) for numbers in itertools.product(*map(range, sizes.values()))
         ]
 
     def rank_of(self, place: Sizes) -> int:

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.models import Transformer, next_token_loss
 from course_lib.parallel.mesh import MeshGroups, OnMesh
 from course_lib.parallel.model import cut, parameter_costs, split_evenly

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_lib.learn.exercise import Mistake
-from course_lib.mesh import AXES, Mesh
+from course_lib.layouts.mesh import AXES, Mesh
+from course_lib.learn.catalogue.exercise import Mistake
 
 __all__ = ["MISTAKES", "by_the_library"]
 

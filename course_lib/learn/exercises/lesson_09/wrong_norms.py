@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.mesh import Mesh
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import Mesh
 
 __all__ = [
     "adds_in_float32",
@@ -87,9 +87,7 @@ the_other_axes = counting(lambda me, mesh, cut_by: float(is_first(me, mesh, cut_
 only_tp = counting(lambda me, mesh, cut_by: float("tp" in cut_by or is_first(me, mesh, ["tp"])))
 only_replicas = counting(lambda me, mesh, cut_by: float(is_first(me, mesh, ["dp_replicate"])))
 divides_by_parts = counting(lambda me, mesh, cut_by: 1 / mesh.size(*cut_by))
-throws_copies_away = counting(
-    lambda me, mesh, cut_by: float(all(mesh.size(a) == 1 for a in copied(mesh, cut_by)))
-)
+throws_copies_away = counting(lambda me, mesh, cut_by: float(all(mesh.size(a) == 1 for a in copied(mesh, cut_by))))
 
 
 def divides_the_norm(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
@@ -177,9 +175,7 @@ def asks_none(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
 
 
 def begins_with_nothing(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
-    counted = [
-        right_weight(me, mesh, cut_by) * g.double().square().sum() for g, cut_by in gradients if g is not None
-    ]
+    counted = [right_weight(me, mesh, cut_by) * g.double().square().sum() for g, cut_by in gradients if g is not None]
     square = torch.stack(counted).sum()
     dist.all_reduce(square)
     return square.sqrt()
@@ -219,9 +215,7 @@ def zeroes_copies(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
 
 
 def gathers_gradients(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
-    counted = [
-        g.double().flatten() for g, cut_by in gradients if g is not None and right_weight(me, mesh, cut_by)
-    ]
+    counted = [g.double().flatten() for g, cut_by in gradients if g is not None and right_weight(me, mesh, cut_by)]
     mine = torch.cat([torch.zeros(1, dtype=torch.float64, device=me.device), *counted])
     lengths: list[Any] = [None] * me.world_size
     dist.all_gather_object(lengths, len(mine))

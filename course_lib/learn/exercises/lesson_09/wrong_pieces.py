@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.learn.exercise import Mistake
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.exercise import Mistake
 
 __all__ = ["MISTAKES"]
 
@@ -80,9 +80,7 @@ class _Wrong:
             has["pp"] = layer // -(-sum(map(len, stage_layers)) // len(stage_layers))
         else:
             has["pp"] = next(stage for stage, layers in enumerate(stage_layers) if layer in layers)
-        has = {axis: at for axis, at in has.items() if axis not in self.without} | dict.fromkeys(
-            self.alone, 0
-        )
+        has = {axis: at for axis, at in has.items() if axis not in self.without} | dict.fromkeys(self.alone, 0)
         if self.order:
             axes = (*self.order, *(axis for axis in mesh.axes if axis not in self.order))
             mesh = Mesh(axes, tuple(mesh.size(axis) for axis in axes))

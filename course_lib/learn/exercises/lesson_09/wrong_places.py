@@ -6,8 +6,8 @@ import itertools
 from math import prod
 from typing import Any
 
-from course_lib.learn.exercise import Mistake
-from course_lib.mesh import Mesh
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.exercise import Mistake
 
 __all__ = ["MISTAKES", "ByTheLibrary"]
 
@@ -35,10 +35,7 @@ class _Right:
     def groups_along(self, axis: str) -> Any:
         others = {name: range(size) for name, size in self.sizes.items() if name != axis}
         return [
-            [
-                self.rank_of(dict(zip(others, here, strict=True)) | {axis: number})
-                for number in range(self.sizes[axis])
-            ]
+            [self.rank_of(dict(zip(others, here, strict=True)) | {axis: number}) for number in range(self.sizes[axis])]
             for here in itertools.product(*others.values())
         ]
 
@@ -90,10 +87,7 @@ class _SamePlace(_Right):
 
     def groups_along(self, axis: str) -> Any:
         stride, size = self.stride(axis), self.sizes[axis]
-        return [
-            [rank for rank in range(self.num_ranks) if rank // stride % size == number]
-            for number in range(size)
-        ]
+        return [[rank for rank in range(self.num_ranks) if rank // stride % size == number] for number in range(size)]
 
 
 class _Neighbours(_Right):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_10 import dispatch_mistakes as told_by
 from course_lib.learn.exercises.lesson_10 import wrong_dispatches as wrong
 from course_lib.learn.exercises.lesson_10.dispatch_cases import KINDS, Kind
 from course_lib.learn.exercises.lesson_10.dispatch_slips import on_ranks
 from course_lib.learn.exercises.lesson_10.dispatch_trial import COMPUTED, SENT, compare, right, trial
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["DISPATCH"]
 

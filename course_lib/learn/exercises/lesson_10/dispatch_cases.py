@@ -113,7 +113,5 @@ def rows_to_send(kind: str, rank: int, num_ranks: int) -> int:
     mine, num_rows = own_experts(kind, rank, num_ranks), 0
     for one in range(num_ranks):
         chosen = tokens_of(kind, one, num_ranks).chosen.flatten().tolist()
-        num_rows += sum(
-            (expert in mine) != (one == rank) for expert in chosen if one == rank or expert in mine
-        )
+        num_rows += sum((expert in mine) != (one == rank) for expert in chosen if one == rank or expert in mine)
     return num_rows

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
 from course_lib.learn.exercises.lesson_10.dispatch_cases import outputs_of, own_experts, tokens_of
 from course_lib.learn.exercises.lesson_10.dispatch_slips import Slip, given_by
 from course_lib.learn.exercises.lesson_10.dispatch_trial import FACTS, OUT, UNWAITED, differs

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_10.dispatch_cases import (
     made_by,
     num_experts_of,
@@ -83,9 +83,7 @@ class Slip:
 def on_ranks(slip: Slip) -> Callable[..., Tensor]:
     """An answer to the exercise with this slip in it."""
 
-    def answer(
-        me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-    ) -> Tensor:
+    def answer(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
         n, num_own = me.world_size, num_experts // me.world_size
         order = slip.order(chosen)
         counts = torch.bincount(chosen.flatten()[order], minlength=num_experts)
@@ -123,6 +121,5 @@ def given_by(slip: Slip, kind: str, num_ranks: int) -> tuple[Tensor, ...]:
         for one, piece in zip(back, made.split(come.sum(1).tolist()), strict=True):
             one.append(piece)
     return tuple(
-        slip.combine(torch.cat(came), order, one.weights)
-        for came, order, one in zip(back, orders, given, strict=True)
+        slip.combine(torch.cat(came), order, one.weights) for came, order, one in zip(back, orders, given, strict=True)
     )

@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import difference, short
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_10.dispatch_cases import (
     WIDTH,
     made_by,
@@ -19,7 +18,8 @@ from course_lib.learn.exercises.lesson_10.dispatch_cases import (
     rows_to_send,
     tokens_of,
 )
-from course_lib.learn.kept import Kept
+from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = [
     "COMPUTED",
@@ -65,8 +65,8 @@ class Own:
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.left_over import never_waited_here
-    from course_lib.meter.recorder import Recorder
+    from course_lib.cluster.leaks.compare import never_waited_here
+    from course_lib.meter.communication.recorder import Recorder
 
     given = tokens_of(kind, me.rank, me.world_size)
     tensors = [one.to(me.device, copy=True) for one in (given.rows, given.chosen, given.weights)]
@@ -105,9 +105,7 @@ def compare(expected: dict[str, Any], got: Any) -> str:
     """The first fact that is not as expected, in words."""
     if not isinstance(got, dict) or OUT not in got:
         return f"expected an output, got {short(got)}"
-    return next(
-        (_said(name, want, got[name]) for name, want in expected.items() if differs(want, got[name])), ""
-    )
+    return next((_said(name, want, got[name]) for name, want in expected.items() if differs(want, got[name])), "")
 
 
 def differs(want: Any, have: Any) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.learn.compare import difference, short
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_10 import join_mistakes, wrong_joins
 from course_lib.learn.exercises.lesson_10.join_cases import CASES
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["JOIN"]
 

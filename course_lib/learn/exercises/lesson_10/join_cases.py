@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.learn.exercise import Case
+from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_10.join_labels import Label
 
 __all__ = ["CASES", "found"]

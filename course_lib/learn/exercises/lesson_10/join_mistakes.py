@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.learn.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
 from course_lib.learn.exercises.lesson_10 import wrong_joins as wrong
 from course_lib.learn.exercises.lesson_10.join_cases import CASES
 from course_lib.learn.exercises.lesson_10.join_labels import Label
@@ -29,9 +29,7 @@ def _of(evidence: Evidence, label: str) -> Outcome:
 
 
 def _is_pair_of_tensors(got: Any) -> bool:
-    return (
-        isinstance(got, tuple | list) and len(got) == 2 and all(isinstance(one, torch.Tensor) for one in got)
-    )
+    return isinstance(got, tuple | list) and len(got) == 2 and all(isinstance(one, torch.Tensor) for one in got)
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -89,9 +87,7 @@ def _one_top(evidence: Evidence) -> bool:
 
 
 def _nan_of_nothing(evidence: Evidence) -> bool:
-    return _wrong_cases(evidence) <= set(Label.EMPTY) and all(
-        _has(outcome, torch.isnan) for outcome in evidence.wrong
-    )
+    return _wrong_cases(evidence) <= set(Label.EMPTY) and all(_has(outcome, torch.isnan) for outcome in evidence.wrong)
 
 
 def _finite_nothing(evidence: Evidence) -> bool:

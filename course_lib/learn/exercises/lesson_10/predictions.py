@@ -1,6 +1,6 @@
 """What lesson 10 asks before a run, and tells after it: a file for each part."""
 
-from course_lib.learn.asked import Asked
+from course_lib.learn.catalogue.prediction_spec import Asked
 from course_lib.learn.exercises.lesson_10.predictions_balance import BALANCE
 from course_lib.learn.exercises.lesson_10.predictions_busy import BUSY
 from course_lib.learn.exercises.lesson_10.predictions_experts import EXPERTS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib import cost
-from course_lib.cost.architectures import TransformerSizes
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.single_device.architectures import TransformerSizes
+from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.rounding import rounded
-from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["BALANCE"]
 
@@ -120,11 +120,9 @@ def _heads(config: TransformerSizes, most_ranks: int) -> Told:
         misreadings={
             queries: f"Of queries there are {queries} heads. But two of them look at the same keys, and what is shared "
             "out are heads of all three.",
-            queries
-            + keys: "You count heads of queries and heads of keys as if they could go separate ways. A head of "
+            queries + keys: "You count heads of queries and heads of keys as if they could go separate ways. A head of "
             "queries needs its keys on the same rank.",
-            queries
-            // keys: "So many heads of queries share one head of keys. How many such groups are there?",
+            queries // keys: "So many heads of queries share one head of keys. How many such groups are there?",
         },
     )
 
@@ -144,9 +142,7 @@ def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_
                 model * num_ranks, 2
             ): "A position has so much more to send, that is so. But a rank sends it for its own positions, where the "
             "ring sends keys and values of nearly all.",
-            round(
-                1 / num_ranks, 2
-            ): "That is keys and values. Queries go to the rank of their heads as well, and "
+            round(1 / num_ranks, 2): "That is keys and values. Queries go to the rank of their heads as well, and "
             "outputs come home.",
             round(
                 model * num_ranks / (num_ranks - 1), 2

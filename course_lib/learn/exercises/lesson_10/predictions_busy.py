@@ -8,8 +8,8 @@ from statistics import fmean
 
 from torch import Tensor
 
-from course_lib.cost import ExpertLayerTime
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.model_parallel.experts import ExpertLayerTime
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.parallel.experts import Routing
 from course_lib.rounding import rounded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["EXPERTS"]
 
@@ -68,17 +68,11 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
         f"same differences between scores survive better: {share_at_zero:.1%} go elsewhere. An ordinary rounding error "
         "stays small; a choice makes it large.",
         misreadings={
-            _SUSPECTS[
-                0
-            ]: f"The dense MLP has the same matrices and the same sums, and half of its outputs are off by "
+            _SUSPECTS[0]: f"The dense MLP has the same matrices and the same sums, and half of its outputs are off by "
             f"less than {dense_off:.1%}.",
-            _SUSPECTS[
-                1
-            ]: "Then outputs would be infinite, or not numbers. bfloat16 has the range of float32, and "
+            _SUSPECTS[1]: "Then outputs would be infinite, or not numbers. bfloat16 has the range of float32, and "
             "softmax takes the largest score off first.",
-            _SUSPECTS[
-                3
-            ]: "So they do, by the same rounding, and more than the experts' sums: half of the tokens are "
+            _SUSPECTS[3]: "So they do, by the same rounding, and more than the experts' sums: half of the tokens are "
             f"{half_off:.1%} off for that, or more. But a weight that is a few per cent off puts an output a few per "
             "cent off. These are off by far more.",
         },
@@ -99,10 +93,7 @@ def _travels(times: float, top_k: int, num_ranks: int) -> Told:
             there: "That is the way there. The outputs have to come back.",
             top_k: f"Of {num_ranks} rows one stays at home, where its expert is. And the outputs have to come back.",
             2 * top_k: "Nearly: some rows stay, since their expert is at home.",
-            2
-            * (
-                num_ranks - 1
-            ): "Everything to everybody, and sums of it back. A row goes to one rank, that of its "
+            2 * (num_ranks - 1): "Everything to everybody, and sums of it back. A row goes to one rank, that of its "
             "expert, and to no other.",
         },
         apart="The router decides how many rows stay at home: print the loads. Counts, 8 bytes an expert, come on top.",
@@ -145,17 +136,11 @@ def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Told:
         f"{num_experts} experts are {num_different}. From then on it averages their gradients, so they stay alike. "
         "Nothing fails: it is a smaller model, at the price of the larger one.",
         misreadings={
-            _WRAPPED[
-                0
-            ]: "The wrapper takes every parameter for a copy of the one on rank 0. It has no way to "
+            _WRAPPED[0]: "The wrapper takes every parameter for a copy of the one on rank 0. It has no way to "
             "know that these are parts.",
-            _WRAPPED[
-                1
-            ]: "So it would be after the first step, if it did not begin with something else. What does "
+            _WRAPPED[1]: "So it would be after the first step, if it did not begin with something else. What does "
             "the wrapper do before the first step?",
-            _WRAPPED[
-                3
-            ]: f"Names and shapes agree: each rank has a tensor of {num_experts // num_ranks} experts.",
+            _WRAPPED[3]: f"Names and shapes agree: each rank has a tensor of {num_experts // num_ranks} experts.",
         },
     )
 
@@ -176,10 +161,8 @@ def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k:
             ): "A token's row is 4,096 numbers, and it travels 8 times: to 2 experts, on four journeys. An expert is "
             "2 x 4,096 x 16,384 numbers, and there are 8 of them.",
             1: "They are equal at E H / k tokens on a rank. How many is that here?",
-            times
-            / 2: "An all-reduce sends each number about twice: to be added up, and for all to get the sum.",
-            2
-            * times: f"So it is with two journeys, or with one expert for each token. Here are four, and {top_k}.",
+            times / 2: "An all-reduce sends each number about twice: to be added up, and for all to get the sum.",
+            2 * times: f"So it is with two journeys, or with one expert for each token. Here are four, and {top_k}.",
         },
     )
 

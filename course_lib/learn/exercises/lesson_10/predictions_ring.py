@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.models import TransformerConfig
 from course_lib.rounding import rounded
 
@@ -116,8 +116,7 @@ def _longest(of_one: int, of_four: int) -> Told:
         "of the sequence. Weights and their gradients are whole on every rank, but they are as large for a long "
         "sequence as for a short one. What comes on top is little: a few blocks of keys that pass by.",
         misreadings={
-            2
-            * of_one: "The square root of four: that is how far four devices would get if memory grew with the "
+            2 * of_one: "The square root of four: that is how far four devices would get if memory grew with the "
             "square of the length. It grows with the length.",
             of_one: "That is so for data parallelism, which shares out whole sequences. Here each rank keeps what "
             "belongs to a quarter of the positions.",
@@ -139,9 +138,7 @@ def _hidden(exposed: Mapping[int, float], compute_s: float, message_s: float, le
         f"part's keys in pairs. So their quotient, {message_s / compute_s:.0f} to 1 at {length} positions, halves with "
         "each doubling.",
         misreadings={
-            round(
-                length * math.sqrt(message_s / compute_s)
-            ): "There the arithmetic takes as long as the message took "
+            round(length * math.sqrt(message_s / compute_s)): "There the arithmetic takes as long as the message took "
             f"at {length}. But the message has grown, too.",
             length: f"At that length a message takes {message_s / compute_s:.0f} times as long as the computing "
             "that it could hide behind.",

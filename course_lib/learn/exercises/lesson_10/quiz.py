@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from course_lib.cost import (
+from course_lib.cost.model_parallel.context import (
     all_to_all_attention_sent_bytes,
-    expert_parameters,
     ring_attention_sent_bytes,
     ring_balance,
 )
-from course_lib.learn.questions import Question
-from course_lib.mesh import Mesh
+from course_lib.cost.model_parallel.experts import expert_parameters
+from course_lib.layouts.mesh import Mesh
+from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.models import TransformerConfig
 from course_lib.parallel.experts import expert_capacity
-from course_lib.sequence_cut import SequenceCut
 
 __all__ = ["QUIZ"]
 

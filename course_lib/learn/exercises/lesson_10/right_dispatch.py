@@ -9,23 +9,20 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank, exchange, recv, send
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.cluster.base.rank import Rank
 
 __all__ = ["ANSWERS", "SAME"]
 
 Run = Callable[[int, Tensor], Tensor]
 
 
-def regrouped(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def regrouped(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     """Blocks put behind each other by expert, and apart again; the sums by ``index_add_``."""
     n, k = me.world_size, chosen.size(1)
     num_own = num_experts // n
     flat, order = chosen.flatten().sort(stable=True)
-    counts = torch.zeros(num_experts, dtype=torch.int64, device=me.device).scatter_add_(
-        0, flat, torch.ones_like(flat)
-    )
+    counts = torch.zeros(num_experts, dtype=torch.int64, device=me.device).scatter_add_(0, flat, torch.ones_like(flat))
     theirs = torch.empty_like(counts)
     dist.all_to_all_single(theirs, counts)
     send_rows = counts.view(n, num_own).sum(1).tolist()
@@ -44,9 +41,7 @@ def regrouped(
     return torch.zeros_like(tokens).index_add_(0, order // k, back * weights.flatten()[order].unsqueeze(1))
 
 
-def by_messages(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def by_messages(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     """Message by message, a size first; with each row the number of its expert."""
     each, out = num_experts // me.world_size, torch.zeros_like(tokens)
     others = [rank for rank in range(me.world_size) if rank != me.rank]
@@ -79,9 +74,7 @@ def by_messages(
     return out
 
 
-def expert_by_expert(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def expert_by_expert(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     """A gather for each expert, and a scatter: slow, and short."""
     out, each = torch.zeros_like(tokens), num_experts // me.world_size
     nothing = tokens[:0]
@@ -101,9 +94,7 @@ def expert_by_expert(
     return out
 
 
-def weighed_there(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def weighed_there(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     """Weights travel with their rows, and counts as objects; the sum is a product with a matrix of ones."""
     n, k = me.world_size, chosen.size(1)
     order = torch.argsort(chosen.reshape(-1), stable=True)
@@ -131,9 +122,7 @@ def weighed_there(
     return (token == torch.arange(len(tokens), device=me.device)[:, None]).to(back.dtype) @ back
 
 
-def once_to_each_rank(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def once_to_each_rank(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     """A token with two experts on one rank travels there once, and comes back as one row, weighed and added."""
     n, width, each = me.world_size, tokens.size(1), num_experts // me.world_size
     places = [((chosen // each) == rank).any(1).nonzero().squeeze(1) for rank in range(n)]

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from course_lib.learn.compare import difference
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_10 import wrong_rooms
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import difference
+from course_lib.learn.judging.judge import by_cases
 from course_lib.parallel.experts import expert_capacity
 
 __all__ = ["CASES", "ROOM"]

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank
+from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_10.dispatch_slips import (
     Run,
     Slip,
@@ -50,9 +50,7 @@ def _as_they_come(back: Tensor, order: Tensor, weights: Tensor) -> Tensor:
 
 def _overwritten(back: Tensor, order: Tensor, weights: Tensor) -> Tensor:
     out = back.new_zeros(len(weights), back.size(1))
-    for token, row in zip(
-        (order // weights.size(1)).tolist(), back * weights.flatten()[order, None], strict=True
-    ):
+    for token, row in zip((order // weights.size(1)).tolist(), back * weights.flatten()[order, None], strict=True):
         out[token] = row
     return out
 
@@ -72,9 +70,7 @@ def _in_turn(chosen: Tensor) -> Tensor:
 
 def _as_if_sorted(rows: Tensor, come: Tensor, own: Sequence[int], run: Run) -> Tensor:
     """Rows from rank after rank, cut as if they came expert after expert."""
-    return torch.cat(
-        [run(expert, part) for expert, part in zip(own, rows.split(come.sum(0).tolist()), strict=True)]
-    )
+    return torch.cat([run(expert, part) for expert, part in zip(own, rows.split(come.sum(0).tolist()), strict=True)])
 
 
 def _in_blocks(rows: Tensor, come: Tensor, own: Sequence[int], run: Run) -> Tensor:
@@ -104,16 +100,12 @@ UNSORTED_THERE = replace(UNSORTED, serve=_as_if_sorted)
 # -- messages that are not right ----------------------------------------------------------------------------------
 
 
-def numbers_from_zero(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def numbers_from_zero(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     first = me.rank * (num_experts // me.world_size)
     return right(me, tokens, chosen, weights, num_experts, lambda expert, rows: run(expert - first, rows))
 
 
-def of_this_rank_alone(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def of_this_rank_alone(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     each, out = num_experts // me.world_size, torch.zeros_like(tokens)
     for expert in range(me.rank * each, (me.rank + 1) * each):
         token, choice = (chosen == expert).nonzero(as_tuple=True)
@@ -129,18 +121,14 @@ def _sizes(me: Rank, chosen: Tensor, num_experts: int) -> tuple[Tensor, list[int
     return come, counts.view(me.world_size, -1).sum(1).tolist(), come.sum(1).tolist()
 
 
-def sizes_swapped(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Any:
+def sizes_swapped(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Any:
     _, going, coming = _sizes(me, chosen, num_experts)
     rows = tokens.new_empty(sum(coming), tokens.size(1))
     dist.all_to_all_single(rows, rows_of(tokens, weights, sorted_by_expert(chosen)), going, coming)
     return tokens
 
 
-def sizes_as_tensors(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Any:
+def sizes_as_tensors(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Any:
     _, going, coming = _sizes(me, chosen, num_experts)
     rows, mine = tokens.new_empty(sum(coming), tokens.size(1)), tokens.new_empty(sum(going), tokens.size(1))
     dist.all_to_all_single(rows, mine, torch.tensor(coming), torch.tensor(going))  # type: ignore[arg-type]
@@ -155,17 +143,13 @@ def no_counts(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_exp
     rows = tokens.new_empty(len(order), tokens.size(1))
     dist.all_to_all_single(rows, rows_of(tokens, weights, order), going, going)
     each = num_experts // me.world_size
-    made = torch.cat(
-        [run(me.rank * each + e % each, part) for e, part in enumerate(rows.split(counts.tolist()))]
-    )
+    made = torch.cat([run(me.rank * each + e % each, part) for e, part in enumerate(rows.split(counts.tolist()))])
     back = torch.empty_like(rows)
     dist.all_to_all_single(back, made, going, going)
     return weighed(back, order, weights)
 
 
-def lists_of_tensors(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Any:
+def lists_of_tensors(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Any:
     _, going, coming = _sizes(me, chosen, num_experts)
     rows = rows_of(tokens, weights, sorted_by_expert(chosen))
     parts = [tokens.new_empty(size, tokens.size(1)) for size in coming]
@@ -173,17 +157,13 @@ def lists_of_tensors(
     return tokens
 
 
-def returns_early(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def returns_early(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     if not len(tokens):
         return tokens
     return right(me, tokens, chosen, weights, num_experts, run)
 
 
-def rests_without_rows(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Any:
+def rests_without_rows(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Any:
     come, going, coming = _sizes(me, chosen, num_experts)
     order = sorted_by_expert(chosen)
     rows = tokens.new_empty(sum(coming), tokens.size(1))
@@ -197,9 +177,7 @@ def rests_without_rows(
     return weighed(back, order, weights)
 
 
-def not_waited_for(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Any:
+def not_waited_for(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Any:
     counts = torch.bincount(chosen.flatten(), minlength=num_experts)
     dist.all_to_all_single(torch.empty_like(counts), counts, async_op=True)
     return right(me, tokens, chosen, weights, num_experts, run)
@@ -208,9 +186,7 @@ def not_waited_for(
 # -- too much, or too little ----------------------------------------------------------------------------------------
 
 
-def tokens_to_all(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def tokens_to_all(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     """Everybody gets all tokens, and the outputs are summed over ranks."""
     lengths: list[Any] = [None] * me.world_size
     dist.all_gather_object(lengths, len(tokens))
@@ -229,9 +205,7 @@ def tokens_to_all(
     return out[starts[me.rank] : starts[me.rank] + len(tokens)]
 
 
-def all_by_all(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def all_by_all(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     """Every own expert computes all rows that come, and a mask keeps what was wanted."""
 
     def serve(rows: Tensor, come: Tensor, own: Sequence[int], run: Run) -> Tensor:
@@ -241,9 +215,7 @@ def all_by_all(
     return on_ranks(Slip(serve=serve))(me, tokens, chosen, weights, num_experts, run)
 
 
-def joins_nothing(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def joins_nothing(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     def serve(rows: Tensor, come: Tensor, own: Sequence[int], run: Run) -> Tensor:
         experts = torch.tensor(own, device=rows.device).repeat(len(come)).repeat_interleave(come.flatten())
         pieces, places = [], []
@@ -257,37 +229,27 @@ def joins_nothing(
     return on_ranks(Slip(serve=serve))(me, tokens, chosen, weights, num_experts, run)
 
 
-def minus_one(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def minus_one(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     def combine(back: Tensor, order: Tensor, weights: Tensor) -> Tensor:
         return (back[order.argsort()].view(*weights.shape, -1) * weights.unsqueeze(-1)).sum(1)
 
     return on_ranks(Slip(combine=combine))(me, tokens, chosen, weights, num_experts, run)
 
 
-def in_float32(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def in_float32(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     return right(me, tokens, chosen, weights, num_experts, run).float()
 
 
-def returns_nothing(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> None:
+def returns_nothing(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> None:
     right(me, tokens, chosen, weights, num_experts, run)
 
 
-def weighs_in_place(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def weighs_in_place(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     out = right(me, tokens, chosen, weights, num_experts, run)
     return tokens.copy_(out)
 
 
-def by_the_library(
-    me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run
-) -> Tensor:
+def by_the_library(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     from course_lib.parallel.collectives.members import Members
     from course_lib.parallel.experts import Dispatch, Routing
 

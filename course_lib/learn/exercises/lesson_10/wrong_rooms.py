@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from course_lib.learn.exercise import Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.parallel.experts import expert_capacity
 
 __all__ = ["MISTAKES", "by_the_library"]
@@ -96,9 +96,7 @@ MISTAKES = (
         "larger.",
         _rounds_first,
     ),
-    Mistake(
-        "not-rounded", "Half a token cannot be taken: a whole number is wanted, rounded up.", _not_rounded
-    ),
+    Mistake("not-rounded", "Half a token cannot be taken: a whole number is wanted, rounded up.", _not_rounded),
     Mistake(
         "most-of-choices",
         "At most, you allow as many as all tokens have choices. A token does not choose one expert twice, so all "

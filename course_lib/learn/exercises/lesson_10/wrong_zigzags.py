@@ -120,6 +120,6 @@ def same_for_all(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
 
 def by_the_library(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     """What the exercise is about, done by the course."""
-    from course_lib.sequence_cut import SequenceCut
+    from course_lib.layouts.sequence_cut import SequenceCut
 
     return SequenceCut(num_tokens, num_ranks).positions(rank)

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_10 import wrong_zigzags, zigzag_mistakes
 from course_lib.learn.exercises.lesson_10.zigzag_labels import SIZES
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["ZIGZAG", "fault_in", "step_pairs"]
 
@@ -80,8 +80,7 @@ def _fault_in_balance(parts: Sequence[Sequence[int]]) -> str:
     if max(sizes) - min(sizes) > _SIZES_APART:
         most, least = sizes.index(max(sizes)), sizes.index(min(sizes))
         return (
-            f"rank {most} has {max(sizes)} positions and rank {least} has {min(sizes)}: more than "
-            f"{_SIZES_APART} apart"
+            f"rank {most} has {max(sizes)} positions and rank {least} has {min(sizes)}: more than {_SIZES_APART} apart"
         )
     may_be = _PAIRS_APART * max(sizes)
     for step in range(len(parts)):
@@ -168,8 +167,8 @@ ZIGZAG = Exercise(
         "`base + (p < extra)` positions. Rank r has part r, and part `2 * num_ranks - 1 - r`.",
     ),
     forbidden=(
-        "course_lib.sequence_cut.SequenceCut.positions",
-        "course_lib.sequence_cut.SequenceCut.runs",
+        "course_lib.layouts.sequence_cut.SequenceCut.positions",
+        "course_lib.layouts.sequence_cut.SequenceCut.runs",
         "course_lib.parallel.context.own_positions",
     ),
     forbidden_example=wrong_zigzags.by_the_library,

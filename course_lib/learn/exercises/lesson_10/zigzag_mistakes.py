@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.exercise import Evidence, Mistake
+from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_10 import wrong_zigzags as wrong
 from course_lib.learn.exercises.lesson_10.zigzag_labels import SIZES
 

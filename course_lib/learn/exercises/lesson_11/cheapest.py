@@ -9,10 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from course_lib.learn.compare import difference, short
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_11 import wrong_cheapest
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["CASES", "CHEAPEST", "cheapest_row"]
 
@@ -30,9 +30,7 @@ def cheapest_row(
     """
     steps = tokens // step_tokens + (tokens % step_tokens > 0)
     total_s = [steps * Fraction(step_s) for _, step_s, _ in rows]
-    costs = [
-        gpus * seconds * Fraction(price) / 3600 for (gpus, _, _), seconds in zip(rows, total_s, strict=True)
-    ]
+    costs = [gpus * seconds * Fraction(price) / 3600 for (gpus, _, _), seconds in zip(rows, total_s, strict=True)]
     possible = [
         number
         for number, (_, _, needed_bytes) in enumerate(rows)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_11 import exposed_mistakes
 from course_lib.learn.exercises.lesson_11.exposed_cases import CASES
-from course_lib.learn.sick_runs import intervals
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.isolated_judge import by_cases_apart
+from course_lib.learn.sick.sick_runs import intervals
 
 __all__ = ["EXPOSED"]
 
@@ -28,8 +28,8 @@ EXPOSED = Exercise(
         'right <= end_s}. Add right - left where "communication" is in kinds and "compute" is not.',
     ),
     forbidden=(
-        "course_lib.learn.sick_runs.intervals.exposed_s",
-        "course_lib.learn.sick_runs.intervals.union",
+        "course_lib.learn.sick.sick_runs.intervals.exposed_s",
+        "course_lib.learn.sick.sick_runs.intervals.union",
     ),
     forbidden_example=lambda spans: intervals.exposed_s(spans),
     passed="Every instant counts once, whatever lies over it.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_11 import wrong_exposed as wrong
 
 __all__ = ["MISTAKES"]

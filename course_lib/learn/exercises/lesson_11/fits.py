@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_11 import wrong_fits
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.judge import by_cases
 from course_lib.plan import Decoder, Job, Layout
-from course_lib.plan.stage_memory import BytesEach, stage_bytes
+from course_lib.plan.estimate.stage_memory import BytesEach, stage_bytes
 
 __all__ = ["CASES", "FITS_EXERCISE"]
 
@@ -41,9 +41,7 @@ CASES = (
     _case("stage 1 of 4, with 2 micro-batches on each of 3 data ranks", _SMALL, 1, pp=4, dp=3, batch=6),
     _case("stage 0 of 4, with 5 sequences in micro-batches of 2", _SMALL, pp=4, micro_batch=2, batch=5),
     _case("all layers computed again", _SMALL, recompute="full", each=_FULL),
-    _case(
-        "stage 1 of 3, all layers computed again", _DEEP, 1, pp=3, recompute="full", micro_batch=2, each=_FULL
-    ),
+    _case("stage 1 of 3, all layers computed again", _DEEP, 1, pp=3, recompute="full", micro_batch=2, each=_FULL),
     _case("the last of 2 stages, all layers computed again", _SMALL, 1, pp=2, recompute="full"),
     _case(
         "stage 0 of 2, a tensor axis of 2, a data axis of 4, sharding 1",
@@ -83,7 +81,7 @@ FITS_EXERCISE = Exercise(
         "`numbers / (layout.dp if layout.sharding >= 1 else 1)`. Recomputed: `in_flight * layers * each.input + "
         "each.layer` for each token.",
     ),
-    forbidden=("course_lib.plan.stage_memory.stage_bytes",),
+    forbidden=("course_lib.plan.estimate.stage_memory.stage_bytes",),
     forbidden_example=wrong_fits.by_the_library,
     passed="Every part is cut by the axes that cut it, and by no other.",
 )

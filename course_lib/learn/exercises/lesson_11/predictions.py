@@ -1,6 +1,6 @@
 """What lesson 11 asks before a run, and tells after it: a file for each part."""
 
-from course_lib.learn.asked import Asked
+from course_lib.learn.catalogue.prediction_spec import Asked
 from course_lib.learn.exercises.lesson_11.predictions_fits import FITS
 from course_lib.learn.exercises.lesson_11.predictions_others import OTHERS
 from course_lib.learn.exercises.lesson_11.predictions_sick import SICK

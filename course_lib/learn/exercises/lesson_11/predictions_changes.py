@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.plan import Option
 
 __all__ = ["CHANGES"]
@@ -14,9 +14,7 @@ def _domain(eight: Option, whole: Option, unstaged_eight: Option, unstaged_whole
     gain = 1 - unstaged_whole.step_s / unstaged_eight.step_s
     simple_gain_more = "A large domain makes simple layouts good, more than good ones better."
     moral = simple_gain_more if 100 * gain > measured else ""
-    behind = [
-        simple.step_s / best.step_s - 1 for simple, best in ((unstaged_eight, eight), (unstaged_whole, whole))
-    ]
+    behind = [simple.step_s / best.step_s - 1 for simple, best in ((unstaged_eight, eight), (unstaged_whole, whole))]
     return Told(
         measured=round(measured, 1),
         label="by the planner",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.plan import Decoder, StepParts
 
 __all__ = ["FITS"]
@@ -71,17 +71,11 @@ def _logits(logits_bytes: float, seq: int, model: Decoder) -> Told:
         "fullest: all activations have been kept, and none has been used. (Programs differ by a copy or two: PyTorch's "
         "own loss makes new tensors for gradients.)",
         misreadings={
-            round(
-                2 * number / _GB, 1
-            ): "Those are the numbers of the output layer, in 16 bits. The loss computes in "
+            round(2 * number / _GB, 1): "Those are the numbers of the output layer, in 16 bits. The loss computes in "
             "float32, and makes more of them.",
-            round(
-                4 * number / _GB, 1
-            ): "In float32 once. The loss has not begun with the same tensor: there is the "
+            round(4 * number / _GB, 1): "In float32 once. The loss has not begun with the same tensor: there is the "
             "one in 16 bits, too, and there are the probabilities.",
-            lambda size_gb: (
-                size_gb < 0.5
-            ): "They are scores of each of the tokens of a sequence, not of the last one "
+            lambda size_gb: size_gb < 0.5: "They are scores of each of the tokens of a sequence, not of the last one "
             "alone: every position is trained.",
         },
     )
@@ -120,9 +114,7 @@ def _stages(undivided: int, of_stages: Sequence[int]) -> Told:
         f"and the last one keeps {shares[-1]:.0%}. Twice the stages halve the layers, and double the micro-batches "
         "in flight.",
         misreadings={
-            round(
-                100 / stages
-            ): "That would be one micro-batch in flight. When its backward comes, how many forwards "
+            round(100 / stages): "That would be one micro-batch in flight. When its backward comes, how many forwards "
             "has the first stage run?",
             400: "That is GPipe: all sixteen in flight. 1F1B keeps fewer.",
             1600: "Sixteen micro-batches with all the layers. It has a part of the layers, and 1F1B keeps fewer.",
@@ -195,13 +187,9 @@ def _alone(one: StepParts, many_s: float, gpus: int, batch: int) -> Told:
         f"is what is computed again. What {gpus} devices buy is time above all. For a fine-tuning of some hundred "
         "steps nobody has to wait for a cluster.",
         misreadings={
-            lambda per_cent: (
-                per_cent < 40
-            ): "The link is slow. How often in a step is it used, and how long do the "
+            lambda per_cent: per_cent < 40: "The link is slow. How often in a step is it used, and how long do the "
             f"{batch} sequences of a step take?",
-            lambda per_cent: (
-                per_cent > 100
-            ): "It would be more than each of many makes. What they lose by talking is "
+            lambda per_cent: per_cent > 100: "It would be more than each of many makes. What they lose by talking is "
             "less than what one loses by computing some of it again.",
         },
     )

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.learn.exercises.lesson_11.predictions_changes import CHANGES
 from course_lib.plan import StepParts
-from course_lib.plan.replayed import Replayed
+from course_lib.plan.runs.replayed import Replayed
 
 __all__ = ["OTHERS"]
 
@@ -193,12 +193,8 @@ def _price(times_s: Mapping[int, float], model: float) -> Told:
             lambda times: (
                 times > max(4, 1.3 * price[4])
             ): "So much they would cost if they took longer than one, or if the all-reduce were longer still.",
-            lambda times: (
-                times < 1
-            ): "Cheaper than on one it cannot be: all that computes on one computes on four.",
-            lambda times: (
-                1 < times < 1.5
-            ): "That would be a small loss. Compare the all-reduce with what hides it.",
+            lambda times: times < 1: "Cheaper than on one it cannot be: all that computes on one computes on four.",
+            lambda times: 1 < times < 1.5: "That would be a small loss. Compare the all-reduce with what hides it.",
         },
         apart="The waits are exact; messages and a busy machine come on top. Run the cell again.",
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.learn.exercises.lesson_11.sick_clues import cleared, clues_of
-from course_lib.learn.sick_runs.cases import (
+from course_lib.learn.sick.sick_runs.cases import (
     ACROSS,
     BUBBLE,
     CASES,
@@ -16,7 +16,7 @@ from course_lib.learn.sick_runs.cases import (
     SLOW,
     SUSPECTS,
 )
-from course_lib.learn.sick_runs.evidence import Evidence
+from course_lib.learn.sick.sick_runs.evidence import Evidence
 
 __all__ = ["SICK"]
 
@@ -72,9 +72,7 @@ def _recomputed(seen: Evidence) -> str:
 
 def _across(seen: Evidence) -> str:
     clues = clues_of(seen)
-    inside, outside = (
-        sum(seen.node_bytes(rank)[place] for rank in range(seen.num_ranks)) for place in (0, 1)
-    )
+    inside, outside = (sum(seen.node_bytes(rank)[place] for rank in range(seen.num_ranks)) for place in (0, 1))
     return (
         f"After every layer, forward and backward, there is a sum which nothing hides, and it leaves the node: "
         f"{clues.crossing_calls} calls of a rank do. {outside / 1e6:.1f} MB go to the other node, and "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from course_lib.cost import MeshStepTime
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.mesh.mesh_time import MeshStepTime
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.plan import StepParts
 
 __all__ = ["TIME"]
@@ -52,9 +52,7 @@ def _network(before_s: float, after_s: float, text: str) -> Told:
         "badly the network would be worth more.",
         misreadings={
             50: "That would be so if a step were nothing but messages between nodes.",
-            (
-                lambda answer: answer > max(5.0, 4 * shorter)
-            ): "Look at the parts above: how much of the step goes over "
+            (lambda answer: answer > max(5.0, 4 * shorter)): "Look at the parts above: how much of the step goes over "
             "the network at all? No more than that can be saved; a link twice as fast saves half of it at most.",
         },
     )
@@ -74,9 +72,7 @@ def _near(times_s: Sequence[float]) -> Told:
         misreadings={
             1: "The best is alone only in a table that is shorter than it should be.",
             len(times_s): "Those are all that run.",
-            (
-                lambda answer: answer > 4 * near
-            ): "Fewer: most of the layouts that run send much that waits, or cut "
+            (lambda answer: answer > 4 * near): "Fewer: most of the layouts that run send much that waits, or cut "
             "matrices so thin that the GPU is idle.",
         },
     )
@@ -92,12 +88,8 @@ def _hidden(measured_ms: float, backward_ms: float, link_ms: float, num_buckets:
     }
     if link_ms > backward_ms:
         misreadings |= {
-            round(
-                link_ms - backward_ms
-            ): "That lets the link begin with the backward pass. There is no gradient yet.",
-            round(
-                one_ms
-            ): "That is the last bucket alone. Here the link is slower than backward, and still has "
+            round(link_ms - backward_ms): "That lets the link begin with the backward pass. There is no gradient yet.",
+            round(one_ms): "That is the last bucket alone. Here the link is slower than backward, and still has "
             "earlier ones to send.",
         }
     return Told(
@@ -123,9 +115,7 @@ _PLANS = (
     "pp=2 dp_replicate=2",
     "pp=2 tp=2",
 )
-_APART = (
-    "The two are near each other, or the machine was busy: look at both times, and run the plans once more."
-)
+_APART = "The two are near each other, or the machine was busy: look at both times, and run the plans once more."
 Played = Mapping[str, MeshStepTime]
 
 
@@ -139,16 +129,13 @@ def _waits(step: MeshStepTime) -> str:
 
 
 _REASONS: dict[str, Callable[[MeshStepTime], str]] = {
-    "dp_replicate=4": lambda step: (
-        "All gradients go round a ring that passes from node to node: " + _waits(step)
-    ),
+    "dp_replicate=4": lambda step: "All gradients go round a ring that passes from node to node: " + _waits(step),
     "dp_shard=4": lambda step: (
         "It keeps the least memory, and gathers the weights as well, for forward and again for backward: "
         + _waits(step)
     ),
     "tp=4": lambda step: (
-        "Four ranks do not fit on a node of two, so every sum in every layer passes between nodes: "
-        + _waits(step)
+        "Four ranks do not fit on a node of two, so every sum in every layer passes between nodes: " + _waits(step)
     ),
     "pp=4": lambda step: "It sends the least. But four stages have three slots of bubble: " + _waits(step),
     "dp_replicate=2 tp=2": lambda step: (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from course_lib.cost import sharded_state
-from course_lib.cost.pipeline import simulate
+from course_lib.cost.data_parallel.sharded import sharded_state
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.learn.exercises.lesson_11.cheapest import cheapest_row
-from course_lib.learn.questions import Question
 from course_lib.plan import decoder
 from course_lib.schedules import one_f_one_b, peak_in_flight_by_stage
 from course_lib.schedules.stage_times import StageTimes

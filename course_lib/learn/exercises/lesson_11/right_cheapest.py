@@ -13,9 +13,7 @@ __all__ = ["ANSWERS", "SAME"]
 Row = tuple[int, float, float]
 
 
-def by_sorting(
-    rows: list[Row], tokens: int, step_tokens: int, price: float, most_days: float, gpu_bytes: float
-) -> Any:
+def by_sorting(rows: list[Row], tokens: int, step_tokens: int, price: float, most_days: float, gpu_bytes: float) -> Any:
     """Hours, a stable sort, and dictionaries."""
     steps = math.ceil(tokens / step_tokens)
     kept = []
@@ -33,17 +31,13 @@ def by_sorting(
     return [kept[0]["row"], kept[0]["cost"], (all_gpus["cost"] - kept[0]["cost"]) / kept[0]["cost"]]
 
 
-def by_numpy(
-    rows: list[Row], tokens: int, step_tokens: int, price: float, most_days: float, gpu_bytes: float
-) -> Any:
+def by_numpy(rows: list[Row], tokens: int, step_tokens: int, price: float, most_days: float, gpu_bytes: float) -> Any:
     if not rows:
         return None
     gpus, step_s, needed = np.array(rows, dtype=float).T
     steps = (tokens + step_tokens - 1) // step_tokens
     seconds = step_s * steps
-    costs = np.where(
-        (needed <= gpu_bytes) & (seconds <= 86400 * most_days), gpus * seconds * price / 3600, np.inf
-    )
+    costs = np.where((needed <= gpu_bytes) & (seconds <= 86400 * most_days), gpus * seconds * price / 3600, np.inf)
     if np.isinf(costs).all():
         return None
     number = np.lexsort((seconds, costs))[0]
@@ -72,9 +66,7 @@ def by_one_pass(
     return best[2], best[0] * steps / 3600 * price, largest[1] / best[0] - 1
 
 
-def by_keys(
-    rows: list[Row], tokens: int, step_tokens: int, price: float, most_days: float, gpu_bytes: float
-) -> Any:
+def by_keys(rows: list[Row], tokens: int, step_tokens: int, price: float, most_days: float, gpu_bytes: float) -> Any:
     """Numbers of rows, and functions of them."""
     steps = -(-tokens // step_tokens)
 
@@ -92,9 +84,7 @@ def by_keys(
     return None
 
 
-def by_torch(
-    rows: list[Row], tokens: int, step_tokens: int, price: float, most_days: float, gpu_bytes: float
-) -> Any:
+def by_torch(rows: list[Row], tokens: int, step_tokens: int, price: float, most_days: float, gpu_bytes: float) -> Any:
     """Columns as tensors of float64; what does not do costs infinitely much."""
     table = torch.tensor(rows, dtype=torch.float64).reshape(-1, 3)
     gpus, seconds = table[:, 0], table[:, 1] * math.ceil(tokens / step_tokens)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.plan import Job, Layout
-from course_lib.plan.stage_memory import BytesEach
+from course_lib.plan.estimate.stage_memory import BytesEach
 
 __all__ = ["ANSWERS", "SAME"]
 

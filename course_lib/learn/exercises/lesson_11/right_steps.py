@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.cost.layout_step import Cut, Nodes, Work
-from course_lib.link import Link
+from course_lib.cost.mesh.layout_step import Cut, Nodes, Work
+from course_lib.layouts.link import Link
 
 __all__ = ["ALL", "SAME"]
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from course_lib.learn.sick_runs.cases import ACROSS, BUBBLE, EXPOSED, FULL, LOADER, RECOMPUTED, SLOW, UNEVEN
-from course_lib.learn.sick_runs.evidence import Evidence
-from course_lib.learn.sick_runs.intervals import exposed_s
-from course_lib.learn.sick_runs.job import MIB
+from course_lib.learn.sick.sick_runs.cases import (
+    ACROSS,
+    BUBBLE,
+    EXPOSED,
+    FULL,
+    LOADER,
+    RECOMPUTED,
+    SLOW,
+    UNEVEN,
+)
+from course_lib.learn.sick.sick_runs.evidence import Evidence
+from course_lib.learn.sick.sick_runs.intervals import exposed_s
+from course_lib.learn.sick.sick_runs.job import MIB
 
 __all__ = ["BLURRED", "Clues", "cleared", "clues_of"]
 
@@ -49,8 +58,7 @@ def clues_of(seen: Evidence) -> Clues:
     shares = [seen.shares(rank) for rank in ranks]
     forward_s = [seen.box_s(rank, "forward") for rank in ranks]
     first_s = [
-        min(span.start_s for span in seen.spans if span.rank == rank and span.kind == "compute")
-        for rank in ranks
+        min(span.start_s for span in seen.spans if span.rank == rank and span.kind == "compute") for rank in ranks
     ]
     return Clues(
         least_computing=min(share[0] for share in shares),

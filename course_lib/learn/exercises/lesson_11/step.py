@@ -9,12 +9,12 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from course_lib.cost.layout_step import Cut, Nodes, Work
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import close_to
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.cost.mesh.layout_step import Cut, Nodes, Work
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_11 import wrong_steps
-from course_lib.link import Link
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["JOBS", "STEP", "by_the_clock"]
 
@@ -65,9 +65,7 @@ def by_the_clock(work: Work, cut: Cut, nodes: Nodes) -> float:
     pass_s = {}
     for name, times in (("forward", 1), ("backward", 2)):
         computed_s = times * work.forward_s * sequences / cut.tp
-        pass_s[name] = (
-            (computed_s + 2 * all_reduce_s(tp_link, cut.tp, activation_bytes)) * work.layers / cut.pp
-        )
+        pass_s[name] = (computed_s + 2 * all_reduce_s(tp_link, cut.tp, activation_bytes)) * work.layers / cut.pp
 
     now_s = 0.0
     for _ in range(cut.micro_batches + cut.pp - 1):
@@ -112,7 +110,10 @@ STEP = Exercise(
         "micro-batch on a stage (its all-reduces too), the step waits for `max(reduce_s, buckets * reduce_s - "
         "(1 - 1 / buckets) * backward_s)` at the end.",
     ),
-    forbidden=("course_lib.cost.layout_step.layout_step_s", "course_lib.cost.layout_step.ring_s"),
+    forbidden=(
+        "course_lib.cost.mesh.layout_step.layout_step_s",
+        "course_lib.cost.mesh.layout_step.ring_s",
+    ),
     forbidden_example=wrong_steps.by_the_library,
     passed="Computing, sums of `tp`, bubble, messages and gradients: each part has its bytes, its link and its turn.",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.exercise import Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 
 __all__ = ["MISTAKES"]
 

@@ -99,9 +99,7 @@ def idle_is_exposed(spans: Any) -> float:
 def any_overlap_hides(spans: Any) -> float:
     """A message that computing touches anywhere counts as hidden."""
     computing = _union(_of(spans, "compute"))
-    return _length(
-        [one for one in _union(_of(spans, "communication")) if not any(_shared(one, o) for o in computing)]
-    )
+    return _length([one for one in _union(_of(spans, "communication")) if not any(_shared(one, o) for o in computing)])
 
 
 def all_or_nothing(spans: Any) -> float:
@@ -134,9 +132,7 @@ def _merged_as_they_come(intervals: list[tuple[float, float]]) -> list[tuple[flo
 
 def needs_order(spans: Any) -> float:
     """Merged without sorting."""
-    return _exposed(
-        _merged_as_they_come(_of(spans, "communication")), _merged_as_they_come(_of(spans, "compute"))
-    )
+    return _exposed(_merged_as_they_come(_of(spans, "communication")), _merged_as_they_come(_of(spans, "compute")))
 
 
 def _merged_to_the_last(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -151,9 +147,7 @@ def _merged_to_the_last(intervals: list[tuple[float, float]]) -> list[tuple[floa
 
 def forgets_the_longer(spans: Any) -> float:
     """Where spans overlap, the end of the later one is taken, though the earlier lasts longer."""
-    return _exposed(
-        _merged_to_the_last(_of(spans, "communication")), _merged_to_the_last(_of(spans, "compute"))
-    )
+    return _exposed(_merged_to_the_last(_of(spans, "communication")), _merged_to_the_last(_of(spans, "compute")))
 
 
 def data_hides(spans: Any) -> float:
@@ -179,9 +173,7 @@ def first_part_only(spans: Any) -> float:
 def until_the_end(spans: Any) -> float:
     """What comes after the last computing; exposed messages before it are not seen."""
     last_s = max((end_s for _, end_s in _of(spans, "compute")), default=float("-inf"))
-    return sum(
-        max(0.0, end_s - max(begin_s, last_s)) for begin_s, end_s in _union(_of(spans, "communication"))
-    )
+    return sum(max(0.0, end_s - max(begin_s, last_s)) for begin_s, end_s in _union(_of(spans, "communication")))
 
 
 def not_without_spans(spans: Any) -> float:

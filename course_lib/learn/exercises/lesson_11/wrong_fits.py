@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from course_lib.learn.exercise import Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.plan import Job, Layout
-from course_lib.plan.stage_memory import BytesEach, stage_bytes
+from course_lib.plan.estimate.stage_memory import BytesEach, stage_bytes
 
 __all__ = ["MISTAKES", "by_the_library"]
 
@@ -55,9 +55,7 @@ class _Slip:
         again = (layout.recompute == "full" and self.recomputes) or self.always_recomputes
         kept = in_flight * layers * (each.input if again else each.layer)
         kept += self.inside_again(in_flight, layers) * each.layer if again else 0.0
-        kept /= (tp if self.kept_by_tp else 1) * (
-            layout.dp if self.kept_by_dp and layout.sharding == 3 else 1
-        )
+        kept /= (tp if self.kept_by_tp else 1) * (layout.dp if self.kept_by_dp and layout.sharding == 3 else 1)
         logits = each.logit * tokens * model.vocab * self.has_logits(stage, pp)
         return states | {"activations": tokens * kept, "logits": logits / (tp if self.logits_by_tp else 1)}
 
@@ -99,9 +97,7 @@ def _in_gb(job: Job, layout: Layout, stage: int, each: BytesEach) -> dict[str, f
     return {name: size / 1e9 for name, size in _RIGHT(job, layout, stage, each).items()}
 
 
-_TABLE_LESS = (
-    "The tables of the vocabulary are missing: the first stage looks tokens up, the last one scores them."
-)
+_TABLE_LESS = "The tables of the vocabulary are missing: the first stage looks tokens up, the last one scores them."
 
 # Name, what is said, and the answer.
 _SAID: tuple[tuple[str, str, Any], ...] = (

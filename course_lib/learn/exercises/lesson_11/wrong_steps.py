@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from course_lib.cost.layout_step import Cut, Nodes, Work, layout_step_s
-from course_lib.learn.exercise import Mistake
-from course_lib.link import Link
+from course_lib.cost.mesh.layout_step import Cut, Nodes, Work, layout_step_s
+from course_lib.layouts.link import Link
+from course_lib.learn.catalogue.exercise import Mistake
 
 __all__ = ["MISTAKES", "by_the_library"]
 
@@ -31,9 +31,7 @@ def _step(
     bucket: Callable[[Cut], int] = lambda cut: cut.buckets,  # in how many parts the gradients go
     gradients: Callable[[Cut], float] = lambda cut: cut.pp * cut.tp,
     ring: Callable[[int, Link, float], float] = lambda n, link, size: 2 * (n - 1) * link.time_s(size / n),
-    exposed: Callable[[float, int, float], float] = lambda one, k, back: max(
-        one, k * one - (1 - 1 / k) * back
-    ),
+    exposed: Callable[[float, int, float], float] = lambda one, k, back: max(one, k * one - (1 - 1 / k) * back),
     times: Callable[[Cut], float] = lambda cut: 1,  # that gradients are waited for
     strides: Callable[[Cut], tuple[int, int, int]] = lambda cut: (1, cut.tp, cut.tp * cut.dp),
     layers: Callable[[Work, Cut], float] = lambda work, cut: work.layers / cut.pp,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise, Mistake
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_12 import hierarchical_mistakes as told_by
 from course_lib.learn.exercises.lesson_12 import wrong_hierarchical as wrong
 from course_lib.learn.exercises.lesson_12.hierarchical_cases import (
@@ -17,7 +17,7 @@ from course_lib.learn.exercises.lesson_12.hierarchical_cases import (
     sum_of,
     trial,
 )
-from course_lib.learn.judge import by_trial
+from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["HIERARCHICAL"]
 

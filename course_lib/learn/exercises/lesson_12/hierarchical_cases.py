@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.learn.compare import difference, short
-from course_lib.learn.kept import Kept
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.meter import Call
 
 __all__ = [
@@ -118,9 +118,9 @@ def groups_of(me: Rank, per_node: int) -> Iterator[tuple[Any, Any]]:
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.begun import groups_here
-    from course_lib.cluster.left_over import never_waited_here
-    from course_lib.meter.recorder import Recorder
+    from course_lib.cluster.base.open_groups import groups_here
+    from course_lib.cluster.leaks.compare import never_waited_here
+    from course_lib.meter.communication.recorder import Recorder
 
     per_node = ranks_per_node(kind, me.world_size)
     given = tensor_of(kind, me.rank).to(me.device)
@@ -155,9 +155,7 @@ def _sent(calls: tuple[Call, ...], me: Rank, per_node: int, given: Tensor) -> di
     # gloo's own reduce-scatter is an all-reduce; NCCL's sends half of that
     needed_inside = 3 * (per_node - 1) * max(part_bytes, whole_bytes / per_node)
     return {
-        BETWEEN: _ENOUGH
-        if between <= needed + _BESIDE_BYTES
-        else f"{between:,} bytes, where {needed:,.0f} will do",
+        BETWEEN: _ENOUGH if between <= needed + _BESIDE_BYTES else f"{between:,} bytes, where {needed:,.0f} will do",
         INSIDE: _ENOUGH
         if inside <= needed_inside + _BESIDE_BYTES * 4 * per_node
         else f"{inside:,} bytes, where {needed_inside:,.0f} will do",
@@ -197,9 +195,7 @@ def compare(expected: dict[str, Any], got: Any) -> str:
     """The first fact that is not as expected, in words."""
     if not isinstance(got, dict) or SUM not in got:
         return f"expected a tensor, got {short(got)}"
-    return next(
-        (_in_words(name, expected[name], got[name]) for name in FACTS if differs(name, expected, got)), ""
-    )
+    return next((_in_words(name, expected[name], got[name]) for name in FACTS if differs(name, expected, got)), "")
 
 
 def differs(name: str, expected: dict[str, Any], got: dict[str, Any]) -> str:

@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.cost import FailingJob, expected_goodput
-from course_lib.learn.apart import CasesApart, by_cases_apart
-from course_lib.learn.compare import difference, short
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.cost.reliability.goodput import FailingJob, expected_goodput
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_12 import wrong_intervals
+from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.isolated_judge import CasesApart, by_cases_apart
 
 __all__ = ["CASES", "INTERVAL", "best_of"]
 
@@ -22,9 +22,7 @@ _LLAMA = 419 / 16_384 / 54  # failures of one GPU in a day
 _INTERVAL_WITHIN, _GOODPUT_WITHIN = 0.01, 0.001
 
 
-def best_of(
-    gpus: int, failures_per_gpu_day: float, checkpoint_s: float, restart_s: float
-) -> tuple[float, float]:
+def best_of(gpus: int, failures_per_gpu_day: float, checkpoint_s: float, restart_s: float) -> tuple[float, float]:
     """The best interval, in seconds, and the goodput with it; infinity and 1 where nothing fails."""
     if not failures_per_gpu_day:
         return math.inf, 1.0
@@ -56,9 +54,7 @@ def _compare(expected: Sequence[float], got: Any) -> str:
     if not isinstance(got, Sequence) or isinstance(got, str) or len(got) != 2:
         return difference(expected, got) or f"expected two numbers, got {short(got)}"
     within = (_INTERVAL_WITHIN, _GOODPUT_WITHIN)
-    for name, want, have, relative in zip(
-        ("the interval", "the goodput"), expected, got, within, strict=True
-    ):
+    for name, want, have, relative in zip(("the interval", "the goodput"), expected, got, within, strict=True):
         if found := difference(want, have, relative=relative, absolute=0.0):
             return f"{name}: {found}"
     return ""
@@ -86,9 +82,9 @@ INTERVAL = Exercise(
         "`high - third`, else `high -= third`. `math.expm1(x)` is `exp(x) - 1`. A rate of 0 gives `(math.inf, 1.0)`.",
     ),
     forbidden=(
-        "course_lib.cost.checkpoints.best_interval_s",
-        "course_lib.cost.goodput.expected_goodput",
-        "course_lib.cost.goodput.FailingJob",
+        "course_lib.cost.reliability.checkpoints.best_interval_s",
+        "course_lib.cost.reliability.goodput.expected_goodput",
+        "course_lib.cost.reliability.goodput.FailingJob",
     ),
     forbidden_example=wrong_intervals.by_the_library,
     passed="The interval is right also where a checkpoint takes longer than the machine holds out, and you know what "

@@ -10,10 +10,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.learn.apart import by_cases_apart
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_12 import wrong_places
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["LAYOUTS", "NODE_PLACES", "PLACE_OF", "RANK_OF", "fault_in_places", "fault_in_ranks", "places_on"]
 
@@ -116,12 +116,8 @@ def _cases() -> list[Case]:
     cases = []
     for sizes in LAYOUTS:
         ranks, places = list(reversed(range(sum(sizes)))), list(reversed(places_on(sizes)))
-        cases.append(
-            Case(f"the places of all ranks on {list(sizes)}", (list(sizes), PLACE_OF, ranks), _right)
-        )
-        cases.append(
-            Case(f"the ranks of all places on {list(sizes)}", (list(sizes), RANK_OF, places), _right)
-        )
+        cases.append(Case(f"the places of all ranks on {list(sizes)}", (list(sizes), PLACE_OF, ranks), _right))
+        cases.append(Case(f"the ranks of all places on {list(sizes)}", (list(sizes), RANK_OF, places), _right))
     return cases
 
 

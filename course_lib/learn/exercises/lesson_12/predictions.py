@@ -1,6 +1,6 @@
 """What lesson 12 asks before a run, and tells after it: a file for each part."""
 
-from course_lib.learn.asked import Asked
+from course_lib.learn.catalogue.prediction_spec import Asked
 from course_lib.learn.exercises.lesson_12.predictions_faults import FAULTS
 from course_lib.learn.exercises.lesson_12.predictions_nodes import NODES
 from course_lib.learn.exercises.lesson_12.predictions_take_along import TAKE_ALONG

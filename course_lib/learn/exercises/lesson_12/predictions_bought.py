@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.cost import FailingJob, SimulatedGoodput, expected_goodput
-from course_lib.learn.asked import Asked, Told
-from course_lib.learn.sick_job import JobLog
+from course_lib.cost.reliability.goodput import FailingJob, expected_goodput
+from course_lib.cost.reliability.goodput_runs import SimulatedGoodput
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.sick.sick_job import JobLog
 
 __all__ = ["BOUGHT", "BUYS", "SUSPECTS"]
 
@@ -62,9 +63,7 @@ def _buy(runs: Mapping[str, SimulatedGoodput]) -> Told:
         BUYS[0]: "It shortens every restart, and there is more to gain elsewhere.",
         BUYS[1]: f"It is {behind:.1f} points behind. Writing is what one sees; waiting for a "
         "time-out is in no profile.",
-        BUYS[
-            2
-        ]: "That halves what writing and work done again cost. The restarts stay as they were, and are the "
+        BUYS[2]: "That halves what writing and work done again cost. The restarts stay as they were, and are the "
         "larger part.",
         BUYS[3]: "The direction is right: restarts cost most. But look what a restart consists of.",
     }

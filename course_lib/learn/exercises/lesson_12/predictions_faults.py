@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_lib.learn.asked import Asked, Told
-from course_lib.learn.meetings import Meeting
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.sick.meetings import Meeting
 
 __all__ = ["FAULTS", "missing_in"]
 
@@ -26,8 +26,7 @@ def _dealt(twice: int, drawn: int, before: int, after: int) -> Told:
             0: "Right for as many ranks as before. Here there are fewer, and each leaves out as many as one of four.",
             drawn: "The first program, without a place, repeats all of them. This one keeps a place, in a wrong unit.",
             of_a_rank: "That is how many each rank leaves out.",
-            of_a_rank
-            * after: "So many are left out, and are not seen twice. What is seen twice is the rest.",
+            of_a_rank * after: "So many are left out, and are not seen twice. What is seen twice is the rest.",
         },
         apart="The samples that four ranks had seen were not those that were expected; run the cells again, in order.",
     )
@@ -151,16 +150,12 @@ def missing_in(dumps: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
 def _missing(dumps: Sequence[Mapping[str, Any]]) -> Told:
     """``dumps``: of every rank what its flight recorder holds."""
     lists = missing_in(dumps)
-    waits = {
-        rank for rank, dump in enumerate(dumps) if any(not entry["retired"] for entry in dump["entries"])
-    }
+    waits = {rank for rank, dump in enumerate(dumps) if any(not entry["retired"] for entry in dump["entries"])}
     guilty = [rank for rank in range(len(dumps)) if rank not in waits]
     told = "; ".join(
         f"{what}: rank {' and '.join(map(str, ranks))} has not come" for what, ranks in lists.items() if ranks
     )
-    blurred = (
-        "" if len(guilty) == 1 else " (In this run not exactly one rank was free: the machine was busy.)"
-    )
+    blurred = "" if len(guilty) == 1 else " (In this run not exactly one rank was free: the machine was busy.)"
     measured = " and ".join(f"rank {rank}" for rank in guilty) or "none"
     return Told(
         measured=measured,
@@ -207,9 +202,7 @@ FAULTS: tuple[Asked, ...] = (
     Asked(name="12.dealt", question="Samples seen twice, at the end of the epoch?", high=96, tell=_dealt),
     Asked(name="12.restarted", question="How many of the four processes are new?", high=4, tell=_restarted),
     Asked(name="12.redone", question="How many steps were done a second time?", high=1000, tell=_redone),
-    Asked(
-        name="12.same", question="How do the weights compare?", choices=(_BITS, _ROUNDING, _OTHER), tell=_same
-    ),
+    Asked(name="12.same", question="How do the weights compare?", choices=(_BITS, _ROUNDING, _OTHER), tell=_same),
     Asked(name="12.joins", question="How many processes does the job start?", high=8, tell=_joins),
     Asked(name="12.slow", question="Which device?", choices=_RANKS, tell=_slow),
     Asked(name="12.missing", question="Which rank is missing?", choices=_RANKS, tell=_missing),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.cost import AllReducePoint
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.mesh.all_reduce_at_scale import AllReducePoint
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 __all__ = ["NODES"]
 
@@ -94,15 +94,10 @@ def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Told:
             _mib(size_bytes / 2): "So much leaves each *rank*. Both ranks of a node send over the link.",
             _mib(
                 flat_bytes / 2
-            ): "Half of the flat one, by the two ranks of a node? Count what each of them sends: its half, "
-            "once.",
-            _mib(
-                flat_bytes
-            ): "Then nothing would be gained. In the flat ring the rank at the border passes on six "
+            ): "Half of the flat one, by the two ranks of a node? Count what each of them sends: its half, once.",
+            _mib(flat_bytes): "Then nothing would be gained. In the flat ring the rank at the border passes on six "
             "quarters of the tensor; here each of two ranks sends its half once.",
-            _mib(
-                size_bytes / 4
-            ): "A rank's half is cut in two again, and both quarters cross: one to be added, one "
+            _mib(size_bytes / 4): "A rank's half is cut in two again, and both quarters cross: one to be added, one "
             "that has been.",
         },
         apart="Bytes do not depend on how busy a machine is. Which collective of the three crosses here?",
@@ -122,14 +117,10 @@ def _many(flat: AllReducePoint, storeys: AllReducePoint) -> Told:
         f"few. What it saves here is waiting: {flat.num_rounds:,} messages one after the other in the flat ring, and "
         f"{storeys.num_rounds:,} in this one. (NCCL has trees for that. Part 3 goes on to thousands.)",
         misreadings={
-            round(
-                100 * (1 - 1 / per_node), 1
-            ): "A rank sends an eighth. But in the flat ring one rank of eight sends "
+            round(100 * (1 - 1 / per_node), 1): "A rank sends an eighth. But in the flat ring one rank of eight sends "
             "for the node, and here all eight do.",
             33: "That was two nodes of two. With more of them both ways come nearer to twice the tensor.",
-            round(
-                two
-            ): "That is so for two nodes of eight. With more nodes both ways come nearer to twice the tensor.",
+            round(two): "That is so for two nodes of eight. With more nodes both ways come nearer to twice the tensor.",
             50: "On two nodes of many ranks it is nearly that. With more nodes both ways come nearer to twice the "
             "tensor.",
         },
@@ -193,9 +184,7 @@ def _pieces(sent: Mapping[str, int], before: Mapping[str, int]) -> Told:
         f"{_mib(sent['DDP']):g} MiB. Memory decides whether weights can stay within a node; where they can, the slow "
         "link sees gradients once a step.",
         misreadings={
-            round(
-                once, 2
-            ): "That was a step of one piece. Gradients wait for the last piece; weights cannot.",
+            round(once, 2): "That was a step of one piece. Gradients wait for the last piece; weights cannot.",
             4: "Four pieces, and each gathers twice; on the other side, only the reduce crosses, and once.",
             round(4 * once, 1): "All of it four times? The gradients leave once, with the last piece.",
             1: "With `no_sync` gradients are quiet. Weights have to be there for each piece.",

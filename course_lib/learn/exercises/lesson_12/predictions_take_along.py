@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from course_lib.examples.preflight.judge_speed import Pair, slow_links
 from course_lib.examples.preflight.report import COULD_NOT, Report
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.take_along import DryRun, Variable
 
 __all__ = ["TAKE_ALONG"]
@@ -116,9 +116,7 @@ def _unchecked(report: Report) -> Told:
         "and without a data sheet nobody can say whether a rate is good. On a cluster with `--machine` and "
         "`--between-gbit` most of these lines get a verdict. A check that leaves out in silence what it cannot see "
         "would be all green here.",
-        misreadings={
-            0: "It could look at everything only where everything is there. Count what this machine lacks."
-        }
+        misreadings={0: "It could look at everything only where everything is there. Count what this machine lacks."}
         if count
         else {},
     )

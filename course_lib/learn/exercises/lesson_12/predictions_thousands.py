@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from course_lib.cost import AllReducePoint, FailingJob, FailureRate, SimulatedGoodput, expected_goodput
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.mesh.all_reduce_at_scale import AllReducePoint
+from course_lib.cost.reliability.failures import FailureRate
+from course_lib.cost.reliability.goodput import FailingJob, expected_goodput
+from course_lib.cost.reliability.goodput_runs import SimulatedGoodput
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.learn.exercises.lesson_12.predictions_bought import BOUGHT
 
 __all__ = ["THOUSANDS"]
@@ -103,9 +106,7 @@ def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Told:
             lambda percent: (
                 80 <= percent <= 120
             ): "Work done again doubles, yes. But only half as much is written, and that was as large a part.",
-            lambda percent: (
-                percent < 10
-            ): "It is flat near the top, but a factor of two is not near any more.",
+            lambda percent: percent < 10: "It is flat near the top, but a factor of two is not near any more.",
             lambda percent: (
                 40 <= percent <= 60
             ): "Half of the loss doubles, yes. The other half, writing, becomes half as much.",
@@ -131,9 +132,7 @@ def _ring(points: Sequence[AllReducePoint]) -> Told:
             lambda ranks: (
                 ranks >= 4096
             ): "A gigabyte sounds like a lot. All ports of a node together send it in a few milliseconds.",
-            lambda ranks: (
-                ranks <= 64
-            ): "For a megabyte it would be so. A gigabyte still keeps the links busy there.",
+            lambda ranks: ranks <= 64: "For a megabyte it would be so. A gigabyte still keeps the links busy there.",
         },
     )
 

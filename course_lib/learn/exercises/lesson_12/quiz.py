@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from course_lib.cost import hierarchical_sent_bytes, young_interval_s
-from course_lib.learn.questions import Question
+from course_lib.cost.mesh.all_reduce_at_scale import hierarchical_sent_bytes
+from course_lib.cost.reliability.checkpoints import young_interval_s
+from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = ["QUIZ"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_12 import wrong_rendezvous
 from course_lib.learn.exercises.lesson_12.rendezvous_cases import CASES
-from course_lib.learn.judge import by_cases
-from course_lib.learn.meetings import fates
+from course_lib.learn.judging.judge import by_cases
+from course_lib.learn.sick.meetings import fates
 
 __all__ = ["RENDEZVOUS"]
 
@@ -24,7 +24,7 @@ RENDEZVOUS = Exercise(
         '`(place(a), a["rdzv_id"], least, most)`. In a list of n nodes, node number i, counted from 0: "too few" if '
         'n < least, else "complete" if i < most, else "too many".',
     ),
-    forbidden=("course_lib.learn.meetings.fates",),
+    forbidden=("course_lib.learn.sick.meetings.fates",),
     forbidden_example=lambda agents: fates(agents),
     passed="Each node has its word, also where a job's settings look alike and are not.",
 )

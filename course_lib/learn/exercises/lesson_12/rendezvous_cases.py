@@ -10,9 +10,7 @@ Agents = list[dict[str, str]]
 def _agents(*rows: str) -> Agents:
     """From rows "address endpoint id nnodes"; the nodes are called n0, n1, ... as they come."""
     keys = ("address", "endpoint", "rdzv_id", "nnodes")
-    return [
-        {"node": f"n{number}", **dict(zip(keys, row.split(), strict=True))} for number, row in enumerate(rows)
-    ]
+    return [{"node": f"n{number}", **dict(zip(keys, row.split(), strict=True))} for number, row in enumerate(rows)]
 
 
 def _named(agents: Agents, *names: str) -> Agents:
@@ -24,17 +22,13 @@ CASES: dict[str, Agents] = {
     "the host comes last": _agents("10.0.0.7 10.0.0.2:29500 a 2", "10.0.0.2 10.0.0.2:29500 a 2"),
     "two ids": _agents("10.0.0.1 10.0.0.1:29500 a 2", "10.0.0.2 10.0.0.1:29500 A 2"),
     "two ports": _agents("10.0.0.1 10.0.0.1:29500 a 2", "10.0.0.2 10.0.0.1:29501 a 2"),
-    "an endpoint at a node that has no agent": _agents(
-        "10.0.0.1 10.0.0.9:29500 a 2", "10.0.0.2 10.0.0.9:29500 a 2"
-    ),
+    "an endpoint at a node that has no agent": _agents("10.0.0.1 10.0.0.9:29500 a 2", "10.0.0.2 10.0.0.9:29500 a 2"),
     "loopback on both nodes": _agents("10.0.0.1 127.0.0.1:29500 a 2", "10.0.0.2 127.0.0.1:29500 a 2"),
     "loopback on the other node": _agents("10.0.0.1 10.0.0.1:29500 a 2", "10.0.0.2 localhost:29500 a 2"),
     "loopback on the host alone": _agents("10.0.0.1 localhost:29500 a 2", "10.0.0.2 10.0.0.1:29500 a 2"),
     "both names of the loopback": _agents("10.0.0.1 localhost:4000 a 1:3", "10.0.0.2 127.0.0.1:4000 a 1:3"),
     "a host without a port": _agents("10.0.0.1 10.0.0.1 a 2", "10.0.0.2 10.0.0.1:29400 a 2"),
-    "without ports": _agents(
-        "10.0.0.1 localhost a 2:3", "10.0.0.2 10.0.0.1 a 2:3", "10.0.0.3 localhost a 2:3"
-    ),
+    "without ports": _agents("10.0.0.1 localhost a 2:3", "10.0.0.2 10.0.0.1 a 2:3", "10.0.0.3 localhost a 2:3"),
     "without a port, and with another": _agents("10.0.0.1 10.0.0.1 a 2", "10.0.0.2 10.0.0.1:29500 a 2"),
     "nnodes that differ": _agents(
         "10.0.0.1 10.0.0.1:29500 a 2", "10.0.0.2 10.0.0.1:29500 a 3", "10.0.0.3 10.0.0.1:29500 a 3"
@@ -84,9 +78,7 @@ CASES: dict[str, Agents] = {
     "one agent": _agents("10.0.0.1 localhost:29500 a 1"),
     "ten or more nodes": _agents(*(f"10.0.0.{n} 10.0.0.12:29500 a 10:12" for n in range(1, 15))),
     "nine nodes where ten are needed": _agents(*(f"10.0.0.{n} 10.0.0.1:29500 a 10:12" for n in range(1, 10))),
-    "eleven nodes where nine are enough": _agents(
-        *(f"10.0.0.{n} 10.0.0.1:29500 a 9:11" for n in range(1, 12))
-    ),
+    "eleven nodes where nine are enough": _agents(*(f"10.0.0.{n} 10.0.0.1:29500 a 9:11" for n in range(1, 12))),
     "all sorts at once": _agents(
         "10.0.0.2 10.0.0.1 a 2:3",
         "10.0.0.1 localhost:29400 a 2:3",

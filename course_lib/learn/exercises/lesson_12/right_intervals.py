@@ -44,9 +44,7 @@ def by_scipy(gpus: int, failures_per_gpu_day: float, checkpoint_s: float, restar
     def worse(t: float) -> float:
         return (restart_s / mean_s) - math.log(t / mean_s) + math.log(math.expm1((t + checkpoint_s) / mean_s))
 
-    found = optimize.minimize_scalar(
-        worse, bounds=(0, mean_s), method="bounded", options={"xatol": 1e-9 * mean_s}
-    )
+    found = optimize.minimize_scalar(worse, bounds=(0, mean_s), method="bounded", options={"xatol": 1e-9 * mean_s})
     return [found.x, math.exp(-found.fun)]
 
 

@@ -83,9 +83,7 @@ def by_objects(agents: Agents) -> dict[str, str]:
         for (_, nnodes), names in store.lists.items():
             least, most = map(int, nnodes.split(":"))
             for name in names:
-                fates[name] = (
-                    "no store" if not store.is_open else "too few" if len(names) < least else "complete"
-                )
+                fates[name] = "no store" if not store.is_open else "too few" if len(names) < least else "complete"
             if store.is_open and len(names) >= least:
                 fates |= dict.fromkeys(names[most:], "too many")
     return fates

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from course_lib import cost
-from course_lib.cost import daly_interval_s, young_interval_s
-from course_lib.learn.exercise import Mistake
+from course_lib.cost.reliability.checkpoints import daly_interval_s, young_interval_s
+from course_lib.learn.catalogue.exercise import Mistake
 
 __all__ = ["MISTAKES", "by_the_library"]
 
@@ -124,15 +124,13 @@ MISTAKES = (
     ),
     Mistake(
         "sum-of-losses",
-        _RIGHT_THERE
-        + "The goodput is 1 less each loss by itself, which is good while losses are small; in a job that "
+        _RIGHT_THERE + "The goodput is 1 less each loss by itself, which is good while losses are small; in a job that "
         "fails often they would take more than there is. Use the formula of the docstring.",
         _slip(goodput="first order"),
     ),
     Mistake(
         "sum-of-losses-from-zero",
-        _RIGHT_THERE
-        + "The goodput is 1 less each loss by itself, and 0 where that is negative. Such a job still gets "
+        _RIGHT_THERE + "The goodput is 1 less each loss by itself, and 0 where that is negative. Such a job still gets "
         "something done: use the formula of the docstring.",
         _slip(goodput="never below 0"),
     ),
@@ -198,8 +196,7 @@ MISTAKES = (
     ),
     Mistake(
         "restart-by-share",
-        _RIGHT_THERE
-        + "For the restart you take M / (M + restart). A restart may fail as well, and then begins again: "
+        _RIGHT_THERE + "For the restart you take M / (M + restart). A restart may fail as well, and then begins again: "
         "that is exp(-restart / M).",
         _slip(goodput="restart by share"),
     ),
@@ -212,8 +209,7 @@ MISTAKES = (
     ),
     Mistake(
         "writing-counts",
-        _RIGHT_THERE
-        + "The goodput counts writing as training: above stands the interval alone, and the checkpoint "
+        _RIGHT_THERE + "The goodput counts writing as training: above stands the interval alone, and the checkpoint "
         "only in the exponent.",
         _slip(goodput="writing counts"),
     ),

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.learn.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
 
 __all__ = ["MISTAKES"]
 

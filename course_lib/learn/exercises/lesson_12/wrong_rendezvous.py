@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.learn.exercise import Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 
 __all__ = ["MISTAKES"]
 
@@ -63,9 +63,7 @@ def _one_loopback(agents: list[Agent]) -> dict[str, str]:
     return _told(
         agents,
         key=lambda agent: (as_typed(agent), agent["rdzv_id"], _limits(agent)),
-        is_hosted=lambda agent: (
-            agent["endpoint"].partition(":")[0] in _OWN or _place(agent) in _hosted(agents, _place)
-        ),
+        is_hosted=lambda agent: agent["endpoint"].partition(":")[0] in _OWN or _place(agent) in _hosted(agents, _place),
     )
 
 
@@ -121,16 +119,12 @@ def _no_greatest(agents: list[Agent]) -> dict[str, str]:
 def _all_too_many(agents: list[Agent]) -> dict[str, str]:
     return _told(
         agents,
-        word=lambda number, come, least, most: (
-            "too many" if come > most else _word(number, come, least, most)
-        ),
+        word=lambda number, come, least, most: "too many" if come > most else _word(number, come, least, most),
     )
 
 
 def _one_too_many(agents: list[Agent]) -> dict[str, str]:
-    return _told(
-        agents, word=lambda number, come, least, most: _word(number - 1 if number else 0, come, least, most)
-    )
+    return _told(agents, word=lambda number, come, least, most: _word(number - 1 if number else 0, come, least, most))
 
 
 def _the_last_ones(agents: list[Agent]) -> dict[str, str]:
@@ -158,9 +152,7 @@ def _store_of_the_job(agents: list[Agent]) -> dict[str, str]:
 def _numbers_as_text(agents: list[Agent]) -> dict[str, str]:
     return _told(
         agents,
-        word=lambda number, come, least, most: (
-            "too few" if str(come) < str(least) else _word(number, come, come, most)
-        ),
+        word=lambda number, come, least, most: "too few" if str(come) < str(least) else _word(number, come, come, most),
     )
 
 

@@ -30,8 +30,7 @@ TRUSTED = {
     "C6": "Two things are mixed up here: that batches differ, and that no sample is in two of them.",
     "C7": "That is how it is with one process for each device. This class is handed the whole batch, and cuts it.",
     "D1": "It is a good warning, taken too far: one slow link decides for all links.",
-    "D2": "Twice the devices are twice the memory on the invoice. What every rank keeps takes its room on "
-    "every rank.",
+    "D2": "Twice the devices are twice the memory on the invoice. What every rank keeps takes its room on every rank.",
     "D7": "So it is on a usual build of Python. Look at the row of the interpreter lock: without it threads need not "
     "take turns.",
     "E1": "A list of three is easy to learn, and was whole once. Ask of sharding which of the three it is.",
@@ -48,8 +47,7 @@ DOUBTED = {
     "A12": "One axis is enough until it runs out of pieces: heads, layers, samples.",
     "B1": "You may have thought of a trainer, which wraps the model for you. The framework below does not.",
     "B4": "You looked at the last bits, perhaps. What is the same is the algebra.",
-    "B5": "You saw the conditions, and they are real. With many micro-batches and equal stages it "
-    "does what it says.",
+    "B5": "You saw the conditions, and they are real. With many micro-batches and equal stages it does what it says.",
     "C1": "Each replica is made anew at each step, which looks like a split of the model, and is a copy.",
     "C2": "You may have thought of large layers, which give threads little to wait for. With many small ones there is "
     "a queue.",

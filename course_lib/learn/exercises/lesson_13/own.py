@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_lib.learn.compare import short
-from course_lib.learn.exercise import Case, Exercise
+from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_13 import own_mistakes
 from course_lib.learn.exercises.lesson_13.own_worlds import LEAST, MOST, OPEN, WORLDS, Clock, most_measured
-from course_lib.learn.judge import by_cases
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["OWN", "decided"]
 
@@ -29,9 +29,7 @@ def decided(time_s: Callable[[int], float], sizes: Sequence[int], pairs: int) ->
         answers.add("yes" if inside else "no" if outside else "open")
     if "open" in answers:
         return OPEN, middles
-    return {"yes": "holds", "no": "false"}[answers.pop()] if len(
-        answers
-    ) == 1 else "holds with conditions", middles
+    return {"yes": "holds", "no": "false"}[answers.pop()] if len(answers) == 1 else "holds with conditions", middles
 
 
 def _expected(kind: str) -> dict[str, Any]:

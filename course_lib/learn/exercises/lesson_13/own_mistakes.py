@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.learn.exercise import Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_13.own_seen import did_assert, did_go_on, left_sizes_out
 from course_lib.learn.exercises.lesson_13.own_worlds import LEAST, MOST, OPEN
 
@@ -89,15 +89,11 @@ def _by_the_median(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
 
 
 def _by_the_extremes(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
-    return _twice(
-        time_s, sizes, pairs, middle=lambda ratios: (min(ratios), statistics.median(ratios), max(ratios))
-    )
+    return _twice(time_s, sizes, pairs, middle=lambda ratios: (min(ratios), statistics.median(ratios), max(ratios)))
 
 
 def _longer_is_enough(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
-    return _twice(
-        time_s, sizes, pairs, rule=lambda low, high: True if low > 1 else False if high < 1 else None
-    )
+    return _twice(time_s, sizes, pairs, rule=lambda low, high: True if low > 1 else False if high < 1 else None)
 
 
 def _at_least_twice(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:

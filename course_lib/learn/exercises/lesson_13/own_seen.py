@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from course_lib.learn.exercise import Evidence
+from course_lib.learn.catalogue.exercise import Evidence
 from course_lib.learn.exercises.lesson_13.own_worlds import most_measured
 
 __all__ = ["did_assert", "did_go_on", "left_sizes_out"]
@@ -35,6 +35,4 @@ def left_sizes_out(evidence: Evidence) -> bool:
 
 
 def did_assert(evidence: Evidence) -> bool:
-    return any(
-        outcome.error is not None and outcome.error.kind == "AssertionError" for outcome in evidence.outcomes
-    )
+    return any(outcome.error is not None and outcome.error.kind == "AssertionError" for outcome in evidence.outcomes)

@@ -60,9 +60,7 @@ class Clock:
         size = size_bytes if size_bytes in ratios else size_bytes / 2
         if size not in ratios:
             known = ", ".join(f"{one:,}" for one in ratios)
-            raise ValueError(
-                f"time_s({size_bytes!r}): here {known} bytes are of interest, and twice as many of each"
-            )
+            raise ValueError(f"time_s({size_bytes!r}): here {known} bytes are of interest, and twice as many of each")
         call = self.measured.total()
         self.measured[size_bytes] += 1
         time_s = 1e-3 * (1 + size / _MIB) * (1.0 if size_bytes == size else ratios[int(size)])

@@ -1,11 +1,11 @@
-"""Lesson 13: what is asked beside the bets. The bets themselves are those of ``course_lib/learn/betting.py``."""
+"""Lesson 13: what is asked beside the bets. The bets themselves are those of ``course_lib/learn/bets/betting.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 if TYPE_CHECKING:
     from course_lib.claims import Evidence

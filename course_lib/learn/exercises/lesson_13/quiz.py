@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from course_lib.learn.bets import SURE, Bet, Standing, brier, mark
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.learn.exercises.lesson_13.own import decided
 from course_lib.learn.exercises.lesson_13.own_worlds import OPEN, Clock, World
-from course_lib.learn.questions import Question
+from course_lib.learn.records.bet_records import SURE, Bet, Standing, brier, mark
 
 __all__ = ["QUIZ"]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from course_lib.learn.exercise import Evidence, Outcome
-from course_lib.learn.failure import NotAnAnswer, NotAttempted
-from course_lib.learn.given import need_callable
-from course_lib.learn.mentions import mentions
+from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.judging.call_io import need_callable
+from course_lib.learn.judging.failure import NotAnAnswer, NotAttempted
+from course_lib.learn.sandbox.forbidden_names import mentions
 
 if TYPE_CHECKING:
     from course_lib.capstone import Result
@@ -30,8 +30,8 @@ class ByAttempt:
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         from course_lib.capstone import attempt, job_for
-        from course_lib.capstone.last import right_before
-        from course_lib.cluster import shared_cluster
+        from course_lib.capstone.attempts.attempt_cache import right_before
+        from course_lib.cluster.api.shared import shared_cluster
 
         need_callable(answer)
         if str(getattr(answer, "__module__", "")).startswith("course_lib.capstone"):
@@ -47,9 +47,7 @@ class ByAttempt:
         result = right_before(job, answer) or run(answer)  # the page may have just run it
         if result.ended.startswith("not attempted"):
             raise NotAttempted
-        return Evidence(
-            of_result(result := _at_its_best(result, run, answer)), answer, facts={"result": result}
-        )
+        return Evidence(of_result(result := _at_its_best(result, run, answer)), answer, facts={"result": result})
 
 
 def _at_its_best(result: Result, run: Callable[[Any], Result], answer: Any) -> Result:
@@ -99,9 +97,7 @@ def _of_ranks(told: tuple[tuple[float, ...], ...]) -> str:
     for rank, losses in enumerate(told):
         for number, (first, other) in enumerate(zip(told[0], losses, strict=True)):
             if not abs(first - other) <= _LOSS_SHARE * abs(first):
-                return (
-                    f"the loss of step {number + 1} is {first:.5g} on rank 0 and {other:.5g} on rank {rank}"
-                )
+                return f"the loss of step {number + 1} is {first:.5g} on rank 0 and {other:.5g} on rank {rank}"
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_14.attempted import ByAttempt
 from course_lib.learn.exercises.lesson_14.mistakes import mistakes_of
 from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
@@ -24,7 +24,10 @@ ONE = Exercise(
         "`self.mine = self.model.data.deal(task.tokens, task.targets)`; in `step`: `self.model.step(*self.mine)`. For "
         "MESH, the quickest of the table that fits.",
     ),
-    forbidden=("course_lib.capstone.on_mesh.assemble_on", "course_lib.capstone.references.reference"),
+    forbidden=(
+        "course_lib.capstone.running.on_mesh.assemble_on",
+        "course_lib.capstone.attempts.references.reference",
+    ),
     forbidden_example=by_the_course,
     passed="The weights of one device, within the memory, within the budget.",
 )

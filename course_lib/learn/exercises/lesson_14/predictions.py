@@ -1,6 +1,6 @@
 """What lesson 14 asks before a run, and tells after it: a file for each part."""
 
-from course_lib.learn.asked import Asked
+from course_lib.learn.catalogue.prediction_spec import Asked
 from course_lib.learn.exercises.lesson_14.predictions_capstone import CAPSTONE
 from course_lib.learn.exercises.lesson_14.predictions_defend import DEFEND
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from course_lib.learn.asked import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 from course_lib.meter import bytes_text
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def _room(job: CapstoneJob) -> Told:
         f"moments, on every rank. There are {bytes_text(job.memory_bytes)}, and activations come on top. Data "
         "parallelism shares out the batch, and no states.",
         misreadings={
-            round(
-                whole / 4
-            ): "A quarter: if you shared the states among the ranks, replicas share nothing but the "
+            round(whole / 4): "A quarter: if you shared the states among the ranks, replicas share nothing but the "
             "batch; if you counted weights alone, gradients are as large, and AdamW keeps two more.",
             round(whole / 2): "Half: two of the four are missing, such as the optimizer's.",
             round(3 * whole / 4): "One of four is missing: weights, gradients, and two numbers of AdamW's.",
@@ -47,9 +45,7 @@ def _floor(job: CapstoneJob) -> Told:
         "the slowest rank.",
         misreadings={
             round(forward_ms / job.ranks): "That is forward alone. Backward computes twice as long.",
-            round(
-                2 * forward_ms / job.ranks
-            ): "Backward is twice a forward, so there are three parts, not two.",
+            round(2 * forward_ms / job.ranks): "Backward is twice a forward, so there are three parts, not two.",
             round(3 * forward_ms): "One rank alone would take so long.",
             round(job.budget_s * _MS): "That is the budget: what you may take, and not what nobody can beat.",
         },
@@ -71,14 +67,10 @@ def _between(run: Result | None, planned_bytes: int, weight_bytes: int) -> Told:
         "Gradients are scattered: each of four ranks has two quarters for ranks of the other node, 4 × 2 × 1/4. That "
         f"makes 5 times the weights, {5 * whole:,.0f} kB.",
         misreadings={
-            round(
-                1.5 * whole
-            ): "That is an all-reduce, over one link. Here weights travel twice and gradients once.",
+            round(1.5 * whole): "That is an all-reduce, over one link. Here weights travel twice and gradients once.",
             round(2.5 * whole): "That is one way. As much comes back.",
             round(3 * whole): "Those are the two gathers. Gradients are scattered as well.",
-            round(
-                3.5 * whole
-            ): "The weights are given back after forward, and gathered once more for backward.",
+            round(3.5 * whole): "The weights are given back after forward, and gathered once more for backward.",
             round(9 * whole): "That is all that is sent. A part of it stays within the nodes.",
         },
         apart="Rows that do not divide by four are padded, and a few small messages come on top.",
@@ -103,9 +95,7 @@ def _bet(times_s: Mapping[str, float | None], table: Sequence[Plan]) -> Told:
     measured = min(took_s, key=lambda name: took_s[name]) if compared else model
     steps = ", ".join(f"{name} {time_s * _MS:.0f} ms" for name, time_s in took_s.items())
     ran = f" Measured: {steps}." if steps else ""
-    alone = (
-        "" if compared else " That it is the quickest is the planner's word: for that, two axes have to run."
-    )
+    alone = "" if compared else " That it is the quickest is the planner's word: for that, two axes have to run."
     return Told(
         measured=measured,
         model=model,
@@ -146,9 +136,7 @@ def _when(first: Result) -> Told:
     fullest = max(first.memory, key=lambda rank: rank.peak_bytes, default=None)
     parts = {} if fullest is None else fullest.parts
     place = 4
-    if (
-        first.ended
-    ):  # memory is weighed in steps, so a model that was built has come to a forward pass at least
+    if first.ended:  # memory is weighed in steps, so a model that was built has come to a forward pass at least
         place = 3 if "optimizer state" in parts else 2 if "gradient" in parts else 1
     held = ", ".join(f"{name} {bytes_text(size)}" for name, size in parts.items()) or "nothing that was seen"
     return Told(

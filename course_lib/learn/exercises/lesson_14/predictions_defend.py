@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from course_lib.cost.mesh_parts import pieces_of_stages
-from course_lib.learn.asked import Asked, Told
+from course_lib.cost.mesh.mesh_parts import pieces_of_stages
+from course_lib.learn.catalogue.prediction_spec import Asked, Told
 
 if TYPE_CHECKING:
     from course_lib.capstone import CapstoneJob, Plan, Result
-    from course_lib.mesh import Mesh
+    from course_lib.layouts.mesh import Mesh
 
 __all__ = ["DEFEND"]
 
@@ -67,13 +67,10 @@ def _uneven(job: CapstoneJob, mesh: Mesh) -> Told:
         because=f"{layers} blocks on {stages} stages are {share:g} each, and a stage has whole blocks: the fullest has "
         f"{most}. All others wait for it in every slot.",
         misreadings={
-            round(
-                100 * (most / fewest - 1)
-            ): "That is beside the emptiest stage. Beside an even share it is less.",
+            round(100 * (most / fewest - 1)): "That is beside the emptiest stage. Beside an even share it is less.",
             round(
                 100 * (1 - share / most)
-            ): "That is the share of the time for which an even share would be idle. Take "
-            "the even share as the whole.",
+            ): "That is the share of the time for which an even share would be idle. Take the even share as the whole.",
             0: f"That needs as many blocks on every stage, and {stages} stages do not share {layers} evenly.",
         },
     )
@@ -81,8 +78,8 @@ def _uneven(job: CapstoneJob, mesh: Mesh) -> Told:
 
 def _blind(job: CapstoneJob, table: Sequence[Plan], planned: Result, other: Result) -> Told:
     """From the planner's table, and the runs of its best mesh and of another one."""
-    from course_lib.capstone.expected import expected
-    from course_lib.capstone.references import reference_mesh
+    from course_lib.capstone.attempts.references import reference_mesh
+    from course_lib.capstone.jobs.expected import expected
 
     best, first = reference_mesh(job), table[0]
     stages = first.mesh.size("pp")
@@ -100,9 +97,7 @@ def _blind(job: CapstoneJob, table: Sequence[Plan], planned: Result, other: Resu
         f"Played with whole blocks it takes {known_s[0] * _MS:.0f} ms, and {best} {known_s[1] * _MS:.0f} ms.",
         misreadings={
             0: "So it would be if the planner's picture of this job were right.",
-            round(
-                100 * (slots - 1)
-            ): "That is how much longer the fullest stage computes. A step also waits for links "
+            round(100 * (slots - 1)): "That is how much longer the fullest stage computes. A step also waits for links "
             "and the bubble, and the other mesh has those as well.",
         },
         apart="Real ranks wait for more than a model knows. Also, your run may be of another mesh than the model's "

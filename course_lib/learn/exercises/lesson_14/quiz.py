@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from course_lib.cost import collective_cost, model_state
-from course_lib.cost.checkpoints import young_interval_s
-from course_lib.cost.pipeline import simulate
-from course_lib.learn.questions import Question
-from course_lib.link import Link
-from course_lib.mesh import Mesh
+from course_lib.cost.collectives.collective_cost import collective_cost
+from course_lib.cost.model_parallel.pipeline import simulate
+from course_lib.cost.reliability.checkpoints import young_interval_s
+from course_lib.cost.single_device.model_state import model_state
+from course_lib.layouts.link import Link
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.schedules import one_f_one_b
 from course_lib.schedules.stage_times import StageTimes
 
@@ -65,9 +66,7 @@ QUIZ = (
         "now, compared with before?",
         choices=(0.125, 1.125, 2.0, 8.0),
         answer=_more_ranks,
-        show=lambda times: {0.125: "an eighth", 1.125: "an eighth more"}.get(
-            times, f"{times:.0f} times as much"
-        ),
+        show=lambda times: {0.125: "an eighth", 1.125: "an eighth more"}.get(times, f"{times:.0f} times as much"),
         misconceptions={
             0.125: "Its share of the batch is an eighth. Gradients are as large as the model, on every rank.",
             2.0: "Twice the model is the limit that a ring comes near on many ranks; on 8 it is near already.",

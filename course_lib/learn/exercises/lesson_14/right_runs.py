@@ -9,22 +9,22 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.mesh import Mesh
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.mesh import OnMesh, boxes_of
 
 __all__ = ["ALL", "by_the_course"]
 
 
 def _mesh_of(task: Any) -> Mesh:
-    from course_lib.capstone.references import reference_mesh
+    from course_lib.capstone.attempts.references import reference_mesh
 
     return reference_mesh(task.capstone)
 
 
 def by_the_course(me: Rank, task: Any) -> Any:
     """Right, and nobody has written it."""
-    from course_lib.capstone.on_mesh import assemble_on
+    from course_lib.capstone.running.on_mesh import assemble_on
 
     return assemble_on(_mesh_of(task))(me, task)
 
@@ -71,9 +71,7 @@ def cleared_at_the_end(me: Rank, task: Any) -> Any:
             whole = {name: torch.zeros(shape) for name, shape in self.model.shapes.items()}
             for box in boxes_of(self.model):
                 if box.is_first:
-                    there = tuple(
-                        slice(at, at + size) for at, size in zip(box.offsets, box.sizes, strict=True)
-                    )
+                    there = tuple(slice(at, at + size) for at, size in zip(box.offsets, box.sizes, strict=True))
                     whole[box.name][there] = box.parameter
             for tensor in whole.values():
                 dist.all_reduce(tensor)
@@ -142,7 +140,7 @@ def by_a_generator(me: Rank, task: Any) -> Any:
 def a_model_of_its_own(me: Rank, task: Any) -> Any:
     """A subclass that trains itself; options are written out, and AdamW's settings copied from the job's."""
     from course_lib.capstone import whole_state_of
-    from course_lib.capstone.task import ADAMW
+    from course_lib.capstone.running.task import ADAMW
     from course_lib.schedules import one_f_one_b
 
     mesh = _mesh_of(task)
@@ -216,9 +214,7 @@ def states_by_messages(me: Rank, task: Any) -> Any:
             return loss
 
         def whole_state(self) -> dict[str, Tensor] | None:
-            mine = [
-                (b.name, b.offsets, b.parameter.detach().clone()) for b in boxes_of(self.model) if b.is_first
-            ]
+            mine = [(b.name, b.offsets, b.parameter.detach().clone()) for b in boxes_of(self.model) if b.is_first]
             if me.rank:
                 dist.send_object_list([mine], 0)
                 return None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 __all__ = ["SAME_FUNCTION"]
 
-_GRADIENTS = (
-    "A pipeline's step switches gradients on for itself, and after a call the ranks have theirs on again."
-)
+_GRADIENTS = "A pipeline's step switches gradients on for itself, and after a call the ranks have theirs on again."
 _ONCE = "It is called once on a rank in an attempt, and the next attempt sends the function anew."
 _ORDER = "Neither line reads what the other makes."
 

@@ -79,8 +79,8 @@ _OPTIMIZERS: dict[str, Any] = {
 def losses_of(level: int, seed: int, slip: str, num_steps: int) -> tuple[tuple[float, ...], ...]:
     """The losses of a slip, for each form that it may take."""
     from course_lib.capstone import job_for
-    from course_lib.capstone.task import ADAMW, batch_of, plain_model
-    from course_lib.capstone.values import one_thread
+    from course_lib.capstone.running.reference_run import one_thread
+    from course_lib.capstone.running.task import ADAMW, batch_of, plain_model
 
     job = job_for(level, seed)
     tokens, targets = batch_of(job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_14.attempted import ByAttempt
 from course_lib.learn.exercises.lesson_14.mistakes import mistakes_of
 from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
@@ -22,7 +22,10 @@ THREE = Exercise(
         "`blocks % plan.mesh.size('pp') == 0` for each plan of `wide`; take the first. Then the training is that of "
         "level 2.",
     ),
-    forbidden=("course_lib.capstone.on_mesh.assemble_on", "course_lib.capstone.references.reference"),
+    forbidden=(
+        "course_lib.capstone.running.on_mesh.assemble_on",
+        "course_lib.capstone.attempts.references.reference",
+    ),
     forbidden_example=by_the_course,
     passed="Eight ranks, the weights of one device, within the memory and the budget.",
 )

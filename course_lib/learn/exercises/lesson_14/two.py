@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.exercise import Exercise
+from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_14.attempted import ByAttempt
 from course_lib.learn.exercises.lesson_14.mistakes import mistakes_of
 from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
@@ -23,7 +23,10 @@ TWO = Exercise(
         "`mesh = table[0].mesh`, or `Mesh.of(...)` with the axes in that order; then as in part 1, "
         "`OnMesh(me, mesh, task.model())`, the job's optimizer for its parameters, and its `data.deal` for the batch.",
     ),
-    forbidden=("course_lib.capstone.on_mesh.assemble_on", "course_lib.capstone.references.reference"),
+    forbidden=(
+        "course_lib.capstone.running.on_mesh.assemble_on",
+        "course_lib.capstone.attempts.references.reference",
+    ),
     forbidden_example=by_the_course,
     passed="The weights of one device, within the memory, within the budget, over a slow link.",
 )

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.cluster import Rank
-from course_lib.mesh import DATA_AXES, Mesh
+from course_lib.cluster.base.rank import Rank
+from course_lib.layouts.mesh import DATA_AXES, Mesh
 from course_lib.parallel.mesh import OnMesh, boxes_of
 
 __all__ = ["slipped"]
@@ -21,7 +21,7 @@ def slipped(slip: str, mesh: str = "") -> Any:
 
 
 def _assemble(slip: str, mesh: str, me: Rank, task: Any) -> Any:
-    from course_lib.capstone.references import reference_mesh
+    from course_lib.capstone.attempts.references import reference_mesh
 
     if slip == "nothing":
         return None

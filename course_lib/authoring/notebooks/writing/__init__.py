@@ -1,0 +1,9 @@
+"""What the builder writes: notebooks, the map of lessons in README, paths with their hours.
+
+In the order to read:
+
+- ``build.py``: bring the notebooks of the course up to date with their sources, or say which are not
+- ``ways.py``: ways through the course for the time that somebody has, and how long each takes by the minutes of its
+  lessons
+- ``readme.py``: README.md and the pages behind it
+"""

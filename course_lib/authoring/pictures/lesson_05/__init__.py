@@ -1,0 +1,32 @@
+"""The pictures of lesson 05: a file for each part, ``states.py``, ``units.py``, ``links.py``, ``model.py``.
+
+In the order to read:
+
+- ``explorer.py``: the picture above the sharded explorer
+- ``links.py``: pictures of part d
+- ``model.py``: pictures of part e
+- ``states.py``: pictures of the state of a model on several ranks
+- ``units.py``: pictures of part b
+"""
+
+from course_lib.authoring.pictures.lesson_05 import links, model, states, units
+from course_lib.authoring.pictures.lesson_05.explorer import explorer
+from course_lib.authoring.pictures.sketch import Drawings
+
+__all__ = ["PICTURES"]
+
+PICTURES: Drawings = {
+    "four_times": states.four_times,
+    "half_each": states.half_each,
+    "early": states.early,
+    "quarters": units.quarters,
+    "borrow": units.borrow,
+    "units": units.units,
+    "explorer": explorer,
+    "sent": links.sent,
+    "room": links.room,
+    "hybrid": links.hybrid,
+    "clip": model.clip,
+    "files": model.files,
+    "tied": model.tied,
+}

@@ -1,0 +1,15 @@
+"""What every room stands on: checks of arguments, lazy faces, paths, signals. Nothing here knows what is taught.
+
+In the order to read:
+
+- ``checked.py``: ``@checked``
+- ``checks.py``: sentences for settings that cannot work
+- ``foreign_text.py``: A text that somebody else wrote, so that it can neither steer a terminal nor pass for another
+  text on a page
+- ``front_end.py``: what shows this notebook's outputs
+- ``lazy.py``: packages whose names load when they are first used, so that what is data can be read without torch
+- ``named_file.py``: A file that a person names, or that lies where others write
+- ``paths.py``: where the course's files are, and where it keeps what it learns about a machine and its learner
+- ``signals.py``: what ends a program from outside (a closed terminal, a batch system's SIGTERM) ends it as Ctrl-C does
+- ``stub_words.py``: what a learner's untouched stub says when it is called
+"""

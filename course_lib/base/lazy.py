@@ -1,0 +1,26 @@
+"""Packages whose names load when they are first used, so that what is data can be read without torch."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["loads_when_used"]
+
+
+def loads_when_used(package: str, home_of: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package, by the module of it in which each name lives.
+
+    A name that it does not have raises AttributeError with those that it has.
+    """
+
+    def getattr_(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"{package} has no name {name!r}; it offers {', '.join(sorted(home_of))}")
+        value = getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+        setattr(sys.modules[package], name, value)  # the next use finds it at once
+        return value
+
+    return getattr_, lambda: sorted(home_of)

@@ -1,0 +1,18 @@
+"""The board of a class: what learners share, gathered, counted, drawn.
+
+In the order to read:
+
+- ``bins.py``: numbers sorted into a few bins
+- ``lesson_index.py``: which part of a lesson a name belongs to ("04.sampler" to 04b), and what the parts, checks and
+  questions are called
+- ``read_shared.py``: everybody's events, from the files in some folders
+- ``mistake_stats.py``: what the class met
+- ``prediction_stats.py``: what everybody predicted, question by question, and what the runs of those who saw one gave
+- ``charts.py``: A question's histogram as data
+- ``histogram.py``: A chart as HTML: a drawn histogram for numbers, bars in a table for choices
+- ``progress_by_part.py``: who is where
+- ``board_data.py``: the board as data
+- ``page.py``: the board as one page for a projector
+- ``text.py``: the board as text, for the terminal
+- ``command.py``: ``course class board FOLDER``
+"""

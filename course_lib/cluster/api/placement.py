@@ -1,0 +1,65 @@
+"""Where the ranks of a new cluster go: this notebook's seat, its share of the cores, and a sentence about both."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from course_lib.cluster.api.arguments import CrowdedWarning, warn_if_crowded
+from course_lib.devices import Machine, seated, seats
+
+__all__ = ["in_a_notebook", "take_places"]
+
+_said: set[str] = set()
+
+
+def take_places(world_size: int, *, on_cpu: bool, num_threads: int) -> tuple[int, int]:
+    """How many GPUs there are for the ranks, and how many threads each rank gets of the ``num_threads`` asked for.
+
+    Takes this process's seat (``devices/seats.py``). In a notebook it says where the ranks are and who else is there,
+    once for each set of GPUs, and on the CPU once and only where somebody is.
+    """
+    here = seated(0 if on_cpu else world_size)
+    seen = seats.survey()
+    threads = seats.threads_each(num_threads, num_ranks=world_size, cores=here.cores, others=seen.others)
+    gpus = () if on_cpu else here.devices[:world_size]
+    text = seats.where(world_size, gpus, cores=here.cores, seen=seen)
+    if text and in_a_notebook() and _is_new(",".join(gpu.uuid for gpu in gpus)):
+        print(text)
+    if threads < num_threads and _is_new("threads"):
+        _say_threads(num_threads, threads, here, seen)
+    if seen.is_kept_waiting and _is_new("kept waiting"):
+        _tell(
+            f"Another process keeps {seen.folder} locked, in which notebooks take turns to choose their GPUs: this one "
+            "went on without its turn, so two notebooks may have chosen the same. COURSE_SEATS=/a/folder/of/yours "
+            "names another place, COURSE_SEATS=off none."
+        )
+    warn_if_crowded(world_size)
+    return (0 if on_cpu else len(here.devices)), threads
+
+
+def in_a_notebook() -> bool:
+    """Whether a person reads what is printed in a cell."""
+    return "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
+
+
+def _say_threads(asked: int, got: int, here: Machine, seen: seats.Survey) -> None:
+    text = (
+        f"Each rank gets {got} of the {asked} threads asked for: with {seen.others} of this course this one shares "
+        f"{here.cores} cores."
+    )
+    _tell(text)
+
+
+def _tell(text: str) -> None:
+    if in_a_notebook():
+        print(text)
+    else:
+        warnings.warn(text, CrowdedWarning, stacklevel=5)
+
+
+def _is_new(what: str) -> bool:
+    """True the first time."""
+    is_new = what not in _said
+    _said.add(what)
+    return is_new

@@ -1,0 +1,95 @@
+"""Which team of ranks a cluster has at the moment: made when one is needed, replaced when it is not as it should be."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Sequence
+from multiprocessing.util import Finalize
+from typing import Any
+
+from course_lib.cluster.api.team import Team
+from course_lib.cluster.base.backends import Seat, seats
+from course_lib.cluster.base.os_errors import check_processes, told
+from course_lib.cluster.process.defer_interrupt import held_back
+
+__all__ = ["Keeper"]
+
+_LOST = (
+    "The ranks have ended since your last cell, and the variables of your %%ranks cells with them: run those cells "
+    "again."
+)
+
+
+class Keeper:
+    """Holds the team of one cluster. When this object goes, and when Python ends, the ranks end."""
+
+    def __init__(self, of_ranks: Sequence[Seat], settings: dict[str, Any]) -> None:
+        self.team: Team | None = None
+        self.seats, self._settings = of_ranks, settings
+        self._stand_ins: Keeper | None = None
+        self._end_team: weakref.finalize | None = None
+        self._at_exit: Finalize | None = None
+        self._owner_pid = os.getpid()
+
+    def ready(self) -> Team:
+        """A team that is up and in order. Says so where variables of cells went with an earlier one."""
+        self._refuse_in_a_fork()
+        lost = False
+        if self.team is not None and not (self.team.is_whole and self.team.in_order):
+            lost = self.team.keeps_variables  # a rank died between two calls, or a call was cut off at its end
+            self.drop()
+        if self.team is None:
+            self._start()
+        assert self.team is not None
+        if lost:
+            print(_LOST)
+        return self.team
+
+    def drop(self, *, gently: bool = False) -> None:
+        """End the team, if there is one. Safe to repeat, and to interrupt."""
+        with held_back():
+            team, end_team = self.team, self._end_team
+            self.team = self._end_team = None
+            if team is not None:
+                team.end(gently=gently)
+            if self._at_exit is not None:
+                self._at_exit.cancel()
+            if end_team is not None:
+                end_team.detach()  # last: until then, the end of this process would finish what was cut off
+
+    def on_cpu(self) -> Keeper:
+        """Itself where its ranks sit on the CPU, else that of as many ranks there; they are up when first needed."""
+        if self.seats[0].device == "cpu":
+            return self
+        self._stand_ins = self._stand_ins or Keeper(seats(len(self.seats), num_gpus=0), self._settings)
+        return self._stand_ins
+
+    def close(self) -> None:
+        """End the team, and that of the stand-ins."""
+        self.drop(gently=True)
+        if self._stand_ins is not None:
+            self._stand_ins.drop(gently=True)
+
+    def _start(self) -> None:
+        check_processes(len(self.seats))
+        with told(), held_back():
+            self.team = team = Team(self.seats, self._settings)
+            self._end_team = weakref.finalize(self, team.end)
+            # As Python ends, multiprocessing waits for its children, and may do so before weakref's finalizers run:
+            # which is first depends on which was used first. Its own finalizers always run before that wait.
+            self._at_exit = Finalize(None, self._end_team, exitpriority=10)
+        try:
+            with told():
+                team.start()
+        except BaseException:
+            self.drop()
+            raise
+
+    def _refuse_in_a_fork(self) -> None:
+        if os.getpid() != self._owner_pid:
+            raise RuntimeError(
+                "this process is a fork of the one that made this Cluster, and its ranks answer to that one alone: "
+                "call the cluster there, or make a Cluster in a process started with "
+                "multiprocessing.get_context('spawn')"
+            )

@@ -1,0 +1,74 @@
+"""Joining and leaving the process group, on the rank: the launcher's business, so that no cell needs it.
+
+The ranks of one machine find each other through a private file (``FileStore``). A TCP store opens a port that
+others could reach, and stalls for seconds where the system's name lookup drops queries.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from course_lib.cluster.base.backends import Seat
+from course_lib.cluster.base.rank import Rank
+
+__all__ = ["Place", "join", "leave"]
+
+_COLLECTIVE_TIMEOUT = timedelta(hours=24)  # the supervisor's own deadline comes first, and knows more
+
+
+@dataclass(frozen=True)
+class Place:
+    """Everything a new rank is told once."""
+
+    rank: int
+    world_size: int
+    seat: Seat
+    folder: Path  # private to the cluster; removed with it
+    num_threads: int
+    debug: bool
+    process_group: bool
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def join(place: Place, *, generation: int) -> Rank:
+    """Meet the other ranks in process group number ``generation`` of this cluster, and say who we are."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(place.num_threads)
+    if place.debug:
+        dist.set_debug_level_from_env()
+    device = torch.device(place.seat.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    backend = "nccl" if place.seat.backend == "nccl-shared" else place.seat.backend
+    if place.process_group:
+        dist.init_process_group(
+            backend,
+            store=dist.FileStore(str(place.folder / f"store-{generation}"), place.world_size),
+            rank=place.rank,
+            world_size=place.world_size,
+            timeout=_COLLECTIVE_TIMEOUT,
+            device_id=device if place.seat.backend == "nccl" else None,
+        )
+    return Rank(place.rank, place.world_size, device, backend, local_rank=place.rank)
+
+
+def leave(*, has_failed: bool = False) -> None:
+    """Leave every process group. Peers that wait for us hear "connection closed" at once.
+
+    On NCCL to leave is a collective: a rank that ``has_failed`` would wait there for peers that wait for it, and stays.
+    Call it when no frame of user code is left: a live DDP object at this point deadlocks now and then
+    (pytorch #56297 and its kin), so what the call left behind is collected first.
+    """
+    import torch
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        if has_failed and torch.cuda.is_initialized() and dist.get_backend() != "gloo":
+            return
+        gc.collect()
+        dist.destroy_process_group()

@@ -1,0 +1,153 @@
+"""Why ranks can never finish, in sentences: who never came, who waits for whom, and where calls differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from course_lib.cluster.base.failure import file_of
+from course_lib.cluster.failures.deadlock import Wait, differing, hopeless
+from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
+from course_lib.cluster.hooks.pending_ops import Begun
+
+__all__ = ["numbered", "on_line", "rank_list", "reasons"]
+
+
+def reasons(standings: Mapping[int, Standing]) -> list[str]:
+    """What keeps ranks from going on; empty where they might."""
+    waits = dict(sorted(hopeless(standings).items()))  # sentences in rank order, whoever was asked first
+    found = _let_go(standings, waits)
+    found += _who_never_came(standings)
+    found += [_other_end(standings[rank], standings) for rank, wait in waits.items() if wait.missing]
+    found += [_meeting(standings[rank], wait, standings) for rank, wait in waits.items() if standings[rank].meeting]
+    found += _circle(waits)
+    return list(dict.fromkeys(sentence for sentence in found if sentence))
+
+
+def _who_never_came(standings: Mapping[int, Standing]) -> list[str]:
+    """For each group that ranks wait in: who has not made the call; or how their calls differ."""
+    pending: dict[str, Operation] = {}
+    for standing in standings.values():
+        operation = standing.pending
+        if operation is not None and not operation.is_message:
+            known = pending.setdefault(operation.group, operation)
+            pending[operation.group] = max(known, operation, key=lambda one: one.number)
+    return [_missing(wanted, standings) for wanted in pending.values()]
+
+
+def _missing(wanted: Operation, standings: Mapping[int, Standing]) -> str:
+    members = _members(wanted.group, standings)
+    absent = [
+        rank
+        for rank in members
+        if rank in standings and (count := _count(standings[rank], wanted.group)) is not None and count < wanted.number
+    ]
+    if absent:
+        return f"{rank_list(absent).capitalize()} never called {numbered(wanted, members)}."
+    difference = differing(wanted, members, standings)
+    if difference is None:
+        return ""
+    what, values = difference
+    return f"Call #{wanted.number} does not have the same {what} on every rank: {', '.join(values)}."
+
+
+def _count(standing: Standing, group: str) -> int | None:
+    if standing.accounts is not None:
+        return standing.accounts.counts.get(group, 0)
+    return standing.num_collectives if group == "0" else None
+
+
+def _members(group: str, standings: Mapping[int, Standing]) -> tuple[int, ...]:
+    for standing in standings.values():
+        known = (standing.accounts or Accounts()).groups.get(group)
+        if known:
+            return known
+    return tuple(standings)
+
+
+def _other_end(standing: Standing, standings: Mapping[int, Standing]) -> str:
+    """Rank 1 returned and never sent to rank 0."""
+    message = standing.message
+    if message is None:
+        return ""
+    if message.peer is None:
+        return f"No rank can send to rank {standing.rank} any more."
+    other = standings.get(message.peer)
+    if other is None or other.state not in ("returned", "absent"):
+        return ""
+    deed = "sent this message to" if message.name == "irecv" else "received this message from"
+    if other.state == "absent":
+        return f"Rank {message.peer} does not take part, and so never {deed} rank {standing.rank}."
+    return f"Rank {message.peer} returned and never {deed} rank {standing.rank}."
+
+
+def _meeting(standing: Standing, wait: Wait, standings: Mapping[int, Standing]) -> str:
+    if not wait.missing:
+        return f"Rank {standing.rank} makes a group by new_group that is another one elsewhere: all must make the same."
+    absent = sorted(wait.missing)
+    if standing.meeting == "new_group" and all(standings[rank].meeting == "new_group" for rank in absent):
+        apart = {rank: _num_apart(standings[rank]) for rank in sorted((standing.rank, *absent))}
+        if len(set(apart.values())) > 1:  # from torch 2.14 on
+            more = [rank for rank, number in apart.items() if number == max(apart.values())]
+            return (
+                f"{rank_list(more).capitalize()} asked for a group with use_local_synchronization=True, which PyTorch "
+                "counts on its members alone; groups are named by that count, so this one has two names."
+            )
+        who, them = ("stands", "it") if len(absent) == 1 else ("stand", "them")
+        return f"{rank_list(absent).capitalize()} {who} in an earlier new_group than those that wait for {them}."
+    return f"{rank_list(absent).capitalize()} never called {standing.meeting}."
+
+
+def _num_apart(standing: Standing) -> int:
+    return 0 if standing.accounts is None else standing.accounts.num_apart
+
+
+def _let_go(standings: Mapping[int, Standing], waits: Mapping[int, Wait]) -> list[str]:
+    """Messages whose ``Work`` was forgotten, where somebody waits who will not be answered for it."""
+    if not any(wait.is_spoiled for wait in waits.values()):
+        return []
+    return [
+        f"Rank {rank} started {message.name} #{message.number}{on_line(message)} and let go of it without wait(): "
+        + ("the message was not sent." if message.name == "isend" else "what was sent to it blocks the connection.")
+        for rank, standing in sorted(standings.items())
+        for message in (standing.accounts or Accounts()).let_go
+    ]
+
+
+def _circle(waits: Mapping[int, Wait]) -> list[str]:
+    """Deadlock: rank 0 waits for rank 1, rank 1 for rank 0."""
+    for start in sorted(waits):
+        path, rank = [], start
+        while rank in waits and rank not in path:
+            path.append(rank)
+            missing = sorted(waits[rank].missing)
+            rank = next((one for one in missing if one in waits), -1)
+        if rank == start:
+            steps = [f"rank {a} waits for rank {b}" for a, b in zip(path, [*path[1:], start], strict=True)]
+            return [f"This is a deadlock: {', '.join(steps)}."]
+    return []
+
+
+def numbered(operation: Operation, members: tuple[int, ...] = ()) -> str:
+    """all_reduce #4, and of which group where that is not the default one."""
+    number = "" if operation.is_message else f" #{operation.number}"
+    if operation.group == "0":
+        return operation.name + number
+    return (
+        operation.name
+        + number
+        + (f" of the group of {rank_list(members)}" if members else f" of group {operation.group}")
+    )
+
+
+def on_line(message: Begun) -> str:
+    """Where it was started: " on line 7 (cell, in step)"."""
+    if message.where is None:
+        return ""
+    function = "" if message.where.function.startswith("<module") else f", in {message.where.function}"
+    return f" on line {message.where.line_number} ({file_of(message.where)}{function})"
+
+
+def rank_list(ranks: list[int] | tuple[int, ...]) -> str:
+    """rank 3; ranks 0, 1, 2."""
+    names = ", ".join(map(str, sorted(ranks)))
+    return f"rank {names}" if len(ranks) == 1 else f"ranks {names}"

@@ -1,0 +1,265 @@
+"""Telling what happened: who failed first, at which line, and where every other rank stood."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import signal
+from collections.abc import Mapping
+
+from course_lib.cluster.base.failure import Failure, Frame, file_of
+from course_lib.cluster.failures.cpu_deadline import HeldUp
+from course_lib.cluster.failures.deadlock import hopeless
+from course_lib.cluster.failures.hang_diagnosis import numbered, rank_list, reasons
+from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
+from course_lib.cluster.hooks.pending_ops import Begun
+
+__all__ = [
+    "died",
+    "failed_story",
+    "interrupted_story",
+    "place_of",
+    "standing_line",
+    "stuck_story",
+]
+
+_NOT_HELD_UP = HeldUp()
+_NO_ROOM = "came for a receive"
+_LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
+
+
+def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world_size: int) -> str:
+    """The story of a rank that failed, with the state of each other rank (a ``Failure`` or a ``Standing``)."""
+    head = f"rank {first.rank} of {world_size} {_unlike_tensors(first, others) or _deed(first)}"
+    lines = [head, *_trace(first)]
+    advice = _advice(first)
+    if advice:
+        lines.append(advice)
+    if others:
+        lines += ["", "Where the other ranks stood:"]
+        lines += _alike({rank: _other(state, first) for rank, state in others.items()})
+    return "\n".join(lines)
+
+
+def stuck_story(
+    standings: Mapping[int, Standing],
+    world_size: int,
+    *,
+    timeout_s: float | None,
+    held_up: HeldUp = _NOT_HELD_UP,
+) -> str:
+    """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: no hope.
+
+    ``held_up``: what of the time on the clock was not counted.
+    """
+    unfinished = [s.rank for s in standings.values() if s.state not in ("returned", "absent")]
+    names = rank_list(unfinished).capitalize()
+    if timeout_s is None:
+        lost = list(hopeless(standings)) or unfinished  # others may still have run
+        calls = "the call that it waits in" if len(lost) == 1 else "the calls that they wait in"
+        head = f"{rank_list(lost).capitalize()} of {world_size} can never finish: {calls} will not be answered."
+    else:
+        more = f" ({held_up.in_words()})" if held_up.in_words() else ""
+        head = f"{names} of {world_size} had not finished after timeout_s = {timeout_s:g} s{more}."
+    lines = [head, ""]
+    lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
+    why = reasons(standings)
+    if why:
+        lines += ["", *why]
+    elif timeout_s is not None:
+        lines += ["", "If they only needed longer, pass a larger timeout_s."]
+    return "\n".join(lines)
+
+
+def interrupted_story(standings: Mapping[int, Standing], world_size: int) -> str:
+    """Where the ranks were when the learner interrupted."""
+    lines = [f"interrupted; the {world_size} ranks have been stopped. They stood here:", ""]
+    lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
+    return "\n".join(lines)
+
+
+def standing_line(standing: Standing) -> str:
+    """Where one rank stands, in a line: "waits in all_reduce #4 (float32, 3 x 4), cell, line 8, in step"."""
+    at = f", at {place_of(standing.where)}" if standing.where else ""
+    if standing.state == "absent":
+        return "does not take part in this call"
+    if standing.state == "returned":
+        last = standing.operation
+        return "had returned" + (f", after {numbered(last, _members(standing, last))}" if last else _without(standing))
+    if standing.state == "stopped":
+        return f"is stopped by a signal (SIGSTOP): its process does not run{at}"
+    if standing.state == "silent":
+        return f"does not answer: something holds Python's lock{at}"
+    if standing.message is not None:
+        return f"waits in {_end_of(standing.message)}{at}"
+    if standing.meeting:
+        return f"waits in {standing.meeting}{at}"
+    pending = standing.pending
+    if pending is None:
+        return f"waits in torch.distributed{at}" if standing.is_in_wait else f"runs on{at}"
+    verb = "waits in" if standing.is_blocked else "has not finished"
+    return f"{verb} {numbered(pending, _members(standing, pending))}{_payload(pending)}{at}"
+
+
+def _without(standing: Standing) -> str:
+    has_sent = standing.accounts is not None and (standing.accounts.sent or standing.accounts.posted)
+    return "" if has_sent else " without a collective"
+
+
+def _members(standing: Standing, operation: Operation) -> tuple[int, ...]:
+    return (standing.accounts or Accounts()).groups.get(operation.group, ())
+
+
+def _end_of(message: Begun) -> str:
+    """A receive from rank 1 (float32, 2 x 3)."""
+    peer = "anyone" if message.peer is None else f"rank {message.peer}"
+    what = f"a receive from {peer}" if message.name == "irecv" else f"a send to {peer}"
+    return f"{what} ({message.dtype}, {' x '.join(map(str, message.shape)) or 'one number'})"
+
+
+def place_of(frame: Frame | None) -> str:
+    """A line of code as a person says it: "cell, line 8, in step"; a cell's number would change with each run."""
+    if frame is None:
+        return "an unknown line"
+    function = "" if frame.function.startswith("<module") else f", in {frame.function}"
+    return f"{file_of(frame)}, line {frame.line_number}{function}"
+
+
+def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Failure:
+    """The failure of a process that is gone: killed from outside, or left through ``os._exit``. ``text``: its last."""
+    from course_lib.cluster.base.failure import Cause
+
+    size = re.search(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)", text)
+    if size:
+        message = (
+            f"a message of {int(size[1]):,} bytes {_NO_ROOM} of {int(size[2]):,} bytes (in a collective: a piece of "
+            "the tensors), which ends a process under gloo (do shape and dtype agree on all ranks that take part?)"
+        )
+    elif exit_code is not None and exit_code < 0:
+        name = _signal_name(-exit_code)
+        hint = " (often the system, when memory runs out)" if name == "SIGKILL" else ""
+        message = f"its process was killed by {name}{hint}"
+    else:
+        message = f"its process ended with exit code {exit_code}, without a word"
+    return Failure(rank, "died", (Cause("died", message, ()),), time_s)
+
+
+def _unlike_tensors(first: Failure, others: Mapping[int, Failure | Standing]) -> str:
+    """What is said of a process that ended since more came than it had room for, where nobody had sent a message.
+
+    Then the message was a piece of a collective, and its size one of gloo's own. Empty where that is not so.
+    """
+    standings = [other for other in others.values() if isinstance(other, Standing)]
+    calls = {numbered(s.operation, _members(s, s.operation)) + _payload(s.operation): s.rank
+             for s in standings if s.operation is not None and not s.operation.is_message}  # fmt: skip
+    messages = any(s.message or (s.accounts and (s.accounts.sent or s.accounts.posted)) for s in standings)
+    if first.kind != "died" or _NO_ROOM not in first.message or messages or not calls:
+        return ""
+    call, rank = next(iter(calls.items()))
+    return (
+        "is gone: in a collective it was sent more than its tensor has room for, which ends a process under gloo. "
+        f"The last that rank {rank} called was {call}: do all ranks make the same call, with tensors of the same shape "
+        "and dtype?"
+    )
+
+
+def _signal_name(number: int) -> str:
+    """ "SIGKILL"; "SIGRTMIN+3" for a real-time signal, which Python has no name for."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        first = getattr(signal, "SIGRTMIN", number)
+        return f"SIGRTMIN+{number - first}" if number > first else f"signal {number}"
+
+
+def _deed(failure: Failure) -> str:
+    if failure.kind == "died":
+        return f"is gone: {failure.message}."
+    if failure.kind == "unsendable":
+        return f"finished, but {failure.message}"
+    if failure.kind == "interrupted":
+        return "was interrupted."
+    if failure.type_name == "SystemExit":
+        return f"called sys.exit({failure.message}), which ends a rank's function, not the rank:"
+    return f"failed: {failure.type_name}: {failure.message}"
+
+
+def _trace(failure: Failure) -> list[str]:
+    lines: list[str] = []
+    for link in failure.chain if failure.kind == "raised" else ():
+        if link is not failure.chain[-1]:
+            lines.append(f"  first {link.type_name}: {link.message}")
+        lines += _folded([_step(frame) for frame in link.frames])
+    return lines
+
+
+def _step(frame: Frame) -> tuple[str, ...]:
+    source = frame.line or linecache.getline(frame.filename, frame.line_number).strip()
+    return (f"  {place_of(frame)}", *([f"      {source}"] if source else []))
+
+
+def _folded(steps: list[tuple[str, ...]]) -> list[str]:
+    """The steps, with a function that calls itself again and again told once."""
+    lines: list[str] = []
+    place = 0
+    while place < len(steps):
+        length, times = _repetition(steps, place)
+        for step in steps[place : place + length]:
+            lines += step
+        if times > 1:
+            what = "this line" if length == 1 else f"these {length} lines"
+            lines.append(f"  ... and {what} {times - 1:,} more time{'s' * (times > 2)}")
+        place += length * times
+    return lines
+
+
+def _repetition(steps: list[tuple[str, ...]], place: int) -> tuple[int, int]:
+    """How long the pattern is that begins here, and how often it comes; (1, 1) for none worth telling."""
+    for length in (1, 2, 3, 4):
+        pattern, times = steps[place : place + length], 1
+        while steps[place + times * length : place + (times + 1) * length] == pattern:
+            times += 1
+        if times > 2:
+            return length, times
+    return 1, 1
+
+
+def _advice(failure: Failure) -> str:
+    if "initialize the default process group twice" in failure.message:
+        return (
+            "The cluster has made the process group already. To make it yourself, use Cluster(n, process_group=False)."
+        )
+    if failure.is_echo:
+        return "Every failure heard here is an echo of a closed connection; the first cause did not report itself."
+    return ""
+
+
+def _alike(said: Mapping[int, str]) -> list[str]:
+    """A line per rank; one line for all the echoes of one cause."""
+    echoes: dict[str, list[int]] = {}
+    for rank in sorted(said):
+        echoes.setdefault(said[rank] if "(an echo of" in said[rank] else f"{rank}", []).append(rank)
+    return [
+        f"  {rank_list(who)}  {said[who[0]] if len(who) == 1 else said[who[0]].replace('heard its', 'heard their')}"
+        for who in echoes.values()
+    ]
+
+
+def _other(state: Failure | Standing, first: Failure) -> str:
+    if isinstance(state, Standing):
+        return standing_line(state)
+    where = f" at {place_of(state.where)}" if state.where else ""
+    if state.is_echo:
+        return f"heard its connection close{where} (an echo of rank {first.rank})"
+    if state.kind == "interrupted":
+        return f"was interrupted{where}"
+    deed = _deed(state)
+    short = deed if len(deed) <= _LONGEST_DEED else f"{deed[:_LONGEST_DEED]} ..."
+    return f"also {short}{where}"
+
+
+def _payload(operation: Operation) -> str:
+    if not operation.shapes:
+        return ""
+    shape = " x ".join(map(str, operation.shapes[0])) or "one number"
+    return f" ({operation.dtypes[0] if operation.dtypes else 'values'}, {shape})"

@@ -1,0 +1,11 @@
+"""Layouts as data: who holds what of a mesh, a sequence, rows or layers. Arithmetic, without torch.
+
+In the order to read:
+
+- ``linear_partition.py``: A row of pieces cut into neighbouring parts that cost about equally much
+- ``link.py``: A link
+- ``mesh.py``: A mesh
+- ``row_partition.py``: how rows are dealt out among ranks
+- ``mesh_pieces.py``: who holds which piece of a matrix
+- ``sequence_cut.py``: A sequence cut among ranks
+"""

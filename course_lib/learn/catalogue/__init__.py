@@ -1,0 +1,8 @@
+"""What an exercise, a prediction and a quiz question are, as data.
+
+In the order to read:
+
+- ``exercise.py``: what an exercise is
+- ``prediction_spec.py``: A question that a lesson asks before a run, and what is told after it
+- ``quiz_spec.py``: what a quiz question is
+"""

@@ -1,0 +1,19 @@
+"""How an answer is judged: values compared, arguments guarded, ranks run, failures named.
+
+In the order to read:
+
+- ``compare.py``: is this the expected value, and where is the first difference? In words, and safe for whatever a
+  learner returns
+- ``mutation_guard.py``: what an answer was given and has to leave as it was
+- ``failure.py``: exceptions of a learner's code in words, and how an untouched stub is told from an answer
+- ``call_io.py``: what an answer is given, and what it gives back
+- ``function_class.py``: is this the class of an ``autograd.Function``, as an exercise asks for it? A sentence for what
+  is none
+- ``rank_runner.py``: what a rank runs when an answer is tried there, and what it tells of the call beside its value
+- ``matmul_counter.py``: counts the multiplications of numbers in products, for judges that ask how much, and when, an
+  answer computes
+- ``rank_failure_messages.py``: what ranks tell of their failure, for the learner of an exercise
+- ``judge.py``: judges
+- ``isolated_judge.py``: A judge that lets an answer run in a process of its own, so that nothing it does can cost the
+  notebook
+"""

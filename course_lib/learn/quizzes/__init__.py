@@ -1,0 +1,8 @@
+"""``quiz``: questions at the end of a lesson.
+
+In the order to read:
+
+- ``answers.py``: the answers to a quiz
+- ``quiz_form.py``: the form of a quiz
+- ``quizzes.py``: ``quiz("07")``
+"""

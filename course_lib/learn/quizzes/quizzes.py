@@ -1,0 +1,69 @@
+"""``quiz("07")``: the questions that close a lesson, their right answers computed when they are asked.
+
+Without a front end the questions are text, and ``quiz("07").answer("bytes", "b")`` answers one.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import TYPE_CHECKING, Any
+
+from course_lib.forms.show import Shown, show
+from course_lib.learn import exercises
+from course_lib.learn.catalogue.quiz_spec import Question, lettered
+from course_lib.learn.checks.hints import Note
+from course_lib.learn.quizzes.answers import Answers
+
+if TYPE_CHECKING:
+    from course_lib.learn.quizzes.quiz_form import QuizForm
+
+__all__ = ["Quiz", "quiz"]
+
+
+class Quiz(Answers, Shown):
+    """The questions of one lesson, shown as a form, or as text where there is no front end."""
+
+    def answer(self, name: str, choice: Any) -> Note:
+        """Answer the question ``name`` by a choice or its letter; shows and returns what is to be said about
+        it.
+        """
+        question = next((q for q in self.questions if q.name == name), None)
+        if question is None:
+            raise ValueError(f"The quiz has no question {name!r}; it has {', '.join(self.tries)}.")
+        note = Note(f"question {name}", self.feedback(question, _chosen(question, choice)))
+        show(note)
+        return note
+
+    def form(self) -> QuizForm:
+        from course_lib.learn.quizzes.quiz_form import QuizForm
+
+        return QuizForm(self)
+
+    def __repr__(self) -> str:
+        lines = [f"Quiz of lesson {self.lesson}, {len(self.questions)} questions."]
+        for number, question in enumerate(self.questions, start=1):
+            lines.append(f"{number}. {question.text}  [{question.name}]")
+            lines += [f"   {text}" for text in lettered(question)]
+        return "\n".join(lines)
+
+    def _bundle(self) -> dict[str, Any]:
+        return self.form().bundle(repr(self))
+
+
+def quiz(lesson: str) -> Quiz:
+    """Show the quiz of a lesson ("07") and return it."""
+    questions = exercises.quiz_of(lesson)
+    if not questions:
+        raise ValueError(f"Lesson {lesson} has no quiz.")
+    found = Quiz(lesson, questions)
+    show(found)
+    return found
+
+
+def _chosen(question: Question, choice: Any) -> Any:
+    if choice in question.choices:
+        return choice
+    letters = string.ascii_lowercase[: len(question.choices)]
+    if isinstance(choice, str) and len(choice) == 1 and choice.lower() in letters:
+        return question.choices[letters.index(choice.lower())]
+    raise ValueError(f"{choice!r} is no choice of question {question.name!r}; give a letter from a to {letters[-1]}.")

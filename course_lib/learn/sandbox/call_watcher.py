@@ -1,0 +1,132 @@
+"""Did the learner's code call what it was to write itself? Watched while it runs.
+
+``sys.setprofile`` reports every call in this thread and in those that the code starts, whatever name or alias it went
+by; a call counts when the code that made it is not a library's own. Calls that no case reached are found in the byte
+code, by ``mentions.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+__all__ = ["from_library", "is_of_course", "is_of_judges", "resolve", "watch"]
+
+_COURSE = str(Path(__file__).resolve().parents[2])
+_JUDGES = str(Path(__file__).resolve().parent)
+_EXERCISES = str(Path(__file__).resolve().parent / "exercises")
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def from_library(filename: str) -> bool:
+    """Whether code of this file is Python's, an installed package's or the course's, not a person's."""
+    if filename.startswith(_EXERCISES):  # wrong answers kept as examples stand for a person's
+        return False
+    return filename.startswith("<frozen") or filename.startswith((*_LIBRARIES, _COURSE))
+
+
+def is_of_course(filename: str) -> bool:
+    """Whether code of this file is the course's own, exercises and their examples among it."""
+    return filename.startswith(_COURSE)
+
+
+def is_of_judges(filename: str) -> bool:
+    """Whether code of this file is what tries answers, exercises and their examples among it."""
+    return filename.startswith(_JUDGES)
+
+
+def resolve(name: str) -> Any:
+    """The object of a dotted name, such as "torch.distributed.all_reduce". Raises ``ValueError`` when there
+    is none.
+    """
+    parts = name.split(".")
+    for split in range(len(parts) - 1, 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:split]))
+        except ImportError:
+            continue
+        for part in parts[split:]:
+            found = getattr(found, part, None)
+        if found is not None:
+            return found
+    raise ValueError(f"{name!r} names nothing that can be forbidden; give module and name, as torch.cumsum")
+
+
+@contextmanager
+def watch(forbidden: Sequence[str]) -> Iterator[set[str]]:
+    """Within it, calls of these functions by code that is no library's are put in the set that it gives."""
+    called: set[str] = set()
+    if not forbidden:
+        yield called
+        return
+    profile = _Profile({name: resolve(name) for name in forbidden}, called)
+    before, before_in_threads = sys.getprofile(), threading.getprofile()
+    threading.setprofile(profile)  # for threads that begin from now on
+    sys.setprofile(profile)
+    try:
+        yield called
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(before_in_threads)
+        profile.is_over = True  # a thread may run on
+
+
+class _Profile:
+    """The function that ``sys.setprofile`` calls for each call."""
+
+    def __init__(self, targets: dict[str, Any], called: set[str]) -> None:
+        self.called, self.is_over = called, False
+        self.by_code: dict[CodeType, str] = {}
+        self.wrappers: set[CodeType] = set()
+        self.built_in: list[tuple[str, Any]] = []
+        for name, target in targets.items():
+            codes = _codes(target)
+            if codes:
+                self.by_code[codes[-1]] = name
+                self.wrappers.update(codes[:-1])
+            else:
+                self.built_in.append((name, target))
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self.is_over:
+            return
+        if event == "call" and frame.f_code in self.by_code:
+            caller = frame.f_back
+            while caller is not None and caller.f_code in self.wrappers:
+                caller = caller.f_back
+            if caller is not None and not from_library(caller.f_code.co_filename):
+                self.called.add(self.by_code[frame.f_code])
+        elif event == "c_call" and self.built_in and not from_library(frame.f_code.co_filename):
+            self.called.update(name for name, target in self.built_in if _is_call_of(argument, target))
+
+
+def _codes(target: Any) -> list[CodeType]:
+    """The code of a Python function from its outermost decorator to itself; of a class, of its
+    ``__init__``.
+    """
+    function = target.__init__ if inspect.isclass(target) else target
+    codes = []
+    while function is not None:
+        if isinstance(function, FunctionType):
+            codes.append(function.__code__)
+        function = getattr(function, "__wrapped__", None)
+    return codes
+
+
+def _is_call_of(built_in: Any, target: Any) -> bool:
+    if built_in is target:
+        return True
+    owner = getattr(target, "__objclass__", None)  # a method such as Tensor.cumsum arrives bound to its tensor
+    return (
+        owner is not None
+        and getattr(built_in, "__name__", "") == target.__name__
+        and isinstance(getattr(built_in, "__self__", None), owner)
+    )

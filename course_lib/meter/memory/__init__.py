@@ -1,0 +1,8 @@
+"""Memory by what it is for: the ledger, its storages, a balance.
+
+In the order to read:
+
+- ``balance.py``: what a memory ledger hands out
+- ``storages.py``: the book behind the memory ledger
+- ``memory.py``: the memory ledger
+"""

@@ -1,0 +1,117 @@
+"""Our end of the line to the warden: ask, be answered, and hear what it says by itself. It closes with its owner."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+from course_lib.cluster.base import temp_dirs as folders
+from course_lib.nodes.supervisor.capabilities import environment_of_ours
+
+__all__ = ["Keeper", "WardenGone"]
+
+_ANSWER_S = 60.0
+
+
+class WardenGone(RuntimeError):
+    """The warden was killed, or never began."""
+
+
+class Keeper:
+    """Starts the warden, and holds the folder of its nodes. ``close`` ends all that runs; safe to repeat."""
+
+    def __init__(self) -> None:
+        self.folder = folders.make()
+        ours, its = socket.socketpair()
+        self._line, self._buffer = ours, b""
+        self._heard: list[dict[str, Any]] = []
+        self._numbers = itertools.count()
+        with its, open(self.folder / "warden.log", "wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "course_lib.nodes.supervisor.supervisor",
+                    str(its.fileno()),
+                    str(self.folder),
+                ],
+                env=environment_of_ours(),
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Jupyter's interrupt is for the notebook
+            )
+        self._finalizer = weakref.finalize(self, _close, ours, self._process, self.folder, os.getpid())
+
+    def ask(self, do: str, **what: Any) -> dict[str, Any]:
+        """The answer; ``refused`` in it says what could not be done."""
+        number = next(self._numbers)
+        try:
+            self._line.sendall(json.dumps({"do": do, "number_of_question": number, **what}).encode() + b"\n")
+            until = time.monotonic() + _ANSWER_S
+            while time.monotonic() < until:
+                self._read(until - time.monotonic())
+                answers = [one for one in self._heard if one["said"] == "answer"]
+                self._heard = [one for one in self._heard if one["said"] != "answer"]
+                for answer in answers:  # to an earlier question, whose asker was interrupted: of no use any more
+                    if answer["to"] == number:
+                        return answer
+        except OSError:
+            raise WardenGone(self._last_words()) from None
+        raise WardenGone(f"the warden of the nodes gave no answer to '{do}' in {_ANSWER_S:.0f} s")
+
+    def news(self, timeout_s: float) -> list[dict[str, Any]]:
+        """What the warden has said by itself, waiting for it no longer than ``timeout_s``."""
+        if not self._heard:
+            self._read(timeout_s)
+        heard, self._heard = self._heard, []
+        return [one for one in heard if one["said"] != "answer"]
+
+    def close(self) -> None:
+        """End all that runs, and remove the folder."""
+        self._finalizer()
+
+    @property
+    def is_closed(self) -> bool:
+        return not self._finalizer.alive
+
+    def _read(self, timeout_s: float) -> None:
+        if not select.select([self._line], [], [], max(0.0, timeout_s))[0]:
+            return
+        piece = self._line.recv(1 << 16)
+        if not piece:
+            raise WardenGone(self._last_words())
+        self._buffer += piece
+        *lines, self._buffer = self._buffer.split(b"\n")
+        self._heard += [json.loads(line) for line in lines]
+
+    def _last_words(self) -> str:
+        words = ""
+        with contextlib.suppress(OSError):
+            words = (self.folder / "warden.log").read_text().strip()
+        return f"the process that keeps the nodes has ended; make new Nodes.{chr(10) if words else ''}{words}"
+
+
+def _close(line: socket.socket, process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:
+    if os.getpid() != owner:  # a fork of the owner ends
+        return
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)  # the warden hears that, also where a fork holds the line too
+    line.close()
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    folders.remove(folder)

@@ -1,8 +1,0 @@
-"""Lessons for notebooks that others host (Colab, Kaggle, Binder, Codespaces): ``course build --hosted``.
-
-A learner there has one notebook, and nothing of the course beside it. Read ``repository.py`` (addresses: of pictures,
-of files, of each host's "open this notebook"), ``first_cell.py`` (the cell that installs the course and leaves the
-host's own packages alone), ``cells.py`` (a source becomes a notebook that stands alone), ``surroundings.py`` (the page
-of badges, and the folders that Binder and Codespaces read), and ``folder.py`` (the files, and whose are kept).
-``docs/hosted.md`` says what each host gives.
-"""

@@ -1,0 +1,115 @@
+"""How long one layer's forward pass takes for one micro-batch, by part; and the output matrix with its loss.
+
+Shapes: rows are the tokens of a micro-batch on a rank; h is the hidden size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from course_lib.plan.estimate.links import Group
+from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.constants import Constants
+from course_lib.plan.inputs.job import Job
+from course_lib.plan.inputs.layout import Layout
+from course_lib.plan.inputs.software import Software
+
+__all__ = ["LayerPass", "layer_pass", "output_s"]
+
+_SCORE_BYTES = 13  # of an unfused score: written, read and written by softmax and dropout, a mask, read again
+_MERGE_BYTES = 14  # of a query's number at each step of a ring: a new part, and float32 sums read and written
+_LOGIT_BYTES = 28  # of a logit: copied to float32, read for maximum, sum and probability, and the gradient
+
+
+@dataclass(frozen=True)
+class LayerPass:
+    """Seconds of one forward pass of one layer over one micro-batch."""
+
+    compute_s: float
+    attention_s: float  # of compute_s: what selective recomputation does again
+    tensor_s: float
+    context_s: float
+    expert_s: float
+
+
+def layer_pass(job: Job, layout: Layout, cluster: Cluster, constants: Constants, software: Software) -> LayerPass:
+    """Matrices, attention, what goes element by element, and the collectives of the tensor, context and expert axes."""
+    model, tp = job.model, layout.tp
+    rows = layout.micro_batch * job.seq / layout.cp
+    h, memory = model.hidden, cluster.memory_bandwidth_bytes_per_s * constants.memory_share
+    met = rows * model.experts_per_token
+    rate = cluster.product_flops_per_s or cluster.peak_flops_per_s
+    products = (
+        (rows, h, (model.q_width + 2 * model.kv_width) / tp),
+        (rows, model.q_width / tp, h),
+        (met, h, (2 if model.gated else 1) * model.ffn / tp),
+        (met, model.ffn / tp, h),
+    )
+    attention_s = _attention_s(job, layout, cluster, constants, software, rows)
+    outside = rows * h / (tp if layout.sequence_parallel else 1)  # norms, residual sums, dropout
+    inside = rows * (2 * model.q_width + 4 * model.kv_width) / tp
+    inside += met * (3 if model.gated else 2) * model.ffn / tp
+    elements_s = 2 * (12 * outside + inside) / memory
+    return LayerPass(
+        compute_s=sum(_matmul_s(cluster, constants, rate, *sizes) for sizes in products) + attention_s + elements_s,
+        attention_s=attention_s,
+        tensor_s=2 * Group.of(cluster, constants, tp, 1).all_reduce_s(2 * rows * h),
+        context_s=_context_s(job, layout, cluster, constants, attention_s / max(1, layout.cp)),
+        expert_s=_expert_s(job, layout, cluster, constants),
+    )
+
+
+def output_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> float:
+    """The output matrix and the loss of one micro-batch, there and back, in seconds."""
+    rows, logits = layout.micro_batch * job.seq / layout.cp, job.model.vocab / layout.tp
+    memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
+    matrix_s = _matmul_s(cluster, constants, cluster.peak_flops_per_s, rows, job.model.hidden, logits)
+    return 3 * matrix_s + _LOGIT_BYTES * rows * logits / memory
+
+
+def _matmul_s(
+    cluster: Cluster, constants: Constants, flops_per_s: float, rows: float, inner: float, outer: float
+) -> float:
+    """A product of (rows, inner) and (inner, outer): arithmetic, and 2 bytes for each number read or written."""
+    arithmetic_s = 2 * rows * inner * outer / (flops_per_s * constants.matmul_share)
+    moved_bytes = 2 * (rows * inner + inner * outer + rows * outer)
+    return arithmetic_s + moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
+
+
+def _attention_s(
+    job: Job, layout: Layout, cluster: Cluster, constants: Constants, software: Software, rows: float
+) -> float:
+    """Fused attention skips what is masked; unfused attention computes all scores, and moves them."""
+    flops = rows * job.model.attention_flops(job.seq, causal=software.fused_attention) / layout.tp
+    arithmetic_s = flops / (cluster.peak_flops_per_s * constants.matmul_share)
+    if software.fused_attention:
+        return arithmetic_s
+    moved_bytes = _SCORE_BYTES * rows * job.seq * job.model.heads / layout.tp
+    return arithmetic_s + moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
+
+
+def _context_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, step_s: float) -> float:
+    """What a ring adds. Keys and values go on while attention computes a step of ``step_s``; what takes longer shows.
+
+    Of what hides a part shows too, as it does on the data axis. After each step the sums of queries are put together.
+    """
+    if layout.cp == 1:
+        return 0.0
+    group = Group.of(cluster, constants, layout.cp, layout.tp)
+    rows = layout.micro_batch * job.seq / layout.cp
+    shared = min(layout.tp, job.model.kv_heads or job.model.heads)
+    block_bytes = 2 * 2 * rows * job.model.kv_width / shared
+    send_s = group.send_s(block_bytes)
+    shown_s = send_s - constants.hidden_share * min(send_s, step_s)
+    merged_bytes = _MERGE_BYTES * rows * job.model.q_width / layout.tp
+    merge_s = merged_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
+    return (layout.cp - 1) * (shown_s + merge_s)
+
+
+def _expert_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> float:
+    """Rows go to their experts and come back: two all-to-alls."""
+    if layout.ep == 1:
+        return 0.0
+    group = Group.of(cluster, constants, layout.ep, layout.tp * layout.cp)
+    rows = layout.micro_batch * job.seq / layout.cp * job.model.experts_per_token
+    return 2 * group.all_to_all_s(2 * rows * job.model.hidden / layout.tp)

@@ -1,0 +1,149 @@
+"""How long a step takes, by part, from a job, a layout and a cluster's profile.
+
+A layer's pass over a micro-batch is matrices (FLOPs at a share of the peak, and the bytes that they read and write),
+element by element work (bytes at a share of the memory's bandwidth), and its collectives; the host must issue all of
+it, and where that takes longer, the GPU waits. Backward is twice the forward work; recomputation is forward once more.
+A pipeline's slowest stage sets the pace, and what the others wait is the bubble. What the data axis sends hides in
+part, and so does what interleaved stages send.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import log2
+
+from course_lib.plan.estimate.dp_comm_time import data_axis_s
+from course_lib.plan.estimate.layer_time import LayerPass, layer_pass, output_s
+from course_lib.plan.estimate.links import Group
+from course_lib.plan.estimate.memory import expert_parameters, share_of, stage_parameters
+from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.constants import Constants
+from course_lib.plan.inputs.job import Job
+from course_lib.plan.inputs.layout import Layout, placement
+from course_lib.plan.inputs.software import Software
+from course_lib.plan.inputs.stages import output_layers, stage_layers
+
+__all__ = ["StepParts", "step_parts"]
+
+_ADAM_BYTES = 34  # read and written for a parameter: gradient, master and two moments there and back, weight
+_HOST_ADAM_BYTES_PER_S = 100e9  # what a host's memory lets through, where it updates offloaded states
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """Seconds of a step, by what they go to; they add up to the step."""
+
+    compute_s: float
+    output_s: float  # the matrix over the vocabulary and the loss, where their stage sets the pace
+    host_s: float  # the GPU waits for the host
+    tensor_s: float
+    context_s: float
+    expert_s: float
+    pipeline_s: float  # messages between stages
+    bubble_s: float
+    data_s: float  # what does not hide
+    optimizer_s: float
+
+    @property
+    def total_s(self) -> float:
+        """The step."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True)
+class _LayerStep:
+    """Seconds of a layer for one micro-batch, forward, backward and what is computed again."""
+
+    compute_s: float
+    host_s: float
+    tensor_s: float
+    context_s: float
+    expert_s: float
+
+    @property
+    def total_s(self) -> float:
+        return self.compute_s + self.host_s + self.tensor_s + self.context_s + self.expert_s
+
+
+def step_parts(job: Job, layout: Layout, cluster: Cluster, constants: Constants, software: Software) -> StepParts:
+    """Seconds of one step by part. Legal layouts only: what is illegal is said by ``rules``."""
+    model, pp = job.model, layout.pp
+    layer = _layer_step(
+        layer_pass(job, layout, cluster, constants, software),
+        layout,
+        constants,
+        software,
+        constants.host_layer_s * _host_waits(layout, cluster, software),
+    )
+    counts = stage_layers(model.layers, pp, output_layers(model), software.layers_by_cost)
+    vocabulary_s = output_s(job, layout, cluster, constants)
+    stages_s = [count * layer.total_s for count in counts]
+    stages_s[-1] += vocabulary_s
+    slowest = max(range(pp), key=stages_s.__getitem__)
+    micro_batches = max(1.0, job.batch / (layout.micro_batch * layout.dp))
+    hop_s = _hop_s(job, layout, cluster, constants)
+    shown = 1 - constants.hidden_share if layout.chunks > 1 else 1.0  # another chunk computes meanwhile
+    layers = micro_batches * counts[slowest]
+    return StepParts(
+        compute_s=layers * layer.compute_s,
+        output_s=micro_batches * vocabulary_s if slowest == pp - 1 else 0.0,
+        host_s=layers * layer.host_s,
+        tensor_s=layers * layer.tensor_s,
+        context_s=layers * layer.context_s,
+        expert_s=layers * layer.expert_s,
+        pipeline_s=micro_batches * 2 * hop_s * layout.chunks * shown,
+        bubble_s=(sum(stages_s) - stages_s[slowest] + 2 * hop_s * (pp - 1)) / layout.chunks,
+        data_s=data_axis_s(model, layout, cluster, constants, software, max(counts), layer.total_s, micro_batches),
+        optimizer_s=_optimizer_s(job, layout, cluster, constants, max(counts)),
+    )
+
+
+def _host_waits(layout: Layout, cluster: Cluster, software: Software) -> float:
+    """How many times as long the host needs for a layer.
+
+    A stage that reads the size of each message waits for the network with nothing issued ahead. The ranks of a tensor
+    group then begin each collective apart, and every doubling of the group waits for a later one.
+    """
+    leaves = layout.pp > 1 and not placement(cluster, layout.pp, layout.gpus // layout.pp).inside
+    return 1 + log2(layout.tp) if software.reads_sizes and leaves else 1.0
+
+
+def _layer_step(
+    forward: LayerPass, layout: Layout, constants: Constants, software: Software, host_layer_s: float
+) -> _LayerStep:
+    """Three passes of work and two of collectives, and once more of both with full recomputation."""
+    again = 1.0 if layout.recompute == "full" else 0.0
+    compute_s = (3 + again) * forward.compute_s
+    if layout.recompute == "selective" or (software.fused_attention and not again):
+        compute_s += forward.attention_s  # the scores anew
+    if layout.recompute == "selective" and software.selective_products:
+        compute_s += 0.5 * (forward.compute_s - forward.attention_s)
+    shared = [  # a ring's backward pass sends keys and values, and their gradients
+        (2 + again) * forward.tensor_s * ((1 - constants.hidden_share / 2) if software.overlaps else 1.0),
+        (3 + again) * forward.context_s,
+        (2 + again) * forward.expert_s,
+    ]
+    host_s = max(0.0, (2 + again) * host_layer_s - compute_s - sum(shared))
+    return _LayerStep(compute_s, host_s, *shared)
+
+
+def _hop_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> float:
+    """What a stage hands on: with tensor parallelism each rank sends its part, and NVLink puts them together."""
+    if layout.pp == 1:
+        return 0.0
+    group = Group.of(cluster, constants, layout.pp, layout.tp * layout.cp * layout.dp)
+    sent_bytes = 2 * layout.micro_batch * job.seq / layout.cp * job.model.hidden
+    joined_s = 0.0
+    if not layout.sequence_parallel:
+        joined_s = Group.of(cluster, constants, layout.tp, 1).all_gather_s(sent_bytes)
+    return group.send_s(sent_bytes / layout.tp) + joined_s
+
+
+def _optimizer_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, layers: int) -> float:
+    """Every state is read and written once; with ``offload`` gradients go to the host and weights come back."""
+    tables = 1 if layout.pp > 1 or job.model.tied else 2
+    whole = stage_parameters(job.model, layout, layers, tables)
+    numbers = share_of(whole, expert_parameters(job.model, layout, layers), layout)
+    if layout.offload:
+        return numbers * ((4 + 2) / cluster.host_bandwidth_bytes_per_s + _ADAM_BYTES / _HOST_ADAM_BYTES_PER_S)
+    return numbers * _ADAM_BYTES / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)

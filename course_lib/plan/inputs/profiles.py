@@ -1,0 +1,198 @@
+"""Profiles: what is known of a cluster (its GPUs, its ports, its program), and the constants fitted to its runs.
+
+``profiles.json`` keeps them with their origin; ``course bench published FILE --fit`` writes the constants anew. A
+cluster that nobody has measured gets the constants of others with the same GPU, or else the typical ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from course_lib.base.checked import checked
+from course_lib.base.checks import above_zero, known
+from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.constants import KINDS, Constants
+from course_lib.plan.inputs.software import Software
+
+__all__ = [
+    "PROFILES_FILE",
+    "Gpu",
+    "Profile",
+    "load_profiles",
+    "profile_of",
+    "profiles_of_peak",
+    "save_constants",
+    "typical_constants",
+    "typical_of_peak",
+]
+
+PROFILES_FILE = Path(__file__).with_name("profiles.json")
+
+
+@checked
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU by its data sheet; the link is NVLink in one direction."""
+
+    name: str
+    memory_bytes: float
+    peak_flops_per_s: float  # of float16 and bfloat16, dense
+    memory_bandwidth_bytes_per_s: float
+    link_bandwidth_bytes_per_s: float
+    node_bandwidth_bytes_per_s: float  # of the maker's own machine of eight, where a cluster does not say
+
+
+@checked
+@dataclass(frozen=True)
+class Profile:
+    """One cluster: facts that its owners state, and constants that its runs tell. ``fitted_on``: how many runs."""
+
+    cluster: str
+    gpu: Gpu
+    node_bandwidth_bytes_per_s: float
+    constants: Constants
+    fused_attention: bool = True
+    layers_by_cost: bool = True
+    dropout: bool = False
+    sharded_calls_a_layer: int = 1
+    selective_products: bool = False
+    keeps_gathered: bool = False
+    separate_gradients: bool = False  # in two bytes, beside their float32 sums
+    prefetches: bool = True
+    overlaps: bool = False
+    reads_sizes: bool = False
+    network_falloff: float = 0.0
+    fitted_on: int = 0
+    source: str = ""
+
+    def software(self, dtype: str) -> Software:
+        """How its program works: with bfloat16, gradients are added up and travel in float32."""
+        reduce_bytes = 2 if dtype == "float16" else 4
+        return Software(
+            fused_attention=self.fused_attention,
+            layers_by_cost=self.layers_by_cost,
+            dropout=self.dropout,
+            gradient_bytes=reduce_bytes + (2 if self.separate_gradients else 0),
+            reduce_bytes=reduce_bytes,
+            sharded_calls_a_layer=self.sharded_calls_a_layer,
+            selective_products=self.selective_products,
+            keeps_gathered=self.keeps_gathered,
+            prefetches=self.prefetches,
+            overlaps=self.overlaps,
+            reads_sizes=self.reads_sizes,
+        )
+
+    def machines(self, gpus: int, node_size: int) -> Cluster:
+        """``gpus`` of its GPUs in nodes of ``node_size``, each an NVLink domain."""
+        return Cluster(
+            name=self.cluster,
+            gpus=gpus,
+            node_size=node_size,
+            domain_size=node_size,
+            memory_bytes=round(self.gpu.memory_bytes),
+            peak_flops_per_s=self.gpu.peak_flops_per_s,
+            memory_bandwidth_bytes_per_s=self.gpu.memory_bandwidth_bytes_per_s,
+            domain_bandwidth_bytes_per_s=self.gpu.link_bandwidth_bytes_per_s,
+            node_bandwidth_bytes_per_s=self.node_bandwidth_bytes_per_s,
+            network_falloff=self.network_falloff,
+        )
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} holds no profiles: {error}") from None
+
+
+def _gpus(path: Path) -> dict[str, Gpu]:
+    return {name: Gpu(name, **numbers) for name, numbers in _read(path)["gpus"].items()}
+
+
+@checked
+def load_profiles(path: Path = PROFILES_FILE) -> dict[tuple[str, str], Profile]:
+    """All profiles, by the names of cluster and GPU."""
+    gpus, found = _gpus(path), {}
+    for entry in _read(path)["clusters"]:
+        facts = dict(entry)
+        gpu = gpus[facts.pop("gpu")]
+        constants = Constants(**facts.pop("constants", {}))
+        profile = Profile(gpu=gpu, constants=constants, **facts)
+        found[profile.cluster, gpu.name] = profile
+    return found
+
+
+@checked
+def profile_of(cluster: str, gpu: str, profiles: Mapping[tuple[str, str], Profile] | None = None) -> Profile:
+    """The profile of a cluster; one of typical constants where there is none. ValueError for an unknown GPU."""
+    found = load_profiles() if profiles is None else profiles
+    if (cluster, gpu) in found:
+        return found[cluster, gpu]
+    gpus = _gpus(PROFILES_FILE)
+    spec = gpus[known("gpu", gpu, gpus)]
+    constants = typical_constants([profile for profile in found.values() if profile.gpu.name == gpu])
+    return Profile(cluster, spec, spec.node_bandwidth_bytes_per_s, constants, source="typical of others with this GPU")
+
+
+@checked
+def typical_constants(profiles: Sequence[Profile]) -> Constants:
+    """The geometric means of the constants of profiles that two runs or more tell; the typical ones without any."""
+    fitted = [profile.constants for profile in profiles if profile.fitted_on > 1]
+    if not fitted:
+        return Constants()
+    means = {name: exp(sum(log(getattr(one, name)) for one in fitted) / len(fitted)) for name in KINDS}
+    return Constants(**{name: min(max(mean, KINDS[name].lowest), KINDS[name].highest) for name, mean in means.items()})
+
+
+@checked
+def profiles_of_peak(peak_flops_per_s: float) -> list[Profile]:
+    """The profiles of clusters whose GPUs have this peak; none of them where nobody has measured such a GPU.
+
+    ValueError for a peak that is not above 0.
+    """
+    above_zero(peak_flops_per_s=peak_flops_per_s)
+    return [profile for profile in load_profiles().values() if profile.gpu.peak_flops_per_s == peak_flops_per_s]
+
+
+@checked
+def typical_of_peak(peak_flops_per_s: float) -> Constants:
+    """Typical of measured clusters with GPUs of this peak; of all where there is none. ValueError for 0 or less."""
+    return typical_constants(profiles_of_peak(peak_flops_per_s) or list(load_profiles().values()))
+
+
+@checked
+def save_constants(
+    fitted: Mapping[tuple[str, str], tuple[Constants, int]],
+    origin: Mapping[str, str],
+    path: Path = PROFILES_FILE,
+) -> None:
+    """Write constants, and on how many runs each set was fitted, into the file; facts and other clusters stay."""
+    record = json.loads(json.dumps(_read(path)))
+    record["origin"] = dict(origin)
+    for entry in record["clusters"]:
+        key = (entry["cluster"], entry["gpu"])
+        if key in fitted:
+            constants, count = fitted[key]
+            entry["constants"] = {name: float(f"{value:.4g}") for name, value in asdict(constants).items()}
+            entry["fitted_on"] = count
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
+    _read.cache_clear()
+
+
+def with_constants(
+    profiles: Mapping[tuple[str, str], Profile], fitted: Mapping[tuple[str, str], tuple[Constants, int]]
+) -> dict[tuple[str, str], Profile]:
+    """The same profiles with other constants, where there are some."""
+    return {
+        key: replace(profile, constants=fitted[key][0], fitted_on=fitted[key][1]) if key in fitted else profile
+        for key, profile in profiles.items()
+    }

@@ -1,0 +1,45 @@
+"""What a program does that its layout does not tell: facts that its authors state, none of them fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from course_lib.base.checked import checked
+from course_lib.base.checks import at_least
+
+__all__ = ["Software"]
+
+
+@checked
+@dataclass(frozen=True)
+class Software:
+    """How a training program works.
+
+    ``fused_attention``: scores never reach memory. ``layers_by_cost``: a pipeline's first stages get more layers, as
+    the output matrix is work too; otherwise every stage gets as many. ``dropout``: masks are kept.
+    ``gradient_bytes``: 4 where float32 sums are added to inside the product, 6 where a 2-byte gradient comes first.
+    ``reduce_bytes``: of a gradient as it travels. ``sharded_calls_a_layer``:
+    collectives in which sharding 3 gathers one layer: 1, or one for each of its tensors. ``selective_products``:
+    selective recomputation is torchtitan's, every second product again; else Megatron-LM's, the scores alone.
+    ``keeps_gathered``: sequence parallelism keeps what it gathered for one region; Megatron-LM gathers it again.
+    ``prefetches``: sharding 3 gathers the next layer while one computes, as FSDP does. ``overlaps``: Megatron-Core's
+    overlapped communication is on, on the data axis and inside of tensor parallel products.
+    ``reads_sizes``: a stage reads the size of each message on the host before it goes on (nanotron), so that the host
+    cannot issue work ahead.
+    """
+
+    fused_attention: bool = True
+    layers_by_cost: bool = True
+    dropout: bool = False
+    gradient_bytes: int = 6
+    reduce_bytes: int = 4
+    sharded_calls_a_layer: int = 1
+    selective_products: bool = True
+    keeps_gathered: bool = True
+    prefetches: bool = True
+    overlaps: bool = False
+    reads_sizes: bool = False
+
+    def __post_init__(self) -> None:
+        at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)
+        at_least(1, sharded_calls_a_layer=self.sharded_calls_a_layer)

@@ -1,0 +1,138 @@
+"""Lines for the course's own programs, ``train_ddp``, ``train_fsdp`` and ``train_mesh``, with flags that they have.
+
+Each does a part of what a layout can ask. What it cannot is said, and then there is no line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.job import Job
+from course_lib.plan.inputs.layout import Layout
+from course_lib.plan.output.exporters.typed import Typed
+
+__all__ = ["course_lines"]
+
+_RELATIVE = (
+    "It trains the course's transformer of so many layers, channels and heads, over bytes: its MLP is four times as "
+    "wide as the model, each head has keys of its own, and what is kept is float32. So time and memory differ."
+)
+_WEIGHTS_TOO = "It shares out weights too (zero3) where zero{} was planned: less memory, more messages."
+_WHOLE_BLOCKS = "It computes whole blocks again, where every second product was planned: slower, in less memory."
+
+
+def course_lines(job: Job, layout: Layout, cluster: Cluster) -> list[Typed]:
+    """A line for each program, or why there is none."""
+    return [_ddp(job, layout, cluster), _fsdp(job, layout, cluster), _mesh(job, layout, cluster)]
+
+
+def _ddp(job: Job, layout: Layout, cluster: Cluster) -> Typed:
+    missing = [*_axes_beyond(layout, ()), *_never(layout)]
+    missing += ["shares nothing out: every rank keeps all states"] if layout.sharding else []
+    missing += ["has no recomputation"] if layout.recompute != "none" else []
+    flags = f"--batch-size {job.batch} --accumulate {_accumulate(job, layout)} --bf16"
+    note = "It trains a ResNet, in the same way to share the batch: --batch-size counts images."
+    return _typed("train_ddp", missing, _start(layout, cluster), flags, [note])
+
+
+def _fsdp(job: Job, layout: Layout, cluster: Cluster) -> Typed:
+    missing = [*_axes_beyond(layout, ()), *_never(layout)]
+    if layout.sharding == 0 and layout.dp > 1:
+        missing.append("always shares out all states: train_ddp and train_mesh keep copies")
+    if layout.shard_size:
+        missing.append("shares out among all ranks: hybrid sharding is train_mesh's")
+    flags = f"{_sizes(job)} --accumulate {_accumulate(job, layout)} --bf16{_recompute(layout)}"
+    notes = [_RELATIVE, *_nearest(layout)]
+    return _typed("train_fsdp", missing, _start(layout, cluster), flags, notes)
+
+
+def _mesh(job: Job, layout: Layout, cluster: Cluster) -> Typed:
+    missing = [*_axes_beyond(layout, ("tp", "pp")), *_never(layout)]
+    count = _accumulate(job, layout)
+    if layout.chunks > 1:
+        missing.append("runs 1F1B with one stage a rank, and no interleaved schedule")
+    if layout.tp > 1 and job.seq % layout.tp:
+        missing.append(f"cuts the sequence too, and {layout.tp} does not divide {job.seq}")
+    if count < layout.pp:
+        missing.append(
+            f"needs as many micro-batches as stages: {count} are fewer than {layout.pp}, so give a batch of at least "
+            f"{layout.pp * layout.dp * layout.micro_batch}"
+        )
+    shard = layout.shards if layout.sharding else 1
+    axes = f"--dp {layout.dp // shard} --shard {shard} --pp {layout.pp} --tp {layout.tp}"
+    peak = f"--peak-tflops {cluster.peak_flops_per_s / 1e12:g}"
+    flags = f"{axes} {_sizes(job)} --accumulate {count} --precision bf16{_recompute(layout)} {peak}"
+    notes = [_RELATIVE, *_nearest(layout)]
+    if layout.pp > 1 and layout.sharding:
+        notes.append(
+            "In a pipeline it keeps weights whole from their first use to the end of the step: more memory, fewer "
+            "messages."
+        )
+    return _typed("train_mesh", missing, _start(layout, cluster), flags, notes)
+
+
+# -- what they cannot do, or do another way -------------------------------------------------------------------------
+
+
+def _axes_beyond(layout: Layout, known: tuple[str, ...]) -> Iterator[str]:
+    for name, what in (
+        ("tp", "tensor"),
+        ("pp", "pipeline"),
+        ("cp", "context"),
+        ("ep", "expert"),
+    ):
+        if getattr(layout, name) > 1 and name not in known:
+            yield f"has no {what} axis ({name}={getattr(layout, name)})"
+
+
+def _never(layout: Layout) -> Iterator[str]:
+    if layout.offload:
+        yield "keeps optimizer states on the GPU"
+    if layout.tp > 1 and not layout.sequence_parallel:
+        yield "always cuts the sequence beside the tensor axis"
+
+
+def _nearest(layout: Layout) -> Iterator[str]:
+    """Notes on what is done another way than planned."""
+    if layout.sharding in (1, 2):
+        yield _WEIGHTS_TOO.format(layout.sharding)
+    if layout.recompute == "selective":
+        yield _WHOLE_BLOCKS
+
+
+# -- pieces of a line -----------------------------------------------------------------------------------------------
+
+
+def _typed(program: str, missing: list[str], start: str, flags: str, notes: list[str]) -> Typed:
+    if missing:
+        return Typed(program, "", tuple(f"It {one}." for one in missing))
+    return Typed(program, f"{start} -m {program} {flags}", tuple(notes))
+
+
+def _start(layout: Layout, cluster: Cluster) -> str:
+    """What starts the ranks: as many as the layout has, by node."""
+    if layout.gpus == 1:
+        return "python"
+    if layout.gpus <= cluster.node_size:
+        return f"torchrun --standalone --nproc-per-node {layout.gpus}"
+    return (
+        f"torchrun --nnodes {layout.gpus // cluster.node_size} --nproc-per-node {cluster.node_size} "
+        "--rdzv-backend c10d --rdzv-endpoint HOST:PORT"
+    )
+
+
+def _sizes(job: Job) -> str:
+    model = job.model
+    return (
+        f"--layers {model.layers} --width {model.hidden} --heads {model.heads} --context {job.seq} "
+        f"--batch-size {job.batch}"
+    )
+
+
+def _accumulate(job: Job, layout: Layout) -> int:
+    return layout.num_micro_batches(job.batch)
+
+
+def _recompute(layout: Layout) -> str:
+    return "" if layout.recompute == "none" else " --recompute"

@@ -1,0 +1,76 @@
+"""The same settings for DeepSpeed, as its JSON; notes say what stands in the program, as JSON has no words for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from course_lib.plan.inputs.job import Job
+from course_lib.plan.inputs.layout import Layout
+from course_lib.plan.output.exporters.typed import Typed
+
+__all__ = ["deepspeed"]
+
+
+def deepspeed(job: Job, layout: Layout) -> Typed:
+    """Its JSON, or why it has none: no ring for a sequence, no ZeRO 2 and 3 beside a pipeline, no 3 beside others."""
+    missing = list(_missing(layout))
+    if missing:
+        return Typed("deepspeed", "", tuple(missing))
+    settings: dict[str, Any] = {
+        "train_batch_size": job.batch,
+        "train_micro_batch_size_per_gpu": layout.micro_batch,
+        "gradient_accumulation_steps": layout.num_micro_batches(job.batch),
+        "gradient_clipping": 1.0,
+        "bf16": {"enabled": True},
+        "zero_optimization": _zero(layout),
+    }
+    if layout.tp > 1:
+        settings["tensor_parallel"] = {"autotp_size": layout.tp}
+    return Typed("deepspeed", json.dumps(settings, indent=2), tuple(_notes(layout)))
+
+
+def _zero(layout: Layout) -> dict[str, Any]:
+    found: dict[str, Any] = {"stage": layout.sharding}
+    if layout.sharding:
+        found["overlap_comm"] = True
+    if layout.shard_size:
+        found["zero_hpz_partition_size"] = layout.shard_size
+    if layout.offload:
+        found["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    return found
+
+
+def _missing(layout: Layout) -> Iterator[str]:
+    if layout.cp > 1:
+        yield f"It cuts a sequence by all-to-all over the heads (Ulysses), and has no ring as cp={layout.cp} here."
+    if layout.pp > 1 and layout.sharding > 1:
+        yield "Its pipelines take ZeRO 0 and 1: gradients stay whole, as the micro-batches still add to them."
+    if layout.pp > 1 and layout.chunks > 1:
+        yield "Its pipelines run 1F1B with one stage a rank."
+    if layout.tp > 1 and layout.sharding == 3:
+        yield "Its tensor axis (autotp_size) takes ZeRO 0 to 2 in training."
+    if layout.ep > 1 and layout.sharding == 3:
+        yield "Its experts take ZeRO 0 to 2."
+    if layout.offload and not layout.sharding:
+        yield "It offloads optimizer states from ZeRO 1 on."
+
+
+def _notes(layout: Layout) -> Iterator[str]:
+    if layout.pp > 1:
+        yield f"The pipeline stands in the program: PipelineModule(layers, num_stages={layout.pp})."
+    if layout.ep > 1:
+        yield f"Experts stand in the program: deepspeed.moe.layer.MoE(..., ep_size={layout.ep})."
+    if layout.recompute != "none":
+        yield (
+            "What is computed again stands in the model: deepspeed.checkpointing.checkpoint, or gradient_checkpointing "
+            "with transformers, both of whole layers."
+        )
+    if layout.tp > 1:
+        yield "autotp_size cuts models of transformers that it knows; positions between cut products stay whole."
+    if layout.shard_size:
+        yield (
+            f"zero_hpz_partition_size keeps a second copy of the weights among {layout.shard_size} neighbours; states "
+            "and gradients are shared out among all ranks, not among those neighbours."
+        )

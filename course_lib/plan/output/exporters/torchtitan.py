@@ -1,0 +1,131 @@
+"""The same settings for torchtitan, as a part of its TOML file; on its command line they are --parallelism.NAME VALUE.
+
+Names after ``torchtitan/config/job_config.py`` (2025) and ``configs.py`` (2026), which calls them the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from course_lib.plan.inputs.job import Job
+from course_lib.plan.inputs.layout import Layout
+from course_lib.plan.output.exporters.typed import Typed
+
+__all__ = ["torchtitan"]
+
+_STAGES_BY_DEFAULT = 2  # that a rank has of an interleaved schedule, unless told how many layers a stage has
+
+
+def torchtitan(job: Job, layout: Layout) -> Typed:
+    """Its sections [training], [parallelism] and [activation_checkpoint], or why it has none.
+
+    The model is one of its own by name.
+    """
+    if missing := tuple(_missing(layout)):
+        return Typed("torchtitan", "", missing)
+    sections: dict[str, dict[str, object]] = {
+        "training": _training(job, layout),
+        "parallelism": _parallelism(job, layout),
+        "activation_checkpoint": {"mode": layout.recompute},
+    }
+    lines = []
+    for section, values in sections.items():
+        lines += [f"[{section}]", *(f"{name} = {_toml(value)}" for name, value in values.items()), ""]
+    return Typed("torchtitan", "\n".join(lines).rstrip(), tuple(_notes(job, layout)))
+
+
+def _missing(layout: Layout) -> Iterator[str]:
+    """Its experts are spread over the ranks that share states out, and over no others."""
+    ranks = _shard_degree(layout) * layout.cp
+    if layout.ep > 1 and (ranks % layout.ep or layout.ep % layout.cp):
+        yield (
+            f"It shares experts out among the {ranks} ranks that share states out: ep={layout.ep} divides them, and is "
+            f"a multiple of cp={layout.cp}."
+        )
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _training(job: Job, layout: Layout) -> dict[str, object]:
+    """With a pipeline all micro-batches of a step go through it at once; without one they follow each other."""
+    local = job.batch // layout.dp if layout.pp > 1 else layout.micro_batch
+    found: dict[str, object] = {
+        "seq_len": job.seq,
+        "local_batch_size": local,
+        "global_batch_size": job.batch,
+    }
+    return found | ({"enable_cpu_offload": True} if layout.offload else {})
+
+
+def _parallelism(job: Job, layout: Layout) -> dict[str, object]:
+    shard = _shard_degree(layout)
+    found: dict[str, object] = {
+        "data_parallel_replicate_degree": layout.dp // shard,
+        "data_parallel_shard_degree": shard,
+        "tensor_parallel_degree": layout.tp,
+        "context_parallel_degree": layout.cp,
+        "pipeline_parallel_degree": layout.pp,
+    }
+    if layout.ep > 1:
+        found["expert_parallel_degree"] = layout.ep
+        found |= {"expert_tensor_parallel_degree": layout.tp} if layout.tp > 1 else {}
+    if layout.sharding == 3 and layout.pp > 1:
+        found["fsdp_reshard_after_forward"] = "always"
+    elif layout.sharding in (1, 2):
+        found["fsdp_reshard_after_forward"] = "never"
+    if layout.pp > 1:
+        found["pipeline_parallel_schedule"] = "Interleaved1F1B" if layout.chunks > 1 else "1F1B"
+        found["pipeline_parallel_microbatch_size"] = layout.micro_batch
+        if layout.chunks not in (1, _STAGES_BY_DEFAULT) and (size := _layers_per_stage(job, layout)):
+            found["pipeline_parallel_layers_per_stage"] = size
+    return found
+
+
+def _shard_degree(layout: Layout) -> int:
+    """Its sharded ranks are those of this axis and of the context axis together."""
+    if not layout.sharding:
+        return 1
+    return max(1, layout.shards // layout.cp)
+
+
+def _layers_per_stage(job: Job, layout: Layout) -> int | None:
+    """Layers a stage, where its rounding gives the stages that are wanted: the two ends count as a layer each."""
+    stages, layers = layout.pp * layout.chunks, job.model.layers + 2
+    size = math.ceil(layers / stages)
+    return size if math.ceil(layers / size) == stages else None
+
+
+def _notes(job: Job, layout: Layout) -> list[str]:
+    notes = []
+    if layout.sharding in (1, 2):
+        notes.append(
+            f'It has no zero{layout.sharding}: fsdp_reshard_after_forward = "never" is the nearest. Weights are '
+            "gathered once a step and stay whole until backward is over, and gradients and states are shared out."
+        )
+    if layout.sharding == 0 and layout.cp > 1:
+        notes.append("With a context axis it shares weights out among that axis; here they were to be copies.")
+    if layout.offload:
+        notes.append(
+            "enable_cpu_offload also keeps weights and gradients with the host, and needs sharding: slower than here."
+        )
+    if layout.tp > 1 and not layout.sequence_parallel:
+        notes.append("Beside its tensor axis it cuts the sequence, unless a newer one is told not to.")
+    if layout.ep > 1 and layout.tp > 1:
+        notes.append(
+            "A version without expert_tensor_parallel_degree does not cut experts: its expert axis takes in the tensor "
+            "axis."
+        )
+    if layout.recompute == "selective":
+        notes.append(
+            'Up to 2025 selective also needs selective_ac_option = "op": every second product is computed again.'
+        )
+    if layout.chunks not in (1, _STAGES_BY_DEFAULT) and _layers_per_stage(job, layout) is None:
+        notes.append(
+            f"{job.model.layers} layers do not fall into {layout.pp * layout.chunks} stages by a number of layers a "
+            "stage: name the modules of each stage."
+        )
+    notes.append("[model] names one of its own models; the machines' number is told to torchrun.")
+    return notes

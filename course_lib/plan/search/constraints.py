@@ -1,0 +1,108 @@
+"""What a layout must obey before its memory is asked: sizes that divide, and axes that exist for the model.
+
+A refusal is a sentence with what was given, the rule, and the nearest legal value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from course_lib.base.checks import nearest_divisor
+from course_lib.plan.inputs.job import Job
+from course_lib.plan.inputs.layout import Layout
+
+__all__ = ["divisions", "divisors", "why_illegal"]
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors, the smallest first."""
+    low = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return tuple(sorted({*low, *(number // d for d in low)}))
+
+
+def divisions(gpus: int, *, most_tp: int, most_pp: int, most_cp: int) -> Iterator[tuple[int, int, int, int]]:
+    """(tp, pp, cp, dp) whose product is ``gpus``, each of the first three up to its limit, small ``tp`` first."""
+    for tp in _up_to(most_tp, gpus):
+        for pp in _up_to(most_pp, gpus // tp):
+            for cp in _up_to(most_cp, gpus // (tp * pp)):
+                yield tp, pp, cp, gpus // (tp * pp * cp)
+
+
+def _up_to(most: int, number: int) -> Iterator[int]:
+    return takewhile(lambda divisor: divisor <= most, divisors(number))
+
+
+def why_illegal(job: Job, layout: Layout, gpus: int) -> str | None:
+    """Why the layout cannot be, whatever memory there is; None where it can."""
+    return _why_axes(job, layout, gpus) or _why_batch(job, layout) or _why_pipeline(job, layout) or _why_states(layout)
+
+
+def _why_axes(job: Job, layout: Layout, gpus: int) -> str | None:
+    model, tp, cp, ep = job.model, layout.tp, layout.cp, layout.ep
+    kv_heads = model.kv_heads or model.heads
+    if layout.gpus != gpus:
+        return f"tp cp pp dp is {layout.gpus}, and there are {gpus} GPUs: they are the same number"
+    if model.heads % tp:
+        return f"tp={tp} does not divide the {model.heads} heads: the nearest is {_near(tp, model.heads)}"
+    if kv_heads % tp and tp % kv_heads:
+        return f"tp={tp} and {kv_heads} key/value heads do not divide: the nearest is {_near(tp, kv_heads)}"
+    if model.ffn % tp:
+        return f"tp={tp} does not divide the MLP's width {model.ffn}: the nearest is {_near(tp, model.ffn)}"
+    if cp > 1 and job.seq % (2 * cp):
+        near = _near(cp, max(1, job.seq // 2))
+        return f"cp={cp} needs {2 * cp} equal pieces of {job.seq} tokens: the nearest is {near}"
+    if ep > 1 and model.experts == 1:
+        return f"ep={ep} shares out experts, and this model has none: the nearest is 1"
+    if model.experts % ep:
+        return f"ep={ep} does not divide the {model.experts} experts: the nearest is {_near(ep, model.experts)}"
+    if layout.dp % ep:
+        return f"ep={ep} does not divide dp={layout.dp}: the nearest is {_near(ep, layout.dp)}"
+    return None
+
+
+def _near(value: int, of: int) -> int:
+    return nearest_divisor(value, of)
+
+
+def _why_batch(job: Job, layout: Layout) -> str | None:
+    at_once, dp = layout.dp * layout.micro_batch, layout.dp
+    if job.batch % at_once == 0:
+        return None
+    if job.batch < dp:
+        return f"dp={dp} ranks share a batch of {job.batch}: dp is at most {job.batch}, a sequence each"
+    near = max(at_once, round(job.batch / at_once) * at_once)
+    return (
+        f"dp={dp} ranks with micro-batches of {layout.micro_batch} do not divide a batch of {job.batch}: "
+        f"the nearest batch is {near}"
+    )
+
+
+def _why_pipeline(job: Job, layout: Layout) -> str | None:
+    stages, chunks, pp = layout.pp * layout.chunks, layout.chunks, layout.pp
+    if stages > job.model.layers:
+        return f"{stages} stages for {job.model.layers} layers: each has one at least"
+    if chunks == 1:
+        return None
+    if pp == 1:
+        return f"{chunks} chunks without a pipeline: chunks is 1 where pp is 1"
+    count = layout.num_micro_batches(job.batch)
+    if count % pp:
+        return (
+            f"micro-batches are no whole rounds of pp={pp}, as interleaving runs them: there are {count}, and 1 chunk "
+            "works"
+        )
+    return None
+
+
+def _why_states(layout: Layout) -> str | None:
+    size, stage, shards = layout.dp * layout.cp, layout.sharding, layout.shard_size
+    if stage and size == 1:
+        return f"sharding {stage} shares states out among dp and cp: they are 1 rank, so sharding is 0"
+    if shards and size % shards:
+        return f"shard_size={shards} does not divide {size} ranks of dp and cp: the nearest is {_near(shards, size)}"
+    if stage == 2 and layout.pp > 1:
+        return "sharding 2 gives gradients away while a pipeline still adds to them: use 1, or 3"
+    if layout.sequence_parallel and layout.tp == 1:
+        return "sequence parallelism is of the tensor axis: tp is 1, so leave it out"
+    return None

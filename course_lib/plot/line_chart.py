@@ -1,0 +1,81 @@
+"""Curves: a loss over steps, a time over sizes, a prediction beside a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+from matplotlib.ticker import FuncFormatter
+
+from course_lib.plot.style import OKABE_ITO, Picture, canvas, line_colour
+
+__all__ = ["lines"]
+
+Points = Mapping[float, float] | tuple[Sequence[float], Sequence[float]]
+
+_COLOURS = ("blue", "vermillion", "green", "black", "purple", "orange", "sky blue")
+_DASHES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "x", "*")
+_MOST_MARKERS = 12
+_LONG_NUMBER = 100_000  # from here on, an axis of powers of 2 is labelled with powers
+
+
+def lines(
+    series: Mapping[str, Points],
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+    alt: str | None = None,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> Picture:
+    """One curve for each entry of ``series``, told apart by colour, dash and marker; labels name units.
+
+    Each entry maps x to y, or is a pair of equally long sequences. Logarithmic axes have base 2 for x, 10 for
+    y. The alt text is made from first and last points unless given. No curves, and pairs of unequal length,
+    are a ``ValueError``.
+    """
+    curves = {name: _points(name, points) for name, points in series.items()}
+    if not curves:
+        raise ValueError("there are no curves to draw; give at least one")
+    with canvas(height=3.4, title=title) as (figure, axes):
+        looks = zip(cycle(_COLOURS), cycle(_DASHES), cycle(_MARKERS), strict=False)
+        for (name, (xs, ys)), (colour, dash, marker) in zip(curves.items(), looks, strict=False):
+            every = max(1, len(xs) // _MOST_MARKERS)
+            axes.plot(
+                xs,
+                ys,
+                dash,
+                color=line_colour(OKABE_ITO[colour]),
+                marker=marker,
+                markevery=every,
+                markersize=5,
+                linewidth=1.8,
+                label=name,
+            )
+        if log_x:
+            axes.set_xscale("log", base=2)
+            if max(max(xs) for xs, _ in curves.values()) < _LONG_NUMBER:
+                axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        if log_y:
+            axes.set_yscale("log")
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        if len(curves) > 1:
+            figure.legend(loc="outside lower center", ncols=min(len(curves), 4), handlelength=3.2)
+    return Picture(figure, alt if alt is not None else _words(curves, x_label, y_label, title))
+
+
+def _points(name: str, points: Points) -> tuple[list[float], list[float]]:
+    xs, ys = (points.keys(), points.values()) if isinstance(points, Mapping) else points
+    if len(xs) != len(ys) or not len(xs):
+        raise ValueError(f"the curve {name!r} has {len(xs)} x and {len(ys)} y; give one y for each x, at least one")
+    return list(xs), list(ys)
+
+
+def _words(curves: Mapping[str, tuple[list[float], list[float]]], x_label: str, y_label: str, title: str) -> str:
+    parts = [
+        f"{name} goes from {ys[0]:.3g} at {xs[0]:g} to {ys[-1]:.3g} at {xs[-1]:g}" for name, (xs, ys) in curves.items()
+    ]
+    return f"{title or 'Curves'}: {y_label} over {x_label}. {'; '.join(parts)}."

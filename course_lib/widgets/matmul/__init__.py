@@ -1,0 +1,7 @@
+"""The explorer of a split matmul.
+
+In the order to read:
+
+- ``ways.py``: what the matmul explorer shows and runs
+- ``explorer.py``: the matmul explorer
+"""

@@ -1,0 +1,8 @@
+"""The explorer of meshes.
+
+In the order to read:
+
+- ``choice.py``: what the mesh explorer's controls choose, and what the cost model says of the choice
+- ``missions.py``: missions for the mesh explorer
+- ``explorer.py``: the mesh explorer
+"""

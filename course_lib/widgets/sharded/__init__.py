@@ -1,0 +1,8 @@
+"""The explorer of sharded states.
+
+In the order to read:
+
+- ``choice.py``: what the sharded explorer's controls choose, and what the cost model says of the choice
+- ``missions.py``: missions for the sharded explorer
+- ``explorer.py``: the sharded explorer
+"""
