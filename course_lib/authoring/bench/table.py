@@ -12,7 +12,6 @@ from typing import Any
 
 from course_lib.devices import machine
 from course_lib.meter.clocks.stopwatch import Comparison
-
 from course_lib.meter.origin import origin
 
 __all__ = ["Row", "Table"]

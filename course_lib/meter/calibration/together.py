@@ -19,8 +19,8 @@ from course_lib.meter.calibration.curve import Curve
 if TYPE_CHECKING:
     import torch
 
-    from course_lib.cluster.base.rank import Rank
     from course_lib.cluster.api.cluster import Cluster
+    from course_lib.cluster.base.rank import Rank
 
 __all__ = [
     "Together",
