@@ -13,3 +13,12 @@ In the order to read:
 - ``signals.py``: what ends a program from outside (a closed terminal, a batch system's SIGTERM) ends it as Ctrl-C does
 - ``stub_words.py``: what a learner's untouched stub says when it is called
 """
+
+from __future__ import annotations
+
+from course_lib.base.lazy import loads_when_used
+
+_HOME_OF = {"project_root": "paths"}
+
+__all__ = sorted(_HOME_OF)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

@@ -11,7 +11,7 @@ __all__ = ["loads_when_used"]
 
 
 def loads_when_used(package: str, home_of: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package, by the module of it in which each name lives.
+    """``__getattr__`` and ``__dir__`` of a package, by the module of it in which each name lives, or which it is.
 
     A name that it does not have raises AttributeError with those that it has.
     """
@@ -19,7 +19,9 @@ def loads_when_used(package: str, home_of: Mapping[str, str]) -> tuple[Callable[
     def getattr_(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"{package} has no name {name!r}; it offers {', '.join(sorted(home_of))}")
-        value = getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+        home = importlib.import_module(f"{package}.{home_of[name]}")
+        is_home = home_of[name].rpartition(".")[2] == name and not hasattr(home, name)
+        value = home if is_home else getattr(home, name)
         setattr(sys.modules[package], name, value)  # the next use finds it at once
         return value
 

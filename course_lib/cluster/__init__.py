@@ -5,6 +5,7 @@ In the order to read:
 - ``base/``: What every part of the cluster stands on: a rank, messages between two, process groups
 - ``hooks/``: Where communication is heard: hooks round PyTorch's operators, and the operations that are pending
 - ``failures/``: What went wrong on the ranks: status of each rank, deadlock detection, failures, the report
+- ``launch.py``: the same rank function under PyTorch's own launcher, on one machine or many
 - ``leaks/``: What a call left behind: operations never waited for, open groups, threads, shared memory
 - ``links/``: Links with a bandwidth and a latency, emulated between ranks; and computing that only waits
 - ``state/``: What a call may change in its process and has to leave as it was

@@ -9,3 +9,18 @@ In the order to read:
 - ``mesh_pieces.py``: who holds which piece of a matrix
 - ``sequence_cut.py``: A sequence cut among ranks
 """
+
+from __future__ import annotations
+
+from course_lib.base.lazy import loads_when_used
+
+_HOME_OF = {
+    "Link": "link",
+    "Mesh": "mesh",
+    "SequenceCut": "sequence_cut",
+    "TilePair": "sequence_cut",
+    "split_evenly": "linear_partition",
+}
+
+__all__ = sorted(_HOME_OF)
+__getattr__, __dir__ = loads_when_used(__name__, _HOME_OF)

@@ -26,12 +26,16 @@ _HOME_OF = {
     "ask": "predictions.asking",
     "bet": "bets.betting",
     "check": "checks.checking",
+    "elastic": "sick.elastic",
     "hint": "checks.hints",
+    "meetings": "sick.meetings",
     "progress": "checks.progress_map",
     "quiz": "quizzes.quizzes",
     "reveal": "predictions.asking",
     "scoreboard": "bets.scoreboard",
     "settle": "bets.settling",
+    "sick_job": "sick.sick_job",
+    "sick_runs": "sick.sick_runs",
     "solution": "checks.hints",
 }
 

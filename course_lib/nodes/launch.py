@@ -94,7 +94,7 @@ def _run_function(folder: Path, began: Began) -> None:
     import torch
     import torch.distributed as dist
 
-    from course_lib.cluster.process.launch import rank_from_env
+    from course_lib.cluster.launch import rank_from_env
     from course_lib.cluster.process.serialization import pack, unpack
 
     function, arguments = unpack(pickle.loads((folder / "function").read_bytes()))

@@ -627,7 +627,7 @@ print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 # %% [markdown]
 # A job that trains for hours does not mind such a start; you, trying things out, do. That is all the difference: the
 # functions in between are the same `torch.distributed`. A rank function of this course also runs under torchrun as it
-# is: `torchrun --nproc-per-node 4 -m course_lib.cluster.process.launch my_module:my_function`.
+# is: `torchrun --nproc-per-node 4 -m course_lib.cluster.launch my_module:my_function`.
 #
 # Use torchrun for everything that is to last: it spans many nodes, it ends all ranks when one has died, and with
 # `--max-restarts 3` it starts them again, up to three times. (Without that option it does not: the default is 0.)
@@ -641,7 +641,7 @@ print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 # came first.
 
 # %%
-from course_lib.base.paths import project_root
+from course_lib.base import project_root
 
 import json
 

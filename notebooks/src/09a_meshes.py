@@ -23,7 +23,7 @@
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, reveal, shared_cluster
-from course_lib.layouts.mesh import Mesh
+from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig
 from course_lib.parallel.mesh import MeshGroups, OnMesh

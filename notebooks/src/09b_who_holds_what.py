@@ -24,7 +24,7 @@
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
 from course_lib.data import documentation_windows
-from course_lib.layouts.mesh import Mesh
+from course_lib.layouts import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.collectives import split_sizes
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, seed_of

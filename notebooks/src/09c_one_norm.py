@@ -23,7 +23,7 @@
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
 from course_lib.data import documentation_windows, loader
-from course_lib.layouts.mesh import Mesh
+from course_lib.layouts import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.data import GlobalBatches
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, gradient_norm, load_on_mesh, save_on_mesh

@@ -25,7 +25,7 @@
 from course_lib import ask, check, hint, quiz, reveal, shared_cluster
 from course_lib.claims import trial
 from course_lib.cluster import RankError
-from course_lib.layouts.mesh import Mesh
+from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.mesh import MeshGroups, OnMesh

@@ -23,7 +23,7 @@
 from course_lib import Links, ask, check, cost, hint, pace, reveal, shared_cluster
 from course_lib.cluster import RankError, recv, send, start
 from course_lib.data import ByteTokenizer
-from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.layouts import SequenceCut
 from course_lib.meter import MemoryLedger, Timeline, metered
 from course_lib.models import Transformer, TransformerBlock, TransformerConfig, next_token_loss
 from course_lib.parallel.context import (

@@ -23,7 +23,7 @@
 # %%
 from course_lib import Link, ask, check, cost, hint, quiz, reveal, shared_cluster
 from course_lib.data import documentation_windows, loader
-from course_lib.layouts.mesh import Mesh
+from course_lib.layouts import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.experts import (
     ExpertParallel,

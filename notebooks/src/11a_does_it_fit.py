@@ -22,7 +22,7 @@
 
 # %%
 from course_lib import ask, check, hint, reveal, schedules, shared_cluster
-from course_lib.base.paths import project_root
+from course_lib.base import project_root
 from course_lib.meter import LABELS, MemoryLedger, bytes_text
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import pipeline

@@ -24,7 +24,7 @@
 # %%
 from course_lib import Link, ask, check, hint, plan, reveal, shared_cluster
 from course_lib.cost import Cut, Nodes, ScaledJob, Work, layout_step_s
-from course_lib.layouts.mesh import Mesh
+from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text
 from course_lib.models import TransformerConfig
 from course_lib.parallel.data import paced_step_s

@@ -21,7 +21,7 @@
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
-from course_lib.learn.sick import sick_runs
+from course_lib.learn import sick_runs
 from course_lib.plot import gantt
 
 from itertools import pairwise

@@ -22,7 +22,7 @@
 # %%
 from course_lib import ask, check, hint, pace, reveal, shared_cluster
 from course_lib.cluster import black_box
-from course_lib.learn.sick import elastic, meetings
+from course_lib.learn import elastic, meetings
 from course_lib.meter import Timeline
 from course_lib.nodes import Nodes
 from course_lib.parallel.data import load_on_all, save_by_one

@@ -23,7 +23,7 @@
 # %%
 from course_lib import ask, check, cost, hint, reveal
 from course_lib.cost import FailingJob, expected_goodput, simulate_goodput
-from course_lib.learn.sick import sick_job
+from course_lib.learn import sick_job
 from course_lib.plot import lines
 
 import math

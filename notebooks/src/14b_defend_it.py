@@ -30,7 +30,7 @@ from course_lib.capstone import (
     report,
     whole_state_of,
 )
-from course_lib.layouts.mesh import Mesh
+from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text
 from course_lib.parallel.mesh import OnMesh
 from course_lib.plot import gantt

@@ -375,7 +375,7 @@ def test_the_meter_and_torch_do_not_show_in_a_learners_trace(ranks):
         ranks.run(wrong, Recorder)
     trace = str(caught.value).partition("Where the other")[0]
     assert "in wrong" in trace
-    for name in ("recorder.py", "taps.py", "ledger.py", "distributed_c10d.py", "c10d_logger.py"):
+    for name in ("recorder.py", "comm_hooks.py", "op_tracker.py", "distributed_c10d.py", "c10d_logger.py"):
         assert name not in trace, trace
 
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from course_lib.cluster import launch
 from course_lib.cluster.base import process_group as group
 from course_lib.cluster.base.backends import Seat
 from course_lib.cluster.base.process_group import Place
@@ -23,7 +24,6 @@ from course_lib.cluster.failures import rank_status as evidence
 from course_lib.cluster.failures.deadlock import wait_of
 from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
 from course_lib.cluster.hooks.op_tracker import Ledger
-from course_lib.cluster.process import launch
 from course_lib.cluster.process.caller_context import Context, apply, context_here
 from course_lib.cluster.state.process_state import Surroundings
 

@@ -13,13 +13,12 @@ import pytest
 import torch
 from waiting import wait_until
 
-from course_lib.cluster import shared_cluster
+from course_lib.cluster import launch, shared_cluster
 from course_lib.cluster.api import magic, shared
 from course_lib.cluster.base.backends import BACKENDS, Seat, seats, shared_nccl_env
 from course_lib.cluster.base.failure import Frame, describe
 from course_lib.cluster.failures.rank_status import Operation, Standing, parse_stacks
 from course_lib.cluster.failures.report import place_of, standing_line, stuck_story
-from course_lib.cluster.process import launch
 from course_lib.lessons.kernel_sockets import listen_at_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning")
@@ -247,7 +246,7 @@ def test_the_same_function_runs_under_torchrun_with_two_agents(tmp_path):
     }
     agents = [
         subprocess.Popen(
-            [*agent, "--node-rank", str(node), "-m", "course_lib.cluster.process.launch", "job:places"],
+            [*agent, "--node-rank", str(node), "-m", "course_lib.cluster.launch", "job:places"],
             cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for node in range(2)

@@ -23,7 +23,7 @@ from course_lib.cluster import Cluster, Links, Rank, RankFailed, pace
 from course_lib.cluster.base.backends import Seat
 from course_lib.cluster.base.flat_collectives import flat_collective
 from course_lib.cluster.base.process_group import Place
-from course_lib.cluster.hooks import comm_hooks as taps
+from course_lib.cluster.hooks import comm_hooks
 from course_lib.cluster.links import emulated_compute as pacing
 from course_lib.cluster.links.emulated_compute import Slowdown, paced_s
 from course_lib.cluster.links.emulation import _Timer
@@ -639,7 +639,7 @@ def state(me):
     from torch._C._distributed_c10d import Work
 
     dist.barrier()
-    return taps._library is None, len(taps._listeners), Work.wait.__name__, me.slow_factor
+    return comm_hooks._library is None, len(comm_hooks._subscribers), Work.wait.__name__, me.slow_factor
 
 
 def test_out_of_the_block_nothing_is_left_behind(cluster2):
@@ -750,7 +750,7 @@ def test_computing_is_stretched_once_and_before_the_next_call(clock):
 
 def test_on_a_slowed_rank_its_slowdown_hears_every_call_first(cluster2):
     def listeners(me):
-        heard = taps._listeners[-1].__self__
+        heard = comm_hooks._subscribers[-1].__self__
         return type(heard).__name__, getattr(heard, "_factor", None)
 
     with cluster2.shaped(links=Links(SLOW), slow={1: 3.0}):
@@ -771,7 +771,7 @@ def test_what_a_rank_computes_in_the_function_is_stretched_and_between_two_calls
         assert clock.slept_s == [4.5]
     finally:
         switch.use(None)
-    assert taps._library is None
+    assert comm_hooks._library is None
 
 
 def test_the_meter_counts_a_paced_step_as_computing_and_a_stretch_as_no_part_of_the_call(cluster2):
@@ -782,7 +782,7 @@ def test_the_meter_counts_a_paced_step_as_computing_and_a_stretch_as_no_part_of_
         try:
             with held() as release:
                 if me.slow_factor > 1:
-                    taps._listeners[-1].__self__.begin()
+                    comm_hooks._subscribers[-1].__self__.begin()
                     clock.compute(250.0)
                 work = dist.all_reduce(torch.ones(1), async_op=True)
                 pace(me, 300.0 / me.slow_factor)
@@ -812,16 +812,16 @@ def test_those_who_tap_first_stay_in_front(cluster2):
             return hear
 
         early, front, late = listener("early"), listener("front"), listener("late")
-        taps.open_tap(early)
-        taps.open_tap(front, first=True)
-        taps.open_tap(late)
+        comm_hooks.subscribe(early)
+        comm_hooks.subscribe(front, first=True)
+        comm_hooks.subscribe(late)
         dist.barrier()
-        taps.close(early)
-        taps.close(front)
-        taps.open_tap(early)
+        comm_hooks.unsubscribe(early)
+        comm_hooks.unsubscribe(front)
+        comm_hooks.subscribe(early)
         dist.barrier()
-        taps.close(late)
-        taps.close(early)
-        return heard, taps._num_first
+        comm_hooks.unsubscribe(late)
+        comm_hooks.unsubscribe(early)
+        return heard, comm_hooks._num_first
 
     assert cluster2.run(order)[0] == (["front", "late", "early", "early", "late"], 0)

@@ -216,9 +216,9 @@ def tensor_parallel(me):
 
 
 def _open_calls():
-    from course_lib.cluster.hooks import comm_hooks as taps
+    from course_lib.cluster.hooks import comm_hooks
 
-    return taps._listeners[-1].__self__._open
+    return comm_hooks._subscribers[-1].__self__._open
 
 
 def test_functional_collectives_of_dtensor_are_seen_once(cluster2):
@@ -345,14 +345,14 @@ def test_with_the_meter_off_nothing_is_left_behind(cluster2):
     def around(me):
         from torch._C._distributed_c10d import Work
 
-        from course_lib.cluster.hooks import comm_hooks as taps
+        from course_lib.cluster.hooks import comm_hooks
         from course_lib.meter.communication.recorder import Recorder
 
         wait = Work.wait
         with Recorder(me.rank) as recorder:
             dist.all_reduce(torch.ones(1))
         dist.all_reduce(torch.ones(1))
-        return len(recorder.calls), taps._library is None, Work.wait is wait
+        return len(recorder.calls), comm_hooks._library is None, Work.wait is wait
 
     assert list(cluster2.run(around)) == [(1, True, True)] * 2
 

@@ -26,8 +26,8 @@ from course_lib.cluster.hooks.pending_ops import Begun, Channel
 __all__ = ["RECORDER_SIZE", "Accounts", "Operation", "Standing", "Witness", "parse_stacks"]
 
 
-# These stand around ``Work.wait``, and are not the place where a rank waits.
-_AROUND_WAIT = ("/cluster/links/emulation.py", "/cluster/hooks/op_tracker.py", "/meter/communication/recorder.py")
+# Our ``Work.wait`` stands there; it is not the place where a rank waits.
+_AROUND_WAIT = "/cluster/hooks/comm_hooks.py"
 _NUM_RECENT = 16  # operations that are told: enough to compare what ranks have called
 # Functions of torch.distributed that wait for other ranks without a ``Work``.
 _MEETINGS = ("monitored_barrier", "new_group", "_new_group_with_tag", "init_process_group")

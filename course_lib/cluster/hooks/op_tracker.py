@@ -35,7 +35,7 @@ _SWEEP_AT = 256  # open entries; more than anybody has under way, so most of the
 
 
 class Ledger:
-    """Everything begun on this rank since ``open_page``."""
+    """Everything begun on this rank since ``open_page``; a subscriber of ``comm_hooks``."""
 
     def __init__(self) -> None:
         self.page = Page()
@@ -55,13 +55,15 @@ class Ledger:
         from torch._C._distributed_c10d import ProcessGroup, Work
         from torch._dynamo import trace_rules
 
+        from course_lib.cluster.hooks import comm_hooks
+
         global _mark, _here
         for method in (*MESSAGES, *COLLECTIVES):
             plain = getattr(ProcessGroup, method, None)  # a torch of another age lacks some
             if plain is not None:
                 setattr(ProcessGroup, method, self._heard(method, plain))
         c10d._process_group_name = self.names.heard(c10d._process_group_name)
-        Work.wait = self._heard_wait(Work.wait)  # type: ignore[method-assign]
+        comm_hooks.subscribe_waits(self)
         Work.is_completed = self._heard_look(Work.is_completed)  # type: ignore[method-assign]
         Work.get_future = self._heard_future(Work.get_future)  # type: ignore[method-assign]
         _mark, _here = self._mark_done, self
@@ -80,28 +82,20 @@ class Ledger:
 
         return call
 
-    def _heard_wait(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(plain)
-        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            thread, entry = threading.get_ident(), self._open.get(id(work))
-            stack = self._waiting.setdefault(thread, [])
-            stack.append(entry)
-            try:
-                result = plain(work, *args, **kwargs)
-            except BaseException:
-                if entry is not None:
-                    entry.has_failed = True
-                    self.page.is_used = True
-                    self.page.failed.append(entry)
-                    self._finish(work, entry)
-                raise
-            finally:
-                stack.pop()
-            if entry is not None:
-                self._finish(work, entry)
-            return result
+    def wait_started(self, work: Any) -> Entry | None:
+        entry = self._open.get(id(work))
+        self._waiting.setdefault(threading.get_ident(), []).append(entry)
+        return entry
 
-        return wait
+    def wait_ended(self, work: Any, started: Entry | None, error: BaseException | None) -> None:
+        self._waiting[threading.get_ident()].pop()
+        if started is None:
+            return
+        if error is not None:
+            started.has_failed = True
+            self.page.is_used = True
+            self.page.failed.append(started)
+        self._finish(work, started)
 
     def _heard_look(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Whoever has seen that a ``Work`` is done need not wait for it."""

@@ -52,16 +52,16 @@ class Slowdown:
         self._cpu_s: dict[int, float] = {}  # by thread: how far its computing has been stretched
 
     def open(self) -> None:
-        """From now on; in front of every other listener, so that no clock of theirs takes the wait for theirs."""
-        from course_lib.cluster.hooks import comm_hooks as taps
+        """From now on; in front of every other subscriber, so that no clock of theirs takes the wait for theirs."""
+        from course_lib.cluster.hooks import comm_hooks
 
         self.begin()
-        taps.open_tap(self._hear, first=True)
+        comm_hooks.subscribe(self._hear, first=True)
 
     def close(self) -> None:
-        from course_lib.cluster.hooks import comm_hooks as taps
+        from course_lib.cluster.hooks import comm_hooks
 
-        taps.close(self._hear)
+        comm_hooks.unsubscribe(self._hear)
 
     def begin(self) -> None:
         """What this thread has computed until now was not part of the work."""

@@ -30,9 +30,7 @@ from torch._C._distributed_c10d import (  # type: ignore[attr-defined]  # torch'
 )
 from torch.futures import Future
 
-from course_lib.cluster.hooks import comm_hooks as taps
-from course_lib.cluster.hooks import op_tracker as ledger
-from course_lib.cluster.hooks import operators
+from course_lib.cluster.hooks import comm_hooks, op_tracker, operators
 from course_lib.cluster.hooks.operators import Asked
 from course_lib.cluster.links.links import Links
 from course_lib.cluster.links.port_schedule import Booking, Timetable
@@ -55,13 +53,12 @@ class ShapedLinks:
         self.unmet: set[_FromAnyone] = set()  # kept here, since the C++ side keeps no Python object alive
 
     def open(self) -> None:
-        taps.open_tap(self._hear)
-        self._plain_wait = Work.wait
-        Work.wait = self._wait_of(Work.wait)  # type: ignore[method-assign]
+        comm_hooks.subscribe(self._hear)
+        comm_hooks.subscribe_waits(self)
 
     def close(self) -> None:
-        Work.wait = self._plain_wait  # type: ignore[method-assign]
-        taps.close(self._hear)
+        comm_hooks.unsubscribe_waits(self)
+        comm_hooks.unsubscribe(self._hear)
         self._waiters.shutdown(wait=False)
 
     def raise_failure(self) -> None:
@@ -69,13 +66,12 @@ class ShapedLinks:
         if self._failures:
             raise self._failures.popleft()
 
-    def _wait_of(self, plain_wait: Any) -> Any:
-        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            result = plain_wait(work, *args, **kwargs)
-            self.raise_failure()
-            return result
+    def wait_started(self, work: Any) -> None:
+        pass
 
-        return wait
+    def wait_ended(self, work: Any, started: None, error: BaseException | None) -> None:
+        if error is None:
+            self.raise_failure()
 
     def _hear(self, name: str, arguments: dict[str, Any], proceed: Callable[[], Any]) -> Any:
         asked = operators.read(name, arguments)
@@ -123,7 +119,7 @@ class ShapedLinks:
         try:
             future = real.get_future()
         except RuntimeError:  # gloo's messages, and its reduce-scatter, tell only those who wait
-            waiting = self._waiters.submit(self._plain_wait, real)
+            waiting = self._waiters.submit(comm_hooks.wait_unheard, real)
             waiting.add_done_callback(lambda _: self.release(gate, booking, None))
             return self._work(gate, lambda: [waiting.result()][:0])
         future.add_done_callback(lambda _: self.release(gate, booking, None))
@@ -157,7 +153,7 @@ class _FromAnyone(Work):
             booking = self._links.book(asked, self._began_s)
             self._links.release(self._future, booking, [])
             self._future.wait()
-            ledger.mark_done(self)
+            op_tracker.mark_done(self)
             self._links.unmet.discard(self)
         return True
 

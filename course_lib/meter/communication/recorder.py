@@ -14,8 +14,7 @@ from torch._C._distributed_c10d import Work
 
 from course_lib.cluster.base.failure import Frame, is_user_code
 from course_lib.cluster.base.gloo_only import is_only_on_gloo
-from course_lib.cluster.hooks import comm_hooks as taps
-from course_lib.cluster.hooks import operators
+from course_lib.cluster.hooks import comm_hooks, operators
 from course_lib.cluster.hooks.operators import Asked, tensors_in
 from course_lib.cluster.links.emulated_compute import paced_s
 from course_lib.meter.communication.batches import BatchCounter
@@ -42,34 +41,30 @@ class Recorder:
         return tuple(pending.finished() for pending in self._open)
 
     def __enter__(self) -> Recorder:
-        taps.open_tap(self._hear)
-        self._plain_wait = Work.wait
-        Work.wait = self._wait_of(Work.wait)  # type: ignore[method-assign]
+        comm_hooks.subscribe(self._hear)
+        comm_hooks.subscribe_waits(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        Work.wait = self._plain_wait  # type: ignore[method-assign]
-        taps.close(self._hear)
+        comm_hooks.unsubscribe_waits(self)
+        comm_hooks.unsubscribe(self._hear)
         deadline = time.monotonic() + _SETTLE_S
         for pending in self._open:
             if pending.is_watched and time.monotonic() < deadline:
                 pending.done.wait(max(0.0, deadline - time.monotonic()))
 
-    def _wait_of(self, plain_wait: Any) -> Any:
-        """``Work.wait`` that also notes when a message was there: gloo's messages tell only the one who waits.
+    def wait_started(self, work: Any) -> float:
+        return time.perf_counter()
+
+    def wait_ended(self, work: Any, started: float, error: BaseException | None) -> None:
+        """Note when a message was there: gloo's messages tell only the one who waits.
 
         What began after a wait comes after what was waited for, on NCCL's streams as well: so that is kept, too.
         """
-
-        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            began_s = time.perf_counter()
-            result = plain_wait(work, *args, **kwargs)
+        if error is None:
             for pending in self._open:
                 if pending.work is work:
-                    pending.waited_for(len(self._open), began_s)
-            return result
-
-        return wait
+                    pending.waited_for(len(self._open), started)
 
     def _hear(self, name: str, arguments: dict[str, Any], proceed: Any) -> Any:
         asked = operators.read(name, arguments)

@@ -2,7 +2,7 @@
 
 ::
 
-    torchrun --nproc-per-node 2 -m course_lib.cluster.process.launch train:main steps=100
+    torchrun --nproc-per-node 2 -m course_lib.cluster.launch train:main steps=100
 
 ``MODULE:FUNCTION`` is called as ``FUNCTION(me, steps=100)`` on every rank, where ``me`` is its ``Rank``. What it
 returns is printed by rank 0.
@@ -30,7 +30,7 @@ def rank_from_env(env: Mapping[str, str]) -> Rank:
     if missing:
         raise ValueError(
             f"{', '.join(missing)} not set: start this module with torchrun, as in "
-            "'torchrun --nproc-per-node 2 -m course_lib.cluster.process.launch MODULE:FUNCTION'"
+            "'torchrun --nproc-per-node 2 -m course_lib.cluster.launch MODULE:FUNCTION'"
         )
     local_rank = int(env["LOCAL_RANK"])
     num_gpus = torch.cuda.device_count()
