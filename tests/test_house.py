@@ -229,7 +229,7 @@ def test_no_name_of_a_lazy_face_is_hidden_by_a_room_or_a_file_of_that_name():
     for face in LIBRARY.rglob("__init__.py"):
         if "loads_when_used(" in text_of(face):
             names = set(re.findall(r'^    "(\w+)": "', text_of(face), re.MULTILINE))
-            beside = {path.stem for path in face.parent.iterdir() if path.suffix == ".py" or path.is_dir()}
+            beside = {path.relative_to(face.parent).parts[0].removesuffix(".py") for path in face.parent.rglob("*.py")}
             hidden += [f"{face.parent.relative_to(LIBRARY)}.{name}" for name in sorted(names & beside)]
     assert not hidden
 
@@ -338,6 +338,40 @@ def test_what_there_is_once():
         assert len(homes) == 1, f"{wanted} stands in {homes}"
 
 
+# -- names -----------------------------------------------------------------------------------------------------------
+
+# Classes that share a name, and why. One public name has one meaning.
+ONE_NAME = {
+    "Attention": "the layer, and its shape in a formula, as Linear and Conv2d there",
+    "Evidence": "of a claim's trial, which learners print; of an answer, for its judge",
+    **dict.fromkeys(
+        ("ByTheLibrary", "UnwrittenBackward", "ByAnArray", "ByATensor"), "answers to exercises, as learners give"
+    ),
+}
+# Words of our own that a name of a file may not have (docs/maintaining/words.md).
+OLD_WORDS = re.compile(
+    r"(^|_)(hope|remains|standing|borrow|patience|surroundings|keeper|warden|wire|taps|beside|begun|whereabouts|drawn"
+    r"|leftover|neighbours|entering|conjugates|travel|growing|wishes_of)(_|$)"
+)
+OF_THE_FIELD = {"meter/communication/wire_bytes.py", "doctor/keeper.py"}  # bytes on the wire; who keeps a folder
+
+
+def test_one_public_name_has_one_meaning():
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        if "examples" not in path.parts and "stand_ins" not in path.parts:
+            for name in re.findall(r"^class ([A-Z]\w*)", text_of(path), re.MULTILINE):
+                homes.setdefault(name, []).append(path.relative_to(LIBRARY).as_posix())
+    twice = {name: files for name, files in homes.items() if len(files) > 1}
+    assert twice.keys() == ONE_NAME.keys(), {name: twice[name] for name in twice.keys() - ONE_NAME.keys()}
+
+
+def test_files_are_named_by_the_field():
+    names = [path.relative_to(LIBRARY).as_posix() for path in modules()]
+    ours = [name for name in names if OLD_WORDS.search(Path(name).stem) and name not in OF_THE_FIELD]
+    assert not [name for name in ours if not name.startswith("learn/exercises/")], ours
+
+
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -386,11 +420,10 @@ def test_top_level_is_what_is_promised():
     assert {"README.md", "environment.yml", "notebooks", "course_lib", "tests", "assets"} <= top
 
 
-def test_contributing_draws_every_part():
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    existing = {part_of(path) for path in modules()}
-    missing = [part for part in existing if f"`{part}`" not in text and f"`course_lib/{part}" not in text]
-    assert not missing, f"CONTRIBUTING.md does not place {missing}"
+def test_the_picture_of_the_house_shows_every_part():
+    text = (ROOT / "docs" / "maintaining" / "architecture.md").read_text().partition("```\n")[2].partition("```")[0]
+    absent = [part for part in FLOOR_OF if not re.search(rf"\b{part}\b", text)]
+    assert not absent, f"docs/maintaining/architecture.md does not place {absent}"
 
 
 def test_every_dependency_earns_its_place_in_a_line():

@@ -48,15 +48,15 @@ MAY_READ = {
     "conftest.py": (1, "gives a hang more time on a crowded machine"),
     "devices/test_lock_files.py": (1, "gives a file an age of an hour"),
     "examples/test_preflight.py": (2, "sets a clock five seconds ahead, which is found within its own uncertainty"),
-    "interrupt_trials.py": (4, "aims interrupts at moments within a call; what they hit does not matter"),
-    "kill_trials.py": (2, "aims kills at moments within a call; what they hit does not matter"),
+    "support/interrupt_trials.py": (4, "aims interrupts at moments within a call; what they hit does not matter"),
+    "support/kill_trials.py": (2, "aims kills at moments within a call; what they hit does not matter"),
     "learn/test_learn_own_time.py": (2, "lets an import compute for longer than a limit, by its thread's own clock"),
     "meter/test_meter_gpu_clock.py": (2, "on a GPU: a span lies between two readings, before it and after it"),
     "meter/test_meter_reads.py": (1, "asks which clock is the usual one"),
     "meter/test_meter_timeline.py": (2, "a reading of another process lies between two of this one"),
     "nodes/test_nodes_launch.py": (2, "a shaped link lets no message be faster; a busy machine only makes it slower"),
     "parallel/sharded/test_checkpoint_kills.py": (1, "draws a seed"),
-    "waiting.py": (2, "limits against hangs"),
+    "support/waiting.py": (2, "limits against hangs"),
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ _HOME_OF = {
     "FAULTS": "attempts.rule_violations",
     "Fault": "jobs.result",
     "Known": "jobs.result",
-    "Plan": "jobs.planning",
+    "MeshPlan": "jobs.planning",
     "Result": "jobs.result",
     "Task": "running.task",
     "assemble_on": "running.on_mesh",

@@ -7,7 +7,7 @@ from html import escape
 from course_lib.base.foreign_text import on_a_page
 from course_lib.export.bodies import body_of, style
 from course_lib.export.in_page import anchor
-from course_lib.export.work import Work
+from course_lib.export.work import LearnerWork
 
 __all__ = ["page_of"]
 
@@ -32,7 +32,7 @@ img.formula { display: inline; max-width: none; }
 </style>"""
 
 
-def page_of(work: Work, *, on: str) -> str:
+def page_of(work: LearnerWork, *, on: str) -> str:
     """One HTML text of the work, dated ``on``. Nothing in it asks for another file, and no script runs."""
     from course_lib import __version__
     from course_lib.export.first_page import first_page

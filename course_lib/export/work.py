@@ -14,14 +14,14 @@ from course_lib.base.named_file import text_of
 from course_lib.base.paths import is_installed, project_root
 from course_lib.lab.folder import find_place
 
-__all__ = ["Work", "work_in"]
+__all__ = ["LearnerWork", "work_in"]
 
 _MOST_BYTES = 1 << 28  # of a notebook with its outputs
 _LESSON = re.compile(r"^\d\d[a-z]?_")
 
 
 @dataclass(frozen=True)
-class Work:
+class LearnerWork:
     """The notebooks by their names without suffix, in order; and those that could not be read, with the reason."""
 
     folder: Path
@@ -29,7 +29,7 @@ class Work:
     skipped: tuple[tuple[str, str], ...] = ()
 
 
-def work_in(folder: Path | None = None, lessons: Sequence[str] = (), *, everything: bool = False) -> Work:
+def work_in(folder: Path | None = None, lessons: Sequence[str] = (), *, everything: bool = False) -> LearnerWork:
     """The work in a folder, or in the one where this learner's notebooks are; of some ``lessons`` ("04", "04a").
 
     Raises:
@@ -55,7 +55,7 @@ def work_in(folder: Path | None = None, lessons: Sequence[str] = (), *, everythi
         else:
             if everything or _was_run(notebook) or cells != _handed_out(path.stem):
                 found.append((path.stem, notebook))
-    return Work(place, tuple(found), tuple(skipped))
+    return LearnerWork(place, tuple(found), tuple(skipped))
 
 
 def _is_of(path: Path, lessons: Sequence[str]) -> bool:

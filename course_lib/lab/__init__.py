@@ -25,9 +25,9 @@ In the order to read:
 
 from collections.abc import Sequence
 
-from course_lib.lab.folder import FIRST_LESSON, Place, find_place, lessons_folder
+from course_lib.lab.folder import FIRST_LESSON, LessonFolder, find_place, lessons_folder
 
-__all__ = ["FIRST_LESSON", "Place", "find_place", "lessons_folder", "main"]
+__all__ = ["FIRST_LESSON", "LessonFolder", "find_place", "lessons_folder", "main"]
 
 
 def main(argv: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from course_lib.lab.folder import FIRST_LESSON, Place, find_place
+from course_lib.lab.folder import FIRST_LESSON, LessonFolder, find_place
 from course_lib.lab.options import LOOPBACK, STYLES, idle_minutes, lab_options, names_of
 from course_lib.lab.welcome import about_folder, about_idle, browser_missing, welcome
 
@@ -102,7 +102,7 @@ def _about(error: OSError) -> str:
     )
 
 
-def _open(place: Place, argv: list[str]) -> int:
+def _open(place: LessonFolder, argv: list[str]) -> int:
     given = names_of(argv)
     idle = idle_minutes(is_shared=place.is_shared)
     options = lab_options(argv, root=place.folder, token=secrets.token_hex(24), idle=idle)
@@ -124,7 +124,7 @@ def _open(place: Place, argv: list[str]) -> int:
                 put_back(place.course, started_s)
 
 
-def _prepare(place: Place) -> list[str]:
+def _prepare(place: LessonFolder) -> list[str]:
     """Have the lessons in the learner's folder, and settle what another user's installation leaves open."""
     from course_lib.lab.share import make_fonts, take_fonts
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from course_lib.base import paths
 
-__all__ = ["FIRST_LESSON", "Place", "default_folder", "find_place", "lessons_folder", "may_write", "owner_of"]
+__all__ = ["FIRST_LESSON", "LessonFolder", "default_folder", "find_place", "lessons_folder", "may_write", "owner_of"]
 
 FIRST_LESSON = "notebooks/00_start_here.ipynb"
 _NAME = "one-model-many-gpus"
 
 
 @dataclass(frozen=True)
-class Place:
+class LessonFolder:
     """The course, and the folder that JupyterLab opens; they are one for who works in a clone."""
 
     course: Path
@@ -78,7 +78,7 @@ def owner_of(path: Path) -> str:
         return "another user" if number is None else f"user {number}"
 
 
-def find_place(asked: str | None = None) -> Place:
+def find_place(asked: str | None = None) -> LessonFolder:
     """Where to work: ``asked``, else COURSE_FOLDER, else the clone where it can be written, else a default.
 
     Raises:
@@ -89,12 +89,12 @@ def find_place(asked: str | None = None) -> Place:
         raise ValueError("--folder is empty; give it the folder for your lessons, as in --folder ~/lessons")
     given = asked or os.environ.get("COURSE_FOLDER", "").strip()
     if not given and may_write(course) and not paths.is_installed(course):
-        return Place(course, course)
+        return LessonFolder(course, course)
     folder = Path(os.path.abspath(Path(given).expanduser())) if given else default_folder()
     if folder.resolve() == course.resolve():
         folder = course
     _check(folder, course)
-    return Place(course, folder)
+    return LessonFolder(course, folder)
 
 
 def _another_than(folder: Path) -> Path:

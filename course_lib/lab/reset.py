@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 
 from course_lib.lab.edition import lesson_named, pristine
-from course_lib.lab.folder import Place
+from course_lib.lab.folder import LessonFolder
 from course_lib.lab.hand_out import free_name, hand_out, write
 from course_lib.lab.work import is_same_work
 
 __all__ = ["reset"]
 
 
-def reset(place: Place, words: Sequence[str], *, now: str = "") -> list[str]:
+def reset(place: LessonFolder, words: Sequence[str], *, now: str = "") -> list[str]:
     """Reset each lesson and say in a sentence what happened to it.
 
     Raises:
@@ -24,7 +24,7 @@ def reset(place: Place, words: Sequence[str], *, now: str = "") -> list[str]:
     return [_reset_one(place, name, now or time.strftime("%Y-%m-%d %H.%M")) for name in names]
 
 
-def _reset_one(place: Place, name: str, now: str) -> str:
+def _reset_one(place: LessonFolder, name: str, now: str) -> str:
     file, content = place.folder / name, pristine(place.course, name)
     kept = None
     if file.is_file():

@@ -10,7 +10,7 @@ from pathlib import Path
 from course_lib import __version__
 from course_lib.base.paths import course_file
 from course_lib.lab.edition import SOLUTIONS
-from course_lib.lab.folder import Place, may_write, owner_of
+from course_lib.lab.folder import LessonFolder, may_write, owner_of
 from course_lib.lab.hand_out import Handed
 from course_lib.lab.options import LOOPBACK
 
@@ -20,7 +20,7 @@ __all__ = ["about_folder", "about_idle", "browser_missing", "welcome"]
 _TEXT_BROWSERS = {"www-browser", "links", "elinks", "lynx", "w3m"}
 
 
-def about_folder(place: Place, handed: Handed) -> list[str]:
+def about_folder(place: LessonFolder, handed: Handed) -> list[str]:
     """Where the lessons lie, and a sentence for each thing that the learner would wonder about."""
     lines = [f"Your lessons lie in {place.folder}; the course itself is {_course(place)}."]
     lessons = sum(_is_lesson(name) for name in handed.new)
@@ -45,7 +45,7 @@ def _is_lesson(name: str) -> bool:
     return name.endswith(".ipynb") and not name.startswith(f"{SOLUTIONS}/")
 
 
-def _course(place: Place) -> str:
+def _course(place: LessonFolder) -> str:
     if place.is_installed and may_write(place.course):
         return f"the installed package, version {__version__}"
     if may_write(place.course):

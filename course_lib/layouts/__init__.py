@@ -17,9 +17,11 @@ from course_lib.base.lazy import loads_when_used
 _HOME_OF = {
     "Link": "link",
     "Mesh": "mesh",
+    "Piece": "mesh_pieces",
     "SequenceCut": "sequence_cut",
     "TilePair": "sequence_cut",
-    "split_evenly": "linear_partition",
+    "holders_of_pieces": "mesh_pieces",
+    "piece_of": "mesh_pieces",
 }
 
 __all__ = sorted(_HOME_OF)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from course_lib.lessons.info import LessonError
 
-__all__ = ["Region", "find_regions", "has_region", "learner_text", "solution_text"]
+__all__ = ["SolutionRegion", "find_regions", "has_region", "learner_text", "solution_text"]
 
 _BEGIN = re.compile(r"^(?P<indent>\s*)### BEGIN SOLUTION(?::\s*(?P<task>.+?))?\s*$")
 _END = re.compile(r"^\s*### END SOLUTION\s*$")
@@ -31,7 +31,7 @@ _DEF = re.compile(r"^(?P<indent>\s*)(?:async\s+)?def\s+(?P<name>\w+)")
 
 
 @dataclass(frozen=True)
-class Region:
+class SolutionRegion:
     """Lines ``begin`` to ``end`` (indices into the cell, both markers included) and what stands there."""
 
     begin: int
@@ -47,7 +47,7 @@ def has_region(text: str) -> bool:
     return any(_BEGIN.match(line) or _END.match(line) for line in text.splitlines())
 
 
-def find_regions(text: str, where: Callable[[int], str]) -> list[Region]:
+def find_regions(text: str, where: Callable[[int], str]) -> list[SolutionRegion]:
     """The regions of a cell in order. ``where(line)`` names a line (from 1) for errors: LessonError."""
     lines, regions = text.splitlines(), []
     begin: int | None = None
@@ -91,7 +91,7 @@ def solution_text(text: str, where: Callable[[int], str]) -> str:
     return "\n".join(lines)
 
 
-def _region(lines: list[str], begin: int, end: int, where: Callable[[int], str]) -> Region:
+def _region(lines: list[str], begin: int, end: int, where: Callable[[int], str]) -> SolutionRegion:
     match = _BEGIN.match(lines[begin])
     assert match is not None, "begin is an index that matched"
     first = begin + 1
@@ -103,10 +103,10 @@ def _region(lines: list[str], begin: int, end: int, where: Callable[[int], str])
         raise LessonError(f"{where(late + 1)}: '### STUB' lines stand directly after '### BEGIN SOLUTION'")
     if not any(line.strip() for line in lines[first:end]):
         raise LessonError(f"{where(begin + 1)}: this solution is empty")
-    return Region(begin, end, match["indent"], match["task"], stub, tuple(lines[first:end]))
+    return SolutionRegion(begin, end, match["indent"], match["task"], stub, tuple(lines[first:end]))
 
 
-def _stub_lines(lines: list[str], region: Region) -> list[str]:
+def _stub_lines(lines: list[str], region: SolutionRegion) -> list[str]:
     if region.stub:
         return [f"{region.indent}{code}".rstrip() for code in region.stub]
     if not region.indent:
@@ -116,7 +116,7 @@ def _stub_lines(lines: list[str], region: Region) -> list[str]:
     return [f'{region.indent}raise NotImplementedError("{message}")']
 
 
-def _function_around(lines: list[str], region: Region) -> str:
+def _function_around(lines: list[str], region: SolutionRegion) -> str:
     for line in reversed(lines[: region.begin]):
         match = _DEF.match(line)
         if match and len(match["indent"]) < len(region.indent):

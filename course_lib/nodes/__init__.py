@@ -21,7 +21,7 @@ from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "Event": "events",
-    "Job": "job",
+    "NodesJob": "job",
     "JobFailed": "failures",
     "JobTimeout": "failures",
     "Link": "nodes",

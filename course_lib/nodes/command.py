@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.nodes.supervisor.capabilities import Surroundings, environment_of_ours
+from course_lib.nodes.supervisor.capabilities import Capabilities, environment_of_ours
 from course_lib.nodes.supervisor.counters import INTERFACE
 
-__all__ = ["Plan"]
+__all__ = ["AgentCommand"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class AgentCommand:
     """One job, as its agents are told of it. ``program``: the file and its words; nothing for a function."""
 
-    surroundings: Surroundings
+    surroundings: Capabilities
     num_nodes: int
     min_nodes: int
     ranks_per_node: int

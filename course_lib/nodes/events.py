@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_lib.nodes.failures import Fault
-from course_lib.nodes.records import Round
+from course_lib.nodes.failures import ProgramFault
+from course_lib.nodes.records import RestartRound
 
 __all__ = ["Event", "in_order", "of_faults", "of_rounds", "rank_words"]
 
@@ -30,10 +30,10 @@ class Event:
         return f"{self.time_s:6.1f} s  {self.text}"
 
 
-def of_rounds(rounds: Sequence[Round], began_at: float) -> list[Event]:
+def of_rounds(rounds: Sequence[RestartRound], began_at: float) -> list[Event]:
     """Meetings that were complete, and how each differs from the one before."""
     events: list[Event] = []
-    before: Round | None = None
+    before: RestartRound | None = None
     for one in rounds:
         if not one.is_whole:
             continue
@@ -54,7 +54,7 @@ def of_rounds(rounds: Sequence[Round], began_at: float) -> list[Event]:
     return events
 
 
-def of_faults(faults: Sequence[Fault], began_at: float) -> list[Event]:
+def of_faults(faults: Sequence[ProgramFault], began_at: float) -> list[Event]:
     """Ends of ranks that were failures, and not ours."""
     return [Event(fault.time - began_at, "failed", str(fault), fault.node, (fault.rank,)) for fault in faults]
 
@@ -72,7 +72,7 @@ def rank_words(ranks: Sequence[int]) -> str:
     return _and(ranks)
 
 
-def _counts(one: Round) -> str:
+def _counts(one: RestartRound) -> str:
     counts = one.restart_counts
     if len(set(counts)) == 1:
         return str(counts[0])

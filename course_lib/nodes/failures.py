@@ -13,9 +13,9 @@ from pathlib import Path
 
 from course_lib.cluster.base.failure import Failure, file_of
 from course_lib.nodes.launch import place_of
-from course_lib.nodes.records import Began
+from course_lib.nodes.records import AttemptStart
 
-__all__ = ["Fault", "JobFailed", "JobTimeout", "faults", "first", "standing", "why_nobody_met"]
+__all__ = ["JobFailed", "JobTimeout", "ProgramFault", "faults", "first", "standing", "why_nobody_met"]
 
 _DIED = re.compile(
     r"^(?:[A-Z]\d{4} (\d\d:\d\d:\d\d\.\d+))?.*failed \(exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)",
@@ -33,7 +33,7 @@ class _Told:
 class JobFailed(_Told, RuntimeError):
     """A job on nodes failed; ``faults`` has what happened to which rank, the first first."""
 
-    def __init__(self, story: str, faults: Sequence[Fault] = ()) -> None:
+    def __init__(self, story: str, faults: Sequence[ProgramFault] = ()) -> None:
         super().__init__(story)
         self.faults = tuple(faults)
 
@@ -43,7 +43,7 @@ class JobTimeout(JobFailed):
 
 
 @dataclass(frozen=True)
-class Fault:
+class ProgramFault:
     """How one process of a rank ended. ``is_echo``: another's end was the cause, as when its connection closed."""
 
     time: float
@@ -57,24 +57,24 @@ class Fault:
         return f"rank {self.rank} (node {self.node}) {self.words}"
 
 
-def faults(folder: Path, began: Sequence[Began], agent_text: Mapping[int, str]) -> list[Fault]:
+def faults(folder: Path, began: Sequence[AttemptStart], agent_text: Mapping[int, str]) -> list[ProgramFault]:
     """All of a job so far, in order of time; ``agent_text`` is what the agent of each node has written."""
     by_pid = {one.pid: one for one in began}
-    found: dict[int, Fault] = {}
+    found: dict[int, ProgramFault] = {}
     for one in began:
         with contextlib.suppress(OSError):
             at_s, failure = pickle.loads(place_of(folder, "failure", one).read_bytes())
-            found[one.pid] = Fault(at_s, one.rank, one.node, one.pid, _raised(failure), failure.is_echo)
+            found[one.pid] = ProgramFault(at_s, one.rank, one.node, one.pid, _raised(failure), failure.is_echo)
     for text in agent_text.values():
         for clock, code, pid in _DIED.findall(text):
             dead = by_pid.get(int(pid))
             if dead is not None and dead.pid not in found:
                 at_s = _moment(clock, dead.time)
-                found[dead.pid] = Fault(at_s, dead.rank, dead.node, dead.pid, _exited(int(code)))
+                found[dead.pid] = ProgramFault(at_s, dead.rank, dead.node, dead.pid, _exited(int(code)))
     return sorted(found.values(), key=lambda fault: fault.time)
 
 
-def first(found: Sequence[Fault]) -> Fault | None:
+def first(found: Sequence[ProgramFault]) -> ProgramFault | None:
     """The culprit: who died or raised on its own account; echoes come last."""
     return min(found, key=lambda fault: (fault.is_echo, fault.time), default=None)
 
@@ -91,7 +91,7 @@ def why_nobody_met(agent_text: Mapping[int, str]) -> str | None:
     return None
 
 
-def standing(folder: Path, one: Began) -> str:
+def standing(folder: Path, one: AttemptStart) -> str:
     """Where a rank stood when its stacks were asked for: the innermost lines; empty where it did not answer."""
     with contextlib.suppress(OSError):
         lines = place_of(folder, "stacks", one).read_text().splitlines()

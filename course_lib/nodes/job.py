@@ -9,26 +9,26 @@ from collections.abc import Callable
 from typing import Any
 
 from course_lib.nodes import arguments, events, reports
-from course_lib.nodes.command import Plan
+from course_lib.nodes.command import AgentCommand
 from course_lib.nodes.events import Event
-from course_lib.nodes.failures import Fault, JobFailed, JobTimeout
-from course_lib.nodes.outcome import Outcome
-from course_lib.nodes.records import Began
-from course_lib.nodes.supervisor.supervisor_client import Keeper, WardenGone
+from course_lib.nodes.failures import JobFailed, JobTimeout, ProgramFault
+from course_lib.nodes.outcome import JobOutcome
+from course_lib.nodes.records import AttemptStart
+from course_lib.nodes.supervisor.supervisor_client import SupervisorClient, WardenGone
 
-__all__ = ["Job"]
+__all__ = ["NodesJob"]
 
 _LOOK_S = 0.1
 _BEGIN_S = 60.0  # that a rank may take to begin, before it is killed
 _STACKS_S = 1.0
 
 
-class Job:
+class NodesJob:
     """Made by ``Nodes.torchrun``. Its agents run until they end, are killed, or the nodes are closed."""
 
-    def __init__(self, plan: Plan, keeper: Keeper, *, is_function: bool) -> None:
+    def __init__(self, plan: AgentCommand, keeper: SupervisorClient, *, is_function: bool) -> None:
         self.plan, self._keeper = plan, keeper
-        self._outcome = Outcome(plan, is_function=is_function)
+        self._outcome = JobOutcome(plan, is_function=is_function)
         self._began_at = time.time()
         self._ours: list[Event] = []  # what we did, and what the warden said
         self._running: set[int] = set()
@@ -45,7 +45,7 @@ class Job:
 
     # -- what a learner does -----------------------------------------------------------------------------------------
 
-    def wait(self, timeout_s: float = 120.0) -> Job:
+    def wait(self, timeout_s: float = 120.0) -> NodesJob:
         """Until the job has ended. Raises ``JobFailed``; at ``timeout_s`` ends all of it and raises ``JobTimeout``."""
         arguments.check_seconds(timeout_s=timeout_s)
         self._listen_until(lambda: not self._running, timeout_s)
@@ -53,7 +53,7 @@ class Job:
             raise JobFailed(self._why(), self.faults)
         return self
 
-    def wait_for(self, text: str, *, rank: int, timeout_s: float = 60.0) -> Job:
+    def wait_for(self, text: str, *, rank: int, timeout_s: float = 60.0) -> NodesJob:
         """Until a rank has printed ``text``, since the last kill or start of a node.
 
         Raises ``JobFailed`` where the job ends before, and ``JobTimeout``.
@@ -163,7 +163,7 @@ class Job:
         return events.in_order(self._ours, met, events.of_faults(others, self._began_at))
 
     @property
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[ProgramFault]:
         """Ranks that died or raised, in order of time."""
         return self._outcome.faults
 
@@ -197,7 +197,7 @@ class Job:
             self._running.add(node)
 
     def _kill_rank(self, rank: int) -> None:
-        def latest() -> Began | None:
+        def latest() -> AttemptStart | None:
             rounds = self._outcome.rounds
             whole = rounds[-1].ranks if rounds and rounds[-1].is_whole else ()
             return next((one for one in whole if one.rank == rank), None)

@@ -23,14 +23,14 @@ from types import TracebackType
 from typing import Any
 
 from course_lib.nodes import records
-from course_lib.nodes.records import Began
+from course_lib.nodes.records import AttemptStart
 from course_lib.nodes.supervisor import process_tree as families
 from course_lib.nodes.supervisor.counters import INTERFACE
 
 __all__ = ["main", "place_of"]
 
 
-def place_of(folder: Path, kind: str, began: Began) -> Path:
+def place_of(folder: Path, kind: str, began: AttemptStart) -> Path:
     """Where a rank keeps one ``kind`` of thing: stdout, stderr, its result or failure, the stacks it is asked for."""
     meeting = began.meeting.replace(":", "-").replace("/", "-")
     return folder / kind / f"{meeting}-{began.rank}-{began.pid}"
@@ -51,7 +51,7 @@ def main() -> None:
     _leave()
 
 
-def _run(folder: Path, began: Began, spec: dict[str, Any], program: list[str]) -> None:
+def _run(folder: Path, began: AttemptStart, spec: dict[str, Any], program: list[str]) -> None:
     try:
         with _slowed(folder, began, spec):
             if spec["is_function"]:
@@ -90,7 +90,7 @@ def _run_file(program: list[str]) -> None:
     runpy.run_path(program[0], run_name="__main__")
 
 
-def _run_function(folder: Path, began: Began) -> None:
+def _run_function(folder: Path, began: AttemptStart) -> None:
     import torch
     import torch.distributed as dist
 
@@ -109,7 +109,7 @@ def _run_function(folder: Path, began: Began) -> None:
 
 
 @contextlib.contextmanager
-def _slowed(folder: Path, began: Began, spec: dict[str, Any]) -> Iterator[None]:
+def _slowed(folder: Path, began: AttemptStart, spec: dict[str, Any]) -> Iterator[None]:
     """On loopback, messages between nodes take as long as the link says: by the course's own shaped links."""
     if spec["link"] is None or os.environ.get("COURSE_LINK") == INTERFACE:
         yield
@@ -130,7 +130,7 @@ def _slowed(folder: Path, began: Began, spec: dict[str, Any]) -> Iterator[None]:
         shaped.close()  # its threads would keep the process
 
 
-def _write_text_to(folder: Path, began: Began) -> None:
+def _write_text_to(folder: Path, began: AttemptStart) -> None:
     """From now on. Under torchrun's own ``--redirects`` a rank that begins anew may write over what it wrote before:
 
     where another node has joined, its attempt has the same number.
@@ -140,7 +140,7 @@ def _write_text_to(folder: Path, began: Began) -> None:
             os.dup2(file.fileno(), number)
 
 
-def _keep_failure(error: BaseException, folder: Path, began: Began) -> None:
+def _keep_failure(error: BaseException, folder: Path, began: AttemptStart) -> None:
     from course_lib.cluster.base.failure import describe
 
     failure = describe(error, rank=began.rank)

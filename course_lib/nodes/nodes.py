@@ -26,12 +26,12 @@ from course_lib.base.checks import known
 from course_lib.cluster.process.serialization import pack
 from course_lib.layouts.link import Link
 from course_lib.nodes import arguments
-from course_lib.nodes.command import Plan
-from course_lib.nodes.job import Job
+from course_lib.nodes.command import AgentCommand
+from course_lib.nodes.job import NodesJob
 from course_lib.nodes.ports import free_port
-from course_lib.nodes.supervisor.capabilities import Surroundings, look
+from course_lib.nodes.supervisor.capabilities import Capabilities, look
 from course_lib.nodes.supervisor.namespaces import shape_words
-from course_lib.nodes.supervisor.supervisor_client import Keeper
+from course_lib.nodes.supervisor.supervisor_client import SupervisorClient
 
 __all__ = ["Link", "Nodes"]
 
@@ -53,9 +53,9 @@ class Nodes:
         self.link = link or Link()
         self.surroundings = look(network)
         self._numbers = itertools.count()
-        self._job: Job | None = None
+        self._job: NodesJob | None = None
         self._sent_before: list[int] | None = None
-        self._keeper = Keeper()
+        self._keeper = SupervisorClient()
         try:
             if self.surroundings.has_namespaces:
                 self._make_networks()
@@ -76,7 +76,7 @@ class Nodes:
         env: Mapping[str, str] | None = None,
         rendezvous: str = "node 0",
         rendezvous_timeout_s: float = 60.0,
-    ) -> Job:
+    ) -> NodesJob:
         """Start an agent on every node, and return at once. ``program``: a file, or a function of a ``Rank``.
 
         A file gets ``args`` as its words, as from torchrun. A function is called as ``program(me, *args)`` with its
@@ -93,7 +93,7 @@ class Nodes:
         is_function = callable(program)
         words = () if is_function else (str(arguments.program_file(program)), *map(str, args))
         folder = self._job_folder()
-        plan = Plan(
+        plan = AgentCommand(
             surroundings=self.surroundings,
             num_nodes=self.num_nodes,
             min_nodes=min_nodes or self.num_nodes,
@@ -109,7 +109,7 @@ class Nodes:
         )
         self._write_job(folder, (program, args) if is_function else None)
         self._sent_before = self._count()
-        self._job = Job(plan, self._keeper, is_function=is_function)
+        self._job = NodesJob(plan, self._keeper, is_function=is_function)
         return self._job
 
     def sent_bytes(self) -> list[int] | None:
@@ -154,9 +154,9 @@ class Nodes:
         answer = self._keeper.ask("open", num_nodes=self.num_nodes, shapes=shapes)
         if "refused" in answer:  # what worked in the trial does not now
             self._keeper.close()
-            self._keeper = Keeper()
+            self._keeper = SupervisorClient()
             second = found.has_second_loopback
-            self.surroundings = Surroundings(False, reason=answer["refused"], has_second_loopback=second)
+            self.surroundings = Capabilities(False, reason=answer["refused"], has_second_loopback=second)
 
     def _count(self) -> list[int] | None:
         return self._keeper.ask("count")["sent"] or None

@@ -10,39 +10,39 @@ from typing import Any
 
 from course_lib.cluster.process.serialization import NotSendable, Parcel, unpack_all
 from course_lib.nodes import failures, records
-from course_lib.nodes.command import Plan
-from course_lib.nodes.failures import Fault
+from course_lib.nodes.command import AgentCommand
+from course_lib.nodes.failures import ProgramFault
 from course_lib.nodes.launch import place_of
-from course_lib.nodes.records import Began, Round
+from course_lib.nodes.records import AttemptStart, RestartRound
 
-__all__ = ["Outcome"]
+__all__ = ["JobOutcome"]
 
 _TEXTS = ("stdout", "stderr")
 
 
-class Outcome:
+class JobOutcome:
     """Reads the folder of a job; after ``keep`` it answers from memory."""
 
-    def __init__(self, plan: Plan, *, is_function: bool) -> None:
+    def __init__(self, plan: AgentCommand, *, is_function: bool) -> None:
         self._plan, self._is_function = plan, is_function
         self._results: list[Any] | None = None
         self._unreadable: str | None = None  # why results could not be made again here
         self._kept: dict[str, str] | None = None
-        self._began: list[Began] = []
-        self._faults: list[Fault] = []
+        self._began: list[AttemptStart] = []
+        self._faults: list[ProgramFault] = []
 
     @property
-    def began(self) -> list[Began]:
+    def began(self) -> list[AttemptStart]:
         """Every process of a rank that has begun, in order of time."""
         return records.read(self._plan.folder) if self._kept is None else self._began
 
     @property
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[RestartRound]:
         """The meetings of ranks, in order."""
         return records.rounds(self.began)
 
     @property
-    def faults(self) -> list[Fault]:
+    def faults(self) -> list[ProgramFault]:
         """Ranks that died or raised, in order of time."""
         if self._kept is not None:
             return self._faults
@@ -79,7 +79,7 @@ class Outcome:
             self._results = self._returned(last) if self._is_function else self._all_printed(last)
         return self._results
 
-    def standing(self, one: Began) -> str:
+    def standing(self, one: AttemptStart) -> str:
         """Where a rank stood when it was asked for its stacks."""
         return failures.standing(self._plan.folder, one)
 
@@ -95,13 +95,13 @@ class Outcome:
         kept = {str(path): self._read(path) for path in paths}
         self._kept, self._began, self._faults = kept, began, faults
 
-    def _text_of(self, one: Began, names: tuple[str, ...] = _TEXTS) -> str:
+    def _text_of(self, one: AttemptStart, names: tuple[str, ...] = _TEXTS) -> str:
         return "".join(self._read(self._path_of(one, name)) for name in names)
 
-    def _path_of(self, one: Began, name: str) -> Path:
+    def _path_of(self, one: AttemptStart, name: str) -> Path:
         return place_of(self._plan.folder, name, one)
 
-    def _returned(self, last: Sequence[Began]) -> list[Any]:
+    def _returned(self, last: Sequence[AttemptStart]) -> list[Any]:
         parcels: dict[int, Parcel] = {}
         for one in last:
             with contextlib.suppress(FileNotFoundError):
@@ -113,7 +113,7 @@ class Outcome:
             raise
         return [results.get(one.rank) for one in last]
 
-    def _all_printed(self, last: Sequence[Began]) -> list[str]:
+    def _all_printed(self, last: Sequence[AttemptStart]) -> list[str]:
         return [self._text_of(one, ("stdout",)) for one in last]
 
     def _read(self, path: Path) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["Began", "Round", "note", "read", "rounds"]
+__all__ = ["AttemptStart", "RestartRound", "note", "read", "rounds"]
 
 
 @dataclass(frozen=True)
-class Began:
+class AttemptStart:
     """One process of a rank. The same rank has another one after each restart."""
 
     time: float  # by time.time()
@@ -28,10 +28,10 @@ class Began:
 
 
 @dataclass(frozen=True)
-class Round:
+class RestartRound:
     """The ranks that met at one rendezvous, in their order."""
 
-    ranks: tuple[Began, ...]
+    ranks: tuple[AttemptStart, ...]
 
     @property
     def is_whole(self) -> bool:
@@ -52,9 +52,9 @@ class Round:
         return tuple(counts[node] for node in self.nodes)
 
 
-def note(folder: Path, env: Mapping[str, str]) -> Began:
+def note(folder: Path, env: Mapping[str, str]) -> AttemptStart:
     """On a rank: write down who begins, as torchrun says it."""
-    began = Began(
+    began = AttemptStart(
         time=time.time(),
         rank=int(env["RANK"]),
         world_size=int(env["WORLD_SIZE"]),
@@ -72,15 +72,15 @@ def note(folder: Path, env: Mapping[str, str]) -> Began:
     return began
 
 
-def read(folder: Path) -> list[Began]:
+def read(folder: Path) -> list[AttemptStart]:
     """All that have begun so far, in order of time."""
-    return [Began(**json.loads(path.read_text())) for path in sorted((folder / "began").glob("[!.]*.json"))]
+    return [AttemptStart(**json.loads(path.read_text())) for path in sorted((folder / "began").glob("[!.]*.json"))]
 
 
-def rounds(began: Sequence[Began]) -> list[Round]:
+def rounds(began: Sequence[AttemptStart]) -> list[RestartRound]:
     """The meetings, in order. Of two processes of one rank at one meeting the later counts."""
-    by_meeting: dict[str, dict[int, Began]] = {}
+    by_meeting: dict[str, dict[int, AttemptStart]] = {}
     for one in began:
         by_meeting.setdefault(one.meeting, {})[one.rank] = one
-    made = [Round(tuple(ranks[rank] for rank in sorted(ranks))) for ranks in by_meeting.values()]
+    made = [RestartRound(tuple(ranks[rank] for rank in sorted(ranks))) for ranks in by_meeting.values()]
     return sorted(made, key=lambda one: min(rank.time for rank in one.ranks))

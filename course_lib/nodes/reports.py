@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from course_lib.nodes import failures
 from course_lib.nodes.events import rank_words
-from course_lib.nodes.failures import Fault
-from course_lib.nodes.outcome import Outcome
+from course_lib.nodes.failures import ProgramFault
+from course_lib.nodes.outcome import JobOutcome
 
 __all__ = ["failed", "not_ended"]
 
 _TAIL_LINES = 8
 
 
-def failed(outcome: Outcome, *, killed: Sequence[int], codes: Mapping[int, int], host: int) -> str:
+def failed(outcome: JobOutcome, *, killed: Sequence[int], codes: Mapping[int, int], host: int) -> str:
     """Why a job failed. ``killed``: nodes that were killed; ``codes``: exit codes of agents, by node."""
     lines = []
     if host in killed:
@@ -47,7 +47,7 @@ def failed(outcome: Outcome, *, killed: Sequence[int], codes: Mapping[int, int],
     return "The job failed: " + "\n".join(lines)
 
 
-def not_ended(outcome: Outcome, timeout_s: float, *, num_ranks: int) -> str:
+def not_ended(outcome: JobOutcome, timeout_s: float, *, num_ranks: int) -> str:
     """What was seen of a job that still ran at its limit."""
     lines = [f"The job still ran after {timeout_s:g} s, and was ended with all its processes."]
     rounds = outcome.rounds
@@ -64,7 +64,7 @@ def not_ended(outcome: Outcome, timeout_s: float, *, num_ranks: int) -> str:
     return "\n".join(lines)
 
 
-def _echoes(found: Sequence[Fault], cause: Fault | None) -> list[str]:
+def _echoes(found: Sequence[ProgramFault], cause: ProgramFault | None) -> list[str]:
     ranks = sorted({fault.rank for fault in found if fault.is_echo and fault != cause})
     many = len(ranks) > 1
     words = f"Rank{'s' * many} {rank_words(ranks)} lost {'their connections' if many else 'its connection'} by that."

@@ -17,7 +17,7 @@ _HOME_OF = {
     "BytesEach": "estimate.stage_memory",
     "Budget": "search.budget",
     "Calibrated": "inputs.calibrated",
-    "Cluster": "inputs.cluster",
+    "ClusterSpec": "inputs.cluster",
     "Constants": "inputs.constants",
     "Decoder": "inputs.model",
     "Job": "inputs.job",

@@ -11,7 +11,7 @@ from pathlib import Path
 from course_lib.base.checks import at_least, known
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.plan.inputs.calibrated import read_calibrated
-from course_lib.plan.inputs.cluster import Cluster, cluster_of
+from course_lib.plan.inputs.cluster import ClusterSpec, cluster_of
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.hf_config import decoder_of_file
 from course_lib.plan.inputs.job import Job
@@ -25,7 +25,7 @@ from course_lib.plan.inputs.profiles import (
 )
 from course_lib.plan.inputs.software import Software
 from course_lib.plan.search.advice import Lister
-from course_lib.plan.search.budget import WATTS, Budget, watts_of
+from course_lib.plan.search.budget import Budget, watts_of
 from course_lib.plan.search.listing import Listing, list_layouts
 from course_lib.plan.search.search_space import candidates
 from course_lib.plan_command.layout_words import asked_layout, asked_words, check_axes, is_like
@@ -35,10 +35,6 @@ __all__ = ["Wishes", "wishes"]
 _GB = 1e9
 _LONGEST_SEQ, _LARGEST_BATCH = 1 << 30, 1 << 40
 _DTYPES = ("bfloat16", "float8")
-_ALSO = {  # what people also call a machine
-    "nvl72": "72xgb200", "gb200nvl72": "72xgb200", "dgxa100": "8xa100", "dgxh100": "8xh100", "dgxh200": "8xh200",
-    "dgxb200": "8xb200", "mi300": "8xmi300x",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Wishes:
     """What was asked, understood. ``remarks``: what a reader should know about the constants."""
 
     job: Job
-    cluster: Cluster
+    cluster: ClusterSpec
     constants: Constants
     budget: Budget
     asked: dict[str, int | str]
@@ -56,9 +52,9 @@ class Wishes:
 
     def lister(self) -> Lister:
         """Lists the job on any cluster, and each cluster once."""
-        found: dict[tuple[Cluster, bool], Listing] = {}
+        found: dict[tuple[ClusterSpec, bool], Listing] = {}
 
-        def listed(cluster: Cluster, offload: bool) -> Listing:
+        def listed(cluster: ClusterSpec, offload: bool) -> Listing:
             offload = offload or self.offload
             if (cluster, offload) not in found:
                 every = candidates(self.job, cluster, offload=offload)
@@ -126,7 +122,7 @@ def _model(options: argparse.Namespace) -> Decoder:
 # -- the cluster ----------------------------------------------------------------------------------------------------
 
 
-def _cluster(options: argparse.Namespace) -> tuple[Cluster, Constants, tuple[str, ...]]:
+def _cluster(options: argparse.Namespace) -> tuple[ClusterSpec, Constants, tuple[str, ...]]:
     """The cluster, its constants, and what to say about them."""
     if options.nodes is not None and options.gpus is not None:
         raise ValueError("--nodes and --gpus both say how many GPUs there are; give one of them.")
@@ -160,7 +156,8 @@ def _machine(word: str) -> str:
     """The name of a machine as people type it: 8xh100, "8x H100", h100."""
     wanted = _plain(word)
     names = {_plain(name): name for name in MACHINES}
-    wanted = _ALSO.get(wanted, wanted)
+    also = {_plain(word): name for name, spec in MACHINES.items() for word in spec.also_called}
+    wanted = _plain(also.get(wanted, wanted))
     if wanted in names:
         return names[wanted]
     by_gpu = {_plain(name.split(" ", 1)[1]): name for name in MACHINES} | {
@@ -186,7 +183,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name.lower())
 
 
-def _typical(profile: str | None, cluster: Cluster | None) -> tuple[Constants, tuple[str, ...]]:
+def _typical(profile: str | None, cluster: ClusterSpec | None) -> tuple[Constants, tuple[str, ...]]:
     """Constants of a cluster by name; else typical of clusters with the same GPU, by its peak; else typical of all."""
     profiles = load_profiles()
     if profile is not None:
@@ -205,7 +202,7 @@ def _typical(profile: str | None, cluster: Cluster | None) -> tuple[Constants, t
 # -- limits ---------------------------------------------------------------------------------------------------------
 
 
-def _memory_bytes(memory_gb: float | None, cluster: Cluster) -> float | None:
+def _memory_bytes(memory_gb: float | None, cluster: ClusterSpec) -> float | None:
     if memory_gb is None:
         return None
     if memory_gb * _GB > cluster.memory_bytes * 1.0000001:
@@ -217,7 +214,7 @@ def _memory_bytes(memory_gb: float | None, cluster: Cluster) -> float | None:
     return memory_gb * _GB
 
 
-def _budget(options: argparse.Namespace, cluster: Cluster) -> Budget:
+def _budget(options: argparse.Namespace, cluster: ClusterSpec) -> Budget:
     asked = {
         "--days": options.days,
         "--price-per-gpu-hour": options.price_per_gpu_hour,
@@ -227,7 +224,4 @@ def _budget(options: argparse.Namespace, cluster: Cluster) -> Budget:
     if options.tokens is None and named:
         raise ValueError(f"{named[0]} is of a whole training: give its --tokens too, such as --tokens 1T.")
     watts = options.watts or watts_of(cluster.name)
-    if watts is None:  # a calibrated machine's name is longer
-        words = cluster.name.upper().split()
-        watts = next((value for gpu, value in WATTS.items() if gpu in words), None)
     return Budget(options.tokens, options.price_per_gpu_hour, watts, options.days)

@@ -16,7 +16,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from course_lib.meter.units import bytes_text
-from course_lib.parallel.collectives.recording import Frame, Piece
+from course_lib.parallel.collectives.recording import Piece, RecordingFrame
 from course_lib.plot.style import OKABE_ITO, OUTLINE, Picture, style, text_colour
 
 __all__ = ["piece_text", "tiles"]
@@ -28,12 +28,12 @@ _LEFT = 0.75  # where the tiles begin
 
 
 def tiles(
-    panels: Mapping[str, Frame],
+    panels: Mapping[str, RecordingFrame],
     *,
     columns: int = 2,
     title: str = "",
     messages: bool = True,
-    before: Frame | None = None,
+    before: RecordingFrame | None = None,
     alt: str | None = None,
 ) -> Picture:
     """One panel for each frame, ``columns`` side by side, named by its key.
@@ -74,7 +74,9 @@ def piece_text(piece: Piece) -> str:
     return f"{letters}{','.join(map(str, numbers))}" if piece else "-"
 
 
-def _panel(axes: Axes, name: str, frame: Frame, before: Frame | None, side: int, messages: bool) -> None:
+def _panel(
+    axes: Axes, name: str, frame: RecordingFrame, before: RecordingFrame | None, side: int, messages: bool
+) -> None:
     """One frame, in inches from its upper left corner."""
     n = len(frame.held)
     tile_wide, tile_high = side * _CELL, -(-n // side) * _CELL
@@ -115,7 +117,7 @@ def _outline(text: str) -> Path:
     return Affine2D().translate(-middle[0], -middle[1]).scale(1 / 72, -1 / 72).transform_path(path)
 
 
-def _words(panels: Mapping[str, Frame], title: str) -> str:
+def _words(panels: Mapping[str, RecordingFrame], title: str) -> str:
     parts = []
     for name, frame in panels.items():
         rows = [

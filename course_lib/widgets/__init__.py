@@ -11,7 +11,7 @@ In the order to read:
 - ``memory/``: The explorer of memory
 - ``paired.py``: A slider and a number box that show the same number
 - ``schedule_studio.py``: the schedule studio
-- ``standing.py``: how the missions of an explorer stand
+- ``mission_progress.py``: how the missions of an explorer stand
 - ``context/``: The explorer of context parallelism
 - ``mesh/``: The explorer of meshes
 - ``plan/``: The explorer of plans

@@ -23,7 +23,7 @@
 
 # %%
 from course_lib import Link, ask, check, hint, plan, reveal, shared_cluster
-from course_lib.cost import Cut, Nodes, ScaledJob, Work, layout_step_s
+from course_lib.cost import Cut, NodeShape, ScaledJob, StepCompute, layout_step_s
 from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text
 from course_lib.models import TransformerConfig
@@ -248,8 +248,8 @@ step_verdict = check("11.step", step_s)
 
 # %% tags=["computed-time"]
 my_step_s = step_s if step_verdict.passed else layout_step_s
-some_work = Work(layers=8, forward_s=0.02, activation_bytes=1e6, gradient_bytes=0.0)
-some_nodes = Nodes(4, within=Link(1e-3, 1e9), between=Link(2e-3, 1e8))
+some_work = StepCompute(layers=8, forward_s=0.02, activation_bytes=1e6, gradient_bytes=0.0)
+some_nodes = NodeShape(4, within=Link(1e-3, 1e9), between=Link(2e-3, 1e8))
 counts = (1, 2, 4, 8, 16, 32, 64)
 by_count_ms = [my_step_s(some_work, Cut(pp=4, micro_batches=m), some_nodes) * 1e3 for m in counts]
 no_pipeline_ms = my_step_s(some_work, Cut(dp=4), some_nodes) * 1e3
@@ -278,7 +278,7 @@ lines(
 
 # %%
 config = TransformerConfig(vocab_size=64, context_length=16, num_layers=4, width=64, num_heads=4)
-pairs = Nodes(2, within=Link(0.0, 20e6), between=Link(0.0, 2e6))
+pairs = NodeShape(2, within=Link(0.0, 20e6), between=Link(0.0, 2e6))
 scaled = ScaledJob(config=config, batch_size=32, forward_s=0.24, nodes=pairs, memory_bytes=2e6)
 PLANS = [{"dp_replicate": 4}, {"dp_shard": 4}, {"tp": 4}, {"pp": 4}]
 PLANS += [{"dp_replicate": 2, "tp": 2}, {"pp": 2, "dp_replicate": 2}, {"pp": 2, "tp": 2}]

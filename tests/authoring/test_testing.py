@@ -196,7 +196,7 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
         f"    if report.failed and not is_worker:\n        pathlib.Path({str(heard)!r}).touch()\n"
     )
     code = (
-        "from pathlib import Path\nfrom course_lib import paths, testing\n"
+        "from pathlib import Path\nfrom course_lib.authoring import testing\nfrom course_lib.base import paths\n"
         f"paths.project_root = lambda: Path({str(project)!r})\nraise SystemExit(testing.main(['unit']))"
     )
     child = subprocess.Popen(

@@ -22,7 +22,7 @@ from course_lib.authoring.testing.portable import (
 )
 from course_lib.authoring.testing.portable.environments import Environment, NotMadeError
 from course_lib.authoring.testing.portable.kinds import KINDS
-from course_lib.authoring.testing.portable.trial import Combination, Outcome, Unfinished
+from course_lib.authoring.testing.portable.trial import Combination, TrialOutcome, Unfinished
 from course_lib.base import paths
 
 ALL_FLAGS = {flag for kind in KINDS.values() for flag in kind.flags}
@@ -69,7 +69,7 @@ def tried(monkeypatch) -> list[Combination]:
 
     def try_one(combination, notebooks, *, root):
         found.append(combination)
-        return Outcome(7, ())
+        return TrialOutcome(7, ())
 
     monkeypatch.setattr(trial, "try_one", try_one)
     monkeypatch.setattr(kinds, "flags", lambda: ALL_FLAGS)
@@ -279,16 +279,16 @@ WELL = [("05e_one", 0, ""), ("05e_one", 1, ""), ("05e_one", 2, "")]
 
 def test_cells_with_an_output_that_is_compared_are_counted(project):
     notebooks = trial.notebooks_of(project, ["05e"])
-    assert trial.outcome_of(xml(*WELL), notebooks, root=project) == Outcome(1, ())
+    assert trial.outcome_of(xml(*WELL), notebooks, root=project) == TrialOutcome(1, ())
     both = trial.notebooks_of(project, [])
-    assert trial.outcome_of(xml(*WELL, ("08c_two", 0, "")), both, root=project) == Outcome(2, ())
+    assert trial.outcome_of(xml(*WELL, ("08c_two", 0, "")), both, root=project) == TrialOutcome(2, ())
 
 
 @pytest.mark.parametrize("inside", ["<failure/>", "<error/>"])
 def test_a_cell_that_differs_is_named(project, inside):
     notebooks = trial.notebooks_of(project, ["05"])
     cases = [("05e_one", 0, inside), *WELL[1:]]
-    assert trial.outcome_of(xml(*cases), notebooks, root=project) == Outcome(1, ("05e_one 0",))
+    assert trial.outcome_of(xml(*cases), notebooks, root=project) == TrialOutcome(1, ("05e_one 0",))
 
 
 def test_a_report_that_lacks_cells_proves_nothing(project):
@@ -307,7 +307,7 @@ def test_a_run_that_breaks_off_is_no_success(project, tried, monkeypatch, capsys
 
 
 def test_one_cell_that_differs_fails_the_run_and_is_kept(project, tried, monkeypatch, capsys, tmp_path):
-    outcomes = iter([Outcome(7, ()), Outcome(7, ("05e_one 41",))])
+    outcomes = iter([TrialOutcome(7, ()), TrialOutcome(7, ("05e_one 41",))])
     monkeypatch.setattr(trial, "try_one", lambda combination, notebooks, root: next(outcomes))
     kept = tmp_path / "kept.json"
     argv = ["--python", "this", "--torch", "pinned", "--processor", "avx2", "--json", str(kept)]
@@ -342,7 +342,7 @@ def test_a_run_is_made_in_its_kind(project, monkeypatch):
     monkeypatch.setattr(trial, "nbval_command", stand_in)
     notebooks = trial.notebooks_of(project, ["08c"])
     outcomes = [trial.try_one(Combination(KINDS[kind], 1, THIS), notebooks, root=project) for kind in ("own", "nudged")]
-    assert outcomes == [Outcome(1, ()), Outcome(1, ("08c_two 0",))]
+    assert outcomes == [TrialOutcome(1, ()), TrialOutcome(1, ("08c_two 0",))]
     assert seen == [(project, ["notebooks/solutions/08c_two.ipynb"], True)] * 2
     with pytest.raises(Unfinished, match="killed for memory"):
         trial.try_one(Combination(KINDS["own"], 2, THIS), notebooks, root=project)
@@ -361,9 +361,9 @@ def test_a_run_of_nbval_in_two_kinds(tmp_path):
     write_notebook(tmp_path, "05e_one.ipynb", *cells)
     notebooks, this = trial.notebooks_of(tmp_path, []), environments.this_environment()
     own = trial.try_one(Combination(KINDS["own"], 1, this), notebooks, root=tmp_path)
-    assert own == Outcome(2, ())
+    assert own == TrialOutcome(2, ())
     nudged = trial.try_one(Combination(KINDS["nudged"], 1, this), notebooks, root=tmp_path)
-    assert nudged == Outcome(2, ("05e_one 0",))
+    assert nudged == TrialOutcome(2, ("05e_one 0",))
 
 
 def test_a_run_that_cannot_begin_says_why(project):
@@ -430,5 +430,5 @@ def test_a_word_that_is_not_known_is_refused():
 
 
 def test_a_row_of_the_table():
-    found = report.Found(Combination(KINDS["avx2"], 2, THIS), Outcome(1170, ("05e 41", "08c 30")))
+    found = report.Found(Combination(KINDS["avx2"], 2, THIS), TrialOutcome(1170, ("05e 41", "08c 30")))
     assert report.row(found) == "avx2             2  3.11.7   2.13.0+cpu      1170  05e 41, 08c 30"

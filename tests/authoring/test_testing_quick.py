@@ -213,7 +213,9 @@ def test_exercises_of_other_lessons_are_left_out(project: Path, quickly) -> None
     body += "def test_one(name):\n    assert name\n"
     (project / "tests" / "learn").mkdir()
     (project / EXERCISES).write_text(body)
-    command = quick.Plan(("unit",), (EXERCISES,), lessons=("03",)).commands("unit", root=project, start_until_s=1e12)
+    command = quick.TestSelection(("unit",), (EXERCISES,), lessons=("03",)).commands(
+        "unit", root=project, start_until_s=1e12
+    )
     done = subprocess.run(command[0], cwd=project, capture_output=True, text=True)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 

@@ -20,7 +20,7 @@ from course_lib.authoring.wheel import files_of
 LIBRARY = ROOT / "course_lib"
 TOOL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 # What works in a clone alone: making an environment, and the tests.
-IN_A_CLONE = ("environment/", "testing/")
+IN_A_CLONE = ("environment/", "authoring/testing/")
 QUOTED = re.compile(r"""["'](notebooks|assets|docs)\b""")  # other files are not looked through
 LEFT_OUT = {"notebooks/nbval.cfg", "notebooks/src/ruff.toml"}  # for the tests, and for ruff
 

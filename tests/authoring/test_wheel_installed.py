@@ -204,7 +204,7 @@ def test_a_class_shares_and_has_a_board(here: Installed, tmp_path: Path) -> None
     (tmp_path / "class").mkdir()
     code = """
 from course_lib import check
-from course_lib.learn import store
+from course_lib.learn.records import store
 from course_lib.learn.checks.reference import reference_answer
 store._is_off = lambda: False  # else nothing is kept below pytest
 check("00.share", reference_answer("00.share"))

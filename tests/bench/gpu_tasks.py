@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from course_lib.authoring.bench.gpu.task import Task
+from course_lib.authoring.bench.gpu.task import BenchTask
 
 LIMIT_S = 300.0
 
 
-def outcomes(task: Task) -> dict[str, str]:
+def outcomes(task: BenchTask) -> dict[str, str]:
     """How each part ended, by its name."""
     return {part["name"]: part["outcome"] for part in task.parts}

@@ -13,15 +13,15 @@ from course_lib.authoring import bench
 from course_lib.authoring.bench.gpu import record as record_module
 from course_lib.authoring.bench.gpu import runner
 from course_lib.authoring.bench.gpu.page import page
-from course_lib.authoring.bench.gpu.record import Record, short_of
-from course_lib.authoring.bench.gpu.steps import STEPS, Step, chosen
+from course_lib.authoring.bench.gpu.record import GpuRecord, short_of
+from course_lib.authoring.bench.gpu.steps import STEPS, BenchStep, chosen
 from course_lib.devices import Device, Machine
 
 START_S = 60.0  # a step's share of the time, from which the start of its process goes off
 
 
-def fake(name: str, share: float = 1.0) -> Step:
-    return Step(name, "a fake", share, f"tests.bench.gpu_fake_steps:{name}")
+def fake(name: str, share: float = 1.0) -> BenchStep:
+    return BenchStep(name, "a fake", share, f"tests.bench.gpu_fake_steps:{name}")
 
 
 @pytest.fixture
@@ -29,10 +29,10 @@ def run(tmp_path):
     """Run fake steps, on the CPU; the outcomes, and the file's content."""
     path = tmp_path / "measured" / "found.json"
 
-    def run_fakes(*steps: Step, total_s: float = 0.0, rounds: int = 2):
+    def run_fakes(*steps: BenchStep, total_s: float = 0.0, rounds: int = 2):
         outcomes = runner.run_steps(
             steps,
-            Record(path, on_gpu=False),
+            GpuRecord(path, on_gpu=False),
             on_gpu=False,
             rounds=rounds,
             total_s=total_s or START_S * len(steps),
@@ -113,7 +113,7 @@ def found(outcome: str = "passed") -> dict:
 
 
 def test_steps_stand_in_the_order_of_the_table(tmp_path):
-    record = Record(tmp_path / "it.json", on_gpu=False)
+    record = GpuRecord(tmp_path / "it.json", on_gpu=False)
     for name in ("lessons", "peak", "memory"):
         record.add(name, found())
     assert list(json.loads((tmp_path / "it.json").read_text())["steps"]) == ["peak", "memory", "lessons"]
@@ -144,12 +144,12 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_runs(tmp_path, c
 @pytest.mark.parametrize("what", ["machine", "versions", "on"])
 def test_a_file_of_another_machine_is_left_alone(tmp_path, what):
     path = tmp_path / "it.json"
-    Record(path, on_gpu=False).add("peak", found())
+    GpuRecord(path, on_gpu=False).add("peak", found())
     content = json.loads(path.read_text())
     content[what] = "gpu" if what == "on" else {**content[what], "other": 1}
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match="Name another file, --json FILE"):
-        Record(path, on_gpu=False)
+        GpuRecord(path, on_gpu=False)
 
 
 def test_the_file_is_named_after_the_gpus(monkeypatch):
@@ -180,8 +180,8 @@ def test_every_step_is_listed_and_has_a_home(capsys):
     assert bench.main(["gpu", "--list"]) == 0
     listed = capsys.readouterr().out
     for step in STEPS:
-        module, _, function = step.home.partition(":")
-        assert callable(getattr(importlib.import_module(f"course_lib.authoring.bench.gpu.{module}"), function))
+        module, _, function = step.function.partition(":")
+        assert callable(getattr(importlib.import_module(module, "course_lib.authoring.bench.gpu"), function))
         assert f"{step.name} " in listed
         assert step.about in listed
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 from gpu_tasks import outcomes
 
-from course_lib.authoring.bench import table
 from course_lib.authoring.bench.gpu import record as record_module
 from course_lib.authoring.bench.gpu.measurements import memory, peak, precision, timeline
 from course_lib.authoring.bench.gpu.page import page
-from course_lib.authoring.bench.gpu.record import Record
-from course_lib.authoring.bench.gpu.task import Task
+from course_lib.authoring.bench.gpu.record import GpuRecord
+from course_lib.authoring.bench.gpu.task import BenchTask
 from course_lib.devices import Device, GpuLink, Machine
+from course_lib.meter import origin as origin_module
 from course_lib.models import TransformerConfig
 
 TINY = TransformerConfig(context_length=16, num_layers=1, width=32, num_heads=2)
@@ -27,7 +27,7 @@ CARD = Device(0, "NVIDIA H100 80GB HBM3", 80 * 10**9, "GPU-1")
 HERE = Machine(16, 10**11, "a CPU", "Linux", "3.12", "2.11.0", devices=(CARD,), driver="580.1")
 
 
-class InPlace(Task):
+class InPlace(BenchTask):
     """A task for a GPU whose tensors lie on the CPU."""
 
     @property
@@ -131,9 +131,9 @@ def test_the_record_names_the_gpus(tmp_path, monkeypatch):
         16, 10**11, "a CPU", "Linux", "3.12", "2.11.0", torch_cuda="13.0", devices=(CARD, CARD),
         links=(GpuLink(0, 1, "NVLink", "18 links"),), driver="580.1",
     )  # fmt: skip
-    for module in (record_module, table):
+    for module in (record_module, origin_module):
         monkeypatch.setattr(module, "machine", lambda: two)
-    record = Record(tmp_path / "it.json", on_gpu=True)
+    record = GpuRecord(tmp_path / "it.json", on_gpu=True)
     record.add("peak", {"outcome": "passed", "why": "", "time_s": 1.0, "rows": [], "parts": [], "notes": {}})
     kept = json.loads((tmp_path / "it.json").read_text())
     assert kept["machine"]["gpu_memory_bytes"] == [80 * 10**9] * 2

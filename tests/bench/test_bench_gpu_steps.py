@@ -12,13 +12,13 @@ from gpu_tasks import outcomes
 
 from course_lib.authoring.bench.gpu.measurements import memory, meter, overlap, peak, strategies, timeline
 from course_lib.authoring.bench.gpu.measurements.sizes import middle, widest
-from course_lib.authoring.bench.gpu.task import Task
+from course_lib.authoring.bench.gpu.task import BenchTask
 from course_lib.cluster import Rank
 from course_lib.cost import flops, transformer_layers
 from course_lib.devices import Device, Machine
 
 
-def row(task: Task, what: str):
+def row(task: BenchTask, what: str):
     return next(row for row in task.table.rows if row.what == what)
 
 

@@ -153,8 +153,8 @@ def test_an_answer_that_ends_or_hangs_its_process_is_one_answer_refused(monkeypa
 
 
 def test_the_bench_tells_and_keeps_what_was_accepted(monkeypatch, tmp_path, capsys):
-    def tried(name: str, *, only: str) -> judges.Report:
-        report = judges.Report(name, num_mutants=4, survivors=["1: `a` -> `b`"], same={"2": "why"}, num_right=3)
+    def tried(name: str, *, only: str) -> judges.JudgesReport:
+        report = judges.JudgesReport(name, num_mutants=4, survivors=["1: `a` -> `b`"], same={"2": "why"}, num_right=3)
         report.refused_right.append("by_einsum: not yet")
         return report
 

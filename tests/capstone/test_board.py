@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from course_lib.capstone.reports.leaderboard import board
-from course_lib.capstone.reports.result_file import FILE_NAME, Foreign, Record, Row, read_record
+from course_lib.capstone.reports.result_file import FILE_NAME, ForeignResult, ResultRecord, ResultRow, read_record
 
-GOOD = Record(
+GOOD = ResultRecord(
     level=2,
     seed=7,
     points=80,
     rows=(
-        Row("values", "off by 1e-7", "1e-4", points=40, of=40, why="As one device."),
-        Row("step time", "120 ms", "200 ms", "100 ms (pp=4)", "100 ms (pp=4)", 40, 60, "A fifth longer."),
+        ResultRow("values", "off by 1e-7", "1e-4", points=40, of=40, why="As one device."),
+        ResultRow("step time", "120 ms", "200 ms", "100 ms (pp=4)", "100 ms (pp=4)", 40, 60, "A fifth longer."),
     ),
     name="Ada",
     mesh="pp=2 dp_shard=2",
@@ -44,7 +44,7 @@ def write(folder, record=GOOD, **changes):
 
 
 def with_points(points):
-    return {"points": points, "rows": (Row("all", "", points=points, of=100),)}
+    return {"points": points, "rows": (ResultRow("all", "", points=points, of=100),)}
 
 
 def test_a_record_comes_back_from_its_file(tmp_path):
@@ -234,4 +234,4 @@ def test_a_cheat_is_shown_as_one(tmp_path):
 
 
 def test_foreign_is_a_value_error():
-    assert issubclass(Foreign, ValueError)
+    assert issubclass(ForeignResult, ValueError)

@@ -20,7 +20,7 @@ from course_lib.capstone.memory import system_memory as by_system
 from course_lib.capstone.memory.intact import changes, fingerprint, rule_of
 from course_lib.capstone.memory.memory_group import OwnGroup
 from course_lib.capstone.memory.memory_inventory import Holdings
-from course_lib.capstone.memory.system_memory import Held, Since, adopted, malloc_in_use
+from course_lib.capstone.memory.system_memory import Since, SystemHeld, adopted, malloc_in_use
 from course_lib.capstone.running.emulated_compute import StepWork
 from course_lib.capstone.running.steps import RankRecord, StepRecord
 
@@ -111,7 +111,7 @@ def test_a_system_that_tells_nothing_is_no_accusation(monkeypatch):
     with adopted():
         held = Since().held()
     alone = replace(held, children=())  # this process may have a server of ranks
-    assert alone == Held({}, None, None, 0, ())
+    assert alone == SystemHeld({}, None, None, 0, ())
     assert told_of([step(alone), step(alone)]) == []
 
 
@@ -138,7 +138,7 @@ def test_an_orphan_is_seen_and_ended():
 # -- what is told ----------------------------------------------------------------------------------------------------
 
 
-NOTHING = Held()
+NOTHING = SystemHeld()
 
 
 def step(held=NOTHING, *, tensors=0, kept=0, is_weighed=True, **group):
@@ -159,25 +159,25 @@ def both(**facts):
 
 
 def test_what_may_be_noise_is_not_told():
-    assert told_of(both(held=Held(heap_bytes=1_900_000, resident_bytes=12 << 20), tensors=0)) == []
-    assert told_of(both(held=Held({"pipes": 9_000, "open files": 9_000}))) == []
-    assert told_of(both(held=Held(heap_bytes=5_000_000), tensors=3_000_000)) == [], "tensors explain it"
-    assert told_of(both(held=Held(heap_bytes=5_000_000), tensors=1_000_000, kept=4_000_000)) == [], "a graph"
-    assert told_of(both(held=Held(heap_bytes=5_000_000, new_modules=20))) == [], "libraries were loaded"
-    assert told_of([step(Held(heap_bytes=9_000_000)), step(Held(heap_bytes=0))]) == [], "gone again"
+    assert told_of(both(held=SystemHeld(heap_bytes=1_900_000, resident_bytes=12 << 20), tensors=0)) == []
+    assert told_of(both(held=SystemHeld({"pipes": 9_000, "open files": 9_000}))) == []
+    assert told_of(both(held=SystemHeld(heap_bytes=5_000_000), tensors=3_000_000)) == [], "tensors explain it"
+    assert told_of(both(held=SystemHeld(heap_bytes=5_000_000), tensors=1_000_000, kept=4_000_000)) == [], "a graph"
+    assert told_of(both(held=SystemHeld(heap_bytes=5_000_000, new_modules=20))) == [], "libraries were loaded"
+    assert told_of([step(SystemHeld(heap_bytes=9_000_000)), step(SystemHeld(heap_bytes=0))]) == [], "gone again"
     assert told_of(both(group_shared_bytes=100_000, group_peak_bytes=12 << 20)) == []
 
 
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        (both(held=Held({"pipes": 60_000})), "rank 0 holds 58.6 KiB in pipes, as the system counts."),
-        (both(held=Held(children=("python", "python"))), "rank 0 has started the process python."),
+        (both(held=SystemHeld({"pipes": 60_000})), "rank 0 holds 58.6 KiB in pipes, as the system counts."),
+        (both(held=SystemHeld(children=("python", "python"))), "rank 0 has started the process python."),
         (both(group_others=1), "is not alone in its group"),
         (both(group_shared_bytes=4 << 20), "has 4 MiB in files in memory or in shared memory"),
-        (both(held=Held(heap_bytes=4 << 20)), "has 4 MiB of C's heap that no tensor is in, after every step"),
-        ([step(), step(Held(heap_bytes=4 << 20), is_weighed=False)], "after every step that is timed"),
-        (both(held=Held(resident_bytes=40 << 20)), "has grown by 40 MiB, and may hold 2.86 MiB"),
+        (both(held=SystemHeld(heap_bytes=4 << 20)), "has 4 MiB of C's heap that no tensor is in, after every step"),
+        ([step(), step(SystemHeld(heap_bytes=4 << 20), is_weighed=False)], "after every step that is timed"),
+        (both(held=SystemHeld(resident_bytes=40 << 20)), "has grown by 40 MiB, and may hold 2.86 MiB"),
         (both(group_peak_bytes=40 << 20), "grows by 40 MiB in a step, as its group counts"),
     ],
 )

@@ -16,10 +16,10 @@ from course_lib.capstone.jobs.expected import between_bytes, expected
 from course_lib.capstone.jobs.job import CapstoneJob, job_for
 from course_lib.capstone.jobs.peak import peak_bytes
 from course_lib.capstone.jobs.planning import best_expected, best_plan, yardstick
-from course_lib.capstone.jobs.points import Step, no_points, points_of
+from course_lib.capstone.jobs.points import PointsStep, no_points, points_of
 from course_lib.capstone.jobs.result import Known, Sent, Values
 from course_lib.capstone.running.on_mesh import assemble_on
-from course_lib.cost.mesh.layout_step import Nodes
+from course_lib.cost.mesh.layout_step import NodeShape
 from course_lib.cost.mesh.scaled_job import ScaledJob
 from course_lib.layouts.link import Link
 from course_lib.layouts.mesh import Mesh
@@ -29,7 +29,9 @@ CONFIG = TransformerConfig(vocab_size=64, context_length=8, num_layers=4, width=
 FOUR = CapstoneJob(
     level=2,
     seed=1,
-    job=ScaledJob(config=CONFIG, batch_size=16, forward_s=0.02, nodes=Nodes(2, within=Link(), between=Link(0.0, 5e7))),
+    job=ScaledJob(
+        config=CONFIG, batch_size=16, forward_s=0.02, nodes=NodeShape(2, within=Link(), between=Link(0.0, 5e7))
+    ),
     ranks=4,
     nodes=2,
     memory_bytes=10_000_000,
@@ -188,7 +190,7 @@ BUDGET = replace(FOUR, budget_s=0.23)
 def told(share=0.0, paced_s=0.2, clock_s=0.5, between_bytes=1000):
     values = Values(share, 1.0, 1e-3, "a", (), ())
     sent = Sent({}, 0, between_bytes, ())
-    return {part.part: part for part in points_of(BUDGET, values, 10, sent, Step(clock_s, paced_s), BEST)}
+    return {part.part: part for part in points_of(BUDGET, values, 10, sent, PointsStep(clock_s, paced_s), BEST)}
 
 
 def points(**facts):
@@ -230,7 +232,7 @@ def test_the_reference_of_every_job_gets_all_points_and_is_within_the_budget(lev
         mesh = reference_mesh(job)
         one, best = expected(job.job, mesh), yardstick(job, recorded(job))
         sent = Sent({}, 0, between_bytes(job.job, mesh), ())
-        step = Step(1.0, one.real_s)
+        step = PointsStep(1.0, one.real_s)
         given = points_of(job, Values(0.0, 1.0, 1e-3, "a", (), ()), 10, sent, step, best)
         assert sum(part.points for part in given) == 100, (seed, given)
         assert one.real_s < job.budget_s

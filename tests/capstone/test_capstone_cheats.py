@@ -10,7 +10,7 @@ import pytest
 from course_lib.capstone.attempts.attempting import attempt
 from course_lib.capstone.attempts.rule_violations import FAULTS
 from course_lib.capstone.jobs.job import CapstoneJob, job_for
-from course_lib.cost.mesh.layout_step import Nodes
+from course_lib.cost.mesh.layout_step import NodeShape
 from course_lib.cost.mesh.scaled_job import ScaledJob
 from course_lib.layouts.link import Link
 from course_lib.models import TransformerConfig
@@ -20,7 +20,9 @@ CONFIG = TransformerConfig(vocab_size=16, context_length=8, num_layers=2, width=
 JOB = CapstoneJob(
     level=1,
     seed=0,
-    job=ScaledJob(config=CONFIG, batch_size=8, forward_s=0.02, nodes=Nodes(1, within=Link(), between=Link(0.0, 1e8))),
+    job=ScaledJob(
+        config=CONFIG, batch_size=8, forward_s=0.02, nodes=NodeShape(1, within=Link(), between=Link(0.0, 1e8))
+    ),
     ranks=2,
     nodes=2,
     memory_bytes=1_500_000,

@@ -10,7 +10,7 @@ from course_lib.capstone.jobs.expected import between_bytes, expected, meshes_of
 from course_lib.capstone.jobs.job import job_for
 from course_lib.capstone.jobs.levels import LEVELS, anew, draw
 from course_lib.capstone.jobs.planning import best_expected, best_plan, plans
-from course_lib.capstone.jobs.precomputed_levels import DRAWN, Kept
+from course_lib.capstone.jobs.precomputed_levels import DRAWN, PrecomputedLevel
 from course_lib.layouts.mesh import Mesh
 
 SEEDS = range(10)
@@ -53,7 +53,7 @@ def test_what_is_kept_names_meshes_of_the_levels():
 def test_what_is_kept_is_what_is_drawn(level, seed):
     fresh = anew(level, seed)
     assert fresh == draw(level, seed)
-    kept = Kept(fresh.tries, fresh.memory_bytes, fresh.budget_s, fresh.planned, fresh.best)
+    kept = PrecomputedLevel(fresh.tries, fresh.memory_bytes, fresh.budget_s, fresh.planned, fresh.best)
     assert DRAWN[level, seed] == kept
 
 

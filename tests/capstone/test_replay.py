@@ -10,7 +10,7 @@ from test_capstone_attempts import FOUR
 from test_capstone_cheats import JOB, run_of
 
 from course_lib.capstone.attempts.attempting import attempt, links_of
-from course_lib.capstone.running.replay import Began, Did, in_order, replayed_s
+from course_lib.capstone.running.replay import BegunOp, Did, in_order, replayed_s
 from course_lib.cluster import Links
 from course_lib.layouts.link import Link
 from course_lib.meter.communication.call import Call
@@ -23,7 +23,7 @@ def compute(time_s):
 
 
 def call(operation, place, *, number=1, size_bytes=100_000.0, ranks=(0, 1)):
-    return Did("start", number=number, call=Began(operation, ranks, place, ("world", ranks), 0, (size_bytes,) * 2))
+    return Did("start", number=number, call=BegunOp(operation, ranks, place, ("world", ranks), 0, (size_bytes,) * 2))
 
 
 def wait(number=1):

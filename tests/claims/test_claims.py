@@ -187,14 +187,14 @@ def test_the_catalogue_has_every_claim_once():
 
 @pytest.fixture
 def quiet(monkeypatch):
-    monkeypatch.setattr(busy.Line, "share", lambda _: 0.0)
+    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.0)
 
 
 C = speed._COMPUTE_S
 
 
 def exactly(seconds):
-    return busy.Span(seconds, seconds)
+    return busy.Bounds(seconds, seconds)
 
 
 def steps_that_take(seconds):
@@ -234,7 +234,7 @@ def test_a_verdict_on_speed_follows_the_times(name, seconds, verdict, ranks, mon
 @pytest.mark.parametrize("name", ["A11", "D1"])
 @pytest.mark.parametrize("link", [speed._FAST, speed._SLOW])
 def test_a_step_that_may_be_faster_or_slower_decides_nothing(name, link, ranks, monkeypatch):
-    open_one = busy.Span(C / 2, 2 * C)
+    open_one = busy.Bounds(C / 2, 2 * C)
     monkeypatch.setattr(speed, "_step_time", lambda _, on: open_one if on is link else exactly(by_theory(on)))
     evidence = claims.trial(name).run(ranks)
     assert evidence.is_blocked
@@ -244,15 +244,15 @@ def test_a_step_that_may_be_faster_or_slower_decides_nothing(name, link, ranks, 
 @pytest.mark.parametrize(
     ("replicas", "halves", "verdict"),
     [
-        (busy.Span(0.04, 0.05), busy.Span(0.07, 0.1), "holds"),
-        (busy.Span(0.08, 0.1), busy.Span(0.08, 0.09), "false"),
-        (busy.Span(0.04, 0.07), busy.Span(0.08, 0.1), "cannot tell here"),
+        (busy.Bounds(0.04, 0.05), busy.Bounds(0.07, 0.1), "holds"),
+        (busy.Bounds(0.08, 0.1), busy.Bounds(0.08, 0.09), "false"),
+        (busy.Bounds(0.04, 0.07), busy.Bounds(0.08, 0.1), "cannot tell here"),
     ],
 )
 def test_replicas_and_halves_are_compared_by_their_bounds(replicas, halves, verdict, ranks, monkeypatch):
     monkeypatch.setattr(speed, "_step_time", lambda cluster, link: replicas)
     monkeypatch.setattr(speed, "_halves", lambda me: None)
-    monkeypatch.setattr(busy.Span, "of", lambda by_rank: halves)
+    monkeypatch.setattr(busy.Bounds, "of", lambda by_rank: halves)
     assert claims.trial("C8").run(ranks).verdict == verdict
 
 
@@ -276,13 +276,13 @@ def test_without_two_free_cores_threads_and_processes_are_not_compared(name, ran
 def test_threads_that_were_not_seen_side_by_side_on_a_crowded_machine_decide_nothing(ranks, monkeypatch):
     race = Race(2, one_s=(2.0,), threads_s=(2.0,), processes_s=(1.0,))
     monkeypatch.setattr(threads, "threads_or_processes", lambda *_, **__: race)
-    monkeypatch.setattr(busy.Line, "share", lambda _: 0.2)
+    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.2)
     assert claims.trial("C2").run(ranks).is_blocked
 
 
 def test_one_race_of_some_in_which_threads_run_side_by_side_is_enough(ranks, monkeypatch):
     alone, both = (Race(2, (2.0,), (threads_s,), (1.0,)) for threads_s in (2.0, 1.1))
-    monkeypatch.setattr(busy.Line, "share", lambda _: 0.2)
+    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.2)
     monkeypatch.setattr(threads, "_small_race", lambda cluster: alone)
     left = [alone, alone, both]
     monkeypatch.setattr(threads, "_large_race", lambda cluster: left.pop(0))
@@ -301,7 +301,7 @@ def test_processes_that_win_with_small_layers_alone_win_with_conditions(ranks, m
 
 @pytest.mark.parametrize(("small", "one", "verdict"), [(0.7, 0.0, "holds"), (0.2, 0.0, "false"), (0.7, 0.6, "false")])
 def test_a_verdict_on_overlap_follows_what_was_hidden(small, one, verdict, ranks, monkeypatch):
-    monkeypatch.setattr(busy.Line, "share", lambda _: 0.0)
+    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.0)
     monkeypatch.setattr(speed, "_hidden_share", lambda _, in_one_bucket: one if in_one_bucket else small)
     assert claims.trial("E6").run(ranks).verdict == verdict
 

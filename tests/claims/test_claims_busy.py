@@ -22,7 +22,7 @@ SHOWN, HIDDEN = {False: 0.7, True: 0.0}, {False: 0.2, True: 0.0}  # by whether t
 def in_line(monkeypatch, *shares):
     """Let ranks have stood in line for these shares, round by round; the last one lasts."""
     left = list(shares)
-    monkeypatch.setattr(busy.Line, "share", lambda _: left.pop(0) if len(left) > 1 else left[0])
+    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: left.pop(0) if len(left) > 1 else left[0])
 
 
 def hidden_in(monkeypatch, *rounds):
@@ -64,18 +64,18 @@ def test_a_clock_decides_in_the_first_quiet_round(shares, verdict, rounds_run, c
 
 def test_every_step_gives_both_bounds_and_the_closest_count():
     quiet, crowded, late = busy.Timed(0.05, 0.0), busy.Timed(0.08, 0.02), busy.Timed(0.06, 0.03)
-    span = busy.Span.of([[quiet, crowded], [late, quiet]])
+    span = busy.Bounds.of([[quiet, crowded], [late, quiet]])
     assert (span.least_s, span.most_s) == (
         pytest.approx(0.06),
         pytest.approx(0.06),
     )  # 0.06 at most, 0.08 - 0.02
-    span = busy.Span.of([[quiet], [late]])
+    span = busy.Bounds.of([[quiet], [late]])
     assert (span.least_s, span.most_s) == (pytest.approx(0.03), 0.06)
     assert span.below(0.07) is True
     assert span.below(0.03) is False
     assert span.below(0.05) is None
-    assert span.below(busy.Span(0.05, 0.08)) is None
-    assert span.times(2) == busy.Span(2 * span.least_s, 0.12)
+    assert span.below(busy.Bounds(0.05, 0.08)) is None
+    assert span.times(2) == busy.Bounds(2 * span.least_s, 0.12)
 
 
 def test_a_step_is_timed_from_when_all_are_ready_and_its_line_from_before(monkeypatch):
@@ -121,7 +121,7 @@ def test_a_share_is_of_the_time_that_passed_and_of_the_rank_that_waited_longest(
     moments_s = iter([10.0, 14.0])
     monkeypatch.setattr(busy, "read_threads", lambda pids: next(lines))
     monkeypatch.setattr(busy.time, "monotonic", lambda: next(moments_s))
-    line = busy.Line(SimpleNamespace(call=lambda *_, **__: [1, 2]))
+    line = busy.ThresholdLine(SimpleNamespace(call=lambda *_, **__: [1, 2]))
     assert line.share() == (0.25 + 0.75) / 4.0, "of rank 2, by both of its threads"
 
 
@@ -141,7 +141,7 @@ def test_a_line_is_seen_where_there_is_one():
         cluster.run(works, core, 0.0)
         strangers = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(3)]
         try:
-            line = busy.Line(cluster)
+            line = busy.ThresholdLine(cluster)
             cluster.run(works, core, 0.3)
             assert line.share() > 0.2, "a quarter of the core is left to it"
         finally:

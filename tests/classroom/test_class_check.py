@@ -10,8 +10,8 @@ from class_cases import GIB, PLAIN, node, record, with_gpus
 from course_lib import classroom, cli
 from course_lib.classroom.trial import command as check_command
 from course_lib.classroom.trial.resource_use import read_record, taken_from
-from course_lib.classroom.trial.trial import Failure, Lap, Trial
-from course_lib.classroom.trial.watch import Look
+from course_lib.classroom.trial.trial import CellFailure, ClassTrial, Lap
+from course_lib.classroom.trial.watch import ProcessSample
 from course_lib.doctor import Finding
 
 WELL = (Finding("Python", "ok", "3.11"), Finding("memory", "warning", "told for the class", "..."))
@@ -156,13 +156,14 @@ def test_a_folder_of_homes_that_is_not_there(tmp_path, capsys):
 # -- trials ----------------------------------------------------------------------------------------------------------
 
 
-def trial_of(**other) -> Trial:
+def trial_of(**other) -> ClassTrial:
     usual = {
         "learners": 3, "lessons": ("00",), "open_lessons": 1, "load_before": (0.5, 0.5, 0.5), "wall_s": 10.0,
-        "laps": [Lap(1, "00", 9.0, 5.0, 2, 3.0, 4.0, Look(2 * GIB, 3, 20, 60, 30))],
-        "peaks": {(1, "00"): Look(4 * GIB, 5, 40, 90, 30)}, "server": Look(GIB, 1, 2, 3, 3), "disk_bytes_each": 1000,
+        "laps": [Lap(1, "00", 9.0, 5.0, 2, 3.0, 4.0, ProcessSample(2 * GIB, 3, 20, 60, 30))],
+        "peaks": {(1, "00"): ProcessSample(4 * GIB, 5, 40, 90, 30)}, "server": ProcessSample(GIB, 1, 2, 3, 3),
+        "disk_bytes_each": 1000,
     }  # fmt: skip
-    return Trial(**{**usual, **other})
+    return ClassTrial(**{**usual, **other})
 
 
 @pytest.fixture
@@ -209,7 +210,7 @@ def test_a_trial_without_named_lessons_takes_those_of_the_record(ask, tried):
 
 
 def test_a_trial_that_failed(ask, tried):
-    tried["trial"] = trial_of(failures=[Failure(2, "00", 7, 1, "TimeoutExpired: 120 s")])
+    tried["trial"] = trial_of(failures=[CellFailure(2, "00", 7, 1, "TimeoutExpired: 120 s")])
     code, page, _ = ask("--learners", "3", "--lessons", "00", "--trial", "3")
     assert code == 1
     assert "cell 7, 1 of 3: TimeoutExpired: 120 s" in page
@@ -232,7 +233,7 @@ def test_the_first_trial_needs_no_record(ask, tried, monkeypatch, tmp_path):
     kept, _ = read_record(tmp_path / "kept.json")
     assert taken_from(kept, ["00"], "x").most("peak_bytes") == 4 * GIB
     assert "--trial 2 --keep FILE" in ask("--trial", "3", measured=None)[2]
-    tried["trial"] = trial_of(laps=[], failures=[Failure(1, "00", 0, 0, "died")])
+    tried["trial"] = trial_of(laps=[], failures=[CellFailure(1, "00", 0, 0, "died")])
     assert "nobody came to the end" in ask("--trial", "2", measured=None)[2]
 
 

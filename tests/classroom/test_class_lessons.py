@@ -9,7 +9,7 @@ from class_cases import PLAIN, with_gpus
 
 from course_lib.classroom.trial.lessons_here import choose, judge
 from course_lib.doctor import Finding
-from course_lib.nodes.supervisor.capabilities import Surroundings
+from course_lib.nodes.supervisor.capabilities import Capabilities
 
 FACTS = "# # {label} · A title: part\n#\n# A promise.\n#\n# **50 minutes · difficulty 1 of 5 · needs: {needs}**\n"
 
@@ -81,7 +81,7 @@ def test_cells_that_say_what_they_lack(course):
 def test_nodes_without_networks_of_their_own(course, monkeypatch, has, status):
     monkeypatch.setattr(
         "course_lib.nodes.supervisor.capabilities.look",
-        lambda: Surroundings(has, reason="not allowed to this user"),
+        lambda: Capabilities(has, reason="not allowed to this user"),
     )
     found = judged(course(code="from course_lib.nodes import Nodes"))
     assert found.status == status

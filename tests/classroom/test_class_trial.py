@@ -22,9 +22,9 @@ from waiting import HANG_LIMIT_S, wait_until
 
 from course_lib.classroom.trial import server, watch
 from course_lib.classroom.trial.resource_use import taken_from
-from course_lib.classroom.trial.trial import Failure, Trial, _Work, run_trial
+from course_lib.classroom.trial.trial import CellFailure, ClassTrial, _Work, run_trial
 from course_lib.classroom.trial.trial_record import findings_of, keep, record_of
-from course_lib.classroom.trial.trial_user import Seat, new_token
+from course_lib.classroom.trial.trial_user import TrialUser, new_token
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKS = """
@@ -51,7 +51,7 @@ os._exit(3)
 """
 
 
-class Told(watch.Watch):
+class Told(watch.ResourceWatch):
     """Looks at the processes that are there, and is told the CPU seconds; looks at everybody when somebody is done."""
 
     CPU_S: ClassVar = {  # by learner and lesson: after each cell, and when all are done
@@ -63,7 +63,7 @@ class Told(watch.Watch):
         super().__init__(token)
         self.asked: Counter[tuple[int, str]] = Counter()
 
-    def look_at(self, number: int, lesson: str, *, with_memory: bool = True) -> watch.Look:
+    def look_at(self, number: int, lesson: str, *, with_memory: bool = True) -> watch.ProcessSample:
         if with_memory:
             self._look_round()
         self.asked[number, lesson] += 1
@@ -141,11 +141,11 @@ def test_short_cells_are_counted_with_the_next_one():
 
     def look_at(number, lesson, with_memory=True):
         asked.append(lesson)
-        return watch.Look(cpu_s=0.5)
+        return watch.ProcessSample(cpu_s=0.5)
 
     kernel = SimpleNamespace(start=done, run=done, cells=lambda: [(number, {}) for number in range(3)])
     looks = SimpleNamespace(look_at=look_at, note=lambda *_: None)
-    trial = Trial(1, ("00",), 1, ())
+    trial = ClassTrial(1, ("00",), 1, ())
     work = _Work(60.0, math.inf, lambda text: None, trial, [], {}, looks)
     asyncio.run(work._lesson(SimpleNamespace(number=1), "00", kernel))
     (lap,) = trial.laps
@@ -154,7 +154,7 @@ def test_short_cells_are_counted_with_the_next_one():
 
 
 def test_looking_takes_a_fifth_of_the_time_and_the_longest_gap_is_kept():
-    class Rounds(watch.Watch):
+    class Rounds(watch.ResourceWatch):
         """Looks that take so long, and waits that are over at once, on a clock of its own."""
 
         def __init__(self, looks_s: list[float]) -> None:
@@ -177,7 +177,7 @@ def test_looking_takes_a_fifth_of_the_time_and_the_longest_gap_is_kept():
 
 def test_errors_by_learner_lesson_and_cell(tried):
     first, second = sorted(tried.trial.failures, key=lambda one: one.learner)
-    assert first == Failure(1, "01", 4, 3, "ValueError: planted")
+    assert first == CellFailure(1, "01", 4, 3, "ValueError: planted")
     assert (second.learner, second.lesson, second.cell) == (2, "01", 4)
     assert "the kernel died in this cell" in second.reason
     assert not tried.trial.has_fitted
@@ -222,7 +222,7 @@ def test_a_class_that_fits_in_words(tried):
 
 
 def test_many_errors_are_cut_and_counted(tried):
-    many = [Failure(1, "01", cell, 1, f"E{cell}") for cell in range(40)]
+    many = [CellFailure(1, "01", cell, 1, f"E{cell}") for cell in range(40)]
     found = findings_of(replace(tried.trial, failures=many))
     assert any("28 more errors" in one.detail for one in found)
     assert any("its kernel did not start" in one.detail for one in found)
@@ -264,7 +264,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, by):
     )
     path = notebook(tmp_path / "00_a.ipynb", cell)
     code = (
-        "import pathlib; from course_lib.classroom import trial, watch; watch._END_LIMIT_S = 0.5\n"
+        "import pathlib; from course_lib.classroom.trial import trial, watch; watch._END_LIMIT_S = 0.5\n"
         f"trial.run_trial(1, {{'00': pathlib.Path({str(path)!r})}})"
     )
     process = subprocess.Popen(
@@ -287,10 +287,10 @@ def test_an_interrupt_leaves_nothing(tmp_path, by):
 
 
 def test_processes_of_others_are_not_touched(tmp_path):
-    seat = Seat(1, new_token(), tmp_path / "ours")
+    seat = TrialUser(1, new_token(), tmp_path / "ours")
     with subprocess.Popen(["sleep", "300"], env={**os.environ, "COURSE_CLASS_SEAT": "another:1:00"}) as other:
         try:
-            own = watch.Watch(seat.token)
+            own = watch.ResourceWatch(seat.token)
             assert list(own.processes()) == []
             assert own.end_all() == []
             assert other.poll() is None
@@ -300,8 +300,8 @@ def test_processes_of_others_are_not_touched(tmp_path):
 
 @pytest.mark.long
 def test_what_a_jupyterlab_takes(tmp_path):
-    seat = Seat(0, new_token(), tmp_path / "0")
-    own = watch.Watch(seat.token)
+    seat = TrialUser(0, new_token(), tmp_path / "0")
+    own = watch.ResourceWatch(seat.token)
     found = server.measured_server(seat, own)
     assert found is not None
     assert found.memory_bytes > 20 * MIB
@@ -310,5 +310,5 @@ def test_what_a_jupyterlab_takes(tmp_path):
 
 def test_a_server_that_ends_at_once_is_not_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "sys", SimpleNamespace(executable="/bin/false"))
-    seat = Seat(0, new_token(), tmp_path / "0")
-    assert server.measured_server(seat, watch.Watch(seat.token)) is None
+    seat = TrialUser(0, new_token(), tmp_path / "0")
+    assert server.measured_server(seat, watch.ResourceWatch(seat.token)) is None

@@ -8,13 +8,13 @@ import pytest
 
 from course_lib.classroom.board.bins import bins_of
 from course_lib.classroom.board.charts import chart_of
-from course_lib.classroom.board.lesson_index import Places, Question, places, question, title_of_check
+from course_lib.classroom.board.lesson_index import AskedQuestion, LessonIndex, places, question, title_of_check
 from course_lib.classroom.board.mistake_stats import checks, mistakes
 from course_lib.classroom.board.prediction_stats import guesses
 from course_lib.classroom.board.progress_by_part import where
 from course_lib.classroom.board.read_shared import Learner
 
-KNOWN = Places(
+KNOWN = LessonIndex(
     {"04a": "DDP: one", "04b": "DDP: two"},
     {"04.x": "04a", "04.y": "04b", "04.q": "04a"},
     {"04": "04b"},
@@ -91,7 +91,7 @@ def test_titles_come_from_the_rooms_and_an_unknown_name_has_none():
     assert question("04.calls").text
     assert question("13.A8").choices[0] == "holds"
     for name in ("04.nothing", "77.x"):
-        assert (title_of_check(name), question(name)) == ("", Question())
+        assert (title_of_check(name), question(name)) == ("", AskedQuestion())
 
 
 # -- predictions -----------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_a_bet_on_a_claim_is_a_choice_and_its_trial_the_measurement():
     ]  # fmt: skip
     (found,) = guesses(class_, KNOWN)
     assert (found.values, found.seen, found.right) == (["holds", "false", "misleading"], 2, 1)
-    chart = chart_of(found, Question("A claim.", ("holds", "false")), reveal=True)
+    chart = chart_of(found, AskedQuestion("A claim.", ("holds", "false")), reveal=True)
     assert [(row.label, row.count, row.marks) for row in chart.rows] == [
         ("holds", 1, ()), ("false", 1, ("measured",)), ("misleading", 1, ()),
     ]  # fmt: skip
@@ -129,24 +129,24 @@ def test_a_value_that_makes_no_sense_breaks_nothing(value):
     class_ = [learner("a", guess(value), told(value, value, value)), learner("b", guess(3), told(3, 4.0))]
     (found,) = guesses(class_, KNOWN)
     for reveal in (False, True):
-        chart_of(found, Question(), reveal=reveal)
+        chart_of(found, AskedQuestion(), reveal=reveal)
 
 
 def test_before_it_is_revealed_a_chart_holds_nothing_of_what_is_right():
     class_ = [learner(str(n), guess(n), told(n, 777.25, 888.5)) for n in (1, 2, 3)]
     (found,) = guesses(class_, KNOWN)
-    covered = chart_of(found, Question("How much?"), reveal=False)
+    covered = chart_of(found, AskedQuestion("How much?"), reveal=False)
     assert covered.marks == ()
     assert covered == chart_of(guesses([learner(str(n), guess(n)) for n in (1, 2, 3)], KNOWN)[0],
-                               Question("How much?"), reveal=False)  # fmt: skip
-    shown = chart_of(found, Question("How much?"), reveal=True)
+                               AskedQuestion("How much?"), reveal=False)  # fmt: skip
+    shown = chart_of(found, AskedQuestion("How much?"), reveal=True)
     assert [mark.text for mark in shown.marks] == ["measured: 777 KiB", "cost model: 888 KiB"]
     assert [row.marks for row in shown.rows][-1] == ("measured", "model")
 
 
 def test_sentences_say_how_far_the_room_was_off():
     class_ = [learner(str(n), guess(10 * n), told(10 * n, 5 + n % 2, 5, right=n == 1)) for n in (1, 2, 3)]
-    chart = chart_of(guesses(class_, KNOWN)[0], Question(), reveal=True)
+    chart = chart_of(guesses(class_, KNOWN)[0], AskedQuestion(), reveal=True)
     text = " ".join(chart.sentences)
     assert "3 learners predicted. The middle answer: 20 KiB." in text
     assert "Measured: 6 KiB in the middle of 3 runs, from 5 KiB to 6 KiB. The cost model says 5 KiB." in text
@@ -155,7 +155,7 @@ def test_sentences_say_how_far_the_room_was_off():
 
 
 def test_revealed_before_anybody_has_run_it():
-    chart = chart_of(guesses([learner("a", guess(1))], KNOWN)[0], Question(), reveal=True)
+    chart = chart_of(guesses([learner("a", guess(1))], KNOWN)[0], AskedQuestion(), reveal=True)
     assert "nothing was measured" in chart.sentences[-1]
 
 
@@ -169,7 +169,7 @@ def test_orders_are_counted_whole_and_the_right_one_has_a_row():
         {"kind": "order", "predicted": ["a", "b"], "measured": ["b", "a"], "right": False},
     )
     class_ = [learner("a", order("a", "b"), seen), learner("b", order("a", "b"))]
-    chart = chart_of(guesses(class_, KNOWN)[0], Question(), reveal=True)
+    chart = chart_of(guesses(class_, KNOWN)[0], AskedQuestion(), reveal=True)
     assert [(row.label, row.count, row.marks) for row in chart.rows] == [
         ("a, b", 2, ()),
         ("b, a", 0, ("measured",)),
@@ -217,7 +217,7 @@ def test_scales():
 def test_bars_are_called_as_people_say():
     def labels(values, unit):
         class_ = [learner(str(n), guess(v, unit=unit)) for n, v in enumerate(values)]
-        return [row.label for row in chart_of(guesses(class_, KNOWN)[0], Question(), reveal=False).rows]
+        return [row.label for row in chart_of(guesses(class_, KNOWN)[0], AskedQuestion(), reveal=False).rows]
 
     assert labels([3, 4], "ranks") == ["3 ranks", "4 ranks"]
     assert labels([1, 30], "steps")[-1] == "16 to 31 steps"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.classroom.board import read_shared as gathered
-from course_lib.classroom.board.read_shared import Gatherer
+from course_lib.classroom.board.read_shared import SharedReader
 from course_lib.classroom.share.shared import Identity, file_name, number_of, text_of
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,7 +29,7 @@ def share(folder, word, alias="", events=(PASSED,)):
 def test_a_spoilt_folder_counts_whoever_can_be_counted_and_tells_the_rest(tmp_path):
     drop = forty.make(tmp_path / "drop", learners=8)
     forty.spoil(drop)
-    found = Gatherer([drop]).gather()
+    found = SharedReader([drop]).gather()
     assert len(found.learners) == 9  # the half written one is not lost
     told = dict(found.skipped)
     assert set(told) == {
@@ -43,7 +43,7 @@ def test_nothing_in_the_folder_is_changed(tmp_path):
     drop = forty.make(tmp_path / "drop", learners=3)
     forty.spoil(drop)
     before = {path.name: path.lstat() for path in drop.iterdir()}
-    Gatherer([drop]).gather()
+    SharedReader([drop]).gather()
     after = {path.name: path.lstat() for path in drop.iterdir()}
     assert {name: (one.st_mtime_ns, one.st_size) for name, one in before.items()} == {
         name: (one.st_mtime_ns, one.st_size) for name, one in after.items()
@@ -57,7 +57,7 @@ def test_homes_of_learners_are_read_where_they_are_and_stay_without_a_name(tmp_p
         (data / "progress.jsonl").write_text(json.dumps(PASSED) + "\n")
         (data / "progress-damaged-20260101.jsonl").write_text("x\n")
     for folder, count in ((tmp_path / "homes", 2), (tmp_path / "homes" / "anna", 1)):
-        found = Gatherer([folder]).gather()
+        found = SharedReader([folder]).gather()
         assert len(found.learners) == count
         assert all(one.label.isdigit() for one in found.learners)
         assert found.skipped == ()
@@ -68,17 +68,17 @@ def test_names_are_told_apart_and_a_learner_who_shares_twice_is_one(tmp_path):
     share(tmp_path / "a", "wordtwo", "ada")
     share(tmp_path / "a", "wordthree")
     share(tmp_path / "b", "wordone", "Ada B.", [{**PASSED, "time": "2026-11-24T10:00:00"}])
-    found = Gatherer([tmp_path / "a", tmp_path / "b"]).gather()
+    found = SharedReader([tmp_path / "a", tmp_path / "b"]).gather()
     assert [one.label for one in found.learners] == ["ada", "Ada B.", str(number_of("wordthree"))]
     share(tmp_path / "a", "wordfour", "ada")
-    labels = [one.label for one in Gatherer([tmp_path / "a"]).gather().learners]
+    labels = [one.label for one in SharedReader([tmp_path / "a"]).gather().learners]
     assert [label.casefold() for label in labels[:3]] == ["ada", "ada (2)", "ada (3)"]
 
 
 def test_an_alias_cannot_be_long_or_steer_anything(tmp_path):
     head = {"event": "shared", "name": "\x1b[2J\u202e" + "x" * 300, "id": 5, "format": 1}
     (tmp_path / "one.jsonl").write_text(json.dumps(head) + "\n" + json.dumps(PASSED) + "\n")
-    (only,) = Gatherer([tmp_path]).gather().learners
+    (only,) = SharedReader([tmp_path]).gather().learners
     assert only.label.isprintable()
     assert len(only.label) <= 24
 
@@ -87,7 +87,7 @@ def test_an_alias_cannot_be_long_or_steer_anything(tmp_path):
 def test_a_format_that_is_no_number_is_foreign(tmp_path, kind):
     head = {"event": "shared", "name": "", "id": "worda", "format": kind}
     (tmp_path / "one.jsonl").write_text(json.dumps(head) + "\n")
-    assert "which is no number" in Gatherer([tmp_path]).gather().skipped[0][1]
+    assert "which is no number" in SharedReader([tmp_path]).gather().skipped[0][1]
 
 
 def test_a_pipe_is_not_waited_for_and_a_giant_is_not_read(tmp_path, monkeypatch):
@@ -96,7 +96,7 @@ def test_a_pipe_is_not_waited_for_and_a_giant_is_not_read(tmp_path, monkeypatch)
         os.mkfifo(tmp_path / "pipe.jsonl")
     with (tmp_path / "giant.jsonl").open("wb") as file:
         file.truncate(1 << 21)
-    told = dict(Gatherer([tmp_path]).gather().skipped)
+    told = dict(SharedReader([tmp_path]).gather().skipped)
     assert "1 MiB are the most that is read" in told["giant.jsonl"]
     assert "only plain files are read" in told.get("pipe.jsonl", "only plain files are read")
 
@@ -104,7 +104,7 @@ def test_a_pipe_is_not_waited_for_and_a_giant_is_not_read(tmp_path, monkeypatch)
 def test_whoever_cannot_be_read_for_a_moment_counts_as_before_and_whoever_left_does_not(tmp_path, monkeypatch):
     for word in ("wordone", "wordtwo"):
         share(tmp_path, word)
-    reader = Gatherer([tmp_path])
+    reader = SharedReader([tmp_path])
     assert len(reader.gather().learners) == 2
     real = gathered._bytes_of
 
@@ -117,7 +117,7 @@ def test_whoever_cannot_be_read_for_a_moment_counts_as_before_and_whoever_left_d
     again = reader.gather()
     assert len(again.learners) == 2
     assert again.half == (("shared-wordone.jsonl", "Stale file handle; it counts as it was before"),)
-    assert Gatherer([tmp_path]).gather().skipped == (("shared-wordone.jsonl", "Stale file handle"),)
+    assert SharedReader([tmp_path]).gather().skipped == (("shared-wordone.jsonl", "Stale file handle"),)
     monkeypatch.undo()
     (tmp_path / "shared-wordone.jsonl").unlink()
     assert len(reader.gather().learners) == 1
@@ -125,10 +125,10 @@ def test_whoever_cannot_be_read_for_a_moment_counts_as_before_and_whoever_left_d
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match="is no folder"):
-        Gatherer([tmp_path / "nowhere"]).gather()
+        SharedReader([tmp_path / "nowhere"]).gather()
 
 
 def test_names_that_are_no_lessons_do_not_count(tmp_path):
     share(tmp_path, "wordone", events=[PASSED, {**PASSED, "name": "<script>"}, {**PASSED, "name": "04.a b"}])
-    (only,) = Gatherer([tmp_path]).gather().learners
+    (only,) = SharedReader([tmp_path]).gather().learners
     assert [event["name"] for event in only.events] == ["04.drift"]

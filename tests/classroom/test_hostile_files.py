@@ -13,7 +13,7 @@ from course_lib.base.foreign_text import is_plain, one_line
 from course_lib.classroom.board.board_data import Wish, board_of
 from course_lib.classroom.board.lesson_index import places
 from course_lib.classroom.board.page import board_page
-from course_lib.classroom.board.read_shared import Gatherer
+from course_lib.classroom.board.read_shared import SharedReader
 from course_lib.classroom.board.text import board_text
 from course_lib.learn import exercises
 
@@ -67,7 +67,7 @@ def known():
 
 def boards(folder, known):
     """The board as text and as a page, as the command makes them."""
-    board = board_of(Gatherer([folder]).gather(), known, Wish(show={"all"}, reveal={"all"}))
+    board = board_of(SharedReader([folder]).gather(), known, Wish(show={"all"}, reveal={"all"}))
     return board_text(board), board_page(board, drawn_at="now")
 
 

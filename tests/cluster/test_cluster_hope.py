@@ -12,9 +12,9 @@ import torch.distributed as dist
 from course_lib.cluster import Cluster, RankError, RankFailed, RankTimeout
 from course_lib.cluster.base.failure import Frame
 from course_lib.cluster.failures.deadlock import hopeless
-from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
+from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
 from course_lib.cluster.failures.report import died, failed_story, standing_line
-from course_lib.cluster.hooks.pending_ops import Begun
+from course_lib.cluster.hooks.pending_ops import PendingOp
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
@@ -310,7 +310,7 @@ NO_ROOM = "op.preamble.length <= op.nbytes. 8 vs 4"
 
 def test_a_piece_of_a_collective_is_not_told_as_a_message():
     last = Operation("all_gather", 1, "0", False, True, ((2,),), ("float64",))
-    stood = Standing(1, last, (), state="returned", accounts=Accounts())
+    stood = RankStatus(1, last, (), state="returned", accounts=Accounts())
     story = failed_story(died(0, -6, 0.0, NO_ROOM), {1: stood}, 2)
     assert "8 bytes" not in story
     assert "in a collective it was sent more than its tensor has room for" in story
@@ -319,7 +319,7 @@ def test_a_piece_of_a_collective_is_not_told_as_a_message():
 
 def test_a_message_stays_one_where_ranks_have_sent_some():
     last = Operation("all_gather", 1, "0", False, True, ((2,),), ("float64",))
-    stood = Standing(1, last, (), state="returned", accounts=Accounts(sent={("0", 1, 0, 0): 1}))
+    stood = RankStatus(1, last, (), state="returned", accounts=Accounts(sent={("0", 1, 0, 0): 1}))
     story = failed_story(died(0, -6, 0.0, NO_ROOM), {1: stood}, 2)
     assert "a message of 8 bytes came for a receive of 4 bytes" in story
 
@@ -387,16 +387,16 @@ WAITS = [Frame("/x/site-packages/torch/distributed/distributed_c10d.py", 1, "wai
 def waiting(rank, *, number=1, counts=1, name="all_reduce", **kwargs):
     operation = Operation(name, number, "0", False, False, ((3,),), ("float32",))
     accounts = Accounts({"0": counts}, {"0": (0, 1, 2)}, recent=(operation,))
-    return Standing(rank, operation, tuple(WAITS), counts, is_in_wait=True, accounts=accounts, **kwargs)
+    return RankStatus(rank, operation, tuple(WAITS), counts, is_in_wait=True, accounts=accounts, **kwargs)
 
 
 def running(rank, counts=0, state="running"):
-    return Standing(rank, None, (), counts, state=state, accounts=Accounts({"0": counts}, {"0": (0, 1, 2)}))
+    return RankStatus(rank, None, (), counts, state=state, accounts=Accounts({"0": counts}, {"0": (0, 1, 2)}))
 
 
 def receiving(rank, peer):
-    message = Begun("irecv", 1, "0", (0, 1, 2), None, True, peer, 0, 1, (3,), "float32")
-    return Standing(rank, None, tuple(WAITS), 0, message=message, is_in_wait=True, accounts=Accounts())
+    message = PendingOp("irecv", 1, "0", (0, 1, 2), None, True, peer, 0, 1, (3,), "float32")
+    return RankStatus(rank, None, tuple(WAITS), 0, message=message, is_in_wait=True, accounts=Accounts())
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_a_rank_in_backward_is_not_taken_for_waiting_while_it_computes():
     graph = (Frame("/x/site-packages/torch/autograd/graph.py", 1, "_engine_run_backward"),)
     operation = Operation("all_reduce", 1, "0", False, False, ((3,),), ("float32",))
     accounts = Accounts({"0": 1}, {"0": (0, 1)}, recent=(operation,))
-    busy = Standing(0, operation, graph, 1, accounts=accounts)
+    busy = RankStatus(0, operation, graph, 1, accounts=accounts)
     other = receiving(1, 0)
     assert hopeless({0: busy, 1: other}) == {}
     assert "waits in a receive" in standing_line(other)
@@ -430,5 +430,5 @@ def test_a_rank_in_backward_is_not_taken_for_waiting_while_it_computes():
 
 def test_without_a_receive_under_way_none_is_told():
     torch_frame = Frame("/x/site-packages/torch/distributed/rendezvous.py", 1, "rendezvous")
-    standing = Standing(0, None, (Frame("/tmp/ipykernel_1/2.py", 4, "step"), torch_frame))
+    standing = RankStatus(0, None, (Frame("/tmp/ipykernel_1/2.py", 4, "step"), torch_frame))
     assert standing_line(standing) == "runs on, at cell, line 4, in step"

@@ -156,7 +156,7 @@ def modules(tmp_path: Path) -> Path:
 LOAD = """
 import gc, signal, sys
 sys.path.insert(0, '')
-from course_lib.cluster import preload
+from course_lib.cluster.process import preload
 """
 
 

@@ -16,16 +16,16 @@ import torch.distributed as dist
 
 from course_lib.cluster import launch
 from course_lib.cluster.base import process_group as group
-from course_lib.cluster.base.backends import Seat
-from course_lib.cluster.base.process_group import Place
+from course_lib.cluster.base.backends import RankSeat
+from course_lib.cluster.base.process_group import GroupPlace
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.failures import flight_recorder as flight
 from course_lib.cluster.failures import rank_status as evidence
 from course_lib.cluster.failures.deadlock import wait_of
-from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
-from course_lib.cluster.hooks.op_tracker import Ledger
+from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
+from course_lib.cluster.hooks.op_tracker import OpTracker
 from course_lib.cluster.process.caller_context import Context, apply, context_here
-from course_lib.cluster.state.process_state import Surroundings
+from course_lib.cluster.state.process_state import ProcessState
 
 black_box_module = importlib.import_module("course_lib.cluster.failures.hang_dump")  # the package has the function
 
@@ -41,9 +41,9 @@ def as_it_was():
     os.chdir(before.cwd)
 
 
-def env_after(context: Context, seat: Seat, monkeypatch: pytest.MonkeyPatch, rank: int = 1) -> dict[str, str]:
+def env_after(context: Context, seat: RankSeat, monkeypatch: pytest.MonkeyPatch, rank: int = 1) -> dict[str, str]:
     monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 29, 7))
-    apply(context, Place(rank, 2, seat, Path("/nowhere"), 1, False, True))
+    apply(context, GroupPlace(rank, 2, seat, Path("/nowhere"), 1, False, True))
     return dict(os.environ)
 
 
@@ -51,15 +51,15 @@ def env_after(context: Context, seat: Seat, monkeypatch: pytest.MonkeyPatch, ran
 
 
 def test_a_new_context_keeps_what_ranks_on_one_gpu_need(as_it_was: Context, monkeypatch: pytest.MonkeyPatch):
-    env = env_after(as_it_was, Seat("cuda:0", "nccl-shared"), monkeypatch)
+    env = env_after(as_it_was, RankSeat("cuda:0", "nccl-shared"), monkeypatch)
     assert env["NCCL_HOSTID"] == "course-rank-1"
-    assert "NCCL_HOSTID" not in env_after(as_it_was, Seat("cuda:1", "nccl"), monkeypatch)
+    assert "NCCL_HOSTID" not in env_after(as_it_was, RankSeat("cuda:1", "nccl"), monkeypatch)
 
 
 def test_nccl_warns_of_no_first_message_and_gloo_hears_nothing(as_it_was: Context, monkeypatch: pytest.MonkeyPatch):
     name = "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING"
-    assert env_after(as_it_was, Seat("cuda:1", "nccl"), monkeypatch)[name] == "false"
-    assert name not in env_after(as_it_was, Seat("cpu", "gloo"), monkeypatch)
+    assert env_after(as_it_was, RankSeat("cuda:1", "nccl"), monkeypatch)[name] == "false"
+    assert name not in env_after(as_it_was, RankSeat("cpu", "gloo"), monkeypatch)
 
 
 # --- The flight recorder ----------------------------------------------------------------------------------------------
@@ -91,10 +91,10 @@ def test_nccls_recorder_is_another_one_and_read_where_there_is_cuda(monkeypatch:
 def test_what_nccls_recorder_says_is_told_and_not_judged():
     operation = Operation("all_reduce", 2, "0", False, False, ((3,),), ("float32",))
     accounts = Accounts(counts={"0": 2}, groups={"0": (0, 1)})
-    there = Standing(0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts)
-    look = {0: there, 1: Standing(1, None, (), 1, state="returned", accounts=Accounts(counts={"0": 1}))}
+    there = RankStatus(0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts)
+    look = {0: there, 1: RankStatus(1, None, (), 1, state="returned", accounts=Accounts(counts={"0": 1}))}
     assert wait_of(0, look) is not None
-    look[0] = Standing(0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts, is_on_nccl=True)
+    look[0] = RankStatus(0, operation, (), 2, is_in_wait=True, is_asleep=True, accounts=accounts, is_on_nccl=True)
     assert wait_of(0, look) is None
 
 
@@ -136,7 +136,7 @@ def test_autocast_of_cuda_and_the_current_gpu_are_put_back(monkeypatch: pytest.M
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: here.gpu)
     monkeypatch.setattr(torch.cuda, "set_device", lambda number: setattr(here, "gpu", number))
-    surroundings = Surroundings()
+    surroundings = ProcessState()
     surroundings.enter_run()
     here.gpu = 0
     torch.set_autocast_enabled("cuda", True)
@@ -155,10 +155,10 @@ def of_nccl_alone(began_ns, before, *, nccl=False):
 
 def test_a_rank_tells_where_it_stands_by_nccls_recorder_where_gloos_is_empty(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(evidence, "entries_since", of_nccl_alone)
-    standing = evidence.Witness(0, Ledger())._standing()
+    standing = evidence.Witness(0, OpTracker())._standing()
     assert (standing.operation, standing.is_on_nccl) == (OPERATION, True)
     monkeypatch.setattr(evidence, "entries_since", lambda *_, nccl=False: [] if nccl else [OPERATION])
-    assert not evidence.Witness(0, Ledger())._standing().is_on_nccl
+    assert not evidence.Witness(0, OpTracker())._standing().is_on_nccl
 
 
 def test_a_black_box_hears_nccls_collectives(monkeypatch: pytest.MonkeyPatch):

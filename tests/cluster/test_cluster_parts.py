@@ -15,9 +15,9 @@ from waiting import wait_until
 
 from course_lib.cluster import launch, shared_cluster
 from course_lib.cluster.api import magic, shared
-from course_lib.cluster.base.backends import BACKENDS, Seat, seats, shared_nccl_env
+from course_lib.cluster.base.backends import BACKENDS, RankSeat, seats, shared_nccl_env
 from course_lib.cluster.base.failure import Frame, describe
-from course_lib.cluster.failures.rank_status import Operation, Standing, parse_stacks
+from course_lib.cluster.failures.rank_status import Operation, RankStatus, parse_stacks
 from course_lib.cluster.failures.report import place_of, standing_line, stuck_story
 from course_lib.lessons.kernel_sockets import listen_at_files
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarni
     ],
 )
 def test_seats_fit_the_machine(num_gpus, world_size, backend, expected):
-    assert list(seats(world_size, backend=backend, num_gpus=num_gpus)) == [Seat(*seat) for seat in expected]
+    assert list(seats(world_size, backend=backend, num_gpus=num_gpus)) == [RankSeat(*seat) for seat in expected]
 
 
 def test_seats_that_this_machine_cannot_give_are_refused_with_the_nearest_that_it_can():
@@ -293,7 +293,7 @@ def test_torchrun_entry_explains_what_it_is_not_given(tmp_path, monkeypatch):
 
 def standing(rank, *, name="all_reduce", number=1, done=False, frames=(), **kwargs):
     operation = Operation(name, number, "0", False, done, ((3, 4),), ("float32",))
-    return Standing(rank, operation, tuple(frames), **{"num_collectives": number, **kwargs})
+    return RankStatus(rank, operation, tuple(frames), **{"num_collectives": number, **kwargs})
 
 
 TORCH_FRAME = Frame("/x/site-packages/torch/distributed/distributed_c10d.py", 100, "all_reduce")

@@ -11,7 +11,7 @@ import pytest
 
 def run(code: str) -> str:
     """In a process of its own: a kernel cannot always be taken away again."""
-    code = "import torch\nfrom course_lib.cluster import registered_kernels\n" + textwrap.dedent(code)
+    code = "import torch\nfrom course_lib.cluster.state import registered_kernels\n" + textwrap.dedent(code)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -36,7 +36,7 @@ def test_a_persons_kernels_are_seen_whichever_way_they_are_registered(tmp_path):
         textwrap.dedent(
             """
             import torch
-            from course_lib.cluster import registered_kernels
+            from course_lib.cluster.state import registered_kernels
             registered_kernels.accept()
             library = torch.library.Library("aten", "IMPL")
             library.impl("mul.Tensor", lambda a, b: a, "CPU")
@@ -61,7 +61,7 @@ def test_a_library_made_before_anybody_looked_can_still_be_taken_away(tmp_path):
             import torch
             library = torch.library.Library("aten", "IMPL")
             library.impl("mul.Tensor", lambda a, b: a, "CPU")
-            from course_lib.cluster import registered_kernels
+            from course_lib.cluster.state import registered_kernels
             assert "aten/mul.Tensor/CPU" in registered_kernels.kernels()
             library._destroy()
             assert "aten/mul.Tensor/CPU" not in registered_kernels.kernels()

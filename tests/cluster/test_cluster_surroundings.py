@@ -201,7 +201,7 @@ def test_what_cannot_be_put_back_costs_the_variables_of_cells_too():
 def test_what_torch_changes_when_a_part_of_it_is_loaded_late_is_nobodys_fault():
     code = (
         "import torch, torch.utils._device\n"
-        "from course_lib.cluster.state.process_state import Surroundings; s = Surroundings()\n"
+        "from course_lib.cluster.state.process_state import ProcessState; s = ProcessState()\n"
         "plain = torch.manual_seed\n"
         "import torch._dynamo\n"
         "assert torch.manual_seed is not plain, 'else this test shows nothing'\n"

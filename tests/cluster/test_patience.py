@@ -15,7 +15,7 @@ import pytest
 from course_lib.cluster import Cluster, RankTimeout
 from course_lib.cluster.base.failure import Frame
 from course_lib.cluster.failures.cpu_deadline import HeldUp, Patience, read_threads
-from course_lib.cluster.failures.rank_status import Standing
+from course_lib.cluster.failures.rank_status import RankStatus
 from course_lib.cluster.failures.report import stuck_story
 
 A, B = (1, 1), (2, 2)  # a thread of one rank, and one of another
@@ -127,7 +127,7 @@ def test_a_system_that_says_nothing_leaves_the_clock():
 
 
 def test_a_story_says_what_was_not_counted():
-    standings = {0: Standing(0, None, (), 0)}
+    standings = {0: RankStatus(0, None, (), 0)}
     story = stuck_story(standings, 1, timeout_s=1.0, held_up=HeldUp(2.6, 1.6, 0.0))
     head = "Rank 0 of 1 had not finished after timeout_s = 1 s "
     assert story.splitlines()[0] == head + "(2.6 s on the clock: the ranks stood in line for a core for 1.6 s)."
@@ -137,8 +137,8 @@ def test_a_story_says_what_was_not_counted():
 
 def test_an_import_is_seen_on_the_stack():
     frames = (Frame("cell", 1, "<module>"), Frame("<frozen importlib._bootstrap>", 9, "_load"))
-    assert Standing(0, None, frames).is_importing
-    assert not Standing(0, None, frames[:1]).is_importing
+    assert RankStatus(0, None, frames).is_importing
+    assert not RankStatus(0, None, frames[:1]).is_importing
 
 
 needs_schedstat = pytest.mark.skipif(

@@ -589,7 +589,7 @@ def test_the_bench_measures_and_predicts_every_case():
 
 
 def test_the_bench_prints_every_case_and_judges_the_median(monkeypatch, capsys, tmp_path):
-    rows = [predict.Comparison("broadcast", 2, 4096, 1.0 + error, 1.0) for error in (-0.1, 0.15, 0.9)]
+    rows = [predict.PredictionError("broadcast", 2, 4096, 1.0 + error, 1.0) for error in (-0.1, 0.15, 0.9)]
     monkeypatch.setattr(predict, "compare", lambda rounds: ([made_up(2)], rows * rounds))
     file = tmp_path / "record.json"
     assert predict.main(["--rounds", "2", "--json", str(file)]) == 0
@@ -605,8 +605,8 @@ def test_the_bench_prints_every_case_and_judges_the_median(monkeypatch, capsys, 
 
 
 def test_an_error_has_the_sign_of_a_prediction_that_is_too_long():
-    assert predict.Comparison("all_reduce", 2, 4096, 1.2, 1.0).error == pytest.approx(0.2)
-    assert predict.Comparison("all_reduce", 2, 4096, 0.5, 1.0).error == pytest.approx(-0.5)
+    assert predict.PredictionError("all_reduce", 2, 4096, 1.2, 1.0).error == pytest.approx(0.2)
+    assert predict.PredictionError("all_reduce", 2, 4096, 0.5, 1.0).error == pytest.approx(-0.5)
 
 
 def test_what_is_not_said_of_a_link_takes_no_time():

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.cost.mesh.layout_step import Cut, Nodes, Work, layout_step_s, ring_s
+from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute, layout_step_s, ring_s
 from course_lib.cost.mesh.scaled_job import ScaledJob
 from course_lib.layouts.link import Link
 from course_lib.layouts.mesh import Mesh
 from course_lib.models import TransformerConfig
 
 SMALL = TransformerConfig(vocab_size=64, context_length=16, num_layers=4, width=64, num_heads=4)
-NODES = Nodes(2, within=Link(0.0, 20e6), between=Link(0.0, 2e6))
+NODES = NodeShape(2, within=Link(0.0, 20e6), between=Link(0.0, 2e6))
 JOB = ScaledJob(config=SMALL, batch_size=32, forward_s=0.24, nodes=NODES, memory_bytes=2e6)
 
 
 def test_the_work_is_that_of_the_model():
-    assert JOB.work == Work(4, 0.06, 32 * 16 * 64 * 4, 825_600)
+    assert JOB.work == StepCompute(4, 0.06, 32 * 16 * 64 * 4, 825_600)
 
 
 @pytest.mark.parametrize("text", ["dp_replicate=4", "dp_replicate=2 tp=2"])
@@ -58,17 +58,17 @@ def test_a_formula_has_one_order_of_the_axes():
 
 def test_a_ring_of_one_sends_nothing():
     assert ring_s(1, Link(1.0, 1.0), 8.0) == 0
-    assert layout_step_s(Work(1, 1.0, 8.0, 8.0), Cut(), Nodes(1, Link(1.0, 1.0), Link(1.0, 1.0))) == 3.0
+    assert layout_step_s(StepCompute(1, 1.0, 8.0, 8.0), Cut(), NodeShape(1, Link(1.0, 1.0), Link(1.0, 1.0))) == 3.0
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Work(0, 1.0, 1.0, 1.0), "layers"),
-        (lambda: Work(1, -1.0, 1.0, 1.0), "forward_s"),
+        (lambda: StepCompute(0, 1.0, 1.0, 1.0), "layers"),
+        (lambda: StepCompute(1, -1.0, 1.0, 1.0), "forward_s"),
         (lambda: Cut(pp=0), "pp"),
         (lambda: Cut(buckets=0), "buckets"),
-        (lambda: Nodes(0, Link(), Link()), "ranks_per_node"),
+        (lambda: NodeShape(0, Link(), Link()), "ranks_per_node"),
         (lambda: ScaledJob(config=SMALL, batch_size=1, forward_s=-1.0, nodes=NODES), "forward_s"),
     ],
 )

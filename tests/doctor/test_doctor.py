@@ -324,7 +324,7 @@ class FakeCluster:
     ],
 )
 def test_the_verdict_on_an_all_reduce(monkeypatch, answer, status, detail):
-    monkeypatch.setattr("course_lib.cluster.Cluster", FakeCluster)
+    monkeypatch.setattr("course_lib.cluster.api.cluster.Cluster", FakeCluster)
     monkeypatch.setattr(FakeCluster, "answer", answer)
     found = check_all_reduce("gloo")
     assert (found.status, found.detail) == (status, detail)
@@ -332,7 +332,7 @@ def test_the_verdict_on_an_all_reduce(monkeypatch, answer, status, detail):
 
 
 def test_a_cluster_that_cannot_be_loaded_is_said(monkeypatch):
-    monkeypatch.setitem(sys.modules, "course_lib.cluster", None)
+    monkeypatch.setitem(sys.modules, "course_lib.cluster.api.cluster", None)
     found = check_all_reduce("gloo")
     assert found.status == "blocked"
     assert "cannot be loaded" in found.detail

@@ -15,7 +15,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_lib.export.page import page_of
-from course_lib.export.work import Work
+from course_lib.export.work import LearnerWork
 
 SVG = (
     "<svg xmlns='http://www.w3.org/2000/svg' xmlns:xlink='http://www.w3.org/1999/xlink'>"
@@ -123,7 +123,7 @@ def page(*cells):
 def work_of(*cells):
     from course_lib.base.paths import project_root
 
-    return Work(project_root() / "notebooks", (("04a_mine", new_notebook(cells=list(cells))),))
+    return LearnerWork(project_root() / "notebooks", (("04a_mine", new_notebook(cells=list(cells))),))
 
 
 def output(**data):
@@ -220,7 +220,9 @@ def test_a_picture_that_is_no_plain_file_keeps_nobody_waiting(tmp_path, kind):
     folder = tmp_path / "notebooks"
     folder.mkdir()
     os.mkfifo(folder / "a.png") if kind == "pipe" else (folder / "a.png").symlink_to("/dev/zero")
-    work = Work(folder, (("04a_mine", new_notebook(cells=[new_markdown_cell("![words](a.png) <img src='a.png'>")])),))
+    work = LearnerWork(
+        folder, (("04a_mine", new_notebook(cells=[new_markdown_cell("![words](a.png) <img src='a.png'>")])),)
+    )
     assert page_of(work, on="today").count("A picture that is not in this page") == 2
 
 

@@ -26,7 +26,7 @@ from course_lib.base import paths
 from course_lib.lab import command
 from course_lib.lab import options as lab_options_of
 from course_lib.lab import welcome as welcome_of
-from course_lib.lab.folder import Place
+from course_lib.lab.folder import LessonFolder
 from course_lib.lab.port import KeepsItsPort
 
 HANG_LIMIT_S = 300
@@ -77,7 +77,7 @@ def settings(folder: Path) -> dict[str, str]:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("lab")
     root = folder / "mine"
-    command._prepare(Place(small_course(folder / "course"), root))  # as for a learner beside a course of others
+    command._prepare(LessonFolder(small_course(folder / "course"), root))  # as for a learner beside a course of others
     with socket.create_server(("127.0.0.1", 0)) as busy:
         busy_port = busy.getsockname()[1]
         options = ["--no-browser", f"--port={busy_port}", f"--ServerApp.root_dir={root}"]
@@ -253,7 +253,7 @@ def test_the_token_cannot_be_switched_off(
 ) -> None:
     with pytest.raises(ValueError, match="empty token"):
         options(*argv)
-    monkeypatch.setattr(command, "find_place", lambda asked: Place(Path("/clone"), Path("/clone")))
+    monkeypatch.setattr(command, "find_place", lambda asked: LessonFolder(Path("/clone"), Path("/clone")))
     assert lab.main(argv) == 2
     assert "course lab: an empty token" in capsys.readouterr().err
 
@@ -309,7 +309,7 @@ def test_machine_with_and_without_a_browser(
 
     monkeypatch.setattr(webbrowser, "get", get)
     monkeypatch.setattr(command, "_serve", serve)
-    monkeypatch.setattr(command, "find_place", lambda asked: Place(Path("/clone"), Path("/clone")))
+    monkeypatch.setattr(command, "find_place", lambda asked: LessonFolder(Path("/clone"), Path("/clone")))
     assert lab.main([]) == 0
     assert ("--no-browser" in served["options"]) is adds
     assert says in served["says"]

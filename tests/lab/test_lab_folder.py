@@ -15,7 +15,7 @@ from course_lib.base import paths
 from course_lib.doctor import keeper
 from course_lib.environment.set_up import Target, _explain
 from course_lib.lab import command, edition, folder, share
-from course_lib.lab.folder import Place, find_place
+from course_lib.lab.folder import LessonFolder, find_place
 from course_lib.lab.left_bar import close_left_bar
 from course_lib.lab.options import idle_minutes
 
@@ -45,7 +45,7 @@ def read_only(course: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_in_a_clone_of_ones_own_one_works_in_the_clone(course: Path) -> None:
     place = find_place()
-    assert place == Place(course, course)
+    assert place == LessonFolder(course, course)
     assert place.is_clone
     assert not place.is_shared
 
@@ -53,7 +53,7 @@ def test_in_a_clone_of_ones_own_one_works_in_the_clone(course: Path) -> None:
 def test_beside_a_course_that_others_keep_one_works_at_home(
     read_only: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert find_place() == Place(read_only, tmp_path / "home" / "one-model-many-gpus")
+    assert find_place() == LessonFolder(read_only, tmp_path / "home" / "one-model-many-gpus")
     monkeypatch.setenv("COURSE_HOME", str(tmp_path / "seat3"))  # learners of one account
     assert find_place().folder == tmp_path / "seat3" / "one-model-many-gpus"
     monkeypatch.setenv("COURSE_FOLDER", "~/lessons")

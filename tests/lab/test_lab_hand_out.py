@@ -12,7 +12,7 @@ from small_lessons import small_course, write_lesson
 
 from course_lib.lab import command, edition
 from course_lib.lab.edition import editions, lesson_named, worked_on
-from course_lib.lab.folder import Place
+from course_lib.lab.folder import LessonFolder
 from course_lib.lab.hand_out import RECORD, Handed, hand_out, link_or_copy
 from course_lib.lab.reset import reset
 from course_lib.lab.welcome import about_folder
@@ -239,7 +239,7 @@ def test_pictures_take_the_place_of_the_link_that_an_older_course_made(course: P
     folder.mkdir()
     (folder / "assets").symlink_to(course / "assets", target_is_directory=True)
     before = files(course)
-    command._prepare(Place(course, folder))
+    command._prepare(LessonFolder(course, folder))
     assert not (folder / "assets").is_symlink()
     assert (folder / PICTURE).read_bytes() == before[PICTURE]
     assert files(course) == before
@@ -250,7 +250,7 @@ def test_pictures_take_the_place_of_the_link_that_an_older_course_made(course: P
 
 @pytest.mark.parametrize("in_a_clone", [True, False])
 def test_a_reset_keeps_what_was_there(course: Path, folder: Path, in_a_clone: bool) -> None:
-    place = Place(course, course if in_a_clone else folder)
+    place = LessonFolder(course, course if in_a_clone else folder)
     fresh = editions(course)
     if not in_a_clone:
         hand_out(folder, fresh)
@@ -301,7 +301,7 @@ def test_words_for_a_lesson(course: Path, word: str, name: str) -> None:
 def test_a_word_that_names_no_lesson_resets_none(course: Path, word: str, says: str) -> None:
     (course / A).write_bytes(b"work")
     with pytest.raises(ValueError, match=re.escape(says)):
-        reset(Place(course, course), ["04a", word])
+        reset(LessonFolder(course, course), ["04a", word])
     assert (course / A).read_bytes() == b"work"
 
 
@@ -309,7 +309,7 @@ def test_a_word_that_names_no_lesson_resets_none(course: Path, word: str, says: 
 
 
 def test_what_the_terminal_says(course: Path, folder: Path) -> None:
-    place = Place(course, folder)
+    place = LessonFolder(course, folder)
     handed = Handed([FIRST, "notebooks/glossary.md"], [A], ["b.ipynb"], [("x.ipynb", "notebooks/x (new).ipynb")])
     text = "\n".join(about_folder(place, handed))
     assert f"Your lessons lie in {folder}" in text

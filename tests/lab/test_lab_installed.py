@@ -15,12 +15,12 @@ from course_lib.authoring import testing
 from course_lib.authoring.notebooks import cli as build
 from course_lib.authoring.pictures import cli as pictures
 from course_lib.authoring.site import command as site
-from course_lib.authoring.site.links import Places
+from course_lib.authoring.site.links import LinkTargets
 from course_lib.base import paths
 from course_lib.doctor import keeper, software
 from course_lib.export.work import work_in
 from course_lib.lab import command, edition, folder, share, welcome
-from course_lib.lab.folder import FIRST_LESSON, Place, find_place
+from course_lib.lab.folder import FIRST_LESSON, LessonFolder, find_place
 
 A = "notebooks/04a_one.ipynb"
 SOLVED = "notebooks/solutions/00_start_here.ipynb"
@@ -56,7 +56,7 @@ def ran(path: Path) -> None:
 
 def test_one_works_in_a_folder_of_ones_own(package: Path, mine: Path, tmp_path: Path) -> None:
     place = find_place()
-    assert place == Place(package, mine)
+    assert place == LessonFolder(package, mine)
     assert place.is_installed
     assert not place.is_clone
     assert find_place(str(tmp_path / "other")).folder == tmp_path / "other"
@@ -198,6 +198,6 @@ def test_the_doctor_knows_a_package(package: Path, mine: Path) -> None:
 
 
 def test_links_to_what_a_package_lacks_are_plain_text(package: Path) -> None:
-    where = Places({}, "", package)
+    where = LinkTargets({}, "", package)
     assert where.moved("[a test](tests/test_x.py)", "README.md", "index.md") == "a test"
-    assert Places({}, "", package / "elsewhere").moved("[a](b.md)", "README.md", "index.md") == "[a](b.md)"
+    assert LinkTargets({}, "", package / "elsewhere").moved("[a](b.md)", "README.md", "index.md") == "[a](b.md)"

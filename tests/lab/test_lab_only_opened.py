@@ -13,7 +13,7 @@ from small_lessons import small_course, write_lesson
 
 from course_lib.lab import command
 from course_lib.lab.edition import editions, pristine, put_back, worked_on
-from course_lib.lab.folder import Place
+from course_lib.lab.folder import LessonFolder
 from course_lib.lab.hand_out import RECORD, hand_out
 from course_lib.lab.reset import reset
 from course_lib.lab.work import is_same_work, print_of
@@ -101,7 +101,7 @@ def test_the_record_of_an_older_course_still_counts(course: Path, tmp_path: Path
 def test_nothing_is_carried_or_kept_of_a_lesson_that_was_only_opened(course: Path, tmp_path: Path) -> None:
     only_opened(course / A)
     assert worked_on(course, editions(course)) == {}
-    assert "nothing to reset" in reset(Place(course, course), ["04a"])[0]
+    assert "nothing to reset" in reset(LessonFolder(course, course), ["04a"])[0]
     run(course / A, source="mine")
     assert list(worked_on(course, editions(course))) == [A]
 
@@ -123,7 +123,7 @@ def test_in_a_clone_it_is_put_back_so_that_git_pulls(course: Path, tmp_path: Pat
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "lessons")
-    place = Place(course, course)
+    place = LessonFolder(course, course)
 
     def open_two(*_: object, **__: object) -> int:
         only_opened(course / A)

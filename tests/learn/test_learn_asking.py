@@ -7,12 +7,12 @@ import re
 import pytest
 
 from course_lib.learn import ask, exercises, reveal
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.predictions import asking
 
 
-def _idle(run: float, model: float = 43.0) -> Told:
-    return Told(measured=run, model=model, because="It waits.", misreadings={25: "One device.", 63: "Stairs."})
+def _idle(run: float, model: float = 43.0) -> Explanation:
+    return Explanation(measured=run, model=model, because="It waits.", misreadings={25: "One device.", 63: "Stairs."})
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def four(monkeypatch):
     asked = Asked(name="99.four", question="How much is idle?", unit="%", high=100, tell=_idle)
     choice = Asked(
         name="99.which", question="Which?", choices=("a", "b"),
-        tell=lambda run: Told(measured=run, model="b", because="So it is.", misreadings={"b": "Not b."}),
+        tell=lambda run: Explanation(measured=run, model="b", because="So it is.", misreadings={"b": "Not b."}),
     )  # fmt: skip
     by_name = {one.name: one for one in (asked, choice)}
     monkeypatch.setattr(asking.exercises, "prediction", by_name.__getitem__)
@@ -104,7 +104,7 @@ def test_a_choice_may_agree_with_the_model_alone(four):
 
 def test_a_lesson_can_say_what_may_be_behind_a_disagreement(four, monkeypatch):
     asked = Asked(
-        name="99.x", question="?", tell=lambda run: Told(measured=run, model=1, because="B.", apart="Pin it.")
+        name="99.x", question="?", tell=lambda run: Explanation(measured=run, model=1, because="B.", apart="Pin it.")
     )
     monkeypatch.setattr(asking.exercises, "prediction", lambda name: asked)
     assert "Here the cost model and the run are apart. Pin it." in repr(reveal("99.x", 9))

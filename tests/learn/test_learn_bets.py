@@ -9,12 +9,13 @@ import pytest
 
 from course_lib import claims
 from course_lib.claims import CLAIMS, Evidence, blocked, own_claim
+from course_lib.claims.court import evidence
 from course_lib.claims.court.custom_claim import _OWN
 from course_lib.forms.show import unbroken
 from course_lib.learn import bet, scoreboard, settle
 from course_lib.learn.bets.scoreboard import board_of
 from course_lib.learn.records import bet_records as bets
-from course_lib.learn.records.bet_records import Bet, Standing, brier, mark, standings
+from course_lib.learn.records.bet_records import Bet, BetStatus, brier, mark, standings
 from course_lib.learn.records.store import Store
 from course_lib.learn.records.summary import summary
 
@@ -40,7 +41,7 @@ def says(monkeypatch):
                 else Evidence(verdict, {"seen": 3}, because="so it was seen", turns_if="it were another one")
             )
             monkeypatch.setitem(
-                claims.evidence._TRIALS,
+                evidence._TRIALS,
                 name,
                 claims.Trial(claims.trial(name).claim, lambda _, given=given: given),
             )
@@ -138,7 +139,7 @@ def test_a_claim_that_was_seen_without_a_bet_can_be_opened_again_and_one_with_a_
     assert "What you bet before it stands." in repr(both.commit(A6="holds"))
     assert "Open again: A4." in repr(both.reset())
     assert "None of these was seen without a bet." in repr(both.reset())
-    assert standings()["A6"] == Standing(Bet("false", 50), "holds")
+    assert standings()["A6"] == BetStatus(Bet("false", 50), "holds")
     restart(monkeypatch)
     assert "no bet yet on A4" in repr(both.commit())
     both.commit(A4=("false", 90))
@@ -168,7 +169,7 @@ def test_what_cannot_be_told_here_leaves_the_bet_open_for_another_day(says):
     bet("A4").commit(A4=("false", 70))
     settled = settle("A4")
     assert settled.claims[0].outcome == "stays open"
-    assert standings()["A4"] == Standing(Bet("false", 70), was_blocked=True)
+    assert standings()["A4"] == BetStatus(Bet("false", 70), was_blocked=True)
     says(A4="false")
     assert settle("A4").claims[0].mark == 1
 
@@ -230,7 +231,7 @@ def test_events_of_other_kinds_and_rubbish_are_passed_over(kept):
     kept.append({"event": "predict", "name": "13.A4", "right": True})
     kept.append({"event": "bet", "name": "12.A4", "verdict": "holds"})
     kept.append({"event": "bet", "name": "13.A5", "verdict": "holds", "sure": "much"})
-    assert standings() == {"A5": Standing(Bet("holds", 50))}
+    assert standings() == {"A5": BetStatus(Bet("holds", 50))}
 
 
 def test_bad_bets_get_a_sentence():
@@ -264,9 +265,7 @@ def test_bad_bets_get_a_sentence():
 
 
 def test_a_wrong_name_is_told_before_any_trial_runs(monkeypatch):
-    monkeypatch.setitem(
-        claims.evidence._TRIALS, "A4", claims.Trial(claims.trial("A4").claim, lambda _: pytest.fail("it ran"))
-    )
+    monkeypatch.setitem(evidence._TRIALS, "A4", claims.Trial(claims.trial("A4").claim, lambda _: pytest.fail("it ran")))
     with pytest.raises(ValueError, match="There is no claim 'Z9'"):
         settle("A4", "Z9")
 
@@ -325,16 +324,16 @@ def test_as_text_the_claims_are_read_in_whole():
 
 
 def stands(verdict, one, sure=70):
-    return Standing(Bet(one, sure), verdict)
+    return BetStatus(Bet(one, sure), verdict)
 
 
 def test_the_brier_score_by_hand_and_honesty_pays():
     assert brier([]) is None
-    assert brier([Standing(), Standing(Bet("false", 90))]) is None
+    assert brier([BetStatus(), BetStatus(Bet("false", 90))]) is None
     assert brier([stands("false", "false", 90), stands("false", "holds", 50)]) == pytest.approx((0.01 + 0.25) / 2)
     ten = [stands("false", "false"), *[stands("false", "false")] * 6, *[stands("false", "holds")] * 3]
     scores = {
-        sure: brier([Standing(Bet(one.bet.verdict, sure), one.verdict) for one in ten]) for sure in (25, 50, 70, 90)
+        sure: brier([BetStatus(Bet(one.bet.verdict, sure), one.verdict) for one in ten]) for sure in (25, 50, 70, 90)
     }
     assert min(scores, key=scores.get) == 70
 
@@ -344,10 +343,10 @@ def test_the_board_by_article_with_calibration():
         "A1": stands("holds", "holds", 90),
         "A2": stands("holds with conditions", "holds", 90),
         "A3": stands("misleading", "holds", 50),
-        "A4": Standing(None, "false"),
-        "A5": Standing(Bet("false", 70), was_blocked=True),
-        "A6": Standing(Bet("false", 70)),
-        "Y1": Standing(Bet("false", 90), "false", text="Mine is slower."),
+        "A4": BetStatus(None, "false"),
+        "A5": BetStatus(Bet("false", 70), was_blocked=True),
+        "A6": BetStatus(Bet("false", 70)),
+        "Y1": BetStatus(Bet("false", 90), "false", text="Mine is slower."),
     }
     board = board_of(kept, [claim.name for claim in CLAIMS], claims.ARTICLES)
     assert board.lines[0].row() == ["A", "✓≈✗–?●······", "1 of 3", "50%", "1"]

@@ -15,7 +15,7 @@ import torch
 from waiting import wait_until
 
 from course_lib.learn import check, exercises, hint
-from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.judging.judge import by_cases, by_value
 
@@ -451,7 +451,7 @@ def test_a_judge_of_values():
 
 def test_a_judge_of_its_own_may_let_exceptions_through():
     def judge(answer, forbidden):
-        return Evidence((Outcome("sum", 3, answer(1, 2), difference="" if answer(1, 2) == 3 else "no"),))
+        return Evidence((AnswerOutcome("sum", 3, answer(1, 2), difference="" if answer(1, 2) == 3 else "no"),))
 
     exercise = Exercise(name="99.own", title="", judge=judge, mistakes=(), hints=("a", "b", "c"))
     assert judged(exercise, lambda a, b: a + b).passed

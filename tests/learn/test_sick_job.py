@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from course_lib.cost import best_interval_s, expected_goodput
-from course_lib.learn.sick.sick_job import SETTINGS, Failure, JobLog, Setup, changed, gained, log_of
+from course_lib.learn.sick.sick_job import SETTINGS, JobFailure, JobLog, Setup, changed, gained, log_of
 
 DAY_S = 86_400.0
 SICK = Setup()
@@ -44,7 +44,7 @@ def test_a_failure_during_a_restart_throws_no_work_away():
 
 
 def test_lines_of_a_log():
-    failure = Failure(at_s=DAY_S + 3 * 3600 + 65, redone_s=127.9, notice_s=600, start_s=61)
+    failure = JobFailure(at_s=DAY_S + 3 * 3600 + 65, redone_s=127.9, notice_s=600, start_s=61)
     assert str(failure) == (
         "day  2 03:01  a rank is gone; noticed after 10:00, training again 1:01 later; thrown away: 2:07"
     )

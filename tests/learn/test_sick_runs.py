@@ -14,8 +14,8 @@ from course_lib.layouts.mesh import Mesh
 from course_lib.learn.sick.sick_runs import program
 from course_lib.learn.sick.sick_runs.cases import CASES, HEALTHY, SUSPECTS
 from course_lib.learn.sick.sick_runs.evidence import evidence_of, is_steady
-from course_lib.learn.sick.sick_runs.job import LINKS, MIB, Job
-from course_lib.learn.sick.sick_runs.program import StepRecord, train
+from course_lib.learn.sick.sick_runs.job import LINKS, MIB, SickJob
+from course_lib.learn.sick.sick_runs.program import SickStepRecord, train
 from course_lib.learn.sick.sick_runs.reads import Reads
 from course_lib.learn.sick.sick_runs.runs import Change, SickRuns
 from course_lib.learn.sick.sick_runs.settings import MEANING, Settings, changed, legal_values
@@ -88,7 +88,7 @@ STREAM = 8 * 49_152  # bytes of a sum of `tp`: the rows of a replica
 
 
 def seen_by(cluster, settings, **sizes):
-    job = Job(**QUICK, **sizes)
+    job = SickJob(**QUICK, **sizes)
     return evidence_of("x", job, list(cluster.run(train, job, settings, 1)))
 
 
@@ -144,7 +144,7 @@ def test_stages_and_replicas_together(clusters):
 
 
 def test_a_first_step_is_not_kept(clusters):
-    assert [len(records) for records in clusters(4).run(train, Job(**QUICK), PLAIN, 2)] == [2] * 4
+    assert [len(records) for records in clusters(4).run(train, SickJob(**QUICK), PLAIN, 2)] == [2] * 4
 
 
 # -- how long a rank computes: one rank, no messages, nothing waited for ------------------------------------------
@@ -158,7 +158,7 @@ def test_a_backward_takes_two_forwards_and_three_where_one_is_done_again(monkeyp
     paced_s = []
     monkeypatch.setattr(program, "pace", lambda me, time_s: paced_s.append(time_s))
     alone = SimpleNamespace(mesh=Mesh.of(dp_replicate=1), coordinates={"dp_replicate": 0})
-    job, chosen = Job(read_s=0.0), Settings("dp_replicate=1", **settings)
+    job, chosen = SickJob(read_s=0.0), Settings("dp_replicate=1", **settings)
     step = program._Step(SimpleNamespace(rank=0), job, chosen, alone)
     with Reads(0, 0.0) as reads:
         step.run(reads)
@@ -167,7 +167,7 @@ def test_a_backward_takes_two_forwards_and_three_where_one_is_done_again(monkeyp
 
 
 def test_a_layer_cut_in_two_takes_half_and_what_a_call_costs():
-    assert Job(forward_s=1.0, call_s=0.25).layer_s(8, 2) == 4.25
+    assert SickJob(forward_s=1.0, call_s=0.25).layer_s(8, 2) == 4.25
 
 
 # -- evidence ----------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def record(rank, start_s, time_s, calls=()):
         Span(rank, "data", "data", start_s, start_s),
         Span(rank, "forward", "compute", start_s, start_s + time_s / 2),
     )
-    return StepRecord(start_s, start_s + time_s, spans, tuple(calls), (1 + rank) * MIB)
+    return SickStepRecord(start_s, start_s + time_s, spans, tuple(calls), (1 + rank) * MIB)
 
 
 def call(rank, operation, start_s, end_s, sent, peer=None, group=(0, 1, 2, 3)):
@@ -187,7 +187,7 @@ def call(rank, operation, start_s, end_s, sent, peer=None, group=(0, 1, 2, 3)):
 
 def test_the_quickest_step_is_shown_from_its_first_begin():
     by_rank = [[record(rank, 10.0, 4.0), record(rank, 20.0 + rank / 4, 1.0)] for rank in range(4)]
-    seen = evidence_of("A", Job(), by_rank)
+    seen = evidence_of("A", SickJob(), by_rank)
     assert seen.step_s == 1.75
     assert [span.start_s for span in seen.spans] == [0.0, 0.25, 0.5, 0.75], "and spans of no length are left out"
     assert seen.memory_bytes == (MIB, 2 * MIB, 3 * MIB, 4 * MIB)
@@ -201,7 +201,7 @@ def test_calls_become_spans_and_bytes():
         call(0, "recv", 0.5, 0.6, {}, peer=1),
         call(0, "all_reduce", 0.9, None, {1: 1}, group=(0, 1)),
     ]
-    seen = evidence_of("A", Job(), [[record(0, 0.0, 1.0, calls)], *([record(r, 0.0, 1.0)] for r in (1, 2, 3))])
+    seen = evidence_of("A", SickJob(), [[record(0, 0.0, 1.0, calls)], *([record(r, 0.0, 1.0)] for r in (1, 2, 3))])
     assert seen.spans_of(0) == [
         (0.0, 0.5, "compute"),
         (0.4, 0.9, "communication"),

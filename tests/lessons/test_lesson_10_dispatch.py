@@ -10,7 +10,7 @@ from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_10.dispatch_cases import (
     KINDS,
-    Kind,
+    DispatchKind,
     made_by,
     own_experts,
     right_out,
@@ -60,19 +60,19 @@ def test_the_account_without_ranks_is_right_without_a_slip(kind, num_ranks):
 @pytest.mark.parametrize("num_ranks", SIZES)
 def test_the_cases_are_what_they_are_called(num_ranks):
     ranks = range(num_ranks)
-    assert len({len(tokens_of(Kind.EVEN, rank, num_ranks).rows) for rank in ranks}) == 1
-    assert len({len(tokens_of(Kind.UNEVEN, rank, num_ranks).rows) for rank in ranks}) == num_ranks
-    assert rows_computed(Kind.UNEVEN, 0, num_ranks)[0] == 0
-    assert all(rows_to_send(Kind.HOME, rank, num_ranks) == 0 for rank in ranks)
-    assert all(not any(rows_computed(Kind.IDLE, rank, num_ranks).values()) for rank in ranks[1:])
-    assert [len(tokens_of(Kind.NONE, rank, num_ranks).rows) == 0 for rank in ranks] == [r == 1 for r in ranks]
+    assert len({len(tokens_of(DispatchKind.EVEN, rank, num_ranks).rows) for rank in ranks}) == 1
+    assert len({len(tokens_of(DispatchKind.UNEVEN, rank, num_ranks).rows) for rank in ranks}) == num_ranks
+    assert rows_computed(DispatchKind.UNEVEN, 0, num_ranks)[0] == 0
+    assert all(rows_to_send(DispatchKind.HOME, rank, num_ranks) == 0 for rank in ranks)
+    assert all(not any(rows_computed(DispatchKind.IDLE, rank, num_ranks).values()) for rank in ranks[1:])
+    assert [len(tokens_of(DispatchKind.NONE, rank, num_ranks).rows) == 0 for rank in ranks] == [r == 1 for r in ranks]
 
 
 def test_rows_to_send_are_rows_there_and_outputs_back():
-    chosen = [tokens_of(Kind.EVEN, rank, 2).chosen for rank in range(2)]
+    chosen = [tokens_of(DispatchKind.EVEN, rank, 2).chosen for rank in range(2)]
     there = [int((one // 2 != rank).sum()) for rank, one in enumerate(chosen)]
-    assert [rows_to_send(Kind.EVEN, rank, 2) for rank in range(2)] == [sum(there), sum(there)]
-    assert list(own_experts(Kind.EVEN, 1, 2)) == [2, 3]
+    assert [rows_to_send(DispatchKind.EVEN, rank, 2) for rank in range(2)] == [sum(there), sum(there)]
+    assert list(own_experts(DispatchKind.EVEN, 1, 2)) == [2, 3]
 
 
 # -- as they are written late in the evening ----------------------------------------------------------------------

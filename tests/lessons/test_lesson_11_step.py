@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from course_lib.cost.mesh.layout_step import Cut, Nodes, Work, layout_step_s
+from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute, layout_step_s
 from course_lib.layouts.link import Link
 from course_lib.learn.exercises.lesson_11.right_steps import ALL
 from course_lib.learn.exercises.lesson_11.step import JOBS, STEP, by_the_clock
 from course_lib.learn.exercises.lesson_11.wrong_steps import MISTAKES
 
-WORK = Work(layers=4, forward_s=0.3, activation_bytes=12e6, gradient_bytes=24e6)
-NODES = Nodes(2, within=Link(0.001, 100e6), between=Link(0.002, 10e6))
+WORK = StepCompute(layers=4, forward_s=0.3, activation_bytes=12e6, gradient_bytes=24e6)
+NODES = NodeShape(2, within=Link(0.001, 100e6), between=Link(0.002, 10e6))
 
 
 def test_a_pipeline_is_timed_as_by_hand():
@@ -32,13 +32,13 @@ def test_sums_and_gradients_are_timed_as_by_hand():
 @pytest.mark.parametrize(("buckets", "waits_s"), [(1, 0.8), (2, 0.4), (4, 0.2)])
 def test_of_buckets_that_hide_the_last_is_waited_for(buckets, waits_s):
     # Backward takes 1.2 s (4 layers, 0.15 s forward each), the gradients 0.8 s.
-    link = Nodes(2, Link(0.0, 30e6), Link())
+    link = NodeShape(2, Link(0.0, 30e6), Link())
     assert layout_step_s(WORK, Cut(dp=2, buckets=buckets), link) == pytest.approx(1.8 + waits_s)
 
 
 def test_a_link_slower_than_backward_is_behind():
     # Backward 1.2 s, the gradients 2.4 s in four buckets: the link begins at 0.3 s and ends at 2.7 s.
-    link = Nodes(2, Link(0.0, 10e6), Link())
+    link = NodeShape(2, Link(0.0, 10e6), Link())
     assert layout_step_s(WORK, Cut(dp=2, buckets=4), link) == pytest.approx(0.6 + 2.7)
 
 
@@ -53,8 +53,8 @@ def test_right_answers_are_right_in_jobs_that_the_check_does_not_try(answer):
     for _ in range(50):
         pp, dp, tp = (2 ** draw.randrange(3) for _ in range(3))
         cut = Cut(pp, dp, tp, draw.randrange(1, 9), draw.randrange(1, 6))
-        work = Work(8, draw.random(), 1e6 * draw.random(), 1e7 * draw.random())
-        nodes = Nodes(2 ** draw.randrange(4), Link(0.001 * draw.random(), 1e8), Link(0.01 * draw.random(), 1e7))
+        work = StepCompute(8, draw.random(), 1e6 * draw.random(), 1e7 * draw.random())
+        nodes = NodeShape(2 ** draw.randrange(4), Link(0.001 * draw.random(), 1e8), Link(0.01 * draw.random(), 1e7))
         assert float(answer(work, cut, nodes)) == pytest.approx(by_the_clock(work, cut, nodes), rel=1e-9)
 
 

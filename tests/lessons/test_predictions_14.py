@@ -8,7 +8,7 @@ import pytest
 from capstone_results import JOB, RESULT, made, over_memory
 from told_runs import ToldRuns
 
-from course_lib.capstone import Plan, job_for
+from course_lib.capstone import MeshPlan, job_for
 from course_lib.capstone.attempts.references import reference_mesh
 from course_lib.capstone.jobs.planning import best_plan
 from course_lib.capstone.jobs.result import RankMemory, Sent
@@ -22,7 +22,7 @@ WEIGHTS = 900_000  # bytes
 
 
 def plan(mesh, step_s, fits=True):
-    return Plan(Mesh.parse(mesh), 1_000_000, fits, step_s, step_s, 100_000)
+    return MeshPlan(Mesh.parse(mesh), 1_000_000, fits, step_s, step_s, 100_000)
 
 
 def sent(between_bytes):

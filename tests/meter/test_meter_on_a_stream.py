@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Work
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from course_lib.cluster.hooks.operators import Asked
+from course_lib.cluster.hooks.operators import CommCall
 from course_lib.meter import Communication
 from course_lib.meter.communication.call import Call
 from course_lib.meter.communication.recorder import Recorder
@@ -32,7 +32,7 @@ def group() -> Iterator[Any]:
 
 @pytest.fixture
 def on_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asked, "backend", property(lambda self: "nccl"))
+    monkeypatch.setattr(CommCall, "backend", property(lambda self: "nccl"))
 
 
 def on_gpu() -> torch.Tensor:

@@ -25,8 +25,8 @@ from course_lib.cluster import NotSendable
 from course_lib.layouts.link import Link
 from course_lib.nodes import JobFailed, JobTimeout, Nodes
 from course_lib.nodes import nodes as nodes_module
-from course_lib.nodes.supervisor.capabilities import Surroundings, look
-from course_lib.nodes.supervisor.supervisor_client import Keeper, _close
+from course_lib.nodes.supervisor.capabilities import Capabilities, look
+from course_lib.nodes.supervisor.supervisor_client import SupervisorClient, _close
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="agents are ended by signals of POSIX")
 
@@ -283,17 +283,19 @@ def test_a_warden_that_is_killed_takes_all_with_it(program):
 
 
 def test_networks_that_are_refused_after_the_trial_leave_loopback_and_the_reason(monkeypatch):
-    ask = Keeper.ask
+    ask = SupervisorClient.ask
     refused = {"refused": "'ip link add' was refused"}
-    monkeypatch.setattr(nodes_module, "look", lambda network: Surroundings(True, has_tbf=True))
-    monkeypatch.setattr(Keeper, "ask", lambda self, do, **what: refused if do == "open" else ask(self, do, **what))
+    monkeypatch.setattr(nodes_module, "look", lambda network: Capabilities(True, has_tbf=True))
+    monkeypatch.setattr(
+        SupervisorClient, "ask", lambda self, do, **what: refused if do == "open" else ask(self, do, **what)
+    )
     with Nodes(2) as nodes:
         assert "(no namespaces here: 'ip link add' was refused)" in str(nodes)
         assert nodes.sent_bytes() is None
 
 
 def test_the_answer_to_a_question_whose_asker_was_interrupted_is_not_taken_for_the_next():
-    keeper = Keeper()
+    keeper = SupervisorClient()
     keeper._line.sendall(b'{"do": "count", "number_of_question": -1}\n')
     assert keeper.ask("alive")["nodes"] == []
     assert keeper.news(0.0) == []

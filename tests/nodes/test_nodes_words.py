@@ -13,24 +13,24 @@ import pytest
 from course_lib.cluster.base.failure import describe
 from course_lib.layouts.link import Link
 from course_lib.nodes import Nodes, arguments, events, failures, link_bytes, ports, records, reports
-from course_lib.nodes.command import Plan
+from course_lib.nodes.command import AgentCommand
 from course_lib.nodes.launch import place_of
-from course_lib.nodes.outcome import Outcome
-from course_lib.nodes.records import Began
+from course_lib.nodes.outcome import JobOutcome
+from course_lib.nodes.records import AttemptStart
 from course_lib.nodes.supervisor import namespaces
-from course_lib.nodes.supervisor.capabilities import Surroundings, look
+from course_lib.nodes.supervisor.capabilities import Capabilities, look
 from course_lib.nodes.supervisor.counters import read_counts
 
-LOOPBACK = Surroundings(False, reason="loopback was asked for")
-SHAPED = Surroundings(True, has_netem=True, has_tbf=True)
+LOOPBACK = Capabilities(False, reason="loopback was asked for")
+SHAPED = Capabilities(True, has_netem=True, has_tbf=True)
 
 
-def plan(folder: Path = Path("/nowhere"), surroundings: Surroundings = LOOPBACK, **changes) -> Plan:
+def plan(folder: Path = Path("/nowhere"), surroundings: Capabilities = LOOPBACK, **changes) -> AgentCommand:
     settings = {
         "num_nodes": 2, "min_nodes": 2, "ranks_per_node": 2, "max_restarts": 0, "port": 4321, "name": "job0",
         "program": ("train.py", "--steps", "4"), "env": {}, "rendezvous_s": 30.0,
     }  # fmt: skip
-    return Plan(surroundings=surroundings, folder=folder, **{**settings, **changes})
+    return AgentCommand(surroundings=surroundings, folder=folder, **{**settings, **changes})
 
 
 # -- the port ---------------------------------------------------------------------------------------------------------
@@ -130,12 +130,12 @@ def test_what_tc_is_told(latency_s, bytes_per_s, has_netem, words):
     [
         (LOOPBACK, Link(), "on 127.0.0.1 and 127.0.0.2 (no namespaces here: loopback was asked for); nothing slows"),
         (LOOPBACK, Link(1e-3), "messages between nodes are slowed by the course"),
-        (Surroundings(False, reason="x", has_second_loopback=False), Link(), "on 127.0.0.1 (no namespaces here: x)"),
+        (Capabilities(False, reason="x", has_second_loopback=False), Link(), "on 127.0.0.1 (no namespaces here: x)"),
         (SHAPED, Link(0, 25e6), "each in a network namespace of its own, 25 MB/s between them (tc tbf)"),
         (SHAPED, Link(2e-3, 1e9), "1 GB/s between them (tc tbf), 2 ms late each way (tc netem)"),
         (SHAPED, Link(), "of its own, nothing slows the link between them"),
-        (Surroundings(True, has_tbf=True), Link(1e-3, 1e6), "1 MB/s between them (tc tbf), no delay (this kernel has"),
-        (Surroundings(True), Link(0, 1e6), "no rate (this kernel has no tbf)"),
+        (Capabilities(True, has_tbf=True), Link(1e-3, 1e6), "1 MB/s between them (tc tbf), no delay (this kernel has"),
+        (Capabilities(True), Link(0, 1e6), "no rate (this kernel has no tbf)"),
     ],
 )  # fmt: skip
 def test_it_says_what_it_found_and_what_it_lacks(surroundings, link, words):
@@ -208,8 +208,8 @@ def test_a_missing_program_is_told_with_what_is_there(tmp_path, monkeypatch):
 _pids = itertools.count(10**7)
 
 
-def began(rank: int, node: int, meeting: str, at: float, *, world_size: int = 4, restarts: int = 0) -> Began:
-    return Began(at, rank, world_size, rank % 2, node, node, restarts, next(_pids), meeting)
+def began(rank: int, node: int, meeting: str, at: float, *, world_size: int = 4, restarts: int = 0) -> AttemptStart:
+    return AttemptStart(at, rank, world_size, rank % 2, node, node, restarts, next(_pids), meeting)
 
 
 def meeting(name: str, at: float, nodes: tuple[int, ...] = (0, 1), restarts: tuple[int, ...] = (0, 0)):
@@ -256,7 +256,9 @@ def error(kind: type[Exception], words: str):
         return caught
 
 
-def made_outcome(folder: Path, raised: dict[int, Exception], agents: dict[int, str]) -> tuple[Outcome, list[Began]]:
+def made_outcome(
+    folder: Path, raised: dict[int, Exception], agents: dict[int, str]
+) -> tuple[JobOutcome, list[AttemptStart]]:
     """Four ranks that began; ``raised``: by rank, in this order. ``{pid3}`` in an agent's text: rank 3's process."""
     import json
     from dataclasses import asdict
@@ -272,7 +274,7 @@ def made_outcome(folder: Path, raised: dict[int, Exception], agents: dict[int, s
     for node, text in agents.items():
         filled = re.sub(r"\{pid(\d)\}", lambda found: str(ranks[int(found[1])].pid), text)
         (folder / f"node{node}" / "agent.log").write_text(filled)
-    return Outcome(plan(folder), is_function=True), ranks
+    return JobOutcome(plan(folder), is_function=True), ranks
 
 
 ECHO = error(RuntimeError, "Connection closed by peer [10.77.0.102]:17055")

@@ -51,7 +51,8 @@ MISTAKES = {
 }
 REDEFINES = """\
 import course_lib.learn
-from course_lib.learn import checking, verdict
+from course_lib.learn.checks import checking
+from course_lib.learn.display import verdict
 
 def check(name, answer=...):
     return verdict.Verdict(name, "passed", "mine")

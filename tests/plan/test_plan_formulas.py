@@ -11,7 +11,7 @@ from course_lib.plan import KINDS, MODELS, Constants, Decoder, Job, Layout, Soft
 from course_lib.plan.estimate.layer_time import layer_pass, output_s
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import stage_parameters
-from course_lib.plan.inputs.constants import Kind
+from course_lib.plan.inputs.constants import ClusterKind
 
 SMALL = Decoder("small", layers=10, hidden=4096, heads=32, ffn=16384, vocab=32, tied=True)
 JOB = Job(SMALL, seq=4096, batch=32)
@@ -252,4 +252,4 @@ def test_experts_are_two_exchanges_of_the_rows_that_they_get() -> None:
 
 def test_kinds_are_at_most_eight() -> None:
     assert len(KINDS) <= 8
-    assert all(isinstance(kind, Kind) for kind in KINDS.values())
+    assert all(isinstance(kind, ClusterKind) for kind in KINDS.values())

@@ -9,7 +9,7 @@ import pytest
 from course_lib.plan import MODELS, Budget, Constants, Job, Layout, Software, cluster_of
 from course_lib.plan.estimate.memory import MemoryParts
 from course_lib.plan.estimate.step_time import StepParts
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.profiles import load_profiles, typical_constants
 from course_lib.plan.search.advice import advise
 from course_lib.plan.search.gpu_count_sweep import list_sizes, pick
@@ -21,7 +21,7 @@ JOB = Job(MODELS["gpt-2"], seq=256, batch=1 << 12)
 NO_BYTES = MemoryParts(*[0.0] * len(fields(MemoryParts)))
 
 
-def made(cluster: Cluster, offload: bool = False) -> Listing:
+def made(cluster: ClusterSpec, offload: bool = False) -> Listing:
     """One layout, whose step is 64 s on one GPU and shorter on more."""
     step = StepParts(64.0 / cluster.gpus, *[0.0] * (len(fields(StepParts)) - 1))
     return Listing(JOB, cluster, (Option(Layout(dp=cluster.gpus), NO_BYTES, step),), ())
@@ -56,7 +56,7 @@ def test_in_time_is_in_time(days: float, met: bool) -> None:
 def test_what_offloading_would_do_is_listed_with_offloading() -> None:
     job = Job(MODELS["llama-3-8b"], seq=2048, batch=8)
 
-    def lister(cluster: Cluster, offload: bool) -> Listing:
+    def lister(cluster: ClusterSpec, offload: bool) -> Listing:
         return list_layouts(job, cluster, Constants(), Software(), offload=offload)
 
     found = " ".join(advise(lister(cluster_of("8xh100", gpus=1), False), lister))

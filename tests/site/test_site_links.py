@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.authoring.site.links import Places
+from course_lib.authoring.site.links import LinkTargets
 
 PAGES = {
     "README.md": "index.md",
@@ -32,10 +32,10 @@ PAGES = {
     ],
 )
 def test_links_of_a_lesson(markdown, moved):
-    assert Places(PAGES).moved(markdown, "notebooks/01b.ipynb", "lessons/01b.ipynb") == moved
+    assert LinkTargets(PAGES).moved(markdown, "notebooks/01b.ipynb", "lessons/01b.ipynb") == moved
 
 
 def test_the_repository_has_what_the_site_has_not():
-    places = Places(PAGES, "https://a.org/b/c")
+    places = LinkTargets(PAGES, "https://a.org/b/c")
     assert places.moved("[l](LICENSE#x)", "README.md", "index.md") == "[l](https://a.org/b/c/blob/main/LICENSE#x)"
     assert places.moved("[l](../other)", "README.md", "index.md") == "l"

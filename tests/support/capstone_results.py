@@ -7,14 +7,14 @@ from typing import Any
 
 from course_lib.capstone.jobs.job import CapstoneJob
 from course_lib.capstone.jobs.result import Fault, Known, PartPoints, RankMemory, Result, Sent, Values
-from course_lib.cost import Nodes, ScaledJob
+from course_lib.cost import NodeShape, ScaledJob
 from course_lib.layouts.link import Link
 from course_lib.models import TransformerConfig
 
 __all__ = ["JOB", "RESULT", "cheated", "made", "over_memory"]
 
 _CONFIG = TransformerConfig(vocab_size=64, context_length=16, num_layers=4, width=64, num_heads=4)
-_PAIRS = Nodes(2, within=Link(0.0, 20e6), between=Link(0.0, 2e6))
+_PAIRS = NodeShape(2, within=Link(0.0, 20e6), between=Link(0.0, 2e6))
 JOB = CapstoneJob(
     level=2,
     seed=7,

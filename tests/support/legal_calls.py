@@ -33,8 +33,8 @@ CURVE = Curve(((1000, 1e-4), (1_000_000, 1e-2)))
 TOGETHER = Together(2, 1e-4, *[CURVE] * 5)
 CUT = SequenceCut(8, 2)
 JOB = cost.FailingJob(mean_time_between_s=1e4, write_s=100.0, restart_s=300.0, exposed_share=0.5)
-WORK = cost.Work(8, 1e-3, 1e6, 1e7)
-NODES = cost.Nodes(2, LINK, LINK)
+WORK = cost.StepCompute(8, 1e-3, 1e6, 1e7)
+NODES = cost.NodeShape(2, LINK, LINK)
 CALLS = cost.block_collectives(CONFIG, batch_size=2)
 DATASET = torch.utils.data.TensorDataset(torch.zeros(8, 2))
 MODEL = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
@@ -253,7 +253,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         "prefetch_factor": 2,
         "timeout_s": 5.0,
     },
-    "link.Link": {"latency_s": 1e-3, "bandwidth_bytes_per_s": 1e9},
+    "layouts.Link": {"latency_s": 1e-3, "bandwidth_bytes_per_s": 1e9},
     "meter.TimedReads": {"dataset": DATASET},
     "meter.bytes_text": {"size_bytes": 1e6},
     "meter.time_text": {"time_s": 1.0},
@@ -426,8 +426,8 @@ LEGAL: dict[str, dict[str, Any]] = {
     "cost.ring_pairs": {"cut": CUT, "is_causal": True},
     "parallel.context.own_positions": {"cut": CUT, "place": 0, "whole": torch.zeros(2, 8), "dim": 1},
     "parallel.context.join_positions": {"cut": CUT, "parts": [torch.zeros(2, 4)] * 2, "dim": 1},
-    "mesh_pieces.piece_of": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "shape": (4, 6), "tp_dim": 1},
-    "mesh_pieces.holders_of_pieces": {
+    "layouts.piece_of": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "shape": (4, 6), "tp_dim": 1},
+    "layouts.holders_of_pieces": {
         "mesh": Mesh.of(pp=2, tp=2),
         "shape": (4, 6),
         "tp_dim": 1,
@@ -503,9 +503,9 @@ LEGAL: dict[str, dict[str, Any]] = {
         "seed": 0,
         "weibull_shape": 0.8,
     },
-    "cost.Work": {"layers": 8, "forward_s": 1e-3, "activation_bytes": 1e6, "gradient_bytes": 1e7},
+    "cost.StepCompute": {"layers": 8, "forward_s": 1e-3, "activation_bytes": 1e6, "gradient_bytes": 1e7},
     "cost.Cut": {"pp": 2, "dp": 2, "tp": 1, "micro_batches": 4, "buckets": 2},
-    "cost.Nodes": {"ranks_per_node": 2, "within": LINK, "between": LINK},
+    "cost.NodeShape": {"ranks_per_node": 2, "within": LINK, "between": LINK},
     "cost.ring_s": {"size": 4, "link": LINK, "size_bytes": 1e6},
     "cost.layout_step_s": {"work": WORK, "cut": cost.Cut(pp=2, micro_batches=4), "nodes": NODES},
     "cost.ScaledJob": {
@@ -516,11 +516,11 @@ LEGAL: dict[str, dict[str, Any]] = {
         "memory_bytes": 1e9,
     },
     "parallel.mesh.regret": {"times_s": {"a": 1.0, "b": 2.0}, "bet": "b"},
-    "sequence_cut.SequenceCut": {"num_tokens": 8, "num_ranks": 2, "order": "zigzag"},
+    "layouts.SequenceCut": {"num_tokens": 8, "num_ranks": 2, "order": "zigzag"},
     "parallel.mesh.DataShare": {"place": 0, "count": 2},
     "parallel.mesh.seed_for_data": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
     "parallel.mesh.seed_of": {"mesh": Mesh.of(pp=2, tp=2), "rank": 1, "seed": 0},
-    "mesh.Mesh": {"axes": ("pp", "tp"), "shape": (2, 2), "ranks_per_node": 2},
+    "layouts.Mesh": {"axes": ("pp", "tp"), "shape": (2, 2), "ranks_per_node": 2},
 }
 
 _RESULTS = "a result: the course makes it, and nobody else"
@@ -529,10 +529,10 @@ _TENSORS = "takes tensors or modules alone, and PyTorch has its own words for th
 _MACHINE = "reads this machine, or a disk"
 ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
-        ["cost.ActivationTerm", "cost.AllReducePoint", "cost.Bucket", "cost.CollectiveCost", "cost.ExpertLayerTime",
+        ["cost.ActivationTerm", "cost.AllReducePoint", "cost.BucketCost", "cost.CollectiveCost", "cost.ExpertLayerTime",
          "cost.ExpertParameters", "cost.GlooTime", "cost.Goodput", "cost.Round", "cost.SimulatedGoodput",
          "cost.ScalingPoint", "cost.RingTime", "cost.LinkBytes", "cost.MeshStepTime",
-         "sequence_cut.TilePair", "mesh_pieces.Piece",
+         "layouts.TilePair", "layouts.Piece",
          "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Breach",
          "meter.Calibration", "meter.Call",
          "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
@@ -541,7 +541,8 @@ ELSEWHERE: dict[str, str] = {
          "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box", "parallel.mesh.PlanRun",
          "parallel.mesh.WatchedRank",
          "parallel.context.WatchedAttention",
-         "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate", "parallel.tensor.Step",
+         "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate",
+         "parallel.tensor.RedistributionStep",
          "schedules.Action", "schedules.Overlap",
          "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
          "schedules.Problem", "schedules.Result", "schedules.ScheduleKind", "schedules.ScheduleTrace",
@@ -597,8 +598,8 @@ ELSEWHERE: dict[str, str] = {
 }  # fmt: skip
 ROOMS = (
     "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.experts",
-    "parallel.model", "parallel.tensor", "parallel.context", "parallel.mesh", "mesh", "sequence_cut",
-    "mesh_pieces", "take_along",
+    "parallel.model", "parallel.tensor", "parallel.context", "parallel.mesh", "layouts",
+    "take_along",
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.sick.sick_runs.evidence import Evidence
+from course_lib.learn.sick.sick_runs.evidence import RunEvidence
 from course_lib.learn.sick.sick_runs.job import MIB
 from course_lib.meter.clocks.timeline import Span
 
@@ -61,7 +61,7 @@ _CROSSING = {"0": 4, "A": 4, "B": 4, "C": 4, "D": 16, "E": 1, "F": 8}
 _MEMORY = {"0": 20.0, "A": 14.0, "B": 11.0, "C": 13.5, "D": 14.0, "E": 20.0, "F": 10.0}
 
 
-def made(like: str, name: str = "") -> Evidence:
+def made(like: str, name: str = "") -> RunEvidence:
     """What run ``like`` shows, under the name of another one if that is given."""
     spans = [
         Span(rank, word, kind, begin / 1e3, end / 1e3)
@@ -70,7 +70,7 @@ def made(like: str, name: str = "") -> Evidence:
         if end > begin
     ]
     sent = [[0, 1000, 2000, 0], [1000, 0, 0, 2000], [2000, 0, 0, 1000], [0, 2000, 1000, 0]]
-    return Evidence(
+    return RunEvidence(
         name=name or like,
         step_s=max(span.end_s for span in spans) + 0.002,
         spans=tuple(sorted(spans, key=lambda span: span.start_s)),

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 
 from course_lib.learn import ask, exercises, reveal
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 
 class Run(NamedTuple):
@@ -73,7 +73,7 @@ class ToldRuns:
         for name in self.asked:
             ask(name).reset()
 
-    def told(self, run: Run) -> Told:
+    def told(self, run: Run) -> Explanation:
         return self.asked[run.name].tell(*run.given)
 
     def is_usual(self, run: Run) -> bool:

@@ -12,9 +12,9 @@ from course_lib.parallel.collectives.message_steps import message_steps
 from course_lib.parallel.collectives.recording import (
     PIECE_BYTES,
     RECORDABLE,
-    Frame,
+    RecordedTransfer,
     Recording,
-    Transfer,
+    RecordingFrame,
     record,
 )
 from course_lib.plot import tiles
@@ -29,7 +29,7 @@ def recordings(cluster4: Cluster) -> dict[str, Recording]:
     return {name: record(cluster4, name) for name in RECORDABLE}
 
 
-def texts(frame: Frame) -> list[str]:
+def texts(frame: RecordingFrame) -> list[str]:
     return [" ".join(map(piece_text, held)) for held in frame.held]
 
 
@@ -66,7 +66,7 @@ def test_every_step_of_the_ring_is_seen(recordings):
     assert texts(ring.frames[1]) == ["A0 A1 AD2 A3", "B0 B1 B2 AB3", "BC0 C1 C2 C3", "D0 CD1 D2 D3"]
     assert texts(ring.frames[3])[0] == "ABCD0 ACD1 AD2 A3"
     for frame in ring.frames[1:]:
-        assert set(frame.transfers) == {Transfer(r, (r + 1) % 4, PIECE_BYTES) for r in range(4)}
+        assert set(frame.transfers) == {RecordedTransfer(r, (r + 1) % 4, PIECE_BYTES) for r in range(4)}
     assert [ring.sent_bytes(2, until=step) for step in range(7)] == [step * PIECE_BYTES for step in range(7)]
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from course_lib.parallel.tensor import Partial, Replicate, Shard, matmul_plan
-from course_lib.plot.boards.matmul_board import Held, MatmulBoard, cut_in_words, plan_columns, tile_columns
+from course_lib.plot.boards.matmul_board import HeldTiles, MatmulBoard, cut_in_words, plan_columns, tile_columns
 from course_lib.plot.style import OKABE_ITO
 from course_lib.widgets import MatmulExplorer
 from course_lib.widgets.matmul.ways import Planned, _whole
@@ -161,7 +161,7 @@ def test_each_rank_holds_its_own_part_and_together_they_hold_all():
     ]  # fmt: skip
     assert [held.box for held in columns[0].held] == [(rank / 4, 0, 1 / 4, 1) for rank in range(4)]
     assert [held.box for held in columns[1].held] == [(0, rank / 4, 1, 1 / 4) for rank in range(4)]
-    assert list(columns[2].held) == [Held((0, 0, 1, 1), is_summand=True)] * 4
+    assert list(columns[2].held) == [HeldTiles((0, 0, 1, 1), is_summand=True)] * 4
     tiles, moved = tile_columns()
     assert [held.box for held in tiles[1].held] == [
         (0, 0, 0.5, 0.5), (0.5, 0, 0.5, 0.5), (0, 0.5, 0.5, 0.5), (0.5, 0.5, 0.5, 0.5),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from course_lib.widgets.controls import dropdown, number, status
-from course_lib.widgets.standing import Standing
+from course_lib.widgets.mission_progress import MissionProgress
 
 
 def test_a_mission_that_has_been_reached_stays_so_with_its_first_setting() -> None:
-    standing = Standing(["low", "high"])
+    standing = MissionProgress(["low", "high"])
     lacks = {"low": "", "high": "It is too low."}
     standing.look("setting 1", lacks.__getitem__)
     assert standing.lines(lacks.__getitem__) == [

@@ -14,11 +14,11 @@ from course_lib.devices import machine
 from course_lib.meter.clocks.stopwatch import Comparison
 from course_lib.meter.origin import origin
 
-__all__ = ["Row", "Table"]
+__all__ = ["BenchRow", "Table"]
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """Samples of one quantity. ``target`` is the most that the project promises, in the same unit; the least with
     ``at_least``.
     """
@@ -50,7 +50,7 @@ class Table:
     """``command`` is what a reader types to see these numbers on their own machine."""
 
     command: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[BenchRow] = field(default_factory=list)
 
     def add(
         self,
@@ -61,7 +61,7 @@ class Table:
         target: float | None = None,
         at_least: bool = False,
     ) -> None:
-        self.rows.append(Row(what, tuple(samples), unit, target, at_least))
+        self.rows.append(BenchRow(what, tuple(samples), unit, target, at_least))
         print(self._line(self.rows[-1]), flush=True)
 
     def add_pair(
@@ -99,7 +99,7 @@ class Table:
         print(f"kept in {path}", file=sys.stderr)
 
     @staticmethod
-    def _line(row: Row) -> str:
+    def _line(row: BenchRow) -> str:
         signs = (">=", "< ") if row.at_least else ("<=", "> ")
         verdict = "" if row.target is None else f"{signs[not row.meets_target]} {row.target:g} {row.unit}"
         numbers = "".join(f"{value:>10.3g} " for value in (row.median, min(row.samples), max(row.samples)))

@@ -8,7 +8,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_lib.authoring.site.folds import SOLUTION, Fold, folds
-from course_lib.authoring.site.links import Places
+from course_lib.authoring.site.links import LinkTargets
 from course_lib.lessons.glossary import without_marks
 from course_lib.lessons.info import LessonError
 from course_lib.lessons.regions import learner_text, solution_text
@@ -17,7 +17,7 @@ from course_lib.lessons.source import Cell, Source
 __all__ = ["lesson_page"]
 
 
-def lesson_page(source: Source, solved: Path, places: Places) -> NotebookNode:
+def lesson_page(source: Source, solved: Path, places: LinkTargets) -> NotebookNode:
     """A notebook for Sphinx. ``solved`` is the executed one; LessonError where it is not that of the source."""
     outputs = _outputs(source, solved)
     origin = f"notebooks/{source.info.stem}.ipynb"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from course_lib.base.paths import is_installed
 
-__all__ = ["Places"]
+__all__ = ["LinkTargets"]
 
 _LINK = re.compile(
     r"(?P<fence>^(?P<marks>```+|~~~+).*?^(?P=marks))"
@@ -21,7 +21,7 @@ _ELSEWHERE = re.compile(r"^([a-z][a-z0-9+.-]*:|#|//)")
 
 
 @dataclass(frozen=True)
-class Places:
+class LinkTargets:
     """Which file of the course lies where on the site; both are paths from the root of their folder.
 
     A file that is not on the site is found in the ``repository`` (its address, where one was given), or else its

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["Page", "faults", "read_page"]
+__all__ = ["SitePage", "faults", "read_page"]
 
 _FETCHING = {"script", "img", "iframe", "source", "video", "audio", "embed", "input"}  # by their src
 _FETCHING_RELATIONS = {
@@ -29,7 +29,7 @@ _HOST = re.compile(r"^[a-z0-9-]+(\.[a-z0-9-]+)+$", re.IGNORECASE)
 
 
 @dataclass
-class Page:
+class SitePage:
     """What the links of a page need to be judged: its anchors, where it leads, what it loads."""
 
     anchors: set[str] = field(default_factory=set)
@@ -41,7 +41,7 @@ class Page:
 class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.page = Page()
+        self.page = SitePage()
         self.in_style = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -67,7 +67,7 @@ class _Reader(HTMLParser):
             self.page.fetched += _in_css(data)
 
 
-def read_page(text: str) -> Page:
+def read_page(text: str) -> SitePage:
     """Anchors, links and what is fetched, of the text of a page."""
     reader = _Reader()
     reader.feed(text)
@@ -97,7 +97,7 @@ def _in_css(text: str) -> list[str]:
     return [one or other for one, other in _CSS_URL.findall(text)]
 
 
-def _wrong_link(link: str, path: Path, site: Path, pages: dict[Path, Page]) -> list[str]:
+def _wrong_link(link: str, path: Path, site: Path, pages: dict[Path, SitePage]) -> list[str]:
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return _wrong_form(link)

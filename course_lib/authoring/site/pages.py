@@ -11,7 +11,7 @@ import nbformat
 
 from course_lib.authoring.site.examples import FOLDER, example_pages
 from course_lib.authoring.site.lesson_page import lesson_page
-from course_lib.authoring.site.links import Places
+from course_lib.authoring.site.links import LinkTargets
 from course_lib.lessons.info import LessonInfo, lessons
 from course_lib.lessons.source import read_source
 
@@ -48,7 +48,7 @@ def write_pages(root: Path, texts: Path, extra: Path, repository: str = "") -> i
     return len(pages) + len(infos)
 
 
-def places(root: Path, repository: str = "") -> Places:
+def places(root: Path, repository: str = "") -> LinkTargets:
     """Where each file of the course is on the site; a notebook and its solved copy are one page."""
     pages = {"README.md": "index.md"}
     for info in lessons(root):
@@ -64,10 +64,10 @@ def places(root: Path, repository: str = "") -> Places:
         pages[FOLDER] = "examples/index.md"
     for path in sorted((root / "assets").rglob("*.png")):
         pages[path.relative_to(root).as_posix()] = path.relative_to(root).as_posix()
-    return Places(pages, repository.rstrip("/"), root)
+    return LinkTargets(pages, repository.rstrip("/"), root)
 
 
-def index(root: Path, infos: list[LessonInfo], where: Places, others: list[str]) -> str:
+def index(root: Path, infos: list[LessonInfo], where: LinkTargets, others: list[str]) -> str:
     """The first page: README, and the navigation of the whole site."""
     return where.moved(_text(root, "README.md", infos), "README.md", "index.md") + "\n" + _navigation(infos, others)
 

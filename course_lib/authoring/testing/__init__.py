@@ -25,12 +25,12 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from course_lib.authoring.testing.parts import ALONE, PARTS, Part, choose, commands_of
+from course_lib.authoring.testing.parts import ALONE, PARTS, TestPart, choose, commands_of
 from course_lib.authoring.testing.run import run_parts
 from course_lib.base import paths
 from course_lib.base.signals import ended_as_by_ctrl_c
 
-__all__ = ["PARTS", "Part", "choose", "commands_of", "main", "run_parts"]
+__all__ = ["PARTS", "TestPart", "choose", "commands_of", "main", "run_parts"]
 
 _HOME_OF = {  # of what is no part of a run
     "quick": "course_lib.authoring.testing.quick",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from course_lib.devices.container_limits import available_memory_bytes, usable_cores
 
-__all__ = ["ALONE", "GROUPS", "PARTS", "Part", "choose", "commands_of", "nbval_command", "workers"]
+__all__ = ["ALONE", "GROUPS", "PARTS", "TestPart", "choose", "commands_of", "nbval_command", "workers"]
 
 _MOST_WORKERS = 5
 _WORKER_BYTES = 2_000_000_000  # of a worker with the ranks that it keeps warm
@@ -28,7 +28,7 @@ GROUPS = {"notebooks": ("fresh", "solutions", "learner")}
 
 
 @dataclass(frozen=True)
-class Part:
+class TestPart:
     """A part of the test run: the word that chooses it, and what it shows."""
 
     name: str
@@ -36,12 +36,12 @@ class Part:
 
 
 PARTS = (
-    Part("lint", "lint and format (ruff)"),
-    Part("types", "types (pyrefly)"),
-    Part("unit", "unit tests (pytest)"),
-    Part("fresh", "notebooks match their sources"),
-    Part("solutions", "solutions, outputs compared"),
-    Part("learner", "learner's notebooks, run unsolved"),
+    TestPart("lint", "lint and format (ruff)"),
+    TestPart("types", "types (pyrefly)"),
+    TestPart("unit", "unit tests (pytest)"),
+    TestPart("fresh", "notebooks match their sources"),
+    TestPart("solutions", "solutions, outputs compared"),
+    TestPart("learner", "learner's notebooks, run unsolved"),
 )
 
 

@@ -20,7 +20,7 @@ from course_lib.authoring.testing.parts import commands_of
 from course_lib.authoring.testing.reach import EXERCISES, lessons_of, touched_tests
 from course_lib.authoring.testing.run import PartRun, own_environment, run_lanes
 
-__all__ = ["MOST_FILES", "Plan", "main", "plan_for"]
+__all__ = ["MOST_FILES", "TestSelection", "main", "plan_for"]
 
 _MOST_S = 90.0
 _START_SHARE = 0.7  # of the time, after which no test starts: the one under way must end, and pytest too
@@ -31,7 +31,7 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Plan:
+class TestSelection:
     """What a quick run does. ``tests``: files, nearest first; ``later``: those it does not come to."""
 
     parts: tuple[str, ...]
@@ -47,7 +47,7 @@ class Plan:
         return commands_of(part, root=root, pytest_options=[*options, *self.tests])
 
 
-def plan_for(root: Path, files: Sequence[str]) -> Plan:
+def plan_for(root: Path, files: Sequence[str]) -> TestSelection:
     """What to run when these files have changed."""
     code = [path for path in files if path.endswith(".py") or path == "course"]
     touched = [path for path, _ in touched_tests(root, files)]
@@ -64,7 +64,7 @@ def plan_for(root: Path, files: Sequence[str]) -> Plan:
     }
     lessons = lessons_of(files)
     narrow = lessons and all(lessons_of([path]) for path in files if path.startswith("course_lib/"))
-    return Plan(
+    return TestSelection(
         tuple(part for part, needed in needs.items() if needed),
         tuple(touched[:MOST_FILES]),
         tuple(touched[MOST_FILES:]),
@@ -92,7 +92,7 @@ def main(argv: Sequence[str], *, root: Path) -> int:
     return _run(plan, changed, root=root, began_s=began_s, most_s=options.most_s)
 
 
-def _run(plan: Plan, changed: Changes, *, root: Path, began_s: float, most_s: float) -> int:
+def _run(plan: TestSelection, changed: Changes, *, root: Path, began_s: float, most_s: float) -> int:
     passed_s = time.monotonic() - began_s
     until_s = time.time() + most_s * _START_SHARE - passed_s
     with own_environment() as env:
@@ -121,7 +121,7 @@ def _has_run(run: PartRun) -> bool:
     return not run.passed or LEFT_OUT not in run.output or " passed" in run.output
 
 
-def _left_out(plan: Plan, runs: Sequence[PartRun], changed: Changes) -> list[str]:
+def _left_out(plan: TestSelection, runs: Sequence[PartRun], changed: Changes) -> list[str]:
     """In words, what a full run would do beyond this one, the most telling first."""
     over = {run.name: run for run in runs}
     lines = [f"{part}: it had not finished when the time was up" for part in plan.parts if part not in over]

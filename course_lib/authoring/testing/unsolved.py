@@ -18,7 +18,7 @@ from typing import Any
 import nbformat
 import pytest
 
-__all__ = ["Names", "cells_to_run", "names_of"]
+__all__ = ["CellNames", "cells_to_run", "names_of"]
 
 _KEY = re.compile(r"\d\d[a-z]?\.\w+")  # of an exercise, a question, a quiz: state that is kept by name
 _QUESTION = re.compile(r'ask\("[\w.]+"\)')  # the solution has an answer to it, which nothing but its reveal reads
@@ -31,7 +31,7 @@ _LAUNCH = ".torchrun("
 
 
 @dataclass(frozen=True)
-class Names:
+class CellNames:
     """What a cell makes (or changes), and what it needs of cells before it. ``alters``: it may change these, too."""
 
     makes: frozenset[str]
@@ -40,14 +40,14 @@ class Names:
     imports: frozenset[str] = frozenset()
 
 
-def names_of(code: str) -> Names:
+def names_of(code: str) -> CellNames:
     """The names of a cell.
 
     Raises:
         SyntaxError: This is more than Python: another magic than ``%%ranks``, say.
     """
     if code.startswith(_ON_RANKS):
-        return Names(frozenset({_ON_RANKS}), frozenset({_ON_RANKS}))
+        return CellNames(frozenset({_ON_RANKS}), frozenset({_ON_RANKS}))
     makes, uses, alters, imports = set[str](), set[str](), set[str](), set[str]()
     for statement in ast.parse(code).body:
         symbols = symtable.symtable(ast.unparse(statement), "cell", "exec")
@@ -64,7 +64,7 @@ def names_of(code: str) -> Names:
                 alters.add(_root(node))
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in _SPARED:
                 alters.add(_root(node.func))
-    return Names(*map(frozenset, (makes, uses, alters - {""}, imports)))
+    return CellNames(*map(frozenset, (makes, uses, alters - {""}, imports)))
 
 
 def _bound_first(statement: ast.stmt) -> set[str]:

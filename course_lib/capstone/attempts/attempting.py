@@ -11,7 +11,7 @@ from course_lib.capstone.attempts.record import recorded, recorded_run
 from course_lib.capstone.attempts.rule_violations import faults_of
 from course_lib.capstone.jobs.job import CapstoneJob
 from course_lib.capstone.jobs.planning import best_plan, yardstick
-from course_lib.capstone.jobs.points import Step, no_points, points_of
+from course_lib.capstone.jobs.points import PointsStep, no_points, points_of
 from course_lib.capstone.jobs.result import Known, RankMemory, Result, Sent
 from course_lib.capstone.memory.memory_limit import OverMemory
 from course_lib.capstone.running.reference_run import compared, misfits, on_one_device
@@ -109,7 +109,7 @@ def _judged(
         points = no_points(f"nothing counts: {names}")
     else:
         most = max(one.peak_bytes for one in memory)
-        points = points_of(job, values, most, sent, Step(slowest_s[shortest], paced_s), best)
+        points = points_of(job, values, most, sent, PointsStep(slowest_s[shortest], paced_s), best)
     return Result(
         job=job,
         words=words,

@@ -16,8 +16,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from course_lib.capstone.jobs.expected import Expected, expected, room_needed
-from course_lib.capstone.jobs.precomputed_levels import DRAWN, Kept
-from course_lib.cost.mesh.layout_step import Nodes
+from course_lib.capstone.jobs.precomputed_levels import DRAWN, PrecomputedLevel
+from course_lib.cost.mesh.layout_step import NodeShape
 from course_lib.cost.mesh.scaled_job import ScaledJob
 from course_lib.cost.single_device.architectures import transformer_parameters
 from course_lib.cost.single_device.model_state import model_state
@@ -47,7 +47,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Kind:
+class LevelKind:
     """A kind of job of a level: what is drawn from. ``share``: of all meshes, those for which there is room."""
 
     share: tuple[float, float]
@@ -68,7 +68,7 @@ class Level:
 
     ranks: int
     nodes: int
-    kinds: Sequence[Kind]
+    kinds: Sequence[LevelKind]
     is_lesson: Callable[[ScaledJob, Expected, Sequence[Expected]], bool]
 
 
@@ -96,8 +96,8 @@ LEVELS = {
         ranks=4,
         nodes=2,
         kinds=(
-            Kind(share=(0.15, 0.4), between=_MIDDLING, forward_s=(0.2, 0.25)),
-            Kind(share=(0.5, 0.65), between=_QUICK, forward_s=(0.2, 0.25)),
+            LevelKind(share=(0.15, 0.4), between=_MIDDLING, forward_s=(0.2, 0.25)),
+            LevelKind(share=(0.5, 0.65), between=_QUICK, forward_s=(0.2, 0.25)),
         ),
         is_lesson=_one_axis,
     ),
@@ -105,8 +105,8 @@ LEVELS = {
         ranks=4,
         nodes=2,
         kinds=(
-            Kind(share=(0.45, 0.65), between=_SLOW, vocabularies=(64, 256, 512)),
-            Kind(
+            LevelKind(share=(0.45, 0.65), between=_SLOW, vocabularies=(64, 256, 512)),
+            LevelKind(
                 share=(0.2, 0.45),
                 between=(Link(0.0, 4e6), Link(0.0, 8e6)),
                 layers=(5,),
@@ -115,7 +115,7 @@ LEVELS = {
                 lengths=(8,),
                 num_heads=3,
             ),
-            Kind(share=(0.6, 0.75), between=(Link(0.0, 8e6), Link(1e-3, 16e6)), layers=(6, 8), lengths=(8,)),
+            LevelKind(share=(0.6, 0.75), between=(Link(0.0, 8e6), Link(1e-3, 16e6)), layers=(6, 8), lengths=(8,)),
         ),
         is_lesson=_two_axes,
     ),
@@ -123,7 +123,7 @@ LEVELS = {
         ranks=8,
         nodes=2,
         kinds=(
-            Kind(  # three axes; long steps, since tensor parallelism sends many messages
+            LevelKind(  # three axes; long steps, since tensor parallelism sends many messages
                 share=(0.4, 0.55),
                 within=(Link(0.0, 15e6), Link(0.0, 20e6)),
                 between=(Link(0.0, 2e6), Link(1e-3, 3e6)),
@@ -133,7 +133,7 @@ LEVELS = {
                 lengths=(16,),
                 forward_s=(0.6, 0.7),
             ),
-            Kind(
+            LevelKind(
                 share=(0.64, 0.72),
                 within=(Link(0.0, 20e6), Link(0.0, 40e6)),
                 between=(Link(0.0, 4e6), Link(0.0, 6e6)),
@@ -144,7 +144,7 @@ LEVELS = {
                 batches=(32,),
                 forward_s=(0.3, 0.4),
             ),
-            Kind(
+            LevelKind(
                 share=(0.2, 0.3),
                 between=(Link(0.0, 4e6), Link(0.0, 8e6), Link(0.0, 16e6)),
                 layers=(2,),
@@ -187,7 +187,7 @@ def anew(level: int, seed: int) -> Drawn:
     raise AssertionError(f"no job of level {level} came of seed {seed} in {_TRIES} tries")
 
 
-def _again(level: int, seed: int, kept: Kept) -> Drawn:
+def _again(level: int, seed: int, kept: PrecomputedLevel) -> Drawn:
     """The job that came of a known try."""
     about, chance = LEVELS[level], _chance(level, seed)
     kind = chance.choice(about.kinds)
@@ -218,7 +218,7 @@ def _budget_s(job: ScaledJob, needed: Mapping[Mesh, int], memory_bytes: int, bes
     return round(start_s + wide / 2, 3)
 
 
-def _job(about: Level, kind: Kind, chance: random.Random) -> ScaledJob:
+def _job(about: Level, kind: LevelKind, chance: random.Random) -> ScaledJob:
     config = TransformerConfig(
         vocab_size=chance.choice(kind.vocabularies),
         context_length=chance.choice(kind.lengths),
@@ -230,7 +230,7 @@ def _job(about: Level, kind: Kind, chance: random.Random) -> ScaledJob:
         config=config,
         batch_size=chance.choice(kind.batches),
         forward_s=round(chance.choice(kind.forward_s) * chance.uniform(0.9, 1.1), 4),  # no two seeds alike
-        nodes=Nodes(about.ranks // about.nodes, chance.choice(kind.within), chance.choice(kind.between)),
+        nodes=NodeShape(about.ranks // about.nodes, chance.choice(kind.within), chance.choice(kind.between)),
     )
 
 

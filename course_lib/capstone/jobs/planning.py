@@ -12,14 +12,14 @@ from course_lib.capstone.jobs.levels import LEVELS, Drawn, draw
 from course_lib.capstone.jobs.result import Known
 from course_lib.layouts.mesh import Mesh
 
-__all__ = ["Plan", "best_expected", "best_plan", "plans", "yardstick"]
+__all__ = ["MeshPlan", "best_expected", "best_plan", "plans", "yardstick"]
 
 
 _RAN = "best of the meshes that were run"
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeshPlan:
     """What the planner says of a mesh: ``played_s`` with computing shared evenly, every message played through.
 
     ``paper_s`` is the closed formula's, where it knows the order of the axes. Stages of unequal layers it does not see.
@@ -34,14 +34,14 @@ class Plan:
 
 
 @checked
-def plans(job: CapstoneJob) -> tuple[Plan, ...]:
+def plans(job: CapstoneJob) -> tuple[MeshPlan, ...]:
     """All meshes on which the model can be put: those that fit by their time, then the others."""
     listed = [_plan(job, expected(job.job, mesh)) for mesh in room_needed(job.job, job.ranks)]
     return tuple(sorted(listed, key=lambda plan: (not plan.fits, plan.played_s)))
 
 
 @checked
-def best_plan(job: CapstoneJob) -> Plan:
+def best_plan(job: CapstoneJob) -> MeshPlan:
     """The quickest that fits, as the planner sees it."""
     drawn = _drawn(job)
     if drawn is not None:
@@ -88,7 +88,7 @@ def _fitting(job: CapstoneJob) -> list[Expected]:
     return [expected(job.job, mesh) for mesh, size in needed.items() if size <= job.memory_bytes]
 
 
-def _plan(job: CapstoneJob, one: Expected) -> Plan:
+def _plan(job: CapstoneJob, one: Expected) -> MeshPlan:
     fits = one.peak_bytes <= job.memory_bytes
     between = between_bytes(job.job, one.mesh)
-    return Plan(one.mesh, one.peak_bytes, fits, one.played_s, one.paper_s, between)
+    return MeshPlan(one.mesh, one.peak_bytes, fits, one.played_s, one.paper_s, between)

@@ -8,10 +8,10 @@ from course_lib.capstone.jobs.job import CapstoneJob
 from course_lib.capstone.jobs.result import Known, PartPoints, Sent, Values
 from course_lib.meter.units import bytes_text, time_text
 
-__all__ = ["MOST", "Step", "no_points", "points_of"]
+__all__ = ["MOST", "PointsStep", "no_points", "points_of"]
 
 
-class Step(NamedTuple):
+class PointsStep(NamedTuple):
     """A step's seconds: by the clock, and without the machine's own time where that could be told."""
 
     clock_s: float
@@ -40,7 +40,7 @@ def no_points(why: str) -> tuple[PartPoints, ...]:
 
 
 def points_of(
-    job: CapstoneJob, values: Values, peak_bytes: int, sent: Sent, step: Step, best: Known
+    job: CapstoneJob, values: Values, peak_bytes: int, sent: Sent, step: PointsStep, best: Known
 ) -> tuple[PartPoints, ...]:
     """Of a run that came to its end by the rules. ``best``: what bytes and time are held against, played as well."""
     largest = f"largest difference {values.share:.1e} of the way that weights went (at most {values.tolerance:g})"
@@ -67,7 +67,7 @@ def _of_bytes(between_bytes: int, best: Known) -> PartPoints:
     return PartPoints("bytes", round(most * share), most, why)
 
 
-def _of_time(job: CapstoneJob, step: Step, best: Known) -> PartPoints:
+def _of_time(job: CapstoneJob, step: PointsStep, best: Known) -> PartPoints:
     most, ratio = MOST["step time"], step.counted_s / best.step_s
     share = min(1.0, max(0.0, (_FAR - ratio) / (_FAR - _AS_GOOD)))
     is_late = step.counted_s > job.budget_s

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from course_lib.capstone.memory.memory_limit import living
 from course_lib.capstone.memory.non_tensor_memory import raw_bytes
-from course_lib.capstone.memory.system_memory import Held, Since
+from course_lib.capstone.memory.system_memory import Since, SystemHeld
 from course_lib.meter.memory.storages import storages_of
 
 __all__ = ["Holdings", "begin", "holdings", "numbers_held"]
@@ -33,7 +33,7 @@ class Holdings:
     narrow_bytes: int  # of those with fewer than 32 bits a number
     raw_bytes: dict[str, int]  # of what is no tensor, by its type
     heap_bytes: int = 0  # of those tensors whose memory is C's
-    held: Held = field(default_factory=Held)  # as the system counts
+    held: SystemHeld = field(default_factory=SystemHeld)  # as the system counts
 
 
 def begin() -> Since:

@@ -19,10 +19,10 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from course_lib.meter.memory.balance import LABELS
 from course_lib.meter.memory.storages import (
-    Record,
     Snapshot,
     StorageBook,
-    Watch,
+    StorageRecord,
+    StorageWatch,
     resizes_seen_by,
     storages_of,
 )
@@ -58,7 +58,7 @@ class Weighing:
         self._claim()
         self._stack.enter_context(_Births(self._book, self._claim))
         self._stack.enter_context(saved_tensors_hooks(self._book.save, lambda saved: saved.tensor))
-        self._stack.enter_context(Watch(self._book, []))
+        self._stack.enter_context(StorageWatch(self._book, []))
         self._stack.enter_context(resizes_seen_by(self._book))
         return self
 
@@ -104,7 +104,9 @@ class _LimitedBook(StorageBook):
         self.rank, self.limit_bytes = rank, limit_bytes
         self.over: OverMemory | None = None
 
-    def see(self, storage: torch.UntypedStorage, name: str, *, foreign: bool, recomputed: bool = False) -> Record:
+    def see(
+        self, storage: torch.UntypedStorage, name: str, *, foreign: bool, recomputed: bool = False
+    ) -> StorageRecord:
         record = super().see(storage, name, foreign=foreign, recomputed=recomputed)
         if self.total_bytes > self.limit_bytes:
             if self.over is None:

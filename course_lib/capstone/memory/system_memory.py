@@ -33,14 +33,14 @@ import torch
 
 from course_lib.capstone.memory.open_files import shared_maps, system_v, waiting_in_files
 
-__all__ = ["Held", "Since", "adopted", "malloc_in_use"]
+__all__ = ["Since", "SystemHeld", "adopted", "malloc_in_use"]
 
 _PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 _END_S = 5.0  # what a process that was killed may take to be gone
 
 
 @dataclass(frozen=True)
-class Held:
+class SystemHeld:
     """By how much a process has grown since an attempt began. None where the system does not tell."""
 
     beside: Mapping[str, int] = field(default_factory=dict)  # bytes, by what they are in
@@ -59,7 +59,7 @@ class Since:
         self._modules = set(sys.modules)
         self._heap, self._resident = malloc_in_use(), _resident_bytes()  # last: the others take memory
 
-    def held(self) -> Held:
+    def held(self) -> SystemHeld:
         """Now."""
         beside = {
             **_new(waiting_in_files(), self._files),
@@ -70,7 +70,7 @@ class Since:
         resident = None if torch.cuda.is_initialized() else _grown(_resident_bytes(), self._resident)
         if resident is not None:
             resident -= _off_bytes()
-        return Held(beside, heap, resident, len(sys.modules.keys() - self._modules), _children())
+        return SystemHeld(beside, heap, resident, len(sys.modules.keys() - self._modules), _children())
 
 
 def _new(now: Mapping[tuple[str, Any], int], before: Mapping[tuple[str, Any], int]) -> dict[str, int]:

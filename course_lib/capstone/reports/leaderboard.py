@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.capstone.reports.page import escaped, page, table
-from course_lib.capstone.reports.result_file import FILE_NAME, Foreign, Record, read_record
+from course_lib.capstone.reports.result_file import FILE_NAME, ForeignResult, ResultRecord, read_record
 from course_lib.forms.show import Shown
 from course_lib.forms.show import table as shown_table
 
@@ -21,11 +21,11 @@ _NOBODY = "(no name)"
 
 
 @dataclass(frozen=True)
-class Line:
+class BoardLine:
     """A result, and where it lies below the folder that was looked through."""
 
     folder: str
-    record: Record
+    record: ResultRecord
 
     def cells(self) -> tuple[str, ...]:
         """As texts, by the columns of the board."""
@@ -45,7 +45,7 @@ class Board(Shown):
     Levels are not compared: a hundred points of level 1 are less work than eighty of level 3.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[BoardLine, ...]
     skipped: tuple[tuple[str, str], ...]  # a file, and why
     root: str
 
@@ -61,7 +61,7 @@ class Board(Shown):
             parted += ["", f"level {level}", *(lines[1 + self.lines.index(line)] for line in of_level)]
         return "\n".join([*parted, *self._told()])
 
-    def by_level(self) -> dict[int, list[Line]]:
+    def by_level(self) -> dict[int, list[BoardLine]]:
         """The lines of each level, from the first level on."""
         levels = sorted({line.record.level for line in self.lines})
         return {level: [line for line in self.lines if line.record.level == level] for level in levels}
@@ -119,13 +119,13 @@ def board(folder: str | Path) -> Board:
     for path in _results(root):
         place = path.parent.relative_to(root).as_posix()
         try:
-            lines.append(Line(place, read_record(path)))
-        except Foreign as error:
+            lines.append(BoardLine(place, read_record(path)))
+        except ForeignResult as error:
             skipped.append((path.relative_to(root).as_posix(), str(error)))
     return Board(tuple(sorted(lines, key=_place)), tuple(skipped), str(root))
 
 
-def _place(line: Line) -> tuple[int, float, float, str, str]:
+def _place(line: BoardLine) -> tuple[int, float, float, str, str]:
     record = line.record
     regret = float("inf") if record.regret is None else record.regret
     return record.level, -record.points, regret, record.name, line.folder

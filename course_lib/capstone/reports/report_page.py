@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.capstone.reports.page import escaped, image, page, paragraphs, table
-from course_lib.capstone.reports.result_file import Record
+from course_lib.capstone.reports.result_file import ResultRecord
 
 __all__ = ["report_page"]
 
@@ -16,7 +16,7 @@ _TRUST = (
 )
 
 
-def report_page(record: Record, png: bytes, alt: str) -> str:
+def report_page(record: ResultRecord, png: bytes, alt: str) -> str:
     """The page's HTML, the picture within."""
     title = f"Capstone, level {record.level}, seed {record.seed}"
     by = f" · {record.name}" if record.name else ""
@@ -41,7 +41,7 @@ def report_page(record: Record, png: bytes, alt: str) -> str:
     return page(title + by, "\n".join(body))
 
 
-def _why(record: Record) -> str:
+def _why(record: ResultRecord) -> str:
     said = ""
     if record.why:
         said += f'<div class="box warn"><p>{escaped(record.why)}</p></div>'
@@ -50,7 +50,7 @@ def _why(record: Record) -> str:
     return said
 
 
-def _rows(record: Record) -> list[tuple[str, ...]]:
+def _rows(record: ResultRecord) -> list[tuple[str, ...]]:
     return [
         (
             row.what,

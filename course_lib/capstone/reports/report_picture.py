@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from course_lib.capstone.reports.result_file import Record
+from course_lib.capstone.reports.result_file import ResultRecord
 from course_lib.meter import bytes_text
 from course_lib.plot import OKABE_ITO, Picture
 from course_lib.plot.bars import byte_axis
@@ -25,7 +25,7 @@ _DASHES: dict[str, Any] = {"color": "black", "linewidth": 1.4, "linestyle": "--"
 _ON_TOP: dict[str, Any] = {"zorder": 6, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.0}}
 
 
-def picture_of(record: Record) -> Picture:
+def picture_of(record: ResultRecord) -> Picture:
     """Two rows of bars; its text says the same."""
     with style():
         figure = Figure(figsize=(7.2, 4.7), layout="constrained")
@@ -42,7 +42,7 @@ def picture_of(record: Record) -> Picture:
     return Picture(figure, alt_of(record))
 
 
-def _time(axes: Axes, record: Record) -> None:
+def _time(axes: Axes, record: ResultRecord) -> None:
     known = [(name, getattr(record, field), colour, hatch) for name, field, colour, hatch in _STEPS]
     end = max([time_s or 0.0 for _, time_s, *_ in known] + [record.budget_s or 0.0]) or 1.0
     for place, (_, time_s, colour, hatch) in enumerate(known):
@@ -58,7 +58,7 @@ def _time(axes: Axes, record: Record) -> None:
     axes.grid(axis="y", visible=False)
 
 
-def _memory(axes: Axes, record: Record) -> None:
+def _memory(axes: Axes, record: ResultRecord) -> None:
     left, end = 0.0, max(record.peak_bytes or 0.0, record.memory_bytes or 0.0) or 1.0
     for name, size in record.parts.items():
         look = LABEL_LOOKS.get(name, LABEL_LOOKS["other"])
@@ -91,7 +91,7 @@ def _beside(axes: Axes, x: float, y: float, text: str) -> None:
     axes.annotate(text, (x, y), xytext=(-4, 0), textcoords="offset points", **look)
 
 
-def alt_of(record: Record) -> str:
+def alt_of(record: ResultRecord) -> str:
     """The picture in words."""
     said = []
     for name, field, *_ in _STEPS:

@@ -9,11 +9,11 @@ from pathlib import Path
 from course_lib.capstone.jobs.result import Known, PartPoints, Result
 from course_lib.capstone.reports.report_page import report_page
 from course_lib.capstone.reports.report_picture import picture_of
-from course_lib.capstone.reports.result_file import FILE_NAME, Record, Row, shown_text
+from course_lib.capstone.reports.result_file import FILE_NAME, ResultRecord, ResultRow, shown_text
 from course_lib.devices import machine
 from course_lib.meter.units import bytes_text
 
-__all__ = ["Report", "record_of", "report"]
+__all__ = ["CapstoneReport", "record_of", "report"]
 
 _PAGE, _PICTURE = "capstone.html", "capstone.png"
 _MOST = 10_000  # reports in a folder
@@ -21,11 +21,11 @@ _MOST_NAME, _MOST_DEFENCE = 60, 4000  # letters
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class CapstoneReport:
     """Where a report lies."""
 
     folder: Path
-    record: Record
+    record: ResultRecord
 
     @property
     def page(self) -> Path:
@@ -46,7 +46,7 @@ class Report:
         return f"{self.page} (to open in a browser), with {_PICTURE} and {FILE_NAME} beside it"
 
 
-def report(result: Result, folder: str | Path, *, name: str = "", defence: str = "") -> Report:
+def report(result: Result, folder: str | Path, *, name: str = "", defence: str = "") -> CapstoneReport:
     """Write a report into a new folder below ``folder``, numbered, so that no earlier one is written over.
 
     ``name``: as the board of a class is to show it, up to 60 letters; none is needed. ``defence``: your reasons, up to
@@ -59,20 +59,20 @@ def report(result: Result, folder: str | Path, *, name: str = "", defence: str =
     picture = picture_of(record)
     png = picture.png()
     page = report_page(record, png, picture.alt)
-    made = Report(_new_folder(Path(folder), result), record)
+    made = CapstoneReport(_new_folder(Path(folder), result), record)
     made.picture.write_bytes(png)
     made.page.write_text(page, encoding="utf-8")
     made.result.write_text(record.text(), encoding="utf-8")
     return made
 
 
-def record_of(result: Result, *, name: str = "", defence: str = "") -> Record:
+def record_of(result: Result, *, name: str = "", defence: str = "") -> ResultRecord:
     """What a file keeps of an attempt."""
     fullest = max(result.memory, key=lambda rank: rank.peak_bytes, default=None)
     job, best = result.job, result.best or result.real
     why = [result.ended, *(f"{fault.name}: {fault.sentence}" for fault in result.faults)]
     here = machine()
-    return Record(
+    return ResultRecord(
         level=job.level,
         seed=job.seed,
         points=result.total,
@@ -95,7 +95,7 @@ def record_of(result: Result, *, name: str = "", defence: str = "") -> Record:
     )
 
 
-def _row(part: PartPoints, result: Result) -> Row:
+def _row(part: PartPoints, result: Result) -> ResultRow:
     """Texts of a part beside what is known of it."""
     yours, limit, planner, best = "–", "–", "–", "–"
     job, planned, known = result.job, result.planned, result.best or result.real
@@ -115,7 +115,7 @@ def _row(part: PartPoints, result: Result) -> Row:
             yours, limit = _step(result), f"{job.budget_s * 1e3:.0f} ms"
             planner = f"{planned.step_s * 1e3:.0f} ms promised ({planned.mesh})"
             best = "–" if known is None else _best(known, result.real)
-    return Row(part.part, yours, limit, planner, best, part.points, part.most, part.why)
+    return ResultRow(part.part, yours, limit, planner, best, part.points, part.most, part.why)
 
 
 def _step(result: Result) -> str:

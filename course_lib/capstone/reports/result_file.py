@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FILE_NAME", "Foreign", "Record", "Row", "read_record", "shown_text"]
+__all__ = ["FILE_NAME", "ForeignResult", "ResultRecord", "ResultRow", "read_record", "shown_text"]
 
 FILE_NAME = "result.json"
 KIND, FORMAT = "one-model-many-gpus capstone", 1
@@ -19,12 +19,12 @@ _TEXTS = ("name", "mesh", "why", "defence", "written", "machine", "job")
 _NUMBERS = ("points", "step_s", "planner_s", "best_s", "budget_s", "peak_bytes", "memory_bytes")
 
 
-class Foreign(ValueError):
+class ForeignResult(ValueError):
     """A file that holds no record of an attempt; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """One thing that was looked at, as texts with their units; a dash where there is nothing to say."""
 
     what: str
@@ -38,7 +38,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class ResultRecord:
     """An attempt on a job. ``why`` is empty where the run kept all limits; numbers that nobody measured are None.
 
     ``parts`` are the bytes of the fullest rank at its fullest moment, by the ledger's names. ``cheats`` are names.
@@ -47,7 +47,7 @@ class Record:
     level: int
     seed: int
     points: float
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     name: str = ""
     mesh: str = ""
     why: str = ""
@@ -76,36 +76,36 @@ class Record:
         return self.step_s / self.best_s - 1
 
 
-def read_record(path: Path) -> Record:
-    """The record in a file. ``Foreign`` for a file that holds none, with the reason."""
+def read_record(path: Path) -> ResultRecord:
+    """The record in a file. ``ForeignResult`` for a file that holds none, with the reason."""
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise Foreign(f"it has {path.stat().st_size:,} bytes, and a result has a few thousand")
+            raise ForeignResult(f"it has {path.stat().st_size:,} bytes, and a result has a few thousand")
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except OSError as error:
-        raise Foreign(f"it cannot be read: {error.strerror or error}") from None
+        raise ForeignResult(f"it cannot be read: {error.strerror or error}") from None
     except RecursionError:
-        raise Foreign("it is nested too deep for a result") from None
+        raise ForeignResult("it is nested too deep for a result") from None
     except ValueError as error:  # of JSON, of letters, and our own
-        raise error if isinstance(error, Foreign) else Foreign(f"it is no JSON: {error}") from None
+        raise error if isinstance(error, ForeignResult) else ForeignResult(f"it is no JSON: {error}") from None
     if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise Foreign("it is JSON, and no result of a capstone")
+        raise ForeignResult("it is JSON, and no result of a capstone")
     if found.get("format") != FORMAT:
-        raise Foreign(f"it is of format {found.get('format')!r}, and this course reads format {FORMAT}")
+        raise ForeignResult(f"it is of format {found.get('format')!r}, and this course reads format {FORMAT}")
     return _record(found)
 
 
-def _record(found: Mapping[str, Any]) -> Record:
+def _record(found: Mapping[str, Any]) -> ResultRecord:
     level, seed = (_whole(found, name) for name in ("level", "seed"))
     numbers: dict[str, Any] = {name: _number(found, name) for name in _NUMBERS}
     points = numbers.pop("points")
     if points is None or not 0 <= points <= 100:
-        raise Foreign(f"its points are {found.get('points')!r}, and points are from 0 to 100")
+        raise ForeignResult(f"its points are {found.get('points')!r}, and points are from 0 to 100")
     texts: dict[str, Any] = {name: _text(found, name) for name in _TEXTS}
     rows = found.get("rows")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Foreign("its rows are no list of what was looked at")
-    record = Record(
+        raise ForeignResult("its rows are no list of what was looked at")
+    record = ResultRecord(
         level=level,
         seed=seed,
         points=points,
@@ -117,33 +117,33 @@ def _record(found: Mapping[str, Any]) -> Record:
     )
     total = sum(row.points for row in record.rows)
     if abs(total - points) > 0.6 and not record.why:
-        raise Foreign(f"its points do not add up: {points:g} in all, and {total:g} in its rows")
+        raise ForeignResult(f"its points do not add up: {points:g} in all, and {total:g} in its rows")
     return record
 
 
-def _row(found: Mapping[str, Any]) -> Row:
+def _row(found: Mapping[str, Any]) -> ResultRow:
     texts = {name: _text(found, name) for name in ("what", "yours", "limit", "planner", "best", "why")}
-    return Row(**texts, points=_number(found, "points") or 0.0, of=_number(found, "of") or 0.0)
+    return ResultRow(**texts, points=_number(found, "points") or 0.0, of=_number(found, "of") or 0.0)
 
 
 def _parts(found: Mapping[str, Any]) -> dict[str, float]:
     parts = found.get("parts", {})
     if not isinstance(parts, dict):
-        raise Foreign("its parts of memory are no table")
+        raise ForeignResult("its parts of memory are no table")
     return {str(name)[:40]: _number(parts, name) or 0.0 for name in parts}
 
 
 def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
     value = found.get(name, [])
     if not isinstance(value, list):
-        raise Foreign(f"its {name} are no list")
+        raise ForeignResult(f"its {name} are no list")
     return value
 
 
 def _whole(found: Mapping[str, Any], name: str) -> int:
     value = found.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise Foreign(f"its {name} is {value!r}, and a {name} is a whole number")
+        raise ForeignResult(f"its {name} is {value!r}, and a {name} is a whole number")
     return value
 
 
@@ -152,14 +152,14 @@ def _number(found: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise Foreign(f"its {name} is {value!r}, which is no number of at least 0")
+        raise ForeignResult(f"its {name} is {value!r}, which is no number of at least 0")
     return value
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:
     value = found.get(name, "")
     if not isinstance(value, str):
-        raise Foreign(f"its {name} is {value!r}, and no text")
+        raise ForeignResult(f"its {name} is {value!r}, and no text")
     return shown_text(value, _MOST_LETTERS.get(name, 4000))
 
 
@@ -170,4 +170,4 @@ def shown_text(text: str, most: int) -> str:
 
 
 def _no_number(word: str) -> float:
-    raise Foreign(f"it holds {word}, which is no number")
+    raise ForeignResult(f"it holds {word}, which is no number")

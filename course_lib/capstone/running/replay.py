@@ -19,13 +19,13 @@ from course_lib.cluster.links.link_times import TREES, Ports, edge, joint_times,
 from course_lib.cluster.links.links import Links
 from course_lib.meter.communication.call import Call
 
-__all__ = ["Began", "Did", "in_order", "replayed_s"]
+__all__ = ["BegunOp", "Did", "in_order", "replayed_s"]
 
 _MESSAGES = ("send", "recv")
 _START_S = 1.0  # any moment but 0, which means "not yet"
 
 
-class Began(NamedTuple):
+class BegunOp(NamedTuple):
     """A collective, or one end of a message, as a rank began it. ``parts_bytes``: what it has for every place."""
 
     operation: str
@@ -42,7 +42,7 @@ class Did(NamedTuple):
     do: str
     time_s: float = 0.0
     number: int = 0
-    call: Began | None = None  # None for a message that anybody might have sent
+    call: BegunOp | None = None  # None for a message that anybody might have sent
 
 
 def in_order(calls: Sequence[Call], blocks: Iterable[tuple[float, str, float]], row_s: float) -> tuple[Did, ...]:
@@ -65,21 +65,21 @@ def in_order(calls: Sequence[Call], blocks: Iterable[tuple[float, str, float]], 
     return tuple(did for _, did in sorted(ordered, key=lambda one: one[0]))
 
 
-def _began(call: Call) -> Began | None:
+def _began(call: Call) -> BegunOp | None:
     group, size_bytes = call.group, float(call.size_bytes)
     if call.operation in _MESSAGES:
         if call.peer is None:
             return None
         ends = (call.rank, call.peer) if call.operation == "send" else (call.peer, call.rank)
         series = (call.group_name, *ends, call.tag)
-        return Began("send", ends, int(call.operation == "recv"), series, 0, (size_bytes, size_bytes))
+        return BegunOp("send", ends, int(call.operation == "recv"), series, 0, (size_bytes, size_bytes))
     root = group.index(call.root) if call.root is not None else 0
     parts = (size_bytes,) * len(group)
     if call.operation == "all_to_all":
         parts = tuple(float(call.sent_bytes.get(rank, 0)) for rank in group)
     elif call.operation == "scatter":  # the root alone has something, and that is all parts
         parts = (size_bytes / len(group),) * len(group)
-    return Began(call.operation, group, group.index(call.rank), (call.group_name, group), root, parts)
+    return BegunOp(call.operation, group, group.index(call.rank), (call.group_name, group), root, parts)
 
 
 def replayed_s(links: Links, ranks: Sequence[Sequence[Did]]) -> float | None:
@@ -95,7 +95,7 @@ def replayed_s(links: Links, ranks: Sequence[Sequence[Did]]) -> float | None:
 class _Underway:
     """A call that some of its ranks have begun."""
 
-    call: Began
+    call: BegunOp
     entered_s: dict[int, float] = field(default_factory=dict)  # by place
     parts_bytes: dict[int, tuple[float, ...]] = field(default_factory=dict)
     done_s: list[float] = field(default_factory=list)  # by place, as soon as it is known
@@ -142,7 +142,7 @@ class _Play:
                 self.now_s[rank] = max(self.now_s[rank], one.done_s[place])
             self.next[rank] += 1
 
-    def _start(self, rank: int, number: int, call: Began) -> None:
+    def _start(self, rank: int, number: int, call: BegunOp) -> None:
         side = (*call.series, call.place) if call.operation == "send" else call.series
         self.numbers[rank][side] += 1
         key = (call.operation == "send", *call.series, self.numbers[rank][side])

@@ -26,7 +26,7 @@ from course_lib.capstone.memory.side_channel_audit import heard
 from course_lib.capstone.memory.system_memory import Since, adopted
 from course_lib.capstone.running.emulated_compute import StepWork, Tally
 from course_lib.capstone.running.replay import Did, in_order
-from course_lib.capstone.running.task import Assemble, Run, Task, batch_of
+from course_lib.capstone.running.task import Assemble, CapstoneRun, Task, batch_of
 from course_lib.capstone.running.warming import warm
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.state.monkeypatch_guard import patched
@@ -138,7 +138,7 @@ class _Rules(NamedTuple):
     row_s: float
 
 
-def _step(me: Rank, task: Task, run: Run, judge: _Judge, weighed: bool) -> StepRecord:
+def _step(me: Rank, task: Task, run: CapstoneRun, judge: _Judge, weighed: bool) -> StepRecord:
     """One step, begun together with the other ranks."""
     rules, work = judge.rules, task.tally.begin()
     dist.barrier()
@@ -175,7 +175,7 @@ class _Seen:
     kept_bytes: int = 0
 
 
-def _weighed(me: Rank, task: Task, run: Run, rules: _Rules) -> _Seen:
+def _weighed(me: Rank, task: Task, run: CapstoneRun, rules: _Rules) -> _Seen:
     """The loss, the most that was held, and what is left. No meter: it keeps what has travelled."""
     scales = Weighing(me.rank, rules.memory_bytes, (task.tokens, task.targets))
     try:
@@ -190,7 +190,7 @@ def _weighed(me: Rank, task: Task, run: Run, rules: _Rules) -> _Seen:
     return _Seen(loss, peak=scales.peak(), kept_bytes=scales.left_bytes)
 
 
-def _timed(me: Rank, task: Task, run: Run, rules: _Rules) -> _Seen:
+def _timed(me: Rank, task: Task, run: CapstoneRun, rules: _Rules) -> _Seen:
     with Recorder(me.rank) as recorder:
         began_s = time.perf_counter()
         loss = run.step()

@@ -16,14 +16,14 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.cost.mesh.scaled_job import ScaledJob
 from course_lib.models import Transformer, TransformerConfig
 
-__all__ = ["ADAMW", "Assemble", "Run", "Task", "batch_of", "config_of", "plain_model"]
+__all__ = ["ADAMW", "Assemble", "CapstoneRun", "Task", "batch_of", "config_of", "plain_model"]
 
 ADAMW: Mapping[str, Any] = MappingProxyType({"lr": 1e-2, "betas": (0.9, 0.95), "eps": 1e-3, "weight_decay": 0.01})
 # With the usual eps, 1e-8, a gradient of a rounding error's size moves its weight a whole lr, in either direction:
 # no two orders of adding would end with the same weights.
 
 
-class Run(Protocol):
+class CapstoneRun(Protocol):
     """What ``assemble(me, task)`` returns.
 
     It may have ``mesh`` (a ``Mesh``: bytes are told by its axes), ``words`` (how it is called in the report) and
@@ -42,7 +42,7 @@ class Run(Protocol):
 class Assemble(Protocol):
     """What a learner writes."""
 
-    def __call__(self, me: Rank, task: Task, /) -> Run: ...
+    def __call__(self, me: Rank, task: Task, /) -> CapstoneRun: ...
 
 
 @dataclass(frozen=True, eq=False)

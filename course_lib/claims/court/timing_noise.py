@@ -4,7 +4,7 @@ A trial that waits in place of computing is slowed by nothing but a machine that
 is over. Linux says how long that was (``cluster/failures/cpu_deadline.py``); where the system says nothing, the clock
 is believed.
 
-Three ways to decide all the same: by bounds that hold on any machine (``Span``), by what one round has shown
+Three ways to decide all the same: by bounds that hold on any machine (``Bounds``), by what one round has shown
 (``borne_out``), or in a quiet round alone (``in_quiet``).
 """
 
@@ -23,7 +23,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.failures.cpu_deadline import Reading, read_threads
 from course_lib.meter import time_text
 
-__all__ = ["ROUNDS", "Line", "Span", "Timed", "borne_out", "in_quiet", "too_busy", "unclear"]
+__all__ = ["ROUNDS", "Bounds", "ThresholdLine", "Timed", "borne_out", "in_quiet", "too_busy", "unclear"]
 
 ROUNDS = 3
 _MUCH = 0.03  # of the time, of the rank that waited longest
@@ -50,7 +50,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Span:
+class Bounds:
     """How long a step takes where every rank has a core: at least and at most so many seconds.
 
     A rank in line makes a step longer by that time at most, and never shorter. So each step that was seen gives both
@@ -61,26 +61,26 @@ class Span:
     most_s: float
 
     @classmethod
-    def of(cls, by_rank: Iterable[Sequence[Timed]]) -> Span:
+    def of(cls, by_rank: Iterable[Sequence[Timed]]) -> Bounds:
         """From the same equal steps on each rank; a step is over when its slowest rank is."""
         steps = list(zip(*by_rank, strict=True))
         most_s = min(max(timed.seen_s for timed in step) for step in steps)
         least_s = max(max(timed.seen_s for timed in step) - sum(timed.in_line_s for timed in step) for step in steps)
         return cls(min(least_s, most_s), most_s)
 
-    def below(self, limit: Span | float) -> bool | None:
+    def below(self, limit: Bounds | float) -> bool | None:
         """Whether it takes less than that. None: the bounds leave it open."""
-        other = limit if isinstance(limit, Span) else Span(limit, limit)
+        other = limit if isinstance(limit, Bounds) else Bounds(limit, limit)
         return True if self.most_s < other.least_s else False if self.least_s >= other.most_s else None
 
-    def times(self, factor: float) -> Span:
-        return Span(factor * self.least_s, factor * self.most_s)
+    def times(self, factor: float) -> Bounds:
+        return Bounds(factor * self.least_s, factor * self.most_s)
 
     def __str__(self) -> str:
         return f"{time_text(self.least_s)} to {time_text(self.most_s)}"
 
 
-def unclear(*spans: Span) -> Evidence:
+def unclear(*spans: Bounds) -> Evidence:
     """The evidence of a trial whose spans leave the verdict open."""
     return blocked(
         "the machine is too busy, and ranks stood in line for a core: without that, steps would have taken from "
@@ -88,7 +88,7 @@ def unclear(*spans: Span) -> Evidence:
     )
 
 
-class Line:
+class ThresholdLine:
     """The ranks of a cluster, from now on: which share of the time the one that waited longest stood in line."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -122,7 +122,7 @@ def borne_out(cluster: Cluster, rounds: Iterable[Callable[[], T]], bears_out: Ca
     """
     found: list[tuple[float, T]] = []
     for measure in rounds:
-        line = Line(cluster)
+        line = ThresholdLine(cluster)
         value = measure()
         found.append((line.share(), value))
         if bears_out(value):
@@ -141,10 +141,10 @@ def in_quiet(trial: Callable[[Ranks], Evidence]) -> Callable[[Ranks], Evidence]:
     def run(ranks: Ranks) -> Evidence:
         shares = []
         for _ in range(ROUNDS):
-            lines: dict[int, Line] = {}
+            lines: dict[int, ThresholdLine] = {}
 
-            def lend(size: int, lines: dict[int, Line] = lines) -> Cluster:
-                lines.setdefault(size, Line(ranks(size)))
+            def lend(size: int, lines: dict[int, ThresholdLine] = lines) -> Cluster:
+                lines.setdefault(size, ThresholdLine(ranks(size)))
                 return ranks(size)
 
             evidence = trial(lend)

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.claims.court.evidence import Evidence, Ranks, tries
-from course_lib.claims.court.timing_noise import Span, Timed, borne_out, too_busy, unclear
+from course_lib.claims.court.timing_noise import Bounds, Timed, borne_out, too_busy, unclear
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.links.emulated_compute import pace
@@ -30,10 +30,10 @@ _NUM_STEPS = 6
 _MUCH_FASTER = 0.8  # of the time
 
 
-def _step_time(cluster: Cluster, link: Link) -> Span:
+def _step_time(cluster: Cluster, link: Link) -> Bounds:
     """One paced data-parallel step on this link, where every rank has a core."""
     with cluster.shaped(links=Links(link)):
-        return Span.of(cluster.run(_paced_steps))
+        return Bounds.of(cluster.run(_paced_steps))
 
 
 def _paced_steps(me: Rank) -> list[Timed]:
@@ -68,7 +68,7 @@ def bad_communication_cancels_what_more_compute_gains(ranks: Ranks) -> Evidence:
     )
 
 
-def _speed_ups(fast: Span, slow: Span) -> dict[str, str]:
+def _speed_ups(fast: Bounds, slow: Bounds) -> dict[str, str]:
     return {name: f"{_COMPUTE_S / step.most_s:.2f}x" for name, step in (("1 GB/s", fast), ("10 MB/s", slow))}
 
 
@@ -94,7 +94,7 @@ def that_model_parallelism_is_always_better_is_a_myth(ranks: Ranks) -> Evidence:
     """A model that fits one device: cut in two halves that work in turn, and replicated with half the batch each."""
     replicas = _step_time(ranks(2), _FAST)
     with ranks(2).shaped(links=Links(_FAST)):
-        halves = Span.of(ranks(2).run(_halves))
+        halves = Bounds.of(ranks(2).run(_halves))
     faster = replicas.below(halves.times(_MUCH_FASTER))
     if faster is None:
         return unclear(replicas, halves)

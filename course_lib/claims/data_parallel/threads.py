@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.claims.court.evidence import Evidence, Ranks, blocked, tries
-from course_lib.claims.court.timing_noise import Line, too_busy
+from course_lib.claims.court.timing_noise import ThresholdLine, too_busy
 from course_lib.claims.court.workloads import batch, mlp
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
@@ -203,7 +203,7 @@ def ddp_is_faster_because_it_uses_processes(ranks: Ranks) -> Evidence:
     small = _raced(_small_race, ranks(2), _had_two_cores)
     if not _had_two_cores(small):
         return _NO_TWO_CORES
-    line = Line(ranks(2))
+    line = ThresholdLine(ranks(2))
     large = _raced(_large_race, ranks(2), _threads_at_once)
     better, as_good = _is_better(small), _threads_at_once(large)
     if better and not as_good and (undecided := too_busy(line.share())):

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from course_lib.classroom.board.charts import Chart, chart_of
-from course_lib.classroom.board.lesson_index import Places, question
+from course_lib.classroom.board.lesson_index import LessonIndex, question
 from course_lib.classroom.board.mistake_stats import CheckLine, MistakeLine, checks, mistakes
 from course_lib.classroom.board.prediction_stats import Guesses, guesses
 from course_lib.classroom.board.progress_by_part import PlaceLine, where
 from course_lib.classroom.board.read_shared import Gathered
 
-__all__ = ["Board", "Wish", "board_of"]
+__all__ = ["ClassBoard", "Wish", "board_of"]
 
 
 @dataclass
@@ -42,7 +42,7 @@ def _named(one: Guesses, names: set[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Board:
+class ClassBoard:
     """Everything that is shown, and nothing that is not: a chart that is not wanted yet is not in it."""
 
     title: str
@@ -57,13 +57,13 @@ class Board:
     unknown: tuple[str, ...]  # what was to be shown, and nobody has answered
 
 
-def board_of(gathered: Gathered, known: Places, wish: Wish) -> Board:
+def board_of(gathered: Gathered, known: LessonIndex, wish: Wish) -> ClassBoard:
     """Count what was gathered."""
     learners = gathered.learners
     asked = guesses(learners, known, wish.lesson)
     shown = sorted(filter(wish.shows, asked), key=lambda one: not wish.is_latest(one))
     title = f"{wish.lesson} {known.title(wish.lesson)}".strip() if wish.lesson else "the whole course"
-    return Board(
+    return ClassBoard(
         title,
         len(learners),
         where(learners, known, wish.lesson),

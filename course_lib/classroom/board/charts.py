@@ -9,11 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from course_lib.classroom.board.bins import Bin, Bins, bins_of
-from course_lib.classroom.board.lesson_index import Question
+from course_lib.classroom.board.lesson_index import AskedQuestion
 from course_lib.classroom.board.prediction_stats import Answer, Guesses
 from course_lib.learn.display.units import quantity, ratio
 
-__all__ = ["Chart", "Mark", "Row", "chart_of"]
+__all__ = ["Chart", "ChartRow", "Mark", "chart_of"]
 
 _MOST_ORDERS = 6
 _RESCALED = ("%", "bytes", "KiB", "MiB", "GiB", "kB", "MB", "GB", "s", "ms", "µs", "us", "ns", "x")
@@ -21,7 +21,7 @@ _OTHERS = "another order"
 
 
 @dataclass(frozen=True)
-class Row:
+class ChartRow:
     """One bar: what it stands for, how many predicted it, and what it is by a run or a model ("measured", "model")."""
 
     label: str
@@ -46,7 +46,7 @@ class Chart:
 
     name: str
     question: str
-    rows: tuple[Row, ...]
+    rows: tuple[ChartRow, ...]
     sentences: tuple[str, ...]
     bins: Bins | None = None
     edges: tuple[str, ...] = ()  # of the bins, as words
@@ -54,7 +54,7 @@ class Chart:
     is_revealed: bool = False
 
 
-def chart_of(guesses: Guesses, asked: Question, *, reveal: bool) -> Chart:
+def chart_of(guesses: Guesses, asked: AskedQuestion, *, reveal: bool) -> Chart:
     """The chart of everybody's predictions; with ``reveal`` beside what was measured and what the model says."""
     answers = {kind: guesses.answer(kind) for kind in ("measured", "model")} if reveal else {}
     found = {kind: answer for kind, answer in answers.items() if answer is not None}
@@ -65,7 +65,7 @@ def chart_of(guesses: Guesses, asked: Question, *, reveal: bool) -> Chart:
 
 
 def _of_numbers(
-    guesses: Guesses, asked: Question, found: dict[str, Answer], sentences: tuple[str, ...], reveal: bool
+    guesses: Guesses, asked: AskedQuestion, found: dict[str, Answer], sentences: tuple[str, ...], reveal: bool
 ) -> Chart:
     values = {kind: answer.value for kind, answer in found.items()}
     numbers = guesses.numbers
@@ -74,7 +74,7 @@ def _of_numbers(
     whole = all(number == int(number) for number in numbers)
     held = {kind: _bin_of(float(value), bins) for kind, value in values.items()}
     rows = tuple(
-        Row(
+        ChartRow(
             _words(one, guesses.unit, whole),
             one.count,
             tuple(k for k, place in held.items() if place == index),
@@ -117,7 +117,7 @@ def _words(one: Bin, unit: str, whole: bool) -> str:
     return f"{number if number and high.endswith(f' {low_unit}') else low} to {high}"
 
 
-def _of_words(guesses: Guesses, asked: Question, found: dict[str, Answer]) -> tuple[Row, ...]:
+def _of_words(guesses: Guesses, asked: AskedQuestion, found: dict[str, Answer]) -> tuple[ChartRow, ...]:
     """Choices in the order of the question; orders by how many gave them, and the right one."""
     counts = Counter(map(str, guesses.values))
     right = [str(answer.value) for answer in found.values()]
@@ -127,10 +127,10 @@ def _of_words(guesses: Guesses, asked: Question, found: dict[str, Answer]) -> tu
         names = [*asked.choices, *(name for name, _ in counts.most_common() if name not in asked.choices)]
     names += [name for name in dict.fromkeys(right) if name not in names]
     rows = [
-        Row(name, counts.pop(name, 0), tuple(kind for kind, answer in found.items() if answer.value == name))
+        ChartRow(name, counts.pop(name, 0), tuple(kind for kind, answer in found.items() if answer.value == name))
         for name in names
     ]
-    return (*rows, *([Row(_OTHERS, counts.total())] if counts else []))
+    return (*rows, *([ChartRow(_OTHERS, counts.total())] if counts else []))
 
 
 def _sentences(guesses: Guesses, found: dict[str, Answer], reveal: bool) -> tuple[str, ...]:

@@ -36,8 +36,8 @@ from course_lib.base.foreign_text import one_line
 
 if TYPE_CHECKING:
     from course_lib.classroom.board.board_data import Wish
-    from course_lib.classroom.board.lesson_index import Places
-    from course_lib.classroom.board.read_shared import Gatherer
+    from course_lib.classroom.board.lesson_index import LessonIndex
+    from course_lib.classroom.board.read_shared import SharedReader
 
 __all__ = ["main"]
 
@@ -67,13 +67,13 @@ def main(argv: Sequence[str]) -> int:
         Wish,  # with the lessons' rooms, which --help does without
     )
     from course_lib.classroom.board.lesson_index import places
-    from course_lib.classroom.board.read_shared import Gatherer
+    from course_lib.classroom.board.read_shared import SharedReader
 
     known = places()
     try:
         wish = Wish(known.need(asked.lesson) if asked.lesson else "", set(asked.show), set(asked.reveal))
         _need_place(asked.out)
-        gatherer = Gatherer(asked.folders)
+        gatherer = SharedReader(asked.folders)
         draw = lambda: _draw(gatherer, known, wish, asked.out, _EVERY_S if asked.watch else 0)  # noqa: E731
         print(draw())
         print(f"\nThe page is {asked.out}; open it in a browser.", flush=True)
@@ -110,7 +110,7 @@ def _beginning(page: Path) -> str:
         return file.read(4000).decode("utf-8", "replace")
 
 
-def _draw(gatherer: Gatherer, known: Places, wish: Wish, out: Path, refresh_s: int) -> str:
+def _draw(gatherer: SharedReader, known: LessonIndex, wish: Wish, out: Path, refresh_s: int) -> str:
     """Write the page anew, and return the board as text."""
     from course_lib.classroom.board.board_data import board_of
     from course_lib.classroom.board.page import board_page
@@ -160,7 +160,7 @@ def _words_in(typed: queue.SimpleQueue[str | None]) -> Iterator[str]:
         yield line or ""
 
 
-def _watch(draw: Callable[[], str], wish: Wish, known: Places, typed: queue.SimpleQueue[str | None]) -> None:
+def _watch(draw: Callable[[], str], wish: Wish, known: LessonIndex, typed: queue.SimpleQueue[str | None]) -> None:
     for line in _words_in(typed):
         try:
             said = _obey(line.split(), wish, known)
@@ -180,7 +180,7 @@ def _watch(draw: Callable[[], str], wish: Wish, known: Places, typed: queue.Simp
             print(said or text, flush=True)
 
 
-def _obey(words: list[str], wish: Wish, known: Places) -> str:
+def _obey(words: list[str], wish: Wish, known: LessonIndex) -> str:
     """Change the wish by what was typed; a sentence where the board as text says nothing of it. Raises ValueError."""
     match words:
         case [] | ["draw"]:

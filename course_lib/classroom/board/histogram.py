@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape as escaped
 
-from course_lib.classroom.board.charts import Chart, Mark, Row
+from course_lib.classroom.board.charts import Chart, ChartRow, Mark
 
 __all__ = ["bar_table", "chart_html"]
 
@@ -27,7 +27,7 @@ def chart_html(chart: Chart, words: str) -> str:
     return f"<section class='chart'>{head}{_picture(chart)}{told}{table}</section>"
 
 
-def bar_table(rows: tuple[Row, ...], head: tuple[str, str], caption: str) -> str:
+def bar_table(rows: tuple[ChartRow, ...], head: tuple[str, str], caption: str) -> str:
     """A table whose second column is a bar with its number behind it."""
     most = max((row.count for row in rows), default=0) or 1
     body = ""

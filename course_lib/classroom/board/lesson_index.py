@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Places", "Question", "places", "question", "title_of_check"]
+__all__ = ["AskedQuestion", "LessonIndex", "places", "question", "title_of_check"]
 
 _NO_LIMIT = 1e15  # what a question's number may be where nothing is said
 
@@ -22,7 +22,7 @@ _BETS = re.compile(r"""\b(?:bet|settle)\(([^)]*)\)""")
 
 
 @dataclass(frozen=True)
-class Places:
+class LessonIndex:
     """The parts in order with their titles, and the part of each name."""
 
     titles: dict[str, str] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class Places:
         return wanted
 
 
-def places(root: Path | None = None) -> Places:
+def places(root: Path | None = None) -> LessonIndex:
     """What the sources below ``root`` (by default this copy of the course) say."""
     from course_lib.base.paths import project_root
     from course_lib.lessons.info import LessonError, lesson_info, source_files
 
-    found = Places()
+    found = LessonIndex()
     for path in source_files(root or project_root()):
         try:
             info, text = lesson_info(path), path.read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def places(root: Path | None = None) -> Places:
 
 
 @dataclass(frozen=True)
-class Question:
+class AskedQuestion:
     """What was asked: its text, its choices in their order, and how far a number could go."""
 
     text: str = ""
@@ -88,13 +88,13 @@ class Question:
     high: float | None = None
 
 
-def question(name: str) -> Question:
+def question(name: str) -> AskedQuestion:
     """The question, or the claim, of this name; an empty one where this course has none. Imports the lesson's room."""
     asked = _room(name[:2])[0].get(name)
     if asked is not None:
         high = asked.high if asked.high < _NO_LIMIT else None
-        return Question(asked.question, tuple(map(str, asked.choices or ())), high)
-    return _claims().get(name, Question()) if name.startswith("13.") else Question()
+        return AskedQuestion(asked.question, tuple(map(str, asked.choices or ())), high)
+    return _claims().get(name, AskedQuestion()) if name.startswith("13.") else AskedQuestion()
 
 
 def title_of_check(name: str) -> str:
@@ -118,9 +118,9 @@ def _room(lesson: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @lru_cache(maxsize=1)
-def _claims() -> dict[str, Question]:
+def _claims() -> dict[str, AskedQuestion]:
     try:
         from course_lib.claims import CLAIMS, VERDICTS
     except ImportError:
         return {}
-    return {f"13.{claim.name}": Question(claim.text, tuple(VERDICTS)) for claim in CLAIMS}
+    return {f"13.{claim.name}": AskedQuestion(claim.text, tuple(VERDICTS)) for claim in CLAIMS}

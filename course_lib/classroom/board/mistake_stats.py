@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from course_lib.classroom.board.lesson_index import Places
+from course_lib.classroom.board.lesson_index import LessonIndex
 from course_lib.classroom.board.read_shared import Learner
 
 __all__ = ["CheckLine", "MistakeLine", "checks", "mistakes"]
@@ -60,7 +60,7 @@ class _Tally:
     solved: set[str] = field(default_factory=set)
 
 
-def checks(learners: Sequence[Learner], known: Places, lesson: str = "") -> tuple[CheckLine, ...]:
+def checks(learners: Sequence[Learner], known: LessonIndex, lesson: str = "") -> tuple[CheckLine, ...]:
     """The checks that somebody tried; those that hold up the most come first."""
     tallies: dict[str, _Tally] = {}
     for one in learners:
@@ -90,7 +90,7 @@ def _check_line(name: str, place: str, tally: _Tally) -> CheckLine:
     return CheckLine(name, place, *counts)
 
 
-def mistakes(learners: Sequence[Learner], known: Places, lesson: str = "") -> tuple[MistakeLine, ...]:
+def mistakes(learners: Sequence[Learner], known: LessonIndex, lesson: str = "") -> tuple[MistakeLine, ...]:
     """The named mistakes that checks told of; those that most learners met come first."""
     met: dict[tuple[str, str], Counter[str]] = {}
     for one in learners:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape as escaped
 
-from course_lib.classroom.board.board_data import Board
-from course_lib.classroom.board.charts import Row
+from course_lib.classroom.board.board_data import ClassBoard
+from course_lib.classroom.board.charts import ChartRow
 from course_lib.classroom.board.histogram import bar_table, chart_html
 from course_lib.classroom.board.lesson_index import title_of_check
 from course_lib.classroom.board.mistake_stats import CheckLine
@@ -92,7 +92,7 @@ summary { cursor: pointer; color: var(--soft); padding: 0.2rem 0; }
 """
 
 
-def board_page(board: Board, *, drawn_at: str, refresh_s: int = 0) -> str:
+def board_page(board: ClassBoard, *, drawn_at: str, refresh_s: int = 0) -> str:
     """The whole page. ``drawn_at`` says when, in words; with ``refresh_s`` the browser loads it again and again."""
     again = f'<meta http-equiv="refresh" content="{refresh_s}">\n' if refresh_s else ""
     title = f"The class: {board.title}"
@@ -109,7 +109,7 @@ def board_page(board: Board, *, drawn_at: str, refresh_s: int = 0) -> str:
     )
 
 
-def _body(board: Board) -> str:
+def _body(board: ClassBoard) -> str:
     if not board.learners:
         return (
             "<p>Nobody has shared anything here yet. Each learner does so by "
@@ -152,7 +152,7 @@ def _bar(count: int, most: int) -> str:
     return f"<span class='bar' style='width:{55 * count / (most or 1):.1f}%'></span> <strong>{count}</strong>"
 
 
-def _where(board: Board) -> str:
+def _where(board: ClassBoard) -> str:
     most = max((len(line.here) for line in board.places), default=0)
     rows = []
     for line in board.places:
@@ -166,7 +166,7 @@ def _where(board: Board) -> str:
     return _section("Who is where", _table(head, rows, "Who is where", names))
 
 
-def _checks(board: Board) -> str:
+def _checks(board: ClassBoard) -> str:
     if not board.checks:
         return _section("What holds up", "<p>No check has been tried yet.</p>")
     shown = board.checks[:_MOST_LINES]
@@ -195,7 +195,7 @@ def _more(lines: tuple[object, ...]) -> str:
     return f"<p class='soft'>and {more} more; --lesson 04a shows those of one part</p>" if more > 0 else ""
 
 
-def _mistakes(board: Board) -> str:
+def _mistakes(board: ClassBoard) -> str:
     if not board.mistakes:
         return _section("Named mistakes", "<p>None has been met yet.</p>")
     shown = board.mistakes[:_MOST_LINES]
@@ -212,17 +212,17 @@ def _mistakes(board: Board) -> str:
     return _section("Named mistakes", table + _more(board.mistakes))
 
 
-def _waiting(board: Board) -> str:
+def _waiting(board: ClassBoard) -> str:
     if not board.waiting and not board.unknown:
         return ""
-    rows = tuple(Row(name, predicted) for name, _, predicted, _ in board.waiting)
+    rows = tuple(ChartRow(name, predicted) for name, _, predicted, _ in board.waiting)
     body = bar_table(rows, ("question", "have predicted"), "Questions that are not shown yet") if rows else ""
     for name in board.unknown:
         body += f"<p>{escaped(name)}: nobody has predicted it yet.</p>"
     return _section("Predictions, still covered", body)
 
 
-def _left_out(board: Board) -> str:
+def _left_out(board: ClassBoard) -> str:
     """How many files, and not which: a file's name may say whose it is. The terminal names them."""
     told = []
     if board.half:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib.classroom.board.lesson_index import Places
+from course_lib.classroom.board.lesson_index import LessonIndex
 from course_lib.classroom.board.read_shared import Event, Learner
 
 __all__ = ["Answer", "Guesses", "guesses"]
@@ -77,7 +77,7 @@ class Guesses:
         return Answer(texts[0][0], count=texts[0][1]) if texts else None
 
 
-def guesses(learners: Sequence[Learner], known: Places, lesson: str = "") -> tuple[Guesses, ...]:
+def guesses(learners: Sequence[Learner], known: LessonIndex, lesson: str = "") -> tuple[Guesses, ...]:
     """The questions of a lesson, or of all, that somebody answered, in the order of their places."""
     found: dict[str, Guesses] = {}
     for one in learners:

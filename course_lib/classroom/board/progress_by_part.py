@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_lib.classroom.board.lesson_index import Places
+from course_lib.classroom.board.lesson_index import LessonIndex
 from course_lib.classroom.board.read_shared import Learner
 
 __all__ = ["PlaceLine", "where"]
@@ -27,7 +27,7 @@ class PlaceLine:
         return self.title.partition(": ")[2] or self.title
 
 
-def where(learners: Sequence[Learner], known: Places, lesson: str = "") -> tuple[PlaceLine, ...]:
+def where(learners: Sequence[Learner], known: LessonIndex, lesson: str = "") -> tuple[PlaceLine, ...]:
     """A line for each place that somebody has begun, in the order of the course; those of ``lesson`` where given."""
     last: dict[str, list[str]] = {}
     begun: dict[str, set[str]] = {}

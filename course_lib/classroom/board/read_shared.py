@@ -18,7 +18,7 @@ from course_lib.base.foreign_text import cleaned, one_line
 from course_lib.base.named_file import NotPlainError, bytes_of
 from course_lib.classroom.share.shared import FORMAT, clean_alias, number_of
 
-__all__ = ["Gathered", "Gatherer", "Learner"]
+__all__ = ["Gathered", "Learner", "SharedReader"]
 
 _KINDS = {"check", "hint", "solution", "quiz", "guess", "predict", "bet", "trial", "reset"}
 _NAME = re.compile(r"\d\d\.\w{1,60}", re.ASCII)
@@ -47,12 +47,12 @@ class Gathered:
     half: tuple[tuple[str, str], ...] = ()
 
 
-class Foreign(ValueError):
+class ForeignFile(ValueError):
     """A file that is no progress file of this course; the text says why."""
 
 
 @dataclass
-class Gatherer:
+class SharedReader:
     """Reads some folders, again and again; a file that cannot be read for a moment counts as it was before."""
 
     folders: Sequence[Path]
@@ -82,7 +82,7 @@ class Gatherer:
                         half.append((place, f"{why}; it counts as it was before"))
                     else:
                         skipped.append((place, why))
-                except Foreign as error:
+                except ForeignFile as error:
                     skipped.append((place, str(error)))
         self._before = found
         return Gathered(_labelled(_newest(found.values())), tuple(skipped), tuple(half))
@@ -113,7 +113,7 @@ def _bytes_of(path: Path) -> bytes:
     try:
         return bytes_of(path, most_bytes=_MOST_BYTES, links=False)
     except NotPlainError as error:
-        raise Foreign(str(error.strerror)) from None
+        raise ForeignFile(str(error.strerror)) from None
 
 
 def _learner(path: Path, place: str) -> tuple[Learner, int]:
@@ -123,14 +123,14 @@ def _learner(path: Path, place: str) -> tuple[Learner, int]:
     head = events[0] if events and events[0]["event"] == "shared" else {}
     kind = head.get("format", FORMAT)
     if isinstance(kind, bool) or not isinstance(kind, int):
-        raise Foreign(f"its format is {one_line(kind, 20)!r}, which is no number")
+        raise ForeignFile(f"its format is {one_line(kind, 20)!r}, which is no number")
     if kind > FORMAT:
-        raise Foreign(
+        raise ForeignFile(
             f"it was shared by a newer course (format {kind}, and this course reads {FORMAT}); update this one"
         )
     ours = tuple(cleaned(event) for event in events if event["event"] in _KINDS and _NAME.fullmatch(event["name"]))
     if not ours and not head:
-        raise Foreign("no line in it is an event of this course")
+        raise ForeignFile("no line in it is an event of this course")
     return Learner(_alias(head), str(head.get("id") or place), ours), damaged
 
 

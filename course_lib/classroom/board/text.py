@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.classroom.board.board_data import Board
+from course_lib.classroom.board.board_data import ClassBoard
 from course_lib.classroom.board.charts import Chart
 
 __all__ = ["board_text"]
@@ -14,7 +14,7 @@ _WIDEST = 44
 _SIGNS = {"measured": "<- the run", "model": "<- the cost model"}
 
 
-def board_text(board: Board) -> str:
+def board_text(board: ClassBoard) -> str:
     """Everything that the page has, in lines."""
     lines = [f"The class: {board.title}. {board.learners} share their progress."]
     lines += [line for chart in board.charts for line in _chart(chart)]

@@ -23,7 +23,7 @@ from course_lib.classroom.trial.advice import advise
 from course_lib.classroom.trial.capacity import first_met, limits
 from course_lib.classroom.trial.lessons_here import choose, judge
 from course_lib.classroom.trial.node import Node, look
-from course_lib.classroom.trial.page import Report
+from course_lib.classroom.trial.page import ClassReport
 from course_lib.classroom.trial.resource_use import Taken, read_record, taken_from
 from course_lib.doctor import Finding, examine
 from course_lib.lessons.info import LessonInfo
@@ -48,7 +48,9 @@ def main(argv: Sequence[str]) -> int:
     return int(report.is_blocked)
 
 
-def check(options: argparse.Namespace, node: Node | None = None, doctor: Sequence[Finding] | None = None) -> Report:
+def check(
+    options: argparse.Namespace, node: Node | None = None, doctor: Sequence[Finding] | None = None
+) -> ClassReport:
     """The report; ``node`` and ``doctor`` stand in for what this machine has and what is found of it."""
     root = project_root()
     chosen = choose(options.lessons, root)
@@ -62,7 +64,7 @@ def check(options: argparse.Namespace, node: Node | None = None, doctor: Sequenc
             taken = taken_from(kept, [info.label for info in tried], "the trial below")
     if taken is None:
         raise ValueError("nobody came to the end of a lesson in the trial: what a learner takes is not known.")
-    return Report(
+    return ClassReport(
         learners=options.learners,
         open_lessons=options.open,
         node=node,

@@ -12,14 +12,14 @@ from course_lib.classroom.trial.node import Node
 from course_lib.classroom.trial.resource_use import Taken
 from course_lib.doctor import Finding, table
 
-__all__ = ["Report"]
+__all__ = ["ClassReport"]
 
 _WIDTH = 100
 _BEYOND = 1.5  # times the learners a core that a trial has shown to work
 
 
 @dataclass(frozen=True)
-class Report:
+class ClassReport:
     """All that was found. ``as_text`` is for people, ``as_dict`` for programs; ``is_blocked`` gives the exit code."""
 
     learners: int

@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from course_lib.classroom.trial.trial_user import Seat
-from course_lib.classroom.trial.watch import Look, Watch
+from course_lib.classroom.trial.trial_user import TrialUser
+from course_lib.classroom.trial.watch import ProcessSample, ResourceWatch
 
 __all__ = ["measured_server"]
 
@@ -22,7 +22,7 @@ _END_LIMIT_S = 10.0
 _PAGES = ("/lab", "/lab/api/settings", "/api/contents")
 
 
-def measured_server(seat: Seat, watch: Watch) -> Look | None:
+def measured_server(seat: TrialUser, watch: ResourceWatch) -> ProcessSample | None:
     """A JupyterLab of this seat on a socket in its folder, no port; None where none can be had.
 
     It has given its page and its settings when it is looked at, and runs no kernel.

@@ -23,12 +23,12 @@ import nbformat
 
 from course_lib.base.signals import ended_as_by_ctrl_c
 from course_lib.classroom.trial.server import measured_server
-from course_lib.classroom.trial.trial_user import Seat, new_token
-from course_lib.classroom.trial.watch import Look, Watch
+from course_lib.classroom.trial.trial_user import TrialUser, new_token
+from course_lib.classroom.trial.watch import ProcessSample, ResourceWatch
 from course_lib.lessons.execute import CellFailedError, kernel_client, run_cell, start_kernel
 from course_lib.lessons.kernel_sockets import listen_at_files
 
-__all__ = ["Failure", "Lap", "Trial", "run_trial"]
+__all__ = ["CellFailure", "ClassTrial", "Lap", "run_trial"]
 
 _CELL_LIMIT_S = 900  # a cell that hangs
 _WORTH_A_LOOK_S = 0.5  # shorter cells are counted with the next one
@@ -36,7 +36,7 @@ _BLOCKED = "blocked:"  # what a cell prints that cannot run here
 
 
 @dataclass(frozen=True)
-class Failure:
+class CellFailure:
     """What went wrong for one learner; ``cell`` counts all cells of the lesson from 1, and 0 is the kernel's start."""
 
     learner: int
@@ -57,12 +57,12 @@ class Lap:
     longest_cell: int = 0
     longest_cell_cpu_s: float = 0.0
     longest_cell_wall_s: float = 0.0
-    rest: Look = field(default_factory=Look)
+    rest: ProcessSample = field(default_factory=ProcessSample)
     blocked: list[str] = field(default_factory=list)
 
 
 @dataclass
-class Trial:
+class ClassTrial:
     """What a class did. ``stopped`` says why it did not come to its end; "" where it did."""
 
     learners: int
@@ -71,11 +71,11 @@ class Trial:
     load_before: tuple[float, ...]
     wall_s: float = 0.0
     laps: list[Lap] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[CellFailure] = field(default_factory=list)
     stopped: str = ""
-    peaks: dict[tuple[int, str], Look] = field(default_factory=dict)
-    together: Look = field(default_factory=Look)
-    server: Look | None = None
+    peaks: dict[tuple[int, str], ProcessSample] = field(default_factory=dict)
+    together: ProcessSample = field(default_factory=ProcessSample)
+    server: ProcessSample | None = None
     free_at_first_bytes: int = 0
     free_least_bytes: int = 0
     shared_peak_bytes: int = 0
@@ -98,34 +98,34 @@ def run_trial(
     with_server: bool = False,
     cell_limit_s: float = _CELL_LIMIT_S,
     worth_a_look_s: float = _WORTH_A_LOOK_S,
-    watch_of: Callable[[str], Watch] = Watch,
+    watch_of: Callable[[str], ResourceWatch] = ResourceWatch,
     tell: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
-) -> Trial:
+) -> ClassTrial:
     """Run ``notebooks`` (label to file), one after another, for so many learners at once.
 
     Each has ``open_lessons`` kernels open at most. A cell of less than ``worth_a_look_s`` seconds is counted with the
     next one; ``watch_of`` makes the watch of a token. An interrupt ends everything that was begun, and is raised again.
     """
     load = os.getloadavg() if hasattr(os, "getloadavg") else ()
-    trial = Trial(learners, tuple(notebooks), open_lessons, load)
+    trial = ClassTrial(learners, tuple(notebooks), open_lessons, load)
     with ended_as_by_ctrl_c():
         _try(trial, notebooks, with_server, watch_of, partial(_Work, cell_limit_s, worth_a_look_s, tell))
     return trial
 
 
 def _try(
-    trial: Trial,
+    trial: ClassTrial,
     notebooks: Mapping[str, Path],
     with_server: bool,
-    watch_of: Callable[[str], Watch],
+    watch_of: Callable[[str], ResourceWatch],
     work_of: Callable[..., _Work],
 ) -> None:
     token, folder = new_token(), Path(tempfile.mkdtemp(prefix="course-class-"))
     watch = watch_of(token)
     try:
-        seats = [Seat(number, token, folder / f"{number:02d}") for number in range(1, trial.learners + 1)]
+        seats = [TrialUser(number, token, folder / f"{number:02d}") for number in range(1, trial.learners + 1)]
         if with_server:
-            trial.server = measured_server(Seat(0, token, folder / "00"), watch)
+            trial.server = measured_server(TrialUser(0, token, folder / "00"), watch)
         watch.start()
         work = work_of(trial, seats, notebooks, watch)
         began_s = time.monotonic()
@@ -151,10 +151,10 @@ class _Work:
     cell_limit_s: float
     worth_a_look_s: float
     tell: Callable[[str], None]
-    trial: Trial
-    seats: list[Seat]
+    trial: ClassTrial
+    seats: list[TrialUser]
     notebooks: Mapping[str, Path]
-    watch: Watch
+    watch: ResourceWatch
     is_stopping: bool = False
 
     async def everybody(self) -> None:
@@ -180,7 +180,7 @@ class _Work:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
-    async def _learner(self, seat: Seat) -> None:
+    async def _learner(self, seat: TrialUser) -> None:
         opened: list[_Kernel] = []
         try:
             for label, path in self.notebooks.items():
@@ -192,7 +192,7 @@ class _Work:
             for kernel in opened:
                 await kernel.end()
 
-    async def _lesson(self, seat: Seat, label: str, kernel: _Kernel) -> None:
+    async def _lesson(self, seat: TrialUser, label: str, kernel: _Kernel) -> None:
         lap, began_s, cell = Lap(seat.number, label), time.monotonic(), -1
         try:
             await kernel.start()
@@ -212,7 +212,7 @@ class _Work:
                 raise asyncio.CancelledError from None
             line = error.line if isinstance(error, CellFailedError) else 0
             reason = str(error) or type(error).__name__
-            self.trial.failures.append(Failure(seat.number, label, cell + 1, line, reason))
+            self.trial.failures.append(CellFailure(seat.number, label, cell + 1, line, reason))
             self.tell(f"learner {seat.number}: {label}, cell {cell + 1}: {reason.splitlines()[0]}")
             return
         self.watch.note((seat.number, label), lap.rest)
@@ -224,7 +224,7 @@ class _Work:
 class _Kernel:
     """One open lesson of one learner, from a copy of its notebook in their folder."""
 
-    def __init__(self, seat: Seat, label: str, path: Path, cell_limit_s: float) -> None:
+    def __init__(self, seat: TrialUser, label: str, path: Path, cell_limit_s: float) -> None:
         self._seat = seat
         self._copy = seat.notebooks / path.name
         shutil.copyfile(path, self._copy)

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from course_lib.classroom.trial.trial import Trial
-from course_lib.classroom.trial.watch import Look
+from course_lib.classroom.trial.trial import ClassTrial
+from course_lib.classroom.trial.watch import ProcessSample
 from course_lib.doctor import Finding
 from course_lib.meter.origin import origin
 from course_lib.meter.units import bytes_text
@@ -22,7 +22,7 @@ _QUIET_LOAD = 0.5
 _COARSE_S = 5.0
 
 
-def record_of(trial: Trial, command: str, copies: str) -> dict[str, Any]:
+def record_of(trial: ClassTrial, command: str, copies: str) -> dict[str, Any]:
     """The trial as it is kept: where it ran, what was asked, and the most that a learner took in each lesson."""
     shared = trial.shared_peak_bytes if trial.shared_peak_bytes > (1 << 20) else 0  # less is the ranks' own locks
     return {
@@ -64,7 +64,7 @@ def keep(record: dict[str, Any], path: Path) -> None:
         raise ValueError(f"--keep {path} cannot be written: {error.strerror}.") from None
 
 
-def findings_of(trial: Trial) -> list[Finding]:
+def findings_of(trial: ClassTrial) -> list[Finding]:
     """The trial as lines of the report."""
     lessons = ", ".join(trial.lessons)
     what = f"{trial.learners} at once, {lessons}, {trial.wall_s:.0f} s in all"
@@ -86,7 +86,7 @@ def findings_of(trial: Trial) -> list[Finding]:
     return found
 
 
-def _coarse(trial: Trial) -> list[Finding]:
+def _coarse(trial: ClassTrial) -> list[Finding]:
     """That a short peak may have been missed, where there were long times between two looks."""
     if trial.longest_gap_s <= _COARSE_S:
         return []
@@ -94,7 +94,7 @@ def _coarse(trial: Trial) -> list[Finding]:
     return [Finding("trial, memory", "warning", told, "On a quieter machine a trial looks every second.")]
 
 
-def _verdict(trial: Trial, what: str) -> Finding:
+def _verdict(trial: ClassTrial, what: str) -> Finding:
     if trial.stopped:
         remedy = "Fewer learners, or fewer lessons open each (--open)."
         return Finding("trial", "blocked", f"{what}: stopped, as {trial.stopped}", remedy)
@@ -104,7 +104,7 @@ def _verdict(trial: Trial, what: str) -> Finding:
     return Finding("trial", "ok", f"{what}: no error, {trial.learners} fit")
 
 
-def _failures(trial: Trial) -> list[Finding]:
+def _failures(trial: ClassTrial) -> list[Finding]:
     """One line for each error, with how many met it."""
     met = Counter((one.lesson, one.cell, one.reason.splitlines()[0]) for one in trial.failures)
     found = []
@@ -116,12 +116,12 @@ def _failures(trial: Trial) -> list[Finding]:
     return found
 
 
-def _row(trial: Trial, label: str) -> dict[str, Any] | None:
+def _row(trial: ClassTrial, label: str) -> dict[str, Any] | None:
     """The most that a learner took in one lesson; None where nobody came to its end."""
     laps = [lap for lap in trial.laps if lap.lesson == label]
     if not laps:
         return None
-    peak = Look()
+    peak = ProcessSample()
     for (_, lesson), look in trial.peaks.items():
         peak = peak.most(look) if lesson == label else peak
     longest = max(laps, key=lambda lap: lap.longest_cell_cpu_s)
@@ -153,13 +153,13 @@ def _in_words(row: dict[str, Any]) -> str:
     )
 
 
-def _remark(trial: Trial) -> str:
+def _remark(trial: ClassTrial) -> str:
     if trial.load_before and trial.load_before[0] > _QUIET_LOAD:
         return "other work ran on this machine: times are longer, and what was free fell further, than on a quiet one"
     return ""
 
 
-def _server(look: Look | None) -> dict[str, int] | None:
+def _server(look: ProcessSample | None) -> dict[str, int] | None:
     if look is None:
         return None
     return {"peak_bytes": look.memory_bytes, "threads": look.threads, "descriptors": look.descriptors}

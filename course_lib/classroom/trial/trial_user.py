@@ -8,7 +8,7 @@ from pathlib import Path
 
 from course_lib.base.paths import python_path
 
-__all__ = ["MARK", "Seat", "new_token"]
+__all__ = ["MARK", "TrialUser", "new_token"]
 
 MARK = "COURSE_CLASS_SEAT"  # in the environment of all processes of a seat, however they began
 
@@ -19,7 +19,7 @@ def new_token() -> str:
 
 
 @dataclass
-class Seat:
+class TrialUser:
     """One learner. Nothing of theirs lies outside ``folder``."""
 
     number: int

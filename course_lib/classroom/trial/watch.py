@@ -15,7 +15,7 @@ from course_lib.classroom.trial.node import used_gpu_bytes
 from course_lib.classroom.trial.trial_user import MARK
 from course_lib.devices.container_limits import available_memory_bytes, memory_bytes
 
-__all__ = ["LOWEST_FREE", "Look", "Watch"]
+__all__ = ["LOWEST_FREE", "ProcessSample", "ResourceWatch"]
 
 LOWEST_FREE = 0.05  # of the memory: a trial ends rather than take more
 _EVERY_S = 1.0
@@ -24,7 +24,7 @@ _END_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True)
-class Look:
+class ProcessSample:
     """One learner's processes at one moment, or the most of each over several moments."""
 
     memory_bytes: int = 0
@@ -34,12 +34,12 @@ class Look:
     process_descriptors: int = 0
     cpu_s: float = 0.0
 
-    def most(self, other: Look) -> Look:
+    def most(self, other: ProcessSample) -> ProcessSample:
         """The larger of each."""
         return replace(self, **{name: max(getattr(self, name), value) for name, value in vars(other).items()})
 
 
-class Watch(threading.Thread):
+class ResourceWatch(threading.Thread):
     """Looks at every process with the mark of ``token``; ``on_low_memory`` is called once, from this thread."""
 
     def __init__(self, token: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,8 +49,8 @@ class Watch(threading.Thread):
         self._known: dict[tuple[int, float], str | None] = {}
         self._ended = threading.Event()
         self._lock = threading.Lock()
-        self.peaks: dict[tuple[int, str], Look] = {}  # by learner and lesson
-        self.together = Look()
+        self.peaks: dict[tuple[int, str], ProcessSample] = {}  # by learner and lesson
+        self.together = ProcessSample()
         self._shared_first, self.shared_peak_bytes = _shared_used_bytes(), 0
         self.free_at_first_bytes = self.free_least_bytes = available_memory_bytes()
         self._lowest_bytes = int(LOWEST_FREE * memory_bytes())
@@ -73,7 +73,7 @@ class Watch(threading.Thread):
         if self.is_alive():
             self.join()
 
-    def look_at(self, number: int, lesson: str, *, with_memory: bool = True) -> Look:
+    def look_at(self, number: int, lesson: str, *, with_memory: bool = True) -> ProcessSample:
         """One learner's kernel of one lesson, with its ranks, now."""
         ours = [process for whose, process in self.processes() if whose == (number, lesson)]
         return _look(ours, with_memory)
@@ -120,10 +120,10 @@ class Watch(threading.Thread):
         self.gpu_peak_bytes = max(self.gpu_peak_bytes, sum(used_gpu_bytes()) - self._gpu_first)
         self._heed_memory()
 
-    def note(self, whose: tuple[int, str], look: Look) -> None:
+    def note(self, whose: tuple[int, str], look: ProcessSample) -> None:
         """Count a look among those of a learner's lesson; from any thread."""
         with self._lock:
-            self.peaks[whose] = self.peaks.get(whose, Look()).most(look)
+            self.peaks[whose] = self.peaks.get(whose, ProcessSample()).most(look)
 
     def _heed_memory(self) -> None:
         free = available_memory_bytes()
@@ -144,7 +144,7 @@ class Watch(threading.Thread):
         return self._known[key]
 
 
-def _look(processes: Iterable[psutil.Process], with_memory: bool) -> Look:
+def _look(processes: Iterable[psutil.Process], with_memory: bool) -> ProcessSample:
     found = []
     for process in processes:
         with contextlib.suppress(psutil.Error), process.oneshot():
@@ -152,7 +152,7 @@ def _look(processes: Iterable[psutil.Process], with_memory: bool) -> Look:
             # with those of its children that have ended
             cpu_s = sum((times.user, times.system, times.children_user, times.children_system))
             size = _share_bytes(process) if with_memory else 0
-            found.append(Look(size, 1, process.num_threads(), descriptors, descriptors, cpu_s))
+            found.append(ProcessSample(size, 1, process.num_threads(), descriptors, descriptors, cpu_s))
     return _sum(found)
 
 
@@ -162,12 +162,12 @@ def _share_bytes(process: psutil.Process) -> int:
     return int(getattr(info, "pss", info.uss))
 
 
-def _sum(looks: Iterable[Look]) -> Look:
-    total = Look()
+def _sum(looks: Iterable[ProcessSample]) -> ProcessSample:
+    total = ProcessSample()
     for look in looks:
         added = {name: getattr(total, name) + value for name, value in vars(look).items()}
         most = max(total.process_descriptors, look.process_descriptors)
-        total = Look(**{**added, "process_descriptors": most})
+        total = ProcessSample(**{**added, "process_descriptors": most})
     return total
 
 

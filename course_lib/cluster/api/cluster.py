@@ -22,9 +22,9 @@ from course_lib.cluster.api.arguments import (
     whole,
 )
 from course_lib.cluster.api.placement import take_places
-from course_lib.cluster.api.supervisor import Outcome
+from course_lib.cluster.api.supervisor import CallOutcome
 from course_lib.cluster.api.team import Team
-from course_lib.cluster.api.team_lifecycle import Keeper
+from course_lib.cluster.api.team_lifecycle import TeamLifecycle
 from course_lib.cluster.base.backends import seats
 from course_lib.cluster.base.rendezvous_store import meeting_point
 from course_lib.cluster.failures.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
@@ -91,7 +91,7 @@ class Cluster:
             "process_group": on_or_off(process_group, "process_group"),
             "env": checked_env(env),
         }
-        self._keeper = Keeper(seats(self.world_size, backend=backend, num_gpus=num_gpus), self._settings)
+        self._keeper = TeamLifecycle(seats(self.world_size, backend=backend, num_gpus=num_gpus), self._settings)
         self._shape = self._shape_of(links, slow)
         self._lock = threading.RLock()
         self._is_closed = False
@@ -264,7 +264,7 @@ class Cluster:
             return (*left.lines, lost) if lost else ()
         return (*left.lines, _MET_ANEW if with_variables else _REPLACED)
 
-    def _error(self, team: Team, outcome: Outcome, run: Run, timeout_s: float | None) -> RankError:
+    def _error(self, team: Team, outcome: CallOutcome, run: Run, timeout_s: float | None) -> RankError:
         """Bring the ranks back into order, and tell what happened."""
         story = team.story(outcome, timeout_s=timeout_s) + self._settle(team)
         kind = RankFailed if first_failure(outcome.failures) else RankTimeout

@@ -26,14 +26,14 @@ from course_lib.cluster.base.failure import Failure
 from course_lib.cluster.failures import report
 from course_lib.cluster.failures.cpu_deadline import HeldUp, Patience
 from course_lib.cluster.failures.deadlock import Wait, hopeless
-from course_lib.cluster.failures.rank_status import Accounts, Standing, parse_stacks
+from course_lib.cluster.failures.rank_status import Accounts, RankStatus, parse_stacks
 from course_lib.cluster.leaks.collect import Remains
 from course_lib.cluster.process.defer_interrupt import held_back
 from course_lib.cluster.process.output_capture import read_text
 from course_lib.cluster.process.processes import RankProcess
 from course_lib.cluster.process.serialization import Parcel
 
-__all__ = ["Outcome", "Supervisor"]
+__all__ = ["CallOutcome", "Supervisor"]
 
 GRACE_S = 0.5  # for peers to report, once one rank has failed
 _ANSWER_S = 0.4  # for a rank to say where it stands
@@ -45,13 +45,13 @@ _LOOK_EVERY_S = 1.0  # until they are asked again, where there is
 
 
 @dataclass
-class Outcome:
+class CallOutcome:
     """What has come in from a call so far."""
 
     parcels: dict[int, Parcel] = field(default_factory=dict)
     failures: dict[int, Failure] = field(default_factory=dict)
     text: dict[int, str] = field(default_factory=dict)
-    standings: dict[int, Standing] = field(default_factory=dict)  # of ranks that never answered
+    standings: dict[int, RankStatus] = field(default_factory=dict)  # of ranks that never answered
     remains: dict[int, Remains] = field(default_factory=dict)  # what the call has left on each rank
     hopeless: bool = False  # ended before the deadline, since nobody could have finished
     held_up: HeldUp = field(default_factory=HeldUp)  # what of the time was not counted
@@ -71,16 +71,16 @@ class Supervisor:
     def __init__(self, processes: Sequence[RankProcess], folder: Path) -> None:
         self._processes, self._folder = processes, folder
         self._question = 0
-        self.outcome = Outcome()  # of the present or the last collection
+        self.outcome = CallOutcome()  # of the present or the last collection
 
     def patience(self, limit_s: float | None, ranks: Iterable[int]) -> Patience:
         """A limit for these ranks, from now on; None: without end."""
         asked = tuple(ranks)
         return Patience(math.inf if limit_s is None else limit_s, lambda: self._pids(asked))
 
-    def collect(self, ranks: Sequence[int], *, timeout_s: float | None) -> Outcome:
+    def collect(self, ranks: Sequence[int], *, timeout_s: float | None) -> CallOutcome:
         """Wait for every rank, or until a failure and its grace, the deadline, or the end of hope."""
-        outcome = self.outcome = Outcome()
+        outcome = self.outcome = CallOutcome()
         pending, patience = set(ranks), self.patience(timeout_s, ranks)
         in_grace, last_look = False, dict[int, tuple[Wait, float]]()
         look_after_s = _FIRST_LOOK_S
@@ -119,17 +119,19 @@ class Supervisor:
 
     def next_answers(self, ranks: Iterable[int], *, timeout_s: float) -> set[int]:
         """The ranks that answer, or die, first; none when the time is over."""
-        outcome = Outcome()
+        outcome = CallOutcome()
         self._take(outcome, set(ranks), max(0.0, timeout_s))
         return outcome.answered
 
-    def look_at_all(self, asked: Sequence[int], *, disturb: bool = True) -> dict[int, Standing]:
+    def look_at_all(self, asked: Sequence[int], *, disturb: bool = True) -> dict[int, RankStatus]:
         """Where the ranks stand that take part in this call, and the others, which do nothing."""
         look = self.look(asked, returned=self.outcome.parcels, disturb=disturb)
         absent = set(range(len(self._processes))) - set(asked)
-        return look | {r: Standing(r, None, (), 0, state="absent", accounts=Accounts()) for r in absent}
+        return look | {r: RankStatus(r, None, (), 0, state="absent", accounts=Accounts()) for r in absent}
 
-    def look(self, ranks: Iterable[int], *, returned: Container[int] = (), disturb: bool = True) -> dict[int, Standing]:
+    def look(
+        self, ranks: Iterable[int], *, returned: Container[int] = (), disturb: bool = True
+    ) -> dict[int, RankStatus]:
         """Where each of these ranks stands now; dead ones are left out.
 
         ``disturb``: read the stack of a silent one too, by a signal, which may wake what it is in.
@@ -140,7 +142,7 @@ class Supervisor:
             with contextlib.suppress(OSError), held_back():
                 self._processes[rank].watch.send(self._question)
                 asked[self._processes[rank].watch] = rank
-        standings: dict[int, Standing] = {}
+        standings: dict[int, RankStatus] = {}
         patience = self.patience(_ANSWER_S, asked.values())
         if disturb:  # the last look, worth waiting for; the others come again
             patience.mark()
@@ -162,10 +164,10 @@ class Supervisor:
                     standings[rank] = standing
                     del asked[line]
         for rank in asked.values():
-            standings[rank] = self._unanswered(rank) if disturb else Standing(rank, None, (), state="silent")
+            standings[rank] = self._unanswered(rank) if disturb else RankStatus(rank, None, (), state="silent")
         return {r: replace(s, state="returned") if r in returned else s for r, s in standings.items()}
 
-    def _take(self, outcome: Outcome, pending: set[int], patience_s: float) -> bool:
+    def _take(self, outcome: CallOutcome, pending: set[int], patience_s: float) -> bool:
         """Take in what has arrived within ``patience_s``; False when nothing has."""
         lines: dict[Any, int] = {self._processes[rank].work: rank for rank in pending}
         lines |= {self._processes[rank].sentinel: rank for rank in pending}
@@ -179,7 +181,7 @@ class Supervisor:
                 outcome.failures[rank] = self._obituary(rank, outcome.text[rank])
         return bool(ready)
 
-    def _take_answer(self, outcome: Outcome, rank: int) -> None:
+    def _take_answer(self, outcome: CallOutcome, rank: int) -> None:
         work = self._processes[rank].work
         if not work.poll():
             raise EOFError  # the process has ended and left nothing
@@ -197,7 +199,7 @@ class Supervisor:
         self._processes[rank].end_children()
         return report.died(rank, process.exitcode, time.monotonic(), text)
 
-    def _unanswered(self, rank: int) -> Standing:
+    def _unanswered(self, rank: int) -> RankStatus:
         """What can be known of a rank whose own thread is silent: stopped, or held inside C code."""
         process = self._processes[rank]
         stacks = self._folder / f"stacks-{rank}"
@@ -206,7 +208,7 @@ class Supervisor:
                 psutil.STATUS_STOPPED,
                 psutil.STATUS_TRACING_STOP,
             ):
-                return Standing(rank, None, (), state="stopped")
+                return RankStatus(rank, None, (), state="stopped")
         process.dump_stacks()
         time.sleep(0.05)
         return parse_stacks(stacks.read_text(errors="replace") if stacks.exists() else "", rank, "silent")

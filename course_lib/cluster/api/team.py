@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from course_lib.cluster.api.supervisor import Outcome, Supervisor
+from course_lib.cluster.api.supervisor import CallOutcome, Supervisor
 from course_lib.cluster.base import temp_dirs as folders
-from course_lib.cluster.base.backends import Seat
+from course_lib.cluster.base.backends import RankSeat
 from course_lib.cluster.base.os_errors import processes_in_words
-from course_lib.cluster.base.process_group import Place
+from course_lib.cluster.base.process_group import GroupPlace
 from course_lib.cluster.failures.errors import RankFailed, first_failure
-from course_lib.cluster.failures.rank_status import Standing
+from course_lib.cluster.failures.rank_status import RankStatus
 from course_lib.cluster.failures.report import failed_story, stuck_story
 from course_lib.cluster.leaks import shared_memory
 from course_lib.cluster.leaks.collect import Remains
@@ -35,7 +35,7 @@ _GOODBYE_S = 1.0  # for ranks to close by themselves before they are ended
 class Team:
     """Ranks of one cluster that live at the same time. A failure mostly ends a team; the cluster makes a new one."""
 
-    def __init__(self, seats: Sequence[Seat], settings: dict[str, Any]) -> None:
+    def __init__(self, seats: Sequence[RankSeat], settings: dict[str, Any]) -> None:
         self.folder = folders.make()
         self.shape: Shape | None = None  # of links and ranks, from the next call on
         self.keeps_variables = False  # whether cells have left variables worth saving
@@ -53,7 +53,7 @@ class Team:
         """Start the ranks, and wait until they have met. Whoever calls this ends the team where it fails."""
         everyone = range(len(self._seats))
         for rank, seat in enumerate(self._seats):
-            place = Place(rank, len(everyone), seat, self.folder, **self._settings)
+            place = GroupPlace(rank, len(everyone), seat, self.folder, **self._settings)
             with held_back():
                 self._processes.append(processes.start(place, self._context))
         self._expect_start(self._supervisor.collect(everyone, timeout_s=_START_TIMEOUT_S))
@@ -65,10 +65,10 @@ class Team:
         alive = self._is_up and bool(self._processes) and all(rank.is_alive for rank in self._processes)
         return alive and self.folder.exists()
 
-    def ask(self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None) -> Outcome:
+    def ask(self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None) -> CallOutcome:
         """Send a request to ``ranks`` and collect the answers."""
         with held_back():  # half a request would spoil the line
-            self._asked, self._supervisor.outcome = ranks, Outcome()  # of this call nobody has answered
+            self._asked, self._supervisor.outcome = ranks, CallOutcome()  # of this call nobody has answered
             for rank in ranks:
                 with contextlib.suppress(OSError):  # it has died; the supervisor finds that out and says so
                     self._processes[rank].work.send((kind, *details))
@@ -82,12 +82,12 @@ class Team:
         self._context = context
         return context
 
-    def look(self, returned: Iterable[int] | None = None) -> dict[int, Standing]:
+    def look(self, returned: Iterable[int] | None = None) -> dict[int, RankStatus]:
         """Where ranks stand: those that have ``returned``, or all that were asked."""
         done = set(self._supervisor.outcome.parcels)
         return self._supervisor.look(self._asked if returned is None else returned, returned=done)
 
-    def left_over(self, outcome: Outcome) -> LeftOver:
+    def left_over(self, outcome: CallOutcome) -> LeftOver:
         """What a call that went well has left on its ranks, when what ends by itself has had a moment to do so."""
         left = compare(outcome.remains)
         if left.may_settle:
@@ -96,7 +96,7 @@ class Team:
             return dataclasses.replace(left, is_clean=False, needs_new_ranks=True)
         return left
 
-    def _settled(self, outcome: Outcome, left: LeftOver) -> LeftOver:
+    def _settled(self, outcome: CallOutcome, left: LeftOver) -> LeftOver:
         later = self.ask(sorted(outcome.remains), "settle", timeout_s=_SETTLE_TIMEOUT_S)
         outcome.text |= {rank: outcome.text.get(rank, "") + text for rank, text in later.text.items()}
         if later.failures or later.standings:
@@ -113,7 +113,7 @@ class Team:
         told = self.ask(everyone, "name_groups_from", max(numbers), timeout_s=_SETTLE_TIMEOUT_S)
         return len(told.parcels) == len(everyone)
 
-    def story(self, outcome: Outcome, *, timeout_s: float | None) -> str:
+    def story(self, outcome: CallOutcome, *, timeout_s: float | None) -> str:
         """What happened in a call that did not go well."""
         first, num_ranks = first_failure(outcome.failures), len(self._processes)
         if first is None:
@@ -175,7 +175,7 @@ class Team:
             with contextlib.suppress(OSError), held_back():
                 self._processes[rank].work.send(("reset", self._generation))
 
-    def _expect_start(self, outcome: Outcome) -> None:
+    def _expect_start(self, outcome: CallOutcome) -> None:
         first = first_failure(outcome.failures)
         num_ranks = len(self._processes)
         if first is not None:

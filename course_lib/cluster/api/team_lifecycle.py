@@ -9,11 +9,11 @@ from multiprocessing.util import Finalize
 from typing import Any
 
 from course_lib.cluster.api.team import Team
-from course_lib.cluster.base.backends import Seat, seats
+from course_lib.cluster.base.backends import RankSeat, seats
 from course_lib.cluster.base.os_errors import check_processes, told
 from course_lib.cluster.process.defer_interrupt import held_back
 
-__all__ = ["Keeper"]
+__all__ = ["TeamLifecycle"]
 
 _LOST = (
     "The ranks have ended since your last cell, and the variables of your %%ranks cells with them: run those cells "
@@ -21,13 +21,13 @@ _LOST = (
 )
 
 
-class Keeper:
+class TeamLifecycle:
     """Holds the team of one cluster. When this object goes, and when Python ends, the ranks end."""
 
-    def __init__(self, of_ranks: Sequence[Seat], settings: dict[str, Any]) -> None:
+    def __init__(self, of_ranks: Sequence[RankSeat], settings: dict[str, Any]) -> None:
         self.team: Team | None = None
         self.seats, self._settings = of_ranks, settings
-        self._stand_ins: Keeper | None = None
+        self._stand_ins: TeamLifecycle | None = None
         self._end_team: weakref.finalize | None = None
         self._at_exit: Finalize | None = None
         self._owner_pid = os.getpid()
@@ -58,11 +58,11 @@ class Keeper:
             if end_team is not None:
                 end_team.detach()  # last: until then, the end of this process would finish what was cut off
 
-    def on_cpu(self) -> Keeper:
+    def on_cpu(self) -> TeamLifecycle:
         """Itself where its ranks sit on the CPU, else that of as many ranks there; they are up when first needed."""
         if self.seats[0].device == "cpu":
             return self
-        self._stand_ins = self._stand_ins or Keeper(seats(len(self.seats), num_gpus=0), self._settings)
+        self._stand_ins = self._stand_ins or TeamLifecycle(seats(len(self.seats), num_gpus=0), self._settings)
         return self._stand_ins
 
     def close(self) -> None:

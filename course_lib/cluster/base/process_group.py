@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from course_lib.cluster.base.backends import Seat
+from course_lib.cluster.base.backends import RankSeat
 from course_lib.cluster.base.rank import Rank
 
-__all__ = ["Place", "join", "leave"]
+__all__ = ["GroupPlace", "join", "leave"]
 
 _COLLECTIVE_TIMEOUT = timedelta(hours=24)  # the supervisor's own deadline comes first, and knows more
 
 
 @dataclass(frozen=True)
-class Place:
+class GroupPlace:
     """Everything a new rank is told once."""
 
     rank: int
     world_size: int
-    seat: Seat
+    seat: RankSeat
     folder: Path  # private to the cluster; removed with it
     num_threads: int
     debug: bool
@@ -33,7 +33,7 @@ class Place:
     env: dict[str, str] = field(default_factory=dict)
 
 
-def join(place: Place, *, generation: int) -> Rank:
+def join(place: GroupPlace, *, generation: int) -> Rank:
     """Meet the other ranks in process group number ``generation`` of this cluster, and say who we are."""
     import torch
     import torch.distributed as dist

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
-from course_lib.cluster.hooks.pending_ops import Begun
+from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
+from course_lib.cluster.hooks.pending_ops import PendingOp
 
 __all__ = ["Wait", "differing", "hopeless", "wait_of"]
 
@@ -33,7 +33,7 @@ class Wait:
     certain_after_s: float = 0.0  # how long it must be seen unchanged
 
 
-def hopeless(look: Mapping[int, Standing]) -> dict[int, Wait]:
+def hopeless(look: Mapping[int, RankStatus]) -> dict[int, Wait]:
     """The ranks that can never go on, with what they wait for."""
     waits = {rank: wait for rank, standing in look.items() if (wait := wait_of(rank, look)) is not None}
     alive = {rank for rank, standing in look.items() if standing.state not in _GONE and rank not in waits}
@@ -55,7 +55,7 @@ def _has_hope(wait: Wait, alive: set[int]) -> bool:
     return wait.missing <= alive
 
 
-def wait_of(rank: int, look: Mapping[int, Standing]) -> Wait | None:
+def wait_of(rank: int, look: Mapping[int, RankStatus]) -> Wait | None:
     """What ``rank`` waits for; None where it does not wait, or nobody knows for what."""
     standing = look[rank]
     if standing.state != "running" or standing.accounts is None or standing.is_on_nccl:
@@ -70,7 +70,7 @@ def wait_of(rank: int, look: Mapping[int, Standing]) -> Wait | None:
     return _for_collective(pending, standing, look)
 
 
-def _for_message(rank: int, message: Begun, look: Mapping[int, Standing]) -> Wait | None:
+def _for_message(rank: int, message: PendingOp, look: Mapping[int, RankStatus]) -> Wait | None:
     what = (message.name, message.group, message.peer, message.tag, message.number)
     if message.peer is None:
         others = frozenset(other for other in message.ranks if other != rank)
@@ -91,12 +91,12 @@ def _for_message(rank: int, message: Begun, look: Mapping[int, Standing]) -> Wai
     return _with_lost_messages(Wait(what, missing), (rank, message.peer), look)
 
 
-def _channel(message: Begun, owner: int) -> tuple[str, int, int, int]:
+def _channel(message: PendingOp, owner: int) -> tuple[str, int, int, int]:
     ends = (owner, message.peer or 0) if message.name == "isend" else (message.peer or 0, owner)
     return (message.group, *ends, message.tag)
 
 
-def _for_meeting(rank: int, meeting: str, look: Mapping[int, Standing]) -> Wait | None:
+def _for_meeting(rank: int, meeting: str, look: Mapping[int, RankStatus]) -> Wait | None:
     me = _accounts(look, rank)
     others = [other for other in look if other != rank]
     if meeting == "new_group" and me.made:
@@ -110,7 +110,7 @@ def _for_meeting(rank: int, meeting: str, look: Mapping[int, Standing]) -> Wait 
     return None
 
 
-def _for_collective(pending: Operation, standing: Standing, look: Mapping[int, Standing]) -> Wait:
+def _for_collective(pending: Operation, standing: RankStatus, look: Mapping[int, RankStatus]) -> Wait:
     accounts = standing.accounts or Accounts()
     members = accounts.groups.get(pending.group, tuple(look))
     missing = frozenset(r for r in members if r in look and _count(look[r], pending.group) < pending.number)
@@ -121,7 +121,7 @@ def _for_collective(pending: Operation, standing: Standing, look: Mapping[int, S
 
 
 def differing(
-    pending: Operation, members: tuple[int, ...], look: Mapping[int, Standing]
+    pending: Operation, members: tuple[int, ...], look: Mapping[int, RankStatus]
 ) -> tuple[str, list[str]] | None:
     """How the members' calls of one number differ: ("operation", ["all_reduce", "broadcast"]); None where alike."""
     calls = [
@@ -145,14 +145,14 @@ def differing(
     return None
 
 
-def _with_lost_messages(wait: Wait, members: tuple[int, ...], look: Mapping[int, Standing]) -> Wait:
+def _with_lost_messages(wait: Wait, members: tuple[int, ...], look: Mapping[int, RankStatus]) -> Wait:
     """The wait of one for whom nobody is missing, while a message between members was let go on its way."""
     if wait.missing or wait.is_spoiled or not _has_lost_message(members, look):
         return wait
     return replace(wait, is_spoiled=True, certain_after_s=_LINE_BLOCKED_S)
 
 
-def _has_lost_message(members: tuple[int, ...], look: Mapping[int, Standing]) -> bool:
+def _has_lost_message(members: tuple[int, ...], look: Mapping[int, RankStatus]) -> bool:
     """Whether a member has let go a message whose other half another member has begun and not ended."""
     return any(
         message.peer in members and _other_half_is_open(message, rank, look)
@@ -162,7 +162,7 @@ def _has_lost_message(members: tuple[int, ...], look: Mapping[int, Standing]) ->
     )
 
 
-def _other_half_is_open(message: Begun, owner: int, look: Mapping[int, Standing]) -> bool:
+def _other_half_is_open(message: PendingOp, owner: int, look: Mapping[int, RankStatus]) -> bool:
     if message.peer is None:
         return False
     channel, other = _channel(message, owner), _accounts(look, message.peer)
@@ -171,16 +171,16 @@ def _other_half_is_open(message: Begun, owner: int, look: Mapping[int, Standing]
     return other.posted.get(channel, 0) >= message.place > other.received.get(channel, 0)
 
 
-def _recent(standing: Standing) -> tuple[Operation, ...]:
+def _recent(standing: RankStatus) -> tuple[Operation, ...]:
     own = (standing.operation,) if standing.operation is not None else ()
     return (*own, *(standing.accounts.recent if standing.accounts else ()))
 
 
-def _count(standing: Standing, group: str) -> int:
+def _count(standing: RankStatus, group: str) -> int:
     if standing.accounts is not None:
         return standing.accounts.counts.get(group, 0)
     return (standing.num_collectives or 0) if standing.num_collectives is not None and group == "0" else 1 << 60
 
 
-def _accounts(look: Mapping[int, Standing], rank: int) -> Accounts:
+def _accounts(look: Mapping[int, RankStatus], rank: int) -> Accounts:
     return (look[rank].accounts if rank in look else None) or Accounts()

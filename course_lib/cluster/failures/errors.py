@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from course_lib.cluster.base.failure import Failure
     from course_lib.cluster.failures.cpu_deadline import HeldUp
-    from course_lib.cluster.failures.rank_status import Standing
+    from course_lib.cluster.failures.rank_status import RankStatus
     from course_lib.cluster.failures.run import Run
 
 __all__ = ["RankError", "RankFailed", "RankInterrupted", "RankTimeout"]
@@ -33,7 +33,7 @@ class RankError(_Told, RuntimeError):
         *,
         failures: dict[int, Failure] | None = None,
         run: Run | None = None,
-        standings: dict[int, Standing] | None = None,
+        standings: dict[int, RankStatus] | None = None,
         is_hopeless: bool = False,
         held_up: HeldUp | None = None,
     ) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from course_lib.cluster.base.failure import file_of
 from course_lib.cluster.failures.deadlock import Wait, differing, hopeless
-from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
-from course_lib.cluster.hooks.pending_ops import Begun
+from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
+from course_lib.cluster.hooks.pending_ops import PendingOp
 
 __all__ = ["numbered", "on_line", "rank_list", "reasons"]
 
 
-def reasons(standings: Mapping[int, Standing]) -> list[str]:
+def reasons(standings: Mapping[int, RankStatus]) -> list[str]:
     """What keeps ranks from going on; empty where they might."""
     waits = dict(sorted(hopeless(standings).items()))  # sentences in rank order, whoever was asked first
     found = _let_go(standings, waits)
@@ -23,7 +23,7 @@ def reasons(standings: Mapping[int, Standing]) -> list[str]:
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
 
-def _who_never_came(standings: Mapping[int, Standing]) -> list[str]:
+def _who_never_came(standings: Mapping[int, RankStatus]) -> list[str]:
     """For each group that ranks wait in: who has not made the call; or how their calls differ."""
     pending: dict[str, Operation] = {}
     for standing in standings.values():
@@ -34,7 +34,7 @@ def _who_never_came(standings: Mapping[int, Standing]) -> list[str]:
     return [_missing(wanted, standings) for wanted in pending.values()]
 
 
-def _missing(wanted: Operation, standings: Mapping[int, Standing]) -> str:
+def _missing(wanted: Operation, standings: Mapping[int, RankStatus]) -> str:
     members = _members(wanted.group, standings)
     absent = [
         rank
@@ -50,13 +50,13 @@ def _missing(wanted: Operation, standings: Mapping[int, Standing]) -> str:
     return f"Call #{wanted.number} does not have the same {what} on every rank: {', '.join(values)}."
 
 
-def _count(standing: Standing, group: str) -> int | None:
+def _count(standing: RankStatus, group: str) -> int | None:
     if standing.accounts is not None:
         return standing.accounts.counts.get(group, 0)
     return standing.num_collectives if group == "0" else None
 
 
-def _members(group: str, standings: Mapping[int, Standing]) -> tuple[int, ...]:
+def _members(group: str, standings: Mapping[int, RankStatus]) -> tuple[int, ...]:
     for standing in standings.values():
         known = (standing.accounts or Accounts()).groups.get(group)
         if known:
@@ -64,7 +64,7 @@ def _members(group: str, standings: Mapping[int, Standing]) -> tuple[int, ...]:
     return tuple(standings)
 
 
-def _other_end(standing: Standing, standings: Mapping[int, Standing]) -> str:
+def _other_end(standing: RankStatus, standings: Mapping[int, RankStatus]) -> str:
     """Rank 1 returned and never sent to rank 0."""
     message = standing.message
     if message is None:
@@ -80,7 +80,7 @@ def _other_end(standing: Standing, standings: Mapping[int, Standing]) -> str:
     return f"Rank {message.peer} returned and never {deed} rank {standing.rank}."
 
 
-def _meeting(standing: Standing, wait: Wait, standings: Mapping[int, Standing]) -> str:
+def _meeting(standing: RankStatus, wait: Wait, standings: Mapping[int, RankStatus]) -> str:
     if not wait.missing:
         return f"Rank {standing.rank} makes a group by new_group that is another one elsewhere: all must make the same."
     absent = sorted(wait.missing)
@@ -97,11 +97,11 @@ def _meeting(standing: Standing, wait: Wait, standings: Mapping[int, Standing]) 
     return f"{rank_list(absent).capitalize()} never called {standing.meeting}."
 
 
-def _num_apart(standing: Standing) -> int:
+def _num_apart(standing: RankStatus) -> int:
     return 0 if standing.accounts is None else standing.accounts.num_apart
 
 
-def _let_go(standings: Mapping[int, Standing], waits: Mapping[int, Wait]) -> list[str]:
+def _let_go(standings: Mapping[int, RankStatus], waits: Mapping[int, Wait]) -> list[str]:
     """Messages whose ``Work`` was forgotten, where somebody waits who will not be answered for it."""
     if not any(wait.is_spoiled for wait in waits.values()):
         return []
@@ -139,7 +139,7 @@ def numbered(operation: Operation, members: tuple[int, ...] = ()) -> str:
     )
 
 
-def on_line(message: Begun) -> str:
+def on_line(message: PendingOp) -> str:
     """Where it was started: " on line 7 (cell, in step)"."""
     if message.where is None:
         return ""

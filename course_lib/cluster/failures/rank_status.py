@@ -20,10 +20,10 @@ from multiprocessing.connection import Connection
 from course_lib.cluster.base.failure import Frame, is_user_code
 from course_lib.cluster.base.open_groups import groups_here, ranks_of
 from course_lib.cluster.failures.flight_recorder import RECORDER_SIZE, Operation, entries_since
-from course_lib.cluster.hooks.op_tracker import Ledger
-from course_lib.cluster.hooks.pending_ops import Begun, Channel
+from course_lib.cluster.hooks.op_tracker import OpTracker
+from course_lib.cluster.hooks.pending_ops import Channel, PendingOp
 
-__all__ = ["RECORDER_SIZE", "Accounts", "Operation", "Standing", "Witness", "parse_stacks"]
+__all__ = ["RECORDER_SIZE", "Accounts", "Operation", "RankStatus", "Witness", "parse_stacks"]
 
 
 # Our ``Work.wait`` stands there; it is not the place where a rank waits.
@@ -45,12 +45,12 @@ class Accounts:
     posted: Mapping[Channel, int] = field(default_factory=dict)  # receives
     received: Mapping[Channel, int] = field(default_factory=dict)  # receives that are over
     posted_any: Mapping[tuple[str, int], int] = field(default_factory=dict)  # from anyone, by group and tag
-    let_go: tuple[Begun, ...] = ()  # messages whose ``Work`` was forgotten
+    let_go: tuple[PendingOp, ...] = ()  # messages whose ``Work`` was forgotten
     recent: tuple[Operation, ...] = ()  # the newest collectives
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankStatus:
     """What one rank is doing now. ``operation``: what it waits for, or else the oldest unfinished or the newest one."""
 
     rank: int
@@ -58,7 +58,7 @@ class Standing:
     frames: tuple[Frame, ...]  # of the main thread, outermost first
     num_collectives: int | None = None  # begun in the default group in this call; None where nobody counted
     state: str = "running"  # "running", "stopped", "silent", "returned", "absent"
-    message: Begun | None = None  # that the main thread waits for
+    message: PendingOp | None = None  # that the main thread waits for
     is_in_wait: bool = False  # the main thread is inside ``Work.wait``
     is_asleep: bool = False  # the system says that the main thread does not run
     accounts: Accounts | None = None
@@ -97,7 +97,7 @@ class Standing:
 class Witness:
     """In the rank: knows when the present call began, and answers questions from a thread of its own."""
 
-    def __init__(self, rank: int, ledger: Ledger) -> None:
+    def __init__(self, rank: int, ledger: OpTracker) -> None:
         self._rank, self._main_thread = rank, threading.main_thread().ident or 0
         self._ledger, self._began_ns = ledger, time.time_ns()
 
@@ -106,7 +106,7 @@ class Witness:
         self._began_ns = time.time_ns()
 
     def answer_questions(self, watch: Connection) -> None:
-        """The thread's life: each question gets a ``Standing``. When the parent is gone, so is this rank."""
+        """The thread's life: each question gets a ``RankStatus``. When the parent is gone, so is this rank."""
         while True:
             try:
                 question = watch.recv()
@@ -114,7 +114,7 @@ class Witness:
             except (EOFError, OSError):
                 os.killpg(os.getpgrp(), signal.SIGKILL)  # this rank leads its own group: its children go too
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> RankStatus:
         is_in_wait, waited = self._ledger.waits_for(self._main_thread)
         operations = entries_since(self._began_ns, self._ledger.before)
         counts = self._ledger.counts()
@@ -122,7 +122,7 @@ class Witness:
             counts[operation.group] = max(counts.get(operation.group, 0), operation.number)
         message = waited if waited is not None and waited.is_message else None
         on_nccl = [] if operations else entries_since(self._began_ns, self._ledger.before, nccl=True)
-        return Standing(
+        return RankStatus(
             self._rank,
             None if message is not None else _present(operations or on_nccl, waited),
             _stack_of(self._main_thread),
@@ -150,7 +150,7 @@ class Witness:
         )
 
 
-def _present(operations: list[Operation], waited: Begun | None) -> Operation | None:
+def _present(operations: list[Operation], waited: PendingOp | None) -> Operation | None:
     """The operation to name: the one waited for, else the oldest unfinished, else the newest."""
     if waited is not None:
         for operation in operations:
@@ -173,8 +173,8 @@ def _is_asleep() -> bool:
         return False
 
 
-def parse_stacks(text: str, rank: int, state: str) -> Standing:
-    """A ``Standing`` from what ``faulthandler`` wrote: its last dump, main thread first in importance."""
+def parse_stacks(text: str, rank: int, state: str) -> RankStatus:
+    """A ``RankStatus`` from what ``faulthandler`` wrote: its last dump, main thread first in importance."""
     block: list[Frame] = []
     for line in text.splitlines():
         if line.startswith(("Thread ", "Current thread ")):
@@ -183,7 +183,7 @@ def parse_stacks(text: str, rank: int, state: str) -> Standing:
             name, _, rest = line[8:].partition('", line ')
             number, _, function = rest.partition(" in ")
             block.append(Frame(name, int(number) if number.isdigit() else 0, function))
-    return Standing(rank, None, tuple(reversed(block)), state=state)
+    return RankStatus(rank, None, tuple(reversed(block)), state=state)
 
 
 def _stack_of(thread: int) -> tuple[Frame, ...]:

@@ -11,8 +11,8 @@ from course_lib.cluster.base.failure import Failure, Frame, file_of
 from course_lib.cluster.failures.cpu_deadline import HeldUp
 from course_lib.cluster.failures.deadlock import hopeless
 from course_lib.cluster.failures.hang_diagnosis import numbered, rank_list, reasons
-from course_lib.cluster.failures.rank_status import Accounts, Operation, Standing
-from course_lib.cluster.hooks.pending_ops import Begun
+from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
+from course_lib.cluster.hooks.pending_ops import PendingOp
 
 __all__ = [
     "died",
@@ -28,8 +28,8 @@ _NO_ROOM = "came for a receive"
 _LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
 
 
-def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world_size: int) -> str:
-    """The story of a rank that failed, with the state of each other rank (a ``Failure`` or a ``Standing``)."""
+def failed_story(first: Failure, others: Mapping[int, Failure | RankStatus], world_size: int) -> str:
+    """The story of a rank that failed, with the state of each other rank (a ``Failure`` or a ``RankStatus``)."""
     head = f"rank {first.rank} of {world_size} {_unlike_tensors(first, others) or _deed(first)}"
     lines = [head, *_trace(first)]
     advice = _advice(first)
@@ -42,7 +42,7 @@ def failed_story(first: Failure, others: Mapping[int, Failure | Standing], world
 
 
 def stuck_story(
-    standings: Mapping[int, Standing],
+    standings: Mapping[int, RankStatus],
     world_size: int,
     *,
     timeout_s: float | None,
@@ -71,14 +71,14 @@ def stuck_story(
     return "\n".join(lines)
 
 
-def interrupted_story(standings: Mapping[int, Standing], world_size: int) -> str:
+def interrupted_story(standings: Mapping[int, RankStatus], world_size: int) -> str:
     """Where the ranks were when the learner interrupted."""
     lines = [f"interrupted; the {world_size} ranks have been stopped. They stood here:", ""]
     lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
     return "\n".join(lines)
 
 
-def standing_line(standing: Standing) -> str:
+def standing_line(standing: RankStatus) -> str:
     """Where one rank stands, in a line: "waits in all_reduce #4 (float32, 3 x 4), cell, line 8, in step"."""
     at = f", at {place_of(standing.where)}" if standing.where else ""
     if standing.state == "absent":
@@ -101,16 +101,16 @@ def standing_line(standing: Standing) -> str:
     return f"{verb} {numbered(pending, _members(standing, pending))}{_payload(pending)}{at}"
 
 
-def _without(standing: Standing) -> str:
+def _without(standing: RankStatus) -> str:
     has_sent = standing.accounts is not None and (standing.accounts.sent or standing.accounts.posted)
     return "" if has_sent else " without a collective"
 
 
-def _members(standing: Standing, operation: Operation) -> tuple[int, ...]:
+def _members(standing: RankStatus, operation: Operation) -> tuple[int, ...]:
     return (standing.accounts or Accounts()).groups.get(operation.group, ())
 
 
-def _end_of(message: Begun) -> str:
+def _end_of(message: PendingOp) -> str:
     """A receive from rank 1 (float32, 2 x 3)."""
     peer = "anyone" if message.peer is None else f"rank {message.peer}"
     what = f"a receive from {peer}" if message.name == "irecv" else f"a send to {peer}"
@@ -144,12 +144,12 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Fai
     return Failure(rank, "died", (Cause("died", message, ()),), time_s)
 
 
-def _unlike_tensors(first: Failure, others: Mapping[int, Failure | Standing]) -> str:
+def _unlike_tensors(first: Failure, others: Mapping[int, Failure | RankStatus]) -> str:
     """What is said of a process that ended since more came than it had room for, where nobody had sent a message.
 
     Then the message was a piece of a collective, and its size one of gloo's own. Empty where that is not so.
     """
-    standings = [other for other in others.values() if isinstance(other, Standing)]
+    standings = [other for other in others.values() if isinstance(other, RankStatus)]
     calls = {numbered(s.operation, _members(s, s.operation)) + _payload(s.operation): s.rank
              for s in standings if s.operation is not None and not s.operation.is_message}  # fmt: skip
     messages = any(s.message or (s.accounts and (s.accounts.sent or s.accounts.posted)) for s in standings)
@@ -245,8 +245,8 @@ def _alike(said: Mapping[int, str]) -> list[str]:
     ]
 
 
-def _other(state: Failure | Standing, first: Failure) -> str:
-    if isinstance(state, Standing):
+def _other(state: Failure | RankStatus, first: Failure) -> str:
+    if isinstance(state, RankStatus):
         return standing_line(state)
     where = f" at {place_of(state.where)}" if state.where else ""
     if state.is_echo:

@@ -22,26 +22,26 @@ from course_lib.cluster.base.open_groups import groups_here, ranks_of
 from course_lib.cluster.hooks.pending_ops import (
     COLLECTIVES,
     MESSAGES,
-    Begun,
-    Entry,
-    Page,
+    CallAccount,
+    OpRecord,
+    PendingOp,
     need_peer,
     user_frame,
 )
 
-__all__ = ["Ledger", "mark_done", "unwaited_here"]
+__all__ = ["OpTracker", "mark_done", "unwaited_here"]
 
 _SWEEP_AT = 256  # open entries; more than anybody has under way, so most of them are done
 
 
-class Ledger:
+class OpTracker:
     """Everything begun on this rank since ``open_page``; a subscriber of ``comm_hooks``."""
 
     def __init__(self) -> None:
-        self.page = Page()
+        self.page = CallAccount()
         self.names = GroupNames()
-        self._open: dict[int, Entry] = {}  # by the id of the Work, or of the entry where that is gone
-        self._waiting: dict[int, list[Entry | None]] = {}  # by thread: what it waits for; None is unknown
+        self._open: dict[int, OpRecord] = {}  # by the id of the Work, or of the entry where that is gone
+        self._waiting: dict[int, list[OpRecord | None]] = {}  # by thread: what it waits for; None is unknown
         self._messages: Any = weakref.WeakKeyDictionary()  # by group, in all calls: its own count has them
         self._before: dict[str, int] = {}  # by group: its collectives before this page
         self._is_gloo: Any = weakref.WeakKeyDictionary()  # by group
@@ -82,12 +82,12 @@ class Ledger:
 
         return call
 
-    def wait_started(self, work: Any) -> Entry | None:
+    def wait_started(self, work: Any) -> OpRecord | None:
         entry = self._open.get(id(work))
         self._waiting.setdefault(threading.get_ident(), []).append(entry)
         return entry
 
-    def wait_ended(self, work: Any, started: Entry | None, error: BaseException | None) -> None:
+    def wait_ended(self, work: Any, started: OpRecord | None, error: BaseException | None) -> None:
         self._waiting[threading.get_ident()].pop()
         if started is None:
             return
@@ -157,8 +157,8 @@ class Ledger:
         self.page.started[group.group_name] += 1
         self._entry(COLLECTIVES[method], self._count(group), group, work)
 
-    def _entry(self, name: str, number: int, group: Any, work: Any) -> Entry:
-        entry = Entry(name, number, weakref.ref(group), group.group_name, user_frame())
+    def _entry(self, name: str, number: int, group: Any, work: Any) -> OpRecord:
+        entry = OpRecord(name, number, weakref.ref(group), group.group_name, user_frame())
         key = id(work)
         entry.work = weakref.ref(work, lambda _: self._let_go(key, entry))
         if len(self._open) >= _SWEEP_AT:
@@ -166,13 +166,13 @@ class Ledger:
         self._open[key] = entry
         return entry
 
-    def _let_go(self, key: int, entry: Entry) -> None:
+    def _let_go(self, key: int, entry: OpRecord) -> None:
         """The caller has forgotten a ``Work``: its id may be given to another, so the entry moves to its own."""
         if self._open.get(key) is entry:
             del self._open[key]
             self._open[id(entry)] = entry
 
-    def _finish(self, work: Any, entry: Entry) -> None:
+    def _finish(self, work: Any, entry: OpRecord) -> None:
         if self._open.get(id(work)) is not entry:
             return  # somebody has waited before
         del self._open[id(work)]
@@ -206,7 +206,7 @@ class Ledger:
     def open_page(self) -> None:
         """A call begins: count from here, and forget what is over."""
         if self.page.is_used:
-            self.page = Page()
+            self.page = CallAccount()
         self._open, self._has_swept = {}, False
         self._before = {name: self._total(group) for name, group in groups_here()}
 
@@ -218,21 +218,21 @@ class Ledger:
     def before(self, group_name: str) -> int:
         return self._before.get(group_name, 0)
 
-    def waits_for(self, thread: int) -> tuple[bool, Begun | None]:
+    def waits_for(self, thread: int) -> tuple[bool, PendingOp | None]:
         """Whether a thread is inside ``Work.wait``, and for what."""
         stack = list(self._waiting.get(thread, ()))
         known = [entry for entry in stack if entry is not None]
         return bool(stack), known[-1].told() if known else None
 
-    def let_go(self) -> tuple[Begun, ...]:
+    def let_go(self) -> tuple[PendingOp, ...]:
         """Messages whose ``Work`` was forgotten before anybody had waited."""
         return tuple(entry.told() for entry in self._entries() if entry.is_message and entry.work() is None)
 
-    def unwaited(self) -> tuple[Begun, ...]:
+    def unwaited(self) -> tuple[PendingOp, ...]:
         """Everything begun in this call that nobody has waited for, over or not, but for what has a future."""
         return tuple(entry.told() for entry in self._entries() if not entry.has_future)
 
-    def open_messages(self) -> tuple[Begun, ...]:
+    def open_messages(self) -> tuple[PendingOp, ...]:
         return tuple(entry.told() for entry in self._entries() if entry.is_message and not entry.is_done())
 
     def is_settled(self, counts: dict[str, int]) -> bool:
@@ -242,7 +242,7 @@ class Ledger:
             count <= page.started[name] for name, count in counts.items()
         )
 
-    def open_collectives(self) -> tuple[list[Entry], list[Entry], bool]:
+    def open_collectives(self) -> tuple[list[OpRecord], list[OpRecord], bool]:
         """Those that are surely under way, those that were let go, and whether only the flight recorder knows all."""
         entries = [entry for entry in self._entries() if not entry.is_message]
         by_cpp = any(count > self.page.started[name] for name, count in self.counts().items())
@@ -250,10 +250,10 @@ class Ledger:
         is_unsure = self._has_swept or by_cpp or bool(let_go)
         return [entry for entry in entries if entry.is_done() is False], let_go, is_unsure
 
-    def failed(self) -> tuple[Begun, ...]:
+    def failed(self) -> tuple[PendingOp, ...]:
         return tuple(entry.told() for entry in self.page.failed)
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[OpRecord]:
         return iter(list(self._open.values()))
 
     def _count(self, group: Any) -> int:
@@ -272,10 +272,10 @@ def mark_done(work: Any) -> None:
         _mark(work)
 
 
-def unwaited_here() -> tuple[Begun, ...]:
+def unwaited_here() -> tuple[PendingOp, ...]:
     """What this rank has begun in the present call and never waited for, over or not; nothing outside of a rank."""
     return () if _here is None else _here.unwaited()
 
 
 _mark: Callable[[Any], None] | None = None
-_here: Ledger | None = None  # of this rank
+_here: OpTracker | None = None  # of this rank

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup
 
-__all__ = ["Asked", "read", "tensors_in"]
+__all__ = ["CommCall", "read", "tensors_in"]
 
 # c10d operator -> the operation's name in the course, and the argument that holds this rank's input.
 _OPERATIONS = {
@@ -38,7 +38,7 @@ _OPERATIONS = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class CommCall:
     """One call on this rank. *Places* are rank numbers within the group."""
 
     operator: str  # its name in c10d: "allreduce_"
@@ -59,7 +59,7 @@ class Asked:
         return dist.get_backend(self.group)
 
 
-def read(name: str, arguments: dict[str, Any]) -> Asked | None:
+def read(name: str, arguments: dict[str, Any]) -> CommCall | None:
     """What the operator called ``name`` is asked to do; None for one that moves nothing."""
     if name not in _OPERATIONS:
         return None
@@ -67,7 +67,7 @@ def read(name: str, arguments: dict[str, Any]) -> Asked | None:
     group = ProcessGroup.unbox(arguments["process_group"])
     split_bytes = _split_bytes(arguments) if operation == "all_to_all" else None
     tensors = tensors_in(arguments.get(input_name))
-    return Asked(
+    return CommCall(
         operator=name,
         operation=operation,
         group=group,

@@ -14,10 +14,10 @@ from course_lib.cluster.base.open_groups import ranks_of
 __all__ = [
     "COLLECTIVES",
     "MESSAGES",
-    "Begun",
+    "CallAccount",
     "Channel",
-    "Entry",
-    "Page",
+    "OpRecord",
+    "PendingOp",
     "need_peer",
     "user_frame",
 ]
@@ -54,7 +54,7 @@ _is_user_code = functools.lru_cache(maxsize=1024)(is_user_code)
 
 
 @dataclass(frozen=True)
-class Begun:
+class PendingOp:
     """A message or a collective that this rank has started, as told to others."""
 
     name: str  # "isend", "irecv", "all_reduce"
@@ -71,8 +71,8 @@ class Begun:
 
 
 @dataclass(eq=False)
-class Entry:
-    """A ``Begun`` in the making: only what costs nothing to note."""
+class OpRecord:
+    """A ``PendingOp`` in the making: only what costs nothing to note."""
 
     name: str
     number: int
@@ -99,17 +99,17 @@ class Entry:
             look = look.__wrapped__
         return bool(look(work))
 
-    def told(self) -> Begun:
+    def told(self) -> PendingOp:
         filename, line_number, function = self.frame
         where = Frame(filename, line_number, function) if filename else None
-        return Begun(
+        return PendingOp(
             self.name, self.number, self.group_name, ranks_of(self.group()), where,
             self.is_message, self.peer, self.tag, self.place, self.shape, self.dtype,
         )  # fmt: skip
 
 
 @dataclass
-class Page:
+class CallAccount:
     """One call's account."""
 
     numbers: Counter[str] = field(default_factory=Counter)  # messages so far, by name
@@ -118,7 +118,7 @@ class Page:
     posted: Counter[Channel] = field(default_factory=Counter)  # receives
     received: Counter[Channel] = field(default_factory=Counter)  # receives that are over
     posted_any: Counter[tuple[str, int]] = field(default_factory=Counter)  # open ones from anyone, by group and tag
-    failed: list[Entry] = field(default_factory=list)
+    failed: list[OpRecord] = field(default_factory=list)
     is_used: bool = False
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from course_lib.cluster.base.failure import is_user_code
 from course_lib.cluster.base.open_groups import groups_here, ranks_of
 from course_lib.cluster.failures.flight_recorder import entries_since
-from course_lib.cluster.hooks.op_tracker import Ledger
-from course_lib.cluster.hooks.pending_ops import Begun, Channel
+from course_lib.cluster.hooks.op_tracker import OpTracker
+from course_lib.cluster.hooks.pending_ops import Channel, PendingOp
 
-__all__ = ["Gatherer", "Remains"]
+__all__ = ["LeakCollector", "Remains"]
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Remains:
     is_member: bool = True  # still in the process group that the cluster has made
     is_whole: bool = True  # False: something in the process could not be put back
     put_back: tuple[str, ...] = ()  # "left gradients switched off"
-    messages: tuple[Begun, ...] = ()  # that nobody has waited for
-    collectives: tuple[Begun, ...] = ()  # under way
-    failed: tuple[Begun, ...] = ()  # raised in a wait, and the function went on
+    messages: tuple[PendingOp, ...] = ()  # that nobody has waited for
+    collectives: tuple[PendingOp, ...] = ()  # under way
+    failed: tuple[PendingOp, ...] = ()  # raised in a wait, and the function went on
     threads: tuple[str, ...] = ()  # of the function, still running
     counts: Mapping[str, int] = field(default_factory=dict)  # collectives of the call, by group
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # beside the default one: its ranks
@@ -44,10 +44,10 @@ class Remains:
         return self.is_member and self.is_whole and not any(left)
 
 
-class Gatherer:
+class LeakCollector:
     """In the rank: looks around after each call."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: OpTracker) -> None:
         self._ledger = ledger
         self._began_ns = time.time_ns()
         self._world: Any = None  # weak reference to the group that the cluster has made
@@ -115,7 +115,7 @@ class Gatherer:
         world = _default_group()
         return world is not None and self._world is not None and self._world() is world
 
-    def _collectives(self) -> tuple[Begun, ...]:
+    def _collectives(self) -> tuple[PendingOp, ...]:
         """By our own account; the flight recorder is asked only for what we cannot know, since it takes 2 ms."""
         entries, let_go, is_unsure = self._ledger.open_collectives()
         found = {(entry.group_name, entry.number): entry.told() for entry in entries}
@@ -125,7 +125,7 @@ class Gatherer:
             for operation in entries_since(self._began_ns, self._ledger.before):
                 key = (operation.group, operation.number)
                 if not operation.is_done and not operation.is_message and key not in found:
-                    found[key] = Begun(operation.name, *key[::-1], ranks.get(operation.group, ()), lines.get(key))
+                    found[key] = PendingOp(operation.name, *key[::-1], ranks.get(operation.group, ()), lines.get(key))
         return tuple(found.values())
 
     def _users_threads(self) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from course_lib.cluster.failures.hang_diagnosis import on_line, rank_list
 from course_lib.cluster.hooks.op_tracker import unwaited_here
-from course_lib.cluster.hooks.pending_ops import Begun
+from course_lib.cluster.hooks.pending_ops import PendingOp
 from course_lib.cluster.leaks.collect import Remains
 
 __all__ = ["LeftOver", "compare", "never_waited_here"]
@@ -75,7 +75,7 @@ def _messages(remains: Mapping[int, Remains]) -> list[str]:
     return _grouped(said)
 
 
-def _arrived(message: Begun, rank: int, remains: Mapping[int, Remains]) -> bool:
+def _arrived(message: PendingOp, rank: int, remains: Mapping[int, Remains]) -> bool:
     """Whether the other end has taken a message that its sender did not wait for."""
     if message.name != "isend" or message.peer is None or message.peer not in remains:
         return False
@@ -83,16 +83,16 @@ def _arrived(message: Begun, rank: int, remains: Mapping[int, Remains]) -> bool:
     return remains[message.peer].received.get(channel, 0) >= message.place
 
 
-def _unawaited(message: Begun) -> str:
+def _unawaited(message: PendingOp) -> str:
     return f"started {message.name} #{message.number}{on_line(message)} and never waited for it"
 
 
-def _under_way(collective: Begun) -> str:
+def _under_way(collective: PendingOp) -> str:
     of = "" if collective.group == "0" else f" of the group of {rank_list(collective.ranks)}"
     return f"started {collective.name} #{collective.number}{of}{on_line(collective)}, which never ended"
 
 
-def _failed(begun: Begun) -> str:
+def _failed(begun: PendingOp) -> str:
     return f"went on after {begun.name} #{begun.number}{on_line(begun)} had failed"
 
 

@@ -31,7 +31,7 @@ from torch._C._distributed_c10d import (  # type: ignore[attr-defined]  # torch'
 from torch.futures import Future
 
 from course_lib.cluster.hooks import comm_hooks, op_tracker, operators
-from course_lib.cluster.hooks.operators import Asked
+from course_lib.cluster.hooks.operators import CommCall
 from course_lib.cluster.links.links import Links
 from course_lib.cluster.links.port_schedule import Booking, Timetable
 
@@ -89,7 +89,7 @@ class ShapedLinks:
             return tuple(self._later(part, booking) for part in result)
         return self._later(result, booking)
 
-    def book(self, asked: Asked, began_s: float) -> Booking:
+    def book(self, asked: CommCall, began_s: float) -> Booking:
         """Write the call into the timetable, under a key that its other ranks compute alike."""
         if asked.operation in ("send", "recv"):
             assert asked.peer is not None
@@ -141,7 +141,7 @@ class ShapedLinks:
 class _FromAnyone(Work):
     """A receive that learns from whom only when it is done; it is waited for in Python alone."""
 
-    def __init__(self, real: Work, links: ShapedLinks, asked: Asked, began_s: float) -> None:
+    def __init__(self, real: Work, links: ShapedLinks, asked: CommCall, began_s: float) -> None:
         super().__init__()
         self._real, self._links, self._asked, self._began_s = real, links, asked, began_s
         self._future: Future[list[torch.Tensor]] = Future()
@@ -167,7 +167,7 @@ class _FromAnyone(Work):
         return self._real._source_rank()
 
 
-def _parts_bytes(asked: Asked, booking: Booking) -> list[float]:
+def _parts_bytes(asked: CommCall, booking: Booking) -> list[float]:
     """What this rank has for every place of the booking; at its own place the whole, or what a tree's edge carries."""
     n = len(booking.ranks)
     if asked.operation == "all_to_all":

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from course_lib.cluster.base.process_group import Place
+from course_lib.cluster.base.process_group import GroupPlace
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.links.emulated_compute import Slowdown
 from course_lib.cluster.links.links import Shape
@@ -18,7 +18,7 @@ __all__ = ["ShapeSwitch"]
 class ShapeSwitch:
     """The shape in force. Without one, nothing stands between a call and PyTorch."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: GroupPlace) -> None:
         self._place = place
         self._shape: Shape | None = None
         self._num_renewed = 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.cluster.base.backends import shared_nccl_env
-from course_lib.cluster.base.process_group import Place
+from course_lib.cluster.base.process_group import GroupPlace
 from course_lib.cluster.failures.rank_status import RECORDER_SIZE
 from course_lib.cluster.links.links import Shape
 
@@ -49,7 +49,7 @@ def context_here() -> Context:
     return Context(os.getcwd(), tuple(sys.path), tuple(os.environ.items()), tuple(modules))
 
 
-def apply(context: Context, place: Place) -> None:
+def apply(context: Context, place: GroupPlace) -> None:
     """In a rank: take over the context, and the settings of this rank on top. Changed modules are loaded anew."""
     os.environ.clear()
     os.environ.update(context.env)
@@ -75,7 +75,7 @@ def _find_own_modules() -> tuple[tuple[str, str], ...]:
     return _own_modules[1]
 
 
-def _env_of(place: Place) -> dict[str, str]:
+def _env_of(place: GroupPlace) -> dict[str, str]:
     return {
         **_env_of_nccl(place),
         "RANK": str(place.rank),
@@ -93,7 +93,7 @@ def _env_of(place: Place) -> dict[str, str]:
     }
 
 
-def _env_of_nccl(place: Place) -> dict[str, str]:
+def _env_of_nccl(place: GroupPlace) -> dict[str, str]:
     """What a rank on a GPU needs besides. Groups that are made later read it as well, so it stands in every context."""
     if place.seat.backend not in ("nccl", "nccl-shared"):
         return {}

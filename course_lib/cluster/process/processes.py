@@ -27,7 +27,7 @@ from typing import Any
 from course_lib.base.paths import library_folder
 from course_lib.cluster.base import temp_dirs as folders
 from course_lib.cluster.base.os_errors import told
-from course_lib.cluster.base.process_group import Place
+from course_lib.cluster.base.process_group import GroupPlace
 from course_lib.cluster.process.caller_context import Context
 from course_lib.cluster.process.defer_interrupt import held_back
 from course_lib.cluster.process.descendants import end_below
@@ -110,7 +110,7 @@ class RankProcess:
                 os.kill(self.process.pid, number)
 
 
-def start(place: Place, context: Context) -> RankProcess:
+def start(place: GroupPlace, context: Context) -> RankProcess:
     """Start one rank; it reports on its work line when it has met the others."""
     from course_lib.cluster.process.rank_process import serve
 

@@ -15,12 +15,12 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from course_lib.cluster.base.failure import describe
-from course_lib.cluster.base.process_group import Place, join, leave
+from course_lib.cluster.base.process_group import GroupPlace, join, leave
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.failures.rank_status import Witness
-from course_lib.cluster.hooks.op_tracker import Ledger
+from course_lib.cluster.hooks.op_tracker import OpTracker
 from course_lib.cluster.leaks import shared_memory
-from course_lib.cluster.leaks.collect import Gatherer, Remains
+from course_lib.cluster.leaks.collect import LeakCollector, Remains
 from course_lib.cluster.links.links import Shape
 from course_lib.cluster.links.toggle import ShapeSwitch
 from course_lib.cluster.process import cell
@@ -30,7 +30,7 @@ from course_lib.cluster.process.interruption import Interrupted, InterruptSignal
 from course_lib.cluster.process.output_capture import Catcher
 from course_lib.cluster.process.serialization import NotSendable, Parcel, pack, unpack
 from course_lib.cluster.state import monkeypatch_guard as patches
-from course_lib.cluster.state.process_state import Surroundings
+from course_lib.cluster.state.process_state import ProcessState
 
 __all__ = ["Interrupted", "current_rank", "serve"]
 
@@ -46,7 +46,7 @@ def current_rank() -> Rank | None:
     return _here
 
 
-def serve(place: Place, context: Context, work: Connection, watch: Connection) -> None:
+def serve(place: GroupPlace, context: Context, work: Connection, watch: Connection) -> None:
     """Run on a fresh process: join the others, then answer requests until told to close. Never returns."""
     _become_own_group()
     adopt()
@@ -59,7 +59,7 @@ def serve(place: Place, context: Context, work: Connection, watch: Connection) -
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
     shared_memory.listen(place.folder, place.rank)
-    ledger = Ledger()
+    ledger = OpTracker()
     witness = Witness(place.rank, ledger)
     threading.Thread(target=witness.answer_questions, args=(watch,), daemon=True).start()
     worker = _Worker(place, catcher, witness, ledger)
@@ -84,22 +84,22 @@ class _Worker:
     what the call has left on this rank).
     """
 
-    def __init__(self, place: Place, catcher: Catcher, witness: Witness, ledger: Ledger) -> None:
+    def __init__(self, place: GroupPlace, catcher: Catcher, witness: Witness, ledger: OpTracker) -> None:
         self._place, self._catcher, self._witness = place, catcher, witness
         self._pid = os.getpid()
         self._interrupt = InterruptSignal()
         self._namespace: dict[str, Any] = {}  # of the cells
         self._me: Rank | None = None
         self._switch = ShapeSwitch(place)
-        self._ledger, self._gatherer = ledger, Gatherer(ledger)
-        self._surroundings: Surroundings | None = None  # from the moment that all is as a function shall find it
+        self._ledger, self._gatherer = ledger, LeakCollector(ledger)
+        self._surroundings: ProcessState | None = None  # from the moment that all is as a function shall find it
 
     def start(self, context: Context) -> Answer:
         def begin() -> None:
             self._ledger.listen()
             self._join(0)
             patches.accept()  # what listens from here on is our own
-            self._surroundings = Surroundings()
+            self._surroundings = ProcessState()
 
         return self._answer(begin, context)
 

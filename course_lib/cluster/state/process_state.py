@@ -17,10 +17,10 @@ from course_lib.cluster.state.settings_of_python import settings_of_python
 from course_lib.cluster.state.settings_of_pytorch import settings_of_pytorch
 from course_lib.cluster.state.settings_of_system import settings_of_system
 
-__all__ = ["Surroundings"]
+__all__ = ["ProcessState"]
 
 
-class Surroundings:
+class ProcessState:
     """In the rank: remembers what a fresh rank has, and what the cells have made of it.
 
     ``without`` names settings to leave alone, where somebody else looks after them.

@@ -43,7 +43,8 @@ class MachineSpec:
     """One machine, a node of a cluster: its devices and its links.
 
     ``inter`` joins two such machines by one port, of which each has ``ports_per_node``.
-    ``matmul_flops_per_s`` is by dtype, for one device.
+    ``matmul_flops_per_s`` is by dtype, for one device. ``device_watts`` is one device at full work, by its maker's data
+    sheet; hosts, network and cooling come on top. ``also_called``: other names that people type.
     """
 
     name: str
@@ -55,6 +56,8 @@ class MachineSpec:
     ports_per_node: int = 1
     matmul_flops_per_s: dict[str, float] = field(default_factory=dict)
     source: str = ""
+    device_watts: float | None = None
+    also_called: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         at_least(1, num_devices=self.num_devices, ports_per_node=self.ports_per_node)
@@ -118,6 +121,7 @@ MACHINES = {
                 "float16": 125e12,
                 "float64": 7.8e12,
             },  # no bfloat16, no tf32
+            device_watts=300.0,
             source="NVIDIA V100 SXM2 data sheet; DGX-1 data sheet for its four ports",
         ),
         _eight_gpus(
@@ -133,6 +137,8 @@ MACHINES = {
                 "float16": 312e12,
                 "float64": 19.5e12,
             },
+            device_watts=400.0,
+            also_called=("DGX A100",),
             source="NVIDIA A100 80GB SXM data sheet, dense rates; DGX A100 data sheet for its eight ports",
         ),
         _eight_gpus(
@@ -142,6 +148,8 @@ MACHINES = {
             memory_bytes=81559 * _MIB,
             memory_bandwidth_bytes_per_s=3.35e12,
             matmul_flops_per_s=_HOPPER_FLOPS_PER_S,
+            device_watts=700.0,
+            also_called=("DGX H100",),
             source="NVIDIA H100 SXM data sheet, dense rates; DGX H100 data sheet for its eight ports",
         ),
         _eight_gpus(
@@ -151,6 +159,8 @@ MACHINES = {
             memory_bytes=143771 * _MIB,
             memory_bandwidth_bytes_per_s=4.8e12,
             matmul_flops_per_s=_HOPPER_FLOPS_PER_S,
+            device_watts=700.0,
+            also_called=("DGX H200",),
             source="NVIDIA H200 SXM data sheet, dense rates; DGX H200 data sheet for its eight ports",
         ),
         _eight_gpus(
@@ -167,6 +177,8 @@ MACHINES = {
                 "float8": 4.5e15,
                 "float64": 37e12,
             },
+            device_watts=1000.0,
+            also_called=("DGX B200",),
             source="NVIDIA HGX B200 page, dense rates (half of those with sparsity); memory as nvidia-smi prints it; "
             "DGX B200 user guide for its eight ports",
         ),
@@ -186,6 +198,8 @@ MACHINES = {
                 "float8": 5e15,
                 "float64": 40e12,
             },
+            device_watts=1200.0,
+            also_called=("NVL72", "GB200 NVL72"),
             source="NVIDIA GB200 NVL72 page, dense rates (half of those with sparsity): one NVLink domain of 72, so it "
             "counts as one machine here; its memory is that of the page",
         ),
@@ -203,6 +217,8 @@ MACHINES = {
                 "float8": 2614.9e12,
                 "float64": 163.4e12,
             },
+            device_watts=750.0,
+            also_called=("MI300",),
             source="AMD Instinct MI300X data sheet, dense matrix rates",
         ),
         MachineSpec(
@@ -219,6 +235,7 @@ MACHINES = {
                 "float16": 165.2e12,
                 "float8": 330.3e12,
             },
+            device_watts=450.0,
             source="NVIDIA Ada architecture white paper, dense rates with float32 sums",
         ),
     )

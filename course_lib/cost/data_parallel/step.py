@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from course_lib.base.checked import checked
 from course_lib.base.checks import at_least, not_negative
 
-__all__ = ["Bucket", "StepTime", "ddp_buckets", "ddp_step"]
+__all__ = ["BucketCost", "StepTime", "ddp_buckets", "ddp_step"]
 
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Bucket:
+class BucketCost:
     """One all-reduce of a step; moments in seconds from the start of the backward pass."""
 
     size_bytes: float
@@ -39,7 +39,7 @@ class StepTime:
     optimizer_s: float
     communication_s: float
     exposed_s: float
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[BucketCost, ...]
 
     @property
     def time_s(self) -> float:
@@ -101,7 +101,7 @@ def ddp_step(
         time_s = all_reduce_time_s(size_bytes)
         not_negative(**{"all_reduce_time_s(...)": time_s})
         free_s = start_s + time_s
-        buckets.append(Bucket(size_bytes, ready_s, start_s, free_s))
+        buckets.append(BucketCost(size_bytes, ready_s, start_s, free_s))
     communication_s = sum(bucket.end_s - bucket.start_s for bucket in buckets)
     beyond_s = max(0.0, free_s - backward_s)
     exposed_s = beyond_s + (1 - overlap) * max(0.0, communication_s - beyond_s)

@@ -12,12 +12,12 @@ from course_lib.base.checked import checked
 from course_lib.base.checks import at_least, not_negative
 from course_lib.layouts.link import Link
 
-__all__ = ["Cut", "Nodes", "Work", "layout_step_s", "ring_s"]
+__all__ = ["Cut", "NodeShape", "StepCompute", "layout_step_s", "ring_s"]
 
 
 @checked
 @dataclass(frozen=True)
-class Work:
+class StepCompute:
     """What a step has to do, whoever does it. Backward computes twice as long as forward.
 
     ``forward_s``: of one layer, for the whole batch, on one device; ``activation_bytes``: what one layer gives the
@@ -60,7 +60,7 @@ class Cut:
 
 @checked
 @dataclass(frozen=True)
-class Nodes:
+class NodeShape:
     """``ranks_per_node`` ranks have links ``within`` a node, and links ``between`` join ranks of different nodes."""
 
     ranks_per_node: int
@@ -84,7 +84,7 @@ def ring_s(size: int, link: Link, size_bytes: float) -> float:
 
 
 @checked
-def layout_step_s(work: Work, cut: Cut, nodes: Nodes) -> float:
+def layout_step_s(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
     """Seconds of a step: as many slots as micro-batches and bubble make, and the gradients that nothing hides.
 
     A slot is a micro-batch on a stage, forward and backward, with two all-reduces of ``tp`` in each of a layer's

@@ -17,7 +17,7 @@ from course_lib.layouts.mesh import DATA_AXES, Mesh
 from course_lib.layouts.row_partition import rounded_up_range, split_sizes
 from course_lib.schedules.table import Schedule
 
-__all__ = ["Held", "PieceParameter", "StepSizes", "Unit", "pieces_of_stages", "transformer_pieces"]
+__all__ = ["HeldParts", "PieceParameter", "StepSizes", "UnitCost", "pieces_of_stages", "transformer_pieces"]
 
 
 class StepSizes(Protocol):
@@ -51,7 +51,7 @@ class PieceParameter(NamedTuple):
     cut_dim: int | None
 
 
-class Unit(NamedTuple):
+class UnitCost(NamedTuple):
     """Parameters that are whole together: those of a block, or what else a stage has (``piece`` None)."""
 
     piece: int | None
@@ -62,7 +62,7 @@ class Unit(NamedTuple):
         return "the rest" if self.piece is None else f"block {self.piece - 1}"
 
 
-class Held:
+class HeldParts:
     """What one rank holds in a step on a mesh."""
 
     def __init__(self, step: StepSizes, rank: int) -> None:
@@ -71,7 +71,7 @@ class Held:
         self.pieces = transformer_pieces(step.config)
         schedule = step.schedule
         self.stages = pieces_of_stages(step.config, schedule.num_stages if schedule else 1)
-        self._units: dict[int, list[Unit]] = {}  # by stage: asked for again for every micro-batch
+        self._units: dict[int, list[UnitCost]] = {}  # by stage: asked for again for every micro-batch
         self.my_stages = schedule.stages_of_rank[self.here.get("pp", 0)] if schedule else (0,)
 
     @property
@@ -80,18 +80,18 @@ class Held:
         pieces = (self.pieces[piece] for stage in self.my_stages for piece in self.stages[stage])
         return list(dict.fromkeys(parameter for piece in pieces for parameter in piece))
 
-    def units(self, stage: int) -> list[Unit]:
+    def units(self, stage: int) -> list[UnitCost]:
         """The units of a sharded stage, in the order of their forwards; none where nothing is sharded."""
         if stage not in self._units:
             self._units[stage] = self._find_units(stage) if self.mesh.size("dp_shard") > 1 else []
         return self._units[stage]
 
-    def _find_units(self, stage: int) -> list[Unit]:
+    def _find_units(self, stage: int) -> list[UnitCost]:
         ends = (0, len(self.pieces) - 1)
         rest = dict.fromkeys(p for piece in self.stages[stage] if piece in ends for p in self.pieces[piece])
-        units = [Unit(None, self._kept_numel(rest))] if rest else []
+        units = [UnitCost(None, self._kept_numel(rest))] if rest else []
         blocks = [piece for piece in self.stages[stage] if piece not in ends]
-        return [*units, *(Unit(piece, self._kept_numel(self.pieces[piece])) for piece in blocks)]
+        return [*units, *(UnitCost(piece, self._kept_numel(self.pieces[piece])) for piece in blocks)]
 
     def buckets(self) -> list[tuple[int, int]]:
         """Of DDP over the whole model: the piece whose backward fills a bucket, and the bucket's bytes."""

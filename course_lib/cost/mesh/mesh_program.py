@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from course_lib.cost.mesh.mesh_parts import Held, StepSizes, Unit
+from course_lib.cost.mesh.mesh_parts import HeldParts, StepSizes, UnitCost
 from course_lib.cost.model_parallel.tensor_parallel import (
     SplitCollective,
     block_collectives,
@@ -62,13 +62,13 @@ class Program:
 
     def __init__(self, step: StepSizes, rank: int) -> None:
         self.step, self.rank, self.mesh = step, rank, step.mesh
-        self.held = held = Held(step, rank)
+        self.held = held = HeldParts(step, rank)
         self.here, self.stages, self.parameters = held.here, held.stages, held.pieces
         num_rows = split_sizes(step.batch_size, step.num_data_parts)[held.data_place]
         self.num_rows = num_rows
         self.micro_batches = split_sizes(num_rows, step.schedule.num_micro_batches if step.schedule else 1)
         self._group_along: dict[str, tuple[int, ...]] = {}
-        self.under_way: tuple[Unit, MeshCall] | None = None  # a reduce-scatter
+        self.under_way: tuple[UnitCost, MeshCall] | None = None  # a reduce-scatter
         self.averages: list[MeshCall] = []
         self._tensor_calls_by: dict[tuple[int, int], tuple[SplitCollective, ...]] = {}
 
@@ -142,7 +142,7 @@ class Program:
             yield from self._tensor_calls(piece, num_rows, is_backward=False)
 
     def _backward(
-        self, stage: int, num_rows: int, share: float, after: Callable[[Unit], Iterator[Item]] | None = None
+        self, stage: int, num_rows: int, share: float, after: Callable[[UnitCost], Iterator[Item]] | None = None
     ) -> Iterator[Item]:
         pieces, started = self.stages[stage], set[int]()
         units = self.held.units(stage)
@@ -188,7 +188,7 @@ class Program:
 
     # -- data parallelism -----------------------------------------------------------------------------------------
 
-    def _gather(self, units: Sequence[Unit], piece: int | None, started: set[int]) -> Iterator[Item]:
+    def _gather(self, units: Sequence[UnitCost], piece: int | None, started: set[int]) -> Iterator[Item]:
         """Where a unit begins with this piece: have it, and start the one that follows."""
         for at, unit in enumerate(units):
             if unit.piece != piece:
@@ -199,11 +199,11 @@ class Program:
                     yield Item("start", self._gathering(units[one]))
             yield Item("wait", self._gathering(unit))
 
-    def _gathering(self, unit: Unit) -> MeshCall:
+    def _gathering(self, unit: UnitCost) -> MeshCall:
         size_bytes = unit.numel * self.step.itemsize
         return self._call("dp_shard", f"weights of {unit.name}", "all_gather", size_bytes)
 
-    def _reduce(self, unit: Unit) -> Iterator[Item]:
+    def _reduce(self, unit: UnitCost) -> Iterator[Item]:
         """Gradients of a unit set out; those before them have come, and go on to the replicas."""
         yield from self._land()
         size_bytes = unit.numel * self.mesh.size("dp_shard") * self.step.itemsize

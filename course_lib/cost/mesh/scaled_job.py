@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from course_lib.base.checked import checked
 from course_lib.base.checks import above_zero, at_least, not_negative
 from course_lib.cost.collectives.network import Network
-from course_lib.cost.mesh.layout_step import Cut, Nodes, Work, layout_step_s
+from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute, layout_step_s
 from course_lib.cost.mesh.link_bytes import MeshStep
 from course_lib.cost.mesh.mesh_state import mesh_state
 from course_lib.cost.mesh.mesh_time import MeshStepTime, mesh_step_time
@@ -35,7 +35,7 @@ class ScaledJob:
     config: TransformerSizes
     batch_size: int
     forward_s: float
-    nodes: Nodes
+    nodes: NodeShape
     memory_bytes: float = float("inf")
 
     def __post_init__(self) -> None:
@@ -44,12 +44,12 @@ class ScaledJob:
         above_zero(memory_bytes=self.memory_bytes)
 
     @property
-    def work(self) -> Work:
+    def work(self) -> StepCompute:
         """The same for a formula."""
         config = self.config
         tokens = self.batch_size * config.context_length
         gradients = sum(transformer_parameters(config)) * _NUMBER_BYTES
-        return Work(
+        return StepCompute(
             config.num_layers,
             self.forward_s / config.num_layers,
             tokens * config.width * _NUMBER_BYTES,

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 from course_lib.forms import Form
 from course_lib.forms.show import escape, paragraph
 from course_lib.learn.bets.open_bets import OpenBets, to_open_again
-from course_lib.learn.records.bet_records import SURE, Bet, Standing, is_own
+from course_lib.learn.records.bet_records import SURE, Bet, BetStatus, is_own
 
 __all__ = ["BetForm", "BetRow"]
 
@@ -41,7 +41,7 @@ class BetRow(widgets.VBox):
             return None
         return Bet(self.verdict.value, int(self.sure.value))
 
-    def fill(self, stands: Standing) -> None:
+    def fill(self, stands: BetStatus) -> None:
         """Show what is kept; a claim whose trial has been seen is closed."""
         if stands.bet:
             self.verdict.value, self.sure.value = stands.bet.verdict, stands.bet.sure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from course_lib.learn.records.bet_records import Bet, Standing, is_own, note_bet, note_reset, standings
+from course_lib.learn.records.bet_records import Bet, BetStatus, is_own, note_bet, note_reset, standings
 
 __all__ = ["OpenBets", "to_open_again"]
 
@@ -34,7 +34,7 @@ class OpenBets:
         known = standings()
         late = []
         for name, one in bets.items():
-            if known.get(name, Standing()).is_settled and not is_own(name):
+            if known.get(name, BetStatus()).is_settled and not is_own(name):
                 late.append(name)
             else:
                 note_bet(name, one, self.claims[name].text if is_own(name) else "")
@@ -47,7 +47,7 @@ class OpenBets:
             note_reset(name)
         return names
 
-    def standing(self) -> dict[str, Standing]:
+    def standing(self) -> dict[str, BetStatus]:
         """How it stands with each of these claims, from what is kept."""
         known = standings()
-        return {name: known.get(name, Standing()) for name in self.claims}
+        return {name: known.get(name, BetStatus()) for name in self.claims}

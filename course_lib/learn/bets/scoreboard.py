@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from course_lib.forms.show import Shown, panel, paragraph, show, table, unbroken
-from course_lib.learn.records.bet_records import SURE, Standing, brier, is_own, standings
+from course_lib.learn.records.bet_records import SURE, BetStatus, brier, is_own, standings
 
 __all__ = ["ArticleLine", "Scoreboard", "board_of", "scoreboard"]
 
@@ -14,7 +14,7 @@ _SIGNS = {1.0: "✓", 0.5: "≈", 0.0: "✗"}
 _LEGEND = "✓ right, ≈ near, ✗ not so, – seen without a bet, ? cannot tell here, ● bet and not tried, · open"
 
 
-def _sign(stands: Standing) -> str:
+def _sign(stands: BetStatus) -> str:
     if stands.mark is not None:
         return _SIGNS[stands.mark]
     if stands.is_settled:
@@ -28,7 +28,7 @@ class ArticleLine:
 
     letter: str
     title: str
-    standing: tuple[Standing, ...]
+    standing: tuple[BetStatus, ...]
 
     @property
     def marks(self) -> tuple[float, ...]:
@@ -46,10 +46,10 @@ class Scoreboard(Shown):
     """The articles, calibration of "how sure", and the reader's own claims."""
 
     lines: tuple[ArticleLine, ...]
-    own: tuple[tuple[str, Standing], ...] = ()
+    own: tuple[tuple[str, BetStatus], ...] = ()
 
     @property
-    def every(self) -> tuple[Standing, ...]:
+    def every(self) -> tuple[BetStatus, ...]:
         """All claims of the articles."""
         return tuple(one for line in self.lines for one in line.standing)
 
@@ -129,11 +129,11 @@ def _columns(rows: list[list[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def board_of(kept: Mapping[str, Standing], claims: Iterable[str], titles: Mapping[str, str]) -> Scoreboard:
+def board_of(kept: Mapping[str, BetStatus], claims: Iterable[str], titles: Mapping[str, str]) -> Scoreboard:
     """The board for these standings: ``claims`` are the names of the articles' claims, in order."""
     names = list(claims)
     lines = [
-        ArticleLine(letter, title, tuple(kept.get(name, Standing()) for name in names if name[0] == letter))
+        ArticleLine(letter, title, tuple(kept.get(name, BetStatus()) for name in names if name[0] == letter))
         for letter, title in titles.items()
     ]
     own = [(name, stands) for name, stands in kept.items() if is_own(name) and stands.text]

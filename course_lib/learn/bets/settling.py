@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from course_lib.forms.show import Shown, panel, paragraph, show, table
-from course_lib.learn.records.bet_records import Bet, Standing, is_own, mark, note_trial
+from course_lib.learn.records.bet_records import Bet, BetStatus, is_own, mark, note_trial
 
 if TYPE_CHECKING:
     from course_lib.claims import Evidence, Ranks, Trial
@@ -155,5 +155,5 @@ def _settled(one: Trial, ranks: Ranks | None) -> SettledClaim:
     """Run one trial, and keep what it said before the next one begins."""
     claim, evidence = one.claim, one.run(ranks) if ranks else one.run()
     text = claim.text if is_own(claim.name) else ""
-    before: Standing = note_trial(claim.name, evidence.verdict, is_blocked=evidence.is_blocked, text=text)
+    before: BetStatus = note_trial(claim.name, evidence.verdict, is_blocked=evidence.is_blocked, text=text)
     return SettledClaim(claim.name, claim.text, claim.article, before.bet, evidence, before.verdict)

@@ -42,7 +42,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Case", "Evidence", "Exercise", "Judge", "Mistake", "Outcome", "Raised"]
+__all__ = ["AnswerOutcome", "Case", "Evidence", "Exercise", "Judge", "Mistake", "Raised"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Raised:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AnswerOutcome:
     """One thing that was looked at: what was expected, what came, and the difference in words (empty:
     none).
     """
@@ -105,7 +105,7 @@ class Evidence:
     own.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[AnswerOutcome, ...]
     answer: Any = None
     called: tuple[str, ...] = ()  # forbidden functions that the answer was seen calling
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Evidence:
         return bool(self.outcomes) and all(outcome.right for outcome in self.outcomes)
 
     @property
-    def wrong(self) -> tuple[Outcome, ...]:
+    def wrong(self) -> tuple[AnswerOutcome, ...]:
         """The outcomes that are not as expected, in order."""
         return tuple(outcome for outcome in self.outcomes if not outcome.right)
 
@@ -156,7 +156,7 @@ class Mistake:
     message: str
     example: Any
     recognise: Callable[[Evidence], bool] | None = None
-    shows: Callable[[Outcome], bool] | None = None
+    shows: Callable[[AnswerOutcome], bool] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

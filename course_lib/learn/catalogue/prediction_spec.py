@@ -22,11 +22,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Asked", "Told"]
+__all__ = ["Asked", "Explanation"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class Explanation:
     """What a reveal shows: what the run gave, what the cost model says, and why.
 
     ``label`` says what stands in the place of a measurement where nothing was measured, such as "computed".
@@ -52,7 +52,7 @@ class Asked:
 
     name: str
     question: str
-    tell: Callable[..., Told]
+    tell: Callable[..., Explanation]
     unit: str = ""
     choices: Sequence[str] | None = None
     order: Sequence[str] | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 from course_lib.forms.show import show
 from course_lib.learn import exercises
-from course_lib.learn.catalogue.exercise import Evidence, Exercise, Mistake, Outcome, Raised
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Exercise, Mistake, Raised
 from course_lib.learn.display.repr_cleanup import folded
 from course_lib.learn.display.verdict import Verdict
 from course_lib.learn.judging.compare import difference
@@ -194,7 +194,7 @@ def _alike(one: Evidence, other: Evidence, exercise: Exercise) -> bool:
     )
 
 
-def _same(a: Outcome, b: Outcome, exercise: Exercise) -> bool:
+def _same(a: AnswerOutcome, b: AnswerOutcome, exercise: Exercise) -> bool:
     if a.error or b.error:
         return a.error is not None and b.error is not None and _words(a.error) == _words(b.error)
     compare = getattr(exercise.judge, "compare", None)
@@ -228,7 +228,7 @@ def _forbidden(used: list[str]) -> str:
     return f"Your answer uses {names}. Here you write yourself what that does for you, from smaller steps."
 
 
-def _general(evidence: Evidence, first: Outcome) -> str:
+def _general(evidence: Evidence, first: AnswerOutcome) -> str:
     count = len(evidence.outcomes)
     tally = f" It shows in {len(evidence.wrong)} of {count} results." if count > 1 else ""
     return f"With {first.case}: {_ended(first.difference)}{tally}"
@@ -238,13 +238,13 @@ def _ended(sentence: str) -> str:
     return sentence if sentence.endswith(("?", "!", ".")) else f"{sentence}."
 
 
-def _seen(first: Outcome) -> str:
+def _seen(first: AnswerOutcome) -> str:
     error = first.error
     what = first.difference if error is None else error.message if error.kind in _RANKS else error
     return f"with {first.case}: {_ended(_named(what))}"
 
 
-def _story(first: Outcome) -> str:
+def _story(first: AnswerOutcome) -> str:
     return first.error.story if first.error else ""
 
 

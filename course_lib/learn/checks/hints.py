@@ -10,13 +10,13 @@ from course_lib.learn import exercises
 from course_lib.learn.checks.reference import place_of
 from course_lib.learn.records.store import record
 
-__all__ = ["Note", "hint", "solution"]
+__all__ = ["HintNote", "hint", "solution"]
 
 _given: dict[str, int] = {}  # how many hints of each exercise this session has seen
 
 
 @dataclass(frozen=True, repr=False)
-class Note(Shown):
+class HintNote(Shown):
     """A short text with a title, and perhaps a link beside the notebook."""
 
     title: str
@@ -34,38 +34,40 @@ class Note(Shown):
         return panel("info", self.title, body)
 
 
-def hint(name: str) -> Note:
+def hint(name: str) -> HintNote:
     """Show the next of the three hints of an exercise; after the third, say where the solution is."""
     try:
         exercise = exercises.exercise(name)
     except ValueError as error:
-        return _shown(Note("hint", str(error)))
+        return _shown(HintNote("hint", str(error)))
     step = _given.get(name, 0) + 1
     if step > len(exercise.hints):
         text = f'That was the last hint. `solution("{name}")` says where the solution stands.'
-        return _shown(Note(f"{name}, no more hints", text))
+        return _shown(HintNote(f"{name}, no more hints", text))
     _given[name] = step
     record("hint", name, step=step)
-    return _shown(Note(f"{name}, hint {step} of {len(exercise.hints)}", exercise.hints[step - 1]))
+    return _shown(HintNote(f"{name}, hint {step} of {len(exercise.hints)}", exercise.hints[step - 1]))
 
 
-def solution(name: str) -> Note:
+def solution(name: str) -> HintNote:
     """Show where the solution of an exercise stands in the solution notebooks."""
     try:
         exercises.exercise(name)
         place = place_of(name)
     except ValueError as error:
-        return _shown(Note("solution", str(error)))
+        return _shown(HintNote("solution", str(error)))
     record("solution", name)
     heading = f", under “{place.heading}”" if place.heading else ""
     text = f"The solution, with its output, is cell {place.cell} of `{place.notebook}`{heading}."
-    return _shown(Note(f"{name}, solution", text, place.notebook.removeprefix("notebooks/") + _anchor(place.heading)))
+    return _shown(
+        HintNote(f"{name}, solution", text, place.notebook.removeprefix("notebooks/") + _anchor(place.heading))
+    )
 
 
 def _anchor(heading: str) -> str:
     return "#" + quote(heading.replace(" ", "-")) if heading else ""
 
 
-def _shown(note: Note) -> Note:
+def _shown(note: HintNote) -> HintNote:
     show(note)
     return note

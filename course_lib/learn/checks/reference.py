@@ -19,8 +19,8 @@ from course_lib.base.paths import project_root
 from course_lib.lessons.info import source_files
 
 __all__ = [
-    "Place",
     "Solution",
+    "SolutionPlace",
     "answer_names",
     "place_of",
     "reference_answer",
@@ -31,7 +31,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Place:
+class SolutionPlace:
     """Where an exercise is solved: the solution notebook's path from the root, the heading above, the cell
     (from 1).
     """
@@ -121,7 +121,7 @@ def _code_of(path: Path) -> str:
     return "\n".join(text for kind, text in _cells(path) if kind == "code")
 
 
-def place_of(name: str, source: Path | None = None) -> Place:
+def place_of(name: str, source: Path | None = None) -> SolutionPlace:
     """Where the solution of an exercise stands."""
     path = source or source_with(name)
     cells = _cells(path)
@@ -132,7 +132,7 @@ def place_of(name: str, source: Path | None = None) -> Place:
             heads = [line.lstrip("# ").strip() for line in text.splitlines() if line.startswith("#")]
             heading = heads[-1] if heads else heading
         elif "### BEGIN SOLUTION" in text and answer in _bound_in(ast.parse(text)):
-            return Place(f"notebooks/solutions/{path.stem}.ipynb", heading, number)
+            return SolutionPlace(f"notebooks/solutions/{path.stem}.ipynb", heading, number)
     raise ValueError(f"{path.name} has no solution cell for {name}")
 
 

@@ -74,7 +74,7 @@ def shortened(message: str) -> str:
 def is_of_us(answer: Any) -> bool:
     """Whether an answer is an example of an exercise, a wrong one or a right one."""
     answer = getattr(answer, "func", answer)  # functools.partial
-    return str(getattr(answer, "__module__", "")).startswith(f"{__package__}.exercises.")
+    return str(getattr(answer, "__module__", "")).startswith("course_lib.learn.exercises.")
 
 
 def _message(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from course_lib.learn.catalogue.exercise import Case, Evidence, Outcome, Raised
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Raised
 from course_lib.learn.judging.compare import Compare, difference
 from course_lib.learn.judging.failure import NotAnAnswer, NotAttempted
 from course_lib.learn.judging.judge import by_cases
@@ -103,7 +103,7 @@ class CasesApart:
             raise failure.exception from None
         is_late = isinstance(error, RankTimeout) or failure is None
         raised = _never_ended(error, self.limit_s) if is_late else _ended(failure)
-        return Evidence((Outcome(case.label, None, error=raised),), answer=answer)
+        return Evidence((AnswerOutcome(case.label, None, error=raised),), answer=answer)
 
 
 def _warm_cluster() -> Cluster | None:
@@ -139,12 +139,12 @@ def _on_the_rank(
     answer: Any,
     forbidden: tuple[str, ...],
     begun: str,
-) -> tuple[list[Outcome], tuple[str, ...]]:
+) -> tuple[list[AnswerOutcome], tuple[str, ...]]:
     """Runs on the rank: outcomes, to the first case that leaves a thread, and which forbidden functions were called.
 
     The file ``begun`` grows by a byte with each case that begins.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[AnswerOutcome] = []
     called: set[str] = set()
     threads = threads_of_a_person()
     with open(begun, "ab", buffering=0) as file, own_warnings():
@@ -159,7 +159,7 @@ def _on_the_rank(
     return outcomes, tuple(sorted(called))
 
 
-def _with_thread(outcome: Outcome) -> Outcome:
+def _with_thread(outcome: AnswerOutcome) -> AnswerOutcome:
     """An answer that leaves a thread running for ever is not right, whatever it gave."""
     if outcome.error is not None:
         return outcome
@@ -167,7 +167,7 @@ def _with_thread(outcome: Outcome) -> Outcome:
     return replace(outcome, difference=words)
 
 
-def _with_source(outcome: Outcome) -> Outcome:
+def _with_source(outcome: AnswerOutcome) -> AnswerOutcome:
     """The line of a cell is known to the notebook alone: with its text filled in."""
     error = outcome.error
     if error is None or error.line is None or error.source:
@@ -176,7 +176,7 @@ def _with_source(outcome: Outcome) -> Outcome:
     return replace(outcome, error=replace(error, source=source))
 
 
-def _with_left(outcomes: list[Outcome], left: Sequence[str]) -> list[Outcome]:
+def _with_left(outcomes: list[AnswerOutcome], left: Sequence[str]) -> list[AnswerOutcome]:
     """An answer that leaves a switch turned is not right either; threads have been told."""
     lines = [line.removeprefix("rank 0 ") for line in left if "left its thread" not in line]
     if not lines or not all(outcome.right for outcome in outcomes):

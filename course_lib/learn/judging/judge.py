@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from course_lib.learn.catalogue.exercise import Case, Evidence, Judge, Outcome, Raised
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Judge, Raised
 from course_lib.learn.judging.call_io import in_words, need_callable, remembered, settled
 from course_lib.learn.judging.compare import Compare, close_to, difference
 from course_lib.learn.judging.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
@@ -51,7 +51,7 @@ def by_value(expected: Any, *, label: str = "your answer", compare: Compare = di
         if callable(answer):
             raise NotAnAnswer(f"Give a value here, as {type(right).__name__}, not a function.")
         got = settled(copy.deepcopy(answer))
-        return Evidence((Outcome(label, right, got, difference=compare(right, got)),), answer=answer)
+        return Evidence((AnswerOutcome(label, right, got, difference=compare(right, got)),), answer=answer)
 
     return judge
 
@@ -103,7 +103,7 @@ def _try(
     compare: Compare,
     forbidden: tuple[str, ...],
     called: set[str],
-) -> Outcome:
+) -> AnswerOutcome:
     args = case.args() if callable(case.args) else copy.deepcopy(case.args)
     right = case.expected(*copy.deepcopy(args)) if callable(case.expected) else case.expected
     try:
@@ -118,7 +118,7 @@ def _try(
         told = describe(error, answer)
         if told.line is None and GRADIENTS_OFF in getattr(error, "__notes__", ()):
             told = Raised(LEFT, f"Your code {GRADIENTS_OFF}, and what came after it needs them")
-        return Outcome(case.label, right, error=told)
+        return AnswerOutcome(case.label, right, error=told)
     finally:
         called.update(seen)
     note = RIGHT_BUT_OFF if left else ""
@@ -126,7 +126,7 @@ def _try(
         got, note = got.got, got.note or note
     if got is ...:
         raise NotAttempted
-    return Outcome(case.label, right, got, difference=compare(right, got) or note)
+    return AnswerOutcome(case.label, right, got, difference=compare(right, got) or note)
 
 
 def by_ranks(
@@ -186,7 +186,7 @@ class RankJudge:
         need_callable(answer)
         called: set[str] = set()
         breaches: dict[str, str] = {}  # of NCCL's rules: the first of each
-        outcomes: list[Outcome] = []
+        outcomes: list[AnswerOutcome] = []
         enough = self.world_sizes[:_ENOUGH]
         for world_size, case in itertools.product(self.world_sizes, self.cases):
             if case is self.cases[0] and world_size not in enough and not all(one.right for one in outcomes):
@@ -199,7 +199,7 @@ class RankJudge:
             outcomes += self.again(answer, forbidden)
         return Evidence(tuple(outcomes), answer, tuple(sorted(called)), on_nccl=tuple(breaches.values()))
 
-    def again(self, answer: Any, forbidden: tuple[str, ...] = ()) -> list[Outcome]:
+    def again(self, answer: Any, forbidden: tuple[str, ...] = ()) -> list[AnswerOutcome]:
         """The outcome of the last case, for an answer that was called with the first one just before.
 
         Each case travels to the ranks with an answer of its own, so what one keeps in a default argument or a global is
@@ -218,7 +218,7 @@ class RankJudge:
         called: set[str],
         breaches: dict[str, str],
         first: Case | None = None,
-    ) -> tuple[list[Outcome], str]:
+    ) -> tuple[list[AnswerOutcome], str]:
         """The outcome of each rank, and what the answer has left behind. ``first``: called with this before."""
         from course_lib.cluster.api.shared import shared_cluster
         from course_lib.cluster.failures.errors import RankError
@@ -241,7 +241,7 @@ class RankJudge:
             print(text_of_ranks(error.run.text) if error.run else "", end="")
             raised = of_ranks(error, world_size, limit_s, answer)
             ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
-            return [Outcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
+            return [AnswerOutcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
         if first is None:  # else a person has read it before
             print(text_of_ranks(run.text), end="")
         outcomes = []
@@ -252,7 +252,7 @@ class RankJudge:
             called.update(seen)
             right = case.expected(rank, world_size) if callable(case.expected) else case.expected
             label = f"{case.label}, rank {rank} of {world_size}"
-            outcomes.append(Outcome(label, right, got, difference=self.compare(right, got) or note or left))
+            outcomes.append(AnswerOutcome(label, right, got, difference=self.compare(right, got) or note or left))
         return outcomes, left
 
 

@@ -22,7 +22,7 @@ from course_lib.learn.sandbox.state_guard import GRADIENTS_OFF, LEFT
 if TYPE_CHECKING:
     from course_lib.cluster.base.failure import Failure, Frame
     from course_lib.cluster.failures.errors import RankError
-    from course_lib.cluster.failures.rank_status import Standing
+    from course_lib.cluster.failures.rank_status import RankStatus
 
 __all__ = ["of_ranks"]
 
@@ -87,13 +87,13 @@ def _is_raised_at(where: Frame | None) -> bool:
     return where is not None and (not source or "raise " in source)
 
 
-def _story(first: Failure, others: dict[int, Failure | Standing], world_size: int) -> str:
+def _story(first: Failure, others: dict[int, Failure | RankStatus], world_size: int) -> str:
     from course_lib.cluster.failures.report import failed_story
 
     return failed_story(first, {rank: o for rank, o in others.items() if rank != first.rank}, world_size)
 
 
-def _never_ended(error: RankError, standings: Mapping[int, Standing], world_size: int, limit_s: float) -> Raised:
+def _never_ended(error: RankError, standings: Mapping[int, RankStatus], world_size: int, limit_s: float) -> Raised:
     """Of ranks that could not end, or that did not end in time: who, and where they stood."""
     from course_lib.cluster.failures.report import stuck_story
 
@@ -112,7 +112,7 @@ def _never_ended(error: RankError, standings: Mapping[int, Standing], world_size
     )
 
 
-def _were_late(late: list[Standing], world_size: int, did: str, limit_s: float, error: RankError) -> str:
+def _were_late(late: list[RankStatus], world_size: int, did: str, limit_s: float, error: RankError) -> str:
     """Rank 1 of 2 ran on for 10 seconds and was stopped, at line 8 (`while True:`)"""
     from course_lib.cluster.failures.hang_diagnosis import rank_list
 
@@ -144,7 +144,7 @@ def _failure(failure: Failure, with_ours: bool) -> Failure:
     return replace(failure, chain=chain)
 
 
-def _standing(standing: Standing, with_ours: bool) -> Standing:
+def _standing(standing: RankStatus, with_ours: bool) -> RankStatus:
     """Each frame keeps its place, since the innermost one tells whether a rank waits."""
     if with_ours:
         return standing

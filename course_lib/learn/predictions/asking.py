@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from course_lib.learn import exercises
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.display.revealed import Reveal
 from course_lib.learn.predictions.predict import Predict
 
@@ -45,7 +45,7 @@ def _form_of(asked: Asked) -> Predict:
     )  # fmt: skip
 
 
-def _told(asked: Asked, runs: tuple[Any, ...], named_runs: dict[str, Any]) -> Told:
+def _told(asked: Asked, runs: tuple[Any, ...], named_runs: dict[str, Any]) -> Explanation:
     wanted = inspect.signature(asked.tell)
     try:
         wanted.bind(*runs, **named_runs)

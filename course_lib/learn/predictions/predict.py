@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from course_lib.forms.show import show
-from course_lib.learn.checks.hints import Note
+from course_lib.learn.checks.hints import HintNote
 from course_lib.learn.display.revealed import Reveal, misreading_of
 from course_lib.learn.predictions.prediction import Prediction
 from course_lib.learn.predictions.stored_value import kept_value
@@ -38,13 +38,13 @@ class Predict(Prediction):
             record("guess", self.name, kind=self.kind, unit=self.unit or None, value=kept_value(self.value))
         return text
 
-    def commit(self, value: Any) -> Note:
+    def commit(self, value: Any) -> HintNote:
         """Lock this answer and say so. One that is locked, or already revealed, stays as it is, and a
         sentence says so.
 
         Raises ``ValueError`` for an answer of the wrong kind.
         """
-        note = Note("prediction", self.lock(value))
+        note = HintNote("prediction", self.lock(value))
         show(note)
         return note
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from course_lib.forms.show import Shown, show
 from course_lib.learn import exercises
 from course_lib.learn.catalogue.quiz_spec import Question, lettered
-from course_lib.learn.checks.hints import Note
+from course_lib.learn.checks.hints import HintNote
 from course_lib.learn.quizzes.answers import Answers
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ __all__ = ["Quiz", "quiz"]
 class Quiz(Answers, Shown):
     """The questions of one lesson, shown as a form, or as text where there is no front end."""
 
-    def answer(self, name: str, choice: Any) -> Note:
+    def answer(self, name: str, choice: Any) -> HintNote:
         """Answer the question ``name`` by a choice or its letter; shows and returns what is to be said about
         it.
         """
         question = next((q for q in self.questions if q.name == name), None)
         if question is None:
             raise ValueError(f"The quiz has no question {name!r}; it has {', '.join(self.tries)}.")
-        note = Note(f"question {name}", self.feedback(question, _chosen(question, choice)))
+        note = HintNote(f"question {name}", self.feedback(question, _chosen(question, choice)))
         show(note)
         return note
 

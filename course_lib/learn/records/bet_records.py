@@ -16,7 +16,7 @@ from course_lib.learn.records.store import record, store
 __all__ = [
     "SURE",
     "Bet",
-    "Standing",
+    "BetStatus",
     "brier",
     "is_own",
     "mark",
@@ -46,7 +46,7 @@ class Bet:
 
 
 @dataclass(frozen=True)
-class Standing:
+class BetStatus:
     """How it stands with a claim: the bet, what settled it, and whether a trial could not tell here."""
 
     bet: Bet | None = None
@@ -76,7 +76,7 @@ def mark(bet: str, verdict: str) -> float:
     return 0.5 if {bet, verdict} <= _CAN_RELY or {bet, verdict} <= _CANNOT_RELY else 0.0
 
 
-def brier(standing: Iterable[Standing]) -> float | None:
+def brier(standing: Iterable[BetStatus]) -> float | None:
     """The mean of (how sure - mark)²: 0 is perfect. None where no bet has been settled.
 
     Whoever expects a mark of 0.7 loses least by saying 70 %, so it pays to say what one believes.
@@ -95,9 +95,9 @@ def note_bet(name: str, bet: Bet, text: str = "") -> None:
     _note("bet", name, verdict=bet.verdict, sure=bet.sure, text=text or None)
 
 
-def note_trial(name: str, verdict: str, *, is_blocked: bool, text: str = "") -> Standing:
+def note_trial(name: str, verdict: str, *, is_blocked: bool, text: str = "") -> BetStatus:
     """Keep what a trial said, and return how it stood *before*: that bet is the one to be judged."""
-    before = _on(text, standings().get(name, Standing()))
+    before = _on(text, standings().get(name, BetStatus()))
     _note("trial", name, verdict=verdict, blocked=is_blocked or None, text=text or None)
     if before.bet and not is_blocked and not before.is_settled and not is_own(name):
         right = mark(before.bet.verdict, verdict) == 1
@@ -116,29 +116,29 @@ def _note(event: str, name: str, **fields: Any) -> None:
     record(event, _LESSON + name, **one)
 
 
-def standings() -> dict[str, Standing]:
+def standings() -> dict[str, BetStatus]:
     """How it stands with every claim that was bet on or tried, by name: what was kept, in its order, by whichever
     notebook; and then those of this kernel that could not be kept.
     """
-    found: dict[str, Standing] = {}
+    found: dict[str, BetStatus] = {}
     kept = store().read()
     ids = {event.get("id") for event in kept}
     for event in [*kept, *(event for event in _session if event["id"] not in ids)]:
         name = str(event["name"]).removeprefix(_LESSON)
         if event["event"] in ("bet", "trial", "reset") and name != event["name"]:
-            found[name] = _after(found.get(name, Standing()), event, is_own(name))
+            found[name] = _after(found.get(name, BetStatus()), event, is_own(name))
     return found
 
 
-def _on(text: str, before: Standing) -> Standing:
+def _on(text: str, before: BetStatus) -> BetStatus:
     """The standing of this sentence: a name of the reader's own may have stood for another one before."""
-    return Standing() if text and before.text and text != before.text else before
+    return BetStatus() if text and before.text and text != before.text else before
 
 
-def _after(before: Standing, event: Mapping[str, Any], own: bool) -> Standing:
+def _after(before: BetStatus, event: Mapping[str, Any], own: bool) -> BetStatus:
     """The next standing. A settled claim stays as it is; one's own may be bet on and tried again."""
     if event["event"] == "reset":
-        return Standing() if before.is_seen_without_bet else before
+        return BetStatus() if before.is_seen_without_bet else before
     if before.is_settled and not own:
         return before
     verdict, text = str(event.get("verdict", "")), str(event.get("text") or before.text)

@@ -21,8 +21,8 @@ from typing import Any
 __all__ = ["from_library", "is_of_course", "is_of_judges", "resolve", "watch"]
 
 _COURSE = str(Path(__file__).resolve().parents[2])
-_JUDGES = str(Path(__file__).resolve().parent)
-_EXERCISES = str(Path(__file__).resolve().parent / "exercises")
+_JUDGES = str(Path(__file__).resolve().parents[1])
+_EXERCISES = str(Path(__file__).resolve().parents[1] / "exercises")
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 

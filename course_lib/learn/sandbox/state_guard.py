@@ -65,12 +65,12 @@ def put_back() -> Iterator[list[str]]:
     if "torch" not in sys.modules:
         yield said
         return
-    from course_lib.cluster.state.process_state import Surroundings
+    from course_lib.cluster.state.process_state import ProcessState
     from course_lib.devices import seated
 
     with contextlib.suppress(ValueError):  # a COURSE_GPUS that cannot be obeyed: the first cluster says so
         seated(0)  # it sets variables of the environment, and would do so within the block
-    surroundings = Surroundings(without=_OF_OTHERS)
+    surroundings = ProcessState(without=_OF_OTHERS)
     try:
         yield said
     finally:

@@ -18,16 +18,16 @@ from itertools import groupby
 
 from course_lib.meter.communication.call import Call
 
-__all__ = ["Entry", "carry_out"]
+__all__ = ["QueuedOp", "carry_out"]
 
 
 @dataclass(eq=False)
-class Entry:
+class QueuedOp:
     """One place in a rank's queue of one group: a collective, a message, or the messages of a batch."""
 
     calls: tuple[Call, ...]
     open: list[Call] = field(init=False)  # those that have not met their other half
-    after: list[Entry] = field(default_factory=list)  # what the rank had waited for before it began this
+    after: list[QueuedOp] = field(default_factory=list)  # what the rank had waited for before it began this
 
     def __post_init__(self) -> None:
         self.open = list(self.calls)
@@ -45,7 +45,7 @@ class Entry:
         return not any(entry.open for entry in self.after)
 
 
-def carry_out(calls: Sequence[Call]) -> list[Entry]:
+def carry_out(calls: Sequence[Call]) -> list[QueuedOp]:
     """Let everything happen that can; what is returned stands at the front of its queue, and never ends."""
     queues = _queues(calls)
     while True:
@@ -57,12 +57,12 @@ def carry_out(calls: Sequence[Call]) -> list[Entry]:
                 queue.popleft()
 
 
-def _queues(calls: Sequence[Call]) -> dict[tuple[int, str], deque[Entry]]:
+def _queues(calls: Sequence[Call]) -> dict[tuple[int, str], deque[QueuedOp]]:
     """By rank and group, in the order in which the rank began them."""
-    queues: dict[tuple[int, str], deque[Entry]] = {}
+    queues: dict[tuple[int, str], deque[QueuedOp]] = {}
     by_rank = groupby(sorted(calls, key=lambda call: (call.rank, call.number)), lambda call: call.rank)
     for rank, mine in by_rank:
-        of_rank: dict[str, deque[Entry]] = {}
+        of_rank: dict[str, deque[QueuedOp]] = {}
         for entry in _entries(mine):
             own = of_rank.setdefault(entry.first.group_name, deque())
             others = (_last_waited_for(queue, entry.first) for queue in of_rank.values() if queue is not own)
@@ -72,7 +72,7 @@ def _queues(calls: Sequence[Call]) -> dict[tuple[int, str], deque[Entry]]:
     return queues
 
 
-def _last_waited_for(queue: deque[Entry], later: Call) -> Entry | None:
+def _last_waited_for(queue: deque[QueuedOp], later: Call) -> QueuedOp | None:
     """The last of a queue that the rank had waited for before it began ``later``: with it, all before it are over."""
     for entry in reversed(queue):
         if any(c.waited_after is not None and c.waited_after < later.number for c in entry.calls):
@@ -80,16 +80,16 @@ def _last_waited_for(queue: deque[Entry], later: Call) -> Entry | None:
     return None
 
 
-def _entries(calls: Iterable[Call]) -> Iterator[Entry]:
+def _entries(calls: Iterable[Call]) -> Iterator[QueuedOp]:
     def of_batch(call: Call) -> tuple[str, int, int]:
         alone = call.batch is None
         return call.group_name, call.number if alone else -1, -1 if alone else call.batch or 0
 
     for _, together in groupby(calls, of_batch):
-        yield Entry(tuple(together))
+        yield QueuedOp(tuple(together))
 
 
-def _meet(fronts: dict[tuple[int, str], Entry], rank: int, group_name: str) -> bool:
+def _meet(fronts: dict[tuple[int, str], QueuedOp], rank: int, group_name: str) -> bool:
     """Whether something of this front has met its other half."""
     entry = fronts[rank, group_name]
     if not entry.is_message:
@@ -105,7 +105,7 @@ def _meet(fronts: dict[tuple[int, str], Entry], rank: int, group_name: str) -> b
     return has_moved
 
 
-def _meet_all(fronts: dict[tuple[int, str], Entry], entry: Entry, group_name: str) -> bool:
+def _meet_all(fronts: dict[tuple[int, str], QueuedOp], entry: QueuedOp, group_name: str) -> bool:
     """A collective: all ranks of the group have it at the front."""
     others = [fronts.get((rank, group_name)) for rank in entry.first.group]
     here = [other for other in others if other is not None and other.first.operation == entry.first.operation]

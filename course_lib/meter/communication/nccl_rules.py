@@ -37,7 +37,7 @@ from itertools import combinations
 
 from course_lib.cluster.base.failure import Frame
 from course_lib.meter.communication.call import Call
-from course_lib.meter.communication.nccl_queues import Entry, carry_out
+from course_lib.meter.communication.nccl_queues import QueuedOp, carry_out
 
 __all__ = ["Breach", "nccl_breaches"]
 
@@ -151,7 +151,7 @@ def _order(calls: Sequence[Call]) -> Breach | None:
     return Breach("order", text, stuck[0].first.line)
 
 
-def _stands(entry: Entry) -> str:
+def _stands(entry: QueuedOp) -> str:
     call = entry.open[0]
     if not entry.is_message:
         return f"rank {call.rank} waits in its {call.operation} (call {call.number})"

@@ -15,7 +15,7 @@ from torch._C._distributed_c10d import Work
 from course_lib.cluster.base.failure import Frame, is_user_code
 from course_lib.cluster.base.gloo_only import is_only_on_gloo
 from course_lib.cluster.hooks import comm_hooks, operators
-from course_lib.cluster.hooks.operators import Asked, tensors_in
+from course_lib.cluster.hooks.operators import CommCall, tensors_in
 from course_lib.cluster.links.emulated_compute import paced_s
 from course_lib.meter.communication.batches import BatchCounter
 from course_lib.meter.communication.call import Call
@@ -79,7 +79,7 @@ class Recorder:
         pending.watch(result)
         return result
 
-    def _call(self, asked: Asked) -> Call:
+    def _call(self, asked: CommCall) -> Call:
         sent_bytes, num_messages = _sent(asked)
         return Call(
             rank=self._rank,
@@ -105,7 +105,7 @@ class Recorder:
         )
 
 
-def _sent(asked: Asked) -> tuple[dict[int, int], int]:
+def _sent(asked: CommCall) -> tuple[dict[int, int], int]:
     """What a call puts on the wire: bytes by receiver, and the number of messages."""
     if asked.operation == "recv":
         return {}, 0
@@ -192,7 +192,7 @@ def _cpu_clock(thread: int) -> float | None:
         return None  # the thread has ended
 
 
-def _is_on_a_stream(asked: Asked, arguments: dict[str, Any]) -> bool:
+def _is_on_a_stream(asked: CommCall, arguments: dict[str, Any]) -> bool:
     """Whether a back end other than gloo has it done by a GPU, which the host does not wait for."""
     return asked.backend != "gloo" and any(tensor.is_cuda for tensor in tensors_in([*arguments.values()]))
 

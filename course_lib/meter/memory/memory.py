@@ -26,7 +26,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from course_lib.meter.memory.balance import LABELS, Balance, Entry, History, check_label
-from course_lib.meter.memory.storages import Snapshot, StorageBook, Watch, resizes_seen_by
+from course_lib.meter.memory.storages import Snapshot, StorageBook, StorageWatch, resizes_seen_by
 
 __all__ = ["LABELS", "Balance", "Entry", "History", "MemoryLedger", "ledger"]
 
@@ -74,7 +74,7 @@ class MemoryLedger:
             if device is not None:
                 torch.cuda.reset_peak_memory_stats(device)
             stack.enter_context(saved_tensors_hooks(self._book.save, lambda saved: saved.tensor))
-            stack.enter_context(Watch(self._book, self._where))
+            stack.enter_context(StorageWatch(self._book, self._where))
             stack.enter_context(resizes_seen_by(self._book))
             self._stack = stack.pop_all()
         return self

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from course_lib.meter.memory.balance import LABELS, Entry, sort_entries
 
-__all__ = ["Record", "Snapshot", "StorageBook", "Watch", "resizes_seen_by", "storages_of"]
+__all__ = ["Snapshot", "StorageBook", "StorageRecord", "StorageWatch", "resizes_seen_by", "storages_of"]
 
 _PRIORITY = {label: index for index, label in enumerate(LABELS)}
 _BY_ROW, _BY_COLUMN = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
@@ -47,7 +47,7 @@ def storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
             yield leaf.untyped_storage()
 
 
-class Record:
+class StorageRecord:
     """One storage in the book. ``owner`` is the label it was claimed under, ``None`` while unclaimed."""
 
     __slots__ = ("device", "foreign", "handle", "name", "owner", "recomputed", "size_bytes")
@@ -73,7 +73,7 @@ class Record:
 class Snapshot:
     """Which storages were live at a moment, and which of them saved. Labels are read late."""
 
-    def __init__(self, records: dict[int, Record], saved: dict[int, int]) -> None:
+    def __init__(self, records: dict[int, StorageRecord], saved: dict[int, int]) -> None:
         self._records = dict(records)
         self._saved = frozenset(saved)
 
@@ -90,20 +90,22 @@ class StorageBook:
 
     def __init__(self, *, keep_events: bool = True) -> None:
         self._keep_events = keep_events
-        self.live: dict[int, Record] = {}
+        self.live: dict[int, StorageRecord] = {}
         self.saved: dict[int, int] = {}
         self.total_bytes = 0
         self.peak_bytes = 0
-        self.events: list[tuple[str, Record]] = []
+        self.events: list[tuple[str, StorageRecord]] = []
         self._peak: Snapshot | None = None
 
-    def see(self, storage: torch.UntypedStorage, name: str, *, foreign: bool, recomputed: bool = False) -> Record:
+    def see(
+        self, storage: torch.UntypedStorage, name: str, *, foreign: bool, recomputed: bool = False
+    ) -> StorageRecord:
         """Enter a storage, unless it is known; one whose size has changed is entered anew."""
         key = storage._cdata
         known = self.live.get(key)
         if known is not None and known.size_bytes == storage.nbytes():
             return known
-        record = Record(storage, name=name, foreign=foreign, recomputed=recomputed)
+        record = StorageRecord(storage, name=name, foreign=foreign, recomputed=recomputed)
         if known is not None:
             record.name, record.owner, record.foreign = known.name, known.owner, known.foreign
             record.recomputed = known.recomputed
@@ -161,7 +163,7 @@ class StorageBook:
         self._close_peak()
         return self._peak if self._peak is not None else self.now()
 
-    def _note(self, event: str, record: Record) -> None:
+    def _note(self, event: str, record: StorageRecord) -> None:
         if self._keep_events:
             self.events.append((event, record))
 
@@ -190,7 +192,7 @@ class _Saved:
         self.book.release(self.keys)
 
 
-class Watch(TorchDispatchMode):
+class StorageWatch(TorchDispatchMode):
     """Shows every operation's tensors to a book; ``where`` is the stack of running modules."""
 
     def __init__(self, book: StorageBook, where: list[str]) -> None:
@@ -218,7 +220,7 @@ class Watch(TorchDispatchMode):
 def resizes_seen_by(book: StorageBook) -> Iterator[None]:
     """Enter a storage anew when its size changes: sharded training empties and fills those of its weights.
 
-    ``UntypedStorage.resize_`` is no operation of PyTorch's, so ``Watch`` does not see it.
+    ``UntypedStorage.resize_`` is no operation of PyTorch's, so ``StorageWatch`` does not see it.
     """
     plain = torch.UntypedStorage.resize_
 

@@ -12,14 +12,14 @@ from functools import lru_cache
 from course_lib.base.paths import python_path
 from course_lib.layouts.link import Link
 
-__all__ = ["Surroundings", "environment_of_ours", "look"]
+__all__ = ["Capabilities", "environment_of_ours", "look"]
 
 _FORCED = "COURSE_NODES"
 _LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Capabilities:
     """``has_namespaces``: nodes have networks of their own. ``reason``: why not, where they have none."""
 
     has_namespaces: bool
@@ -57,12 +57,12 @@ class Surroundings:
         return ", ".join(parts) or "nothing slows the link between them"
 
 
-def look(network: str = "auto") -> Surroundings:
+def look(network: str = "auto") -> Capabilities:
     """What is possible here; ``network`` "loopback" (or COURSE_NODES=loopback) asks for no more than that."""
     if network == "auto":
         network = os.environ.get(_FORCED, "auto")
     if network == "loopback":
-        return Surroundings(False, reason="loopback was asked for", has_second_loopback=_has_second_loopback())
+        return Capabilities(False, reason="loopback was asked for", has_second_loopback=_has_second_loopback())
     return _probe()
 
 
@@ -72,10 +72,10 @@ def environment_of_ours() -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _probe() -> Surroundings:
+def _probe() -> Capabilities:
     second = _has_second_loopback()
     if sys.platform != "linux":
-        return Surroundings(False, reason="only Linux has them", has_second_loopback=second)
+        return Capabilities(False, reason="only Linux has them", has_second_loopback=second)
     try:
         done = subprocess.run(
             [sys.executable, "-m", "course_lib.nodes.supervisor.supervisor", "probe"],
@@ -87,8 +87,8 @@ def _probe() -> Surroundings:
         )
         found = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return Surroundings(False, reason=f"the trial failed, {type(error).__name__}", has_second_loopback=second)
-    return Surroundings(found["namespaces"], found["netem"], found["tbf"], found["reason"], second)
+        return Capabilities(False, reason=f"the trial failed, {type(error).__name__}", has_second_loopback=second)
+    return Capabilities(found["namespaces"], found["netem"], found["tbf"], found["reason"], second)
 
 
 def _has_second_loopback() -> bool:

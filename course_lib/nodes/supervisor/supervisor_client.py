@@ -18,7 +18,7 @@ from typing import Any
 from course_lib.cluster.base import temp_dirs as folders
 from course_lib.nodes.supervisor.capabilities import environment_of_ours
 
-__all__ = ["Keeper", "WardenGone"]
+__all__ = ["SupervisorClient", "WardenGone"]
 
 _ANSWER_S = 60.0
 
@@ -27,7 +27,7 @@ class WardenGone(RuntimeError):
     """The warden was killed, or never began."""
 
 
-class Keeper:
+class SupervisorClient:
     """Starts the warden, and holds the folder of its nodes. ``close`` ends all that runs; safe to repeat."""
 
     def __init__(self) -> None:

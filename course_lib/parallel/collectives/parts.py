@@ -14,10 +14,10 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from course_lib.parallel.collectives.members import Members
 
-__all__ = ["Part", "held_in_parts", "part_of"]
+__all__ = ["HeldPart", "held_in_parts", "part_of"]
 
 
-class Part(NamedTuple):
+class HeldPart(NamedTuple):
     """``among`` share what ``kind`` holds; ``averaged_by`` says what averages its gradients, if no mean does."""
 
     kind: str
@@ -37,9 +37,9 @@ _PART_OF = WeakIdKeyDictionary()  # by parameter
 def held_in_parts(parameters: Iterable[Tensor], kind: str, among: Members, averaged_by: str = "") -> None:
     """The ranks ``among`` have other parameters in the place of these."""
     for parameter in parameters:
-        _PART_OF[parameter] = Part(kind, among, averaged_by)
+        _PART_OF[parameter] = HeldPart(kind, among, averaged_by)
 
 
-def part_of(parameter: Tensor) -> Part | None:
+def part_of(parameter: Tensor) -> HeldPart | None:
     """What is known of a parameter; ``None`` for one that nobody has cut."""
     return _PART_OF.get(parameter)

@@ -18,7 +18,7 @@ from course_lib.parallel.collectives.message_steps import Batch, message_steps
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["PIECE_BYTES", "RECORDABLE", "Frame", "Piece", "Recording", "Transfer", "record"]
+__all__ = ["PIECE_BYTES", "RECORDABLE", "Piece", "RecordedTransfer", "Recording", "RecordingFrame", "record"]
 
 PIECE_BYTES = 1024
 _MOST_RANKS = 7  # a mark for each piece of each rank has to find room in 63 bits
@@ -27,7 +27,7 @@ Piece = frozenset[tuple[int, int]]  # (rank it comes from, its number there): se
 
 
 @dataclass(frozen=True)
-class Transfer:
+class RecordedTransfer:
     """One message."""
 
     sender: int
@@ -36,11 +36,11 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Frame:
+class RecordingFrame:
     """``held[rank][place]`` is what lies there after a step; ``transfers`` are the messages of that step."""
 
     held: tuple[tuple[Piece, ...], ...]
-    transfers: tuple[Transfer, ...] = ()
+    transfers: tuple[RecordedTransfer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Recording:
 
     name: str
     num_ranks: int
-    frames: tuple[Frame, ...]
+    frames: tuple[RecordingFrame, ...]
 
     @property
     def num_steps(self) -> int:
@@ -184,7 +184,7 @@ RECORDABLE = (
 # -- putting the ranks' stories together ------------------------------------------------------------------------
 
 
-def _frames(stories: Sequence[list[tuple[Held, Batch]]]) -> tuple[Frame, ...]:
+def _frames(stories: Sequence[list[tuple[Held, Batch]]]) -> tuple[RecordingFrame, ...]:
     """Frames on one common count of steps. Ranks have no common clock: messages tell what came after what."""
     batches = [[batch for _, batch in story[:-1]] for story in stories]
     step_of = message_steps(batches)
@@ -197,9 +197,9 @@ def _frames(stories: Sequence[list[tuple[Held, Batch]]]) -> tuple[Frame, ...]:
             held.append(story[sum(over)][0] if step < num_steps else story[-1][0])
             for number, batch in enumerate(batches[rank]):
                 transfers += [
-                    Transfer(rank, peer, size_bytes)
+                    RecordedTransfer(rank, peer, size_bytes)
                     for index, (peer, size_bytes, is_recv) in enumerate(batch)
                     if not is_recv and step_of[rank, number][index] == step
                 ]
-        frames.append(Frame(tuple(held), tuple(transfers)))
+        frames.append(RecordingFrame(tuple(held), tuple(transfers)))
     return tuple(frames)

@@ -20,7 +20,7 @@ from torch.nn.parameter import is_lazy
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.collectives.parts import Part, part_of
+from course_lib.parallel.collectives.parts import HeldPart, part_of
 
 __all__ = [
     "NESTED",
@@ -64,7 +64,7 @@ ADDED = (
 
 
 class AveragesGradients:
-    """A wrapper that averages gradients itself: what one holds may not be wrapped by another."""
+    """A replica's wrapper, which averages gradients itself: what one holds may not be wrapped by another."""
 
 
 WRAPPERS = (AveragesGradients, nn.parallel.DistributedDataParallel)
@@ -176,7 +176,7 @@ def _parts_complaint(module: nn.Module, members: Members) -> str:
     """Why ``members`` must not take their parameters for copies; "" if they may."""
     for name, holder in module.named_modules():
         if among := getattr(holder, "parts_among", None):
-            part = Part(type(holder).__name__, among, getattr(holder, "averaged_by", ""))
+            part = HeldPart(type(holder).__name__, among, getattr(holder, "averaged_by", ""))
             which = f"{name!r} of this model" if name else "this model"
             if part.is_shared_out_in(members):
                 return _told_parts(f"{which} is a {part.kind}", part, members)
@@ -191,7 +191,7 @@ def _parts_complaint(module: nn.Module, members: Members) -> str:
     return ""
 
 
-def _told_parts(which: str, part: Part, members: Members) -> str:
+def _told_parts(which: str, part: HeldPart, members: Members) -> str:
     shared, ours = (", ".join(map(str, each.ranks)) for each in (part.among, members))
     return (
         f"{which}: ranks {shared} hold different parts of it, and data parallelism over ranks {ours} takes parameters "

@@ -48,7 +48,7 @@ class JobNodes(Protocol):
     def between(self) -> Link: ...
 
 
-class Job(Protocol):
+class ScaledDownJob(Protocol):
     """What is asked of a job; ``course_lib.cost.mesh.scaled_job.ScaledJob`` has it all."""
 
     @property
@@ -86,7 +86,7 @@ class PlanRun:
         return {axis: self.timeline.time_s(axis) / self.mesh.num_ranks for axis in axes}
 
 
-def run_plan(cluster: Cluster, job: Job, mesh: Mesh, *, num_steps: int = 3) -> PlanRun:
+def run_plan(cluster: Cluster, job: ScaledDownJob, mesh: Mesh, *, num_steps: int = 3) -> PlanRun:
     """Forward, backward and all that travels, ``num_steps`` times after a first one that finds shapes and states.
 
     The optimizer's update is not timed: it sends nothing, and on a scaled-down model it is no time at all.
@@ -120,7 +120,7 @@ def regret(times_s: Mapping[str, float], bet: str) -> float:
     return times_s[bet] / best_s - 1
 
 
-def _row_s(job: Job, mesh: Mesh) -> float:
+def _row_s(job: ScaledDownJob, mesh: Mesh) -> float:
     """What a block on one rank computes for one sequence, in its forward pass."""
     assert isinstance(job.config, TransformerConfig)
     return job.forward_s / (job.config.num_layers * job.batch_size * mesh.size("tp"))
@@ -134,7 +134,7 @@ class _OnRank(NamedTuple):
     state_bytes: int
 
 
-def _steps(me: Rank, job: Job, mesh: Mesh, num_steps: int) -> _OnRank:
+def _steps(me: Rank, job: ScaledDownJob, mesh: Mesh, num_steps: int) -> _OnRank:
     """On each rank: a first step, then those that are timed, each begun together."""
     config = job.config
     assert isinstance(config, TransformerConfig)

@@ -17,14 +17,14 @@ from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.model.spans import Spans, Unwatched
 
-__all__ = ["Passing", "RecvFromPrevious", "SendToNext", "Told"]
+__all__ = ["Passing", "RecvFromPrevious", "SendToNext", "TensorSpec"]
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.bool)
 _MOST_DIMS = 8
 
 
 @dataclass(frozen=True)
-class Told:
+class TensorSpec:
     """What a rank has to know before a ``recv``: how much room to make, and whether to send a gradient back."""
 
     shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class Told:
         return f"an activation of shape {self.shape} and {self.dtype} that {gradient} gradient"
 
     @classmethod
-    def of(cls, numbers: list[int]) -> Told:
+    def of(cls, numbers: list[int]) -> TensorSpec:
         dtype, needs_gradient, num_dims, *dims = numbers
         return cls(tuple(dims[:num_dims]), _DTYPES[dtype], bool(needs_gradient))
 
@@ -68,23 +68,23 @@ class Passing:
 
     def forget(self) -> None:
         """The next batch may have another shape or dtype, or other parts of the model may be frozen."""
-        self._heard: dict[bool, Told] = {}  # what the rank before told; by whether gradients are recorded
-        self._told: dict[bool, Told] = {}  # what the next rank was told
+        self._heard: dict[bool, TensorSpec] = {}  # what the rank before told; by whether gradients are recorded
+        self._told: dict[bool, TensorSpec] = {}  # what the next rank was told
 
-    def listen(self) -> Told:
+    def listen(self) -> TensorSpec:
         """What the rank before sends at every batch; waits for the message that says so, the first time."""
         mode = torch.is_grad_enabled()
         if mode not in self._heard:
             numbers = torch.empty(3 + _MOST_DIMS, dtype=torch.int64, device=self.me.device)
             with self.timeline.span("recv", kind="recv"):
                 exchange([recv(numbers, self.me.rank - 1)])
-            self._heard[mode] = Told.of(numbers.tolist())
+            self._heard[mode] = TensorSpec.of(numbers.tolist())
         return self._heard[mode]
 
     def tell(self, activation: torch.Tensor) -> None:
         """Tell the next rank what this rank sends at every batch; a message, the first time."""
         mode = torch.is_grad_enabled()
-        now = Told(tuple(activation.shape), activation.dtype, activation.requires_grad)
+        now = TensorSpec(tuple(activation.shape), activation.dtype, activation.requires_grad)
         if mode not in self._told:
             numbers = torch.tensor(now.numbers(), dtype=torch.int64, device=self.me.device)
             with self.timeline.span("send", kind="send"):
@@ -102,7 +102,7 @@ class Passing:
         with self.timeline.span("send", kind="send"):
             exchange([send(activation.detach().contiguous(), self.me.rank + 1)])
 
-    def recv_activation(self, told: Told) -> torch.Tensor:
+    def recv_activation(self, told: TensorSpec) -> torch.Tensor:
         """What the part before made of the batch: its values, without a history."""
         activation = torch.empty(told.shape, dtype=told.dtype, device=self.me.device)
         with self.timeline.span("recv", kind="recv"):
@@ -148,7 +148,7 @@ class RecvFromPrevious(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, passing: Passing, told: Told) -> torch.Tensor:
+    def forward(ctx: Any, anchor: torch.Tensor, passing: Passing, told: TensorSpec) -> torch.Tensor:
         ctx.passing = passing
         return passing.recv_activation(told)
 

@@ -17,7 +17,7 @@ _HOME_OF = {
     "Pipeline": "runtime",
     "RowStage": "row_stage",
     "StageFailed": "stage_run",
-    "Step": "messages",
+    "MessageStep": "messages",
     "average_gradients": "data_parallel",
     "joint_step": "data_parallel",
     "run_pipeline": "measured",

@@ -20,7 +20,7 @@ from torch import Tensor
 from course_lib.cluster.base.gloo_only import only_on_gloo
 from course_lib.cluster.base.point_to_point import Message, recv, send, start
 from course_lib.cluster.base.rank import Rank
-from course_lib.parallel.model.stage_p2p import Told
+from course_lib.parallel.model.stage_p2p import TensorSpec
 from course_lib.parallel.pipeline.comm_plan import Move
 from course_lib.parallel.pipeline.messages import Transfer
 from course_lib.parallel.pipeline.stage_run import StageRun
@@ -42,7 +42,7 @@ class BatchRun:
         me: Rank,
         ranks: Sequence[int],
         stages: Mapping[int, StageRun],
-        told: Mapping[tuple[int, int], Told],
+        told: Mapping[tuple[int, int], TensorSpec],
     ) -> None:
         self.me, self.ranks, self.stages, self.told = me, ranks, stages, told
         self.spans: list[ActionSpan] = []
@@ -156,7 +156,7 @@ class BatchRun:
         kind, i, from_stage, to_stage, *_ = transfer
         if kind == "B":
             return  # the gradient of what was received: of that same shape
-        expected, found = self.told[from_stage, i], Told(tuple(made.shape), made.dtype, made.requires_grad)
+        expected, found = self.told[from_stage, i], TensorSpec(tuple(made.shape), made.dtype, made.requires_grad)
         if found != expected:
             raise ValueError(
                 f"stage {from_stage} has {found} to pass on, where in the first batch stage {to_stage} was told to "

@@ -15,10 +15,10 @@ from course_lib.schedules.action import Action
 from course_lib.schedules.dependencies import Transfer
 from course_lib.schedules.table import Schedule
 
-__all__ = ["Step", "steps_of"]
+__all__ = ["MessageStep", "steps_of"]
 
 
-class Step(NamedTuple):
+class MessageStep(NamedTuple):
     """Start ``sends`` and ``recvs`` together, wait for what the action needs, run the action.
 
     Recvs may be for a later action; sends are of earlier ones. The last step of a rank may have no action. Where two
@@ -31,7 +31,7 @@ class Step(NamedTuple):
     beside: Action | None = None
 
 
-def steps_of(schedule: Schedule) -> tuple[tuple[Step, ...], ...]:
+def steps_of(schedule: Schedule) -> tuple[tuple[MessageStep, ...], ...]:
     """For each rank its actions with the batches of messages between them.
 
     Works also for ranks that wait for each batch to end before they go on. Raises ValueError where ranks wait for
@@ -43,12 +43,12 @@ def steps_of(schedule: Schedule) -> tuple[tuple[Step, ...], ...]:
         raise ValueError(
             f"A deadlock: rank {rank} waits at {schedule.label(action)} for ever; validate says what is wrong."
         )
-    steps: list[list[Step]] = [[] for _ in range(schedule.num_ranks)]
+    steps: list[list[MessageStep]] = [[] for _ in range(schedule.num_ranks)]
     sends: list[list[Transfer]] = [[] for _ in range(schedule.num_ranks)]
     recvs: list[list[Transfer]] = [[] for _ in range(schedule.num_ranks)]
 
     def close(rank: int, action: Action | None = None) -> None:
-        steps[rank].append(Step(tuple(sends[rank]), tuple(recvs[rank]), action))
+        steps[rank].append(MessageStep(tuple(sends[rank]), tuple(recvs[rank]), action))
         sends[rank].clear()
         recvs[rank].clear()
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import held_in_parts
-from course_lib.parallel.model.stage_p2p import Told
+from course_lib.parallel.model.stage_p2p import TensorSpec
 from course_lib.parallel.model.tied import TiedParameters
 from course_lib.parallel.pipeline.batch_run import BatchRun
 from course_lib.parallel.pipeline.comm_plan import moves_of
@@ -99,7 +99,7 @@ class Pipeline:
             True: moves_of(schedule if overlap else schedule.one_by_one(), self.rank, early=early),
             False: moves_of(schedule.forward_only(), self.rank, early=early),
         }
-        self._told: dict[bool, dict[tuple[int, int], Told]] = {}
+        self._told: dict[bool, dict[tuple[int, int], TensorSpec]] = {}
 
     def parameters(self) -> list[nn.Parameter]:
         """Those of this rank's stages, each once."""

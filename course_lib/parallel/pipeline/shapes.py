@@ -15,25 +15,25 @@ from torch import Tensor
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.model.cutting import buffers_kept
-from course_lib.parallel.model.stage_p2p import Told
+from course_lib.parallel.model.stage_p2p import TensorSpec
 from course_lib.parallel.pipeline.stage_run import StageFailed, StageRun
 from course_lib.parallel.pipeline.wrapped import HoldsBack
 from course_lib.schedules.table import Schedule
 
 __all__ = ["find_shapes"]
 
-_NUM_TOLD = len(Told((), torch.float32, needs_gradient=False).numbers())
+_NUM_TOLD = len(TensorSpec((), torch.float32, needs_gradient=False).numbers())
 
 
 def find_shapes(
     me: Rank, schedule: Schedule, stages: Mapping[int, StageRun], ranks: Sequence[int]
-) -> dict[tuple[int, int], Told]:
+) -> dict[tuple[int, int], TensorSpec]:
     """What each stage on this rank passes on, and each stage before one on this rank, by (stage, micro-batch).
 
     ``stages`` are those of this rank; stage 0 has its inputs. One message goes from the rank of each stage to the rank
     of the next, with what it passes on of every micro-batch.
     """
-    told: dict[tuple[int, int], Told] = {}
+    told: dict[tuple[int, int], TensorSpec] = {}
     numbers = range(schedule.num_micro_batches)
     for stage in range(schedule.num_stages - 1):
         here, next_ = (ranks[schedule.rank_of_stage[s]] for s in (stage, stage + 1))
@@ -48,11 +48,11 @@ def find_shapes(
         elif me.rank == next_:
             room = torch.empty(len(numbers), _NUM_TOLD, dtype=torch.int64, device=me.device)
             exchange([recv(room, here)])
-            told |= {(stage, i): Told.of(line) for i, line in enumerate(room.tolist())}
+            told |= {(stage, i): TensorSpec.of(line) for i, line in enumerate(room.tolist())}
     return told
 
 
-def _to_try(run: StageRun, entering: Sequence[Told]) -> list[Told]:
+def _to_try(run: StageRun, entering: Sequence[TensorSpec]) -> list[TensorSpec]:
     """Each shape once: of micro-batches that are cut as evenly as can be, one or two.
 
     A stage in a wrapper calls collectives in its forward, and the ranks that it calls may have another number of
@@ -62,7 +62,7 @@ def _to_try(run: StageRun, entering: Sequence[Told]) -> list[Told]:
     return (shapes * 2)[:2] if isinstance(run.module, HoldsBack) else shapes
 
 
-def _try_out(me: Rank, run: StageRun, entering: Told) -> Told:
+def _try_out(me: Rank, run: StageRun, entering: TensorSpec) -> TensorSpec:
     """What a stage makes of an input of this shape."""
     x = torch.zeros(entering.shape, dtype=entering.dtype, device=me.device)
     devices = [me.device] if me.device.type == "cuda" else []
@@ -76,7 +76,7 @@ def _try_out(me: Rank, run: StageRun, entering: Told) -> Told:
         ) from error
 
 
-def _told(x: Tensor) -> Told:
+def _told(x: Tensor) -> TensorSpec:
     if not isinstance(x, Tensor):
         raise TypeError(f"it gave a {type(x).__name__}; what one stage gives to the next is one tensor")
-    return Told(tuple(x.shape), x.dtype, x.requires_grad)
+    return TensorSpec(tuple(x.shape), x.dtype, x.requires_grad)

@@ -23,7 +23,7 @@ from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import held_in_parts
 from course_lib.parallel.sharded.misuse import AVERAGED_BY, COPIED, INSTEAD
 from course_lib.parallel.sharded.row_sharding import Rows
-from course_lib.parallel.sharded.shard import Shard
+from course_lib.parallel.sharded.shard import WeightShard
 
 __all__ = ["AtRest", "ShardedParameter", "StandIn"]
 
@@ -39,7 +39,7 @@ class ShardedParameter:
 
     def become(self, rows: Tensor) -> None:
         """Keep these rows from now on."""
-        self.shard = Shard(rows, requires_grad=self.is_trained)
+        self.shard = WeightShard(rows, requires_grad=self.is_trained)
         self.shard.is_part = self.rows.num_parts > 1
         held_in_parts([self.shard], "FullySharded", self._members, AVERAGED_BY)
         self.born_as = (rows.dtype, rows.device)
@@ -74,7 +74,7 @@ _TOLD: frozenset[Callable[..., Any]] = frozenset(
 )  # fmt: skip
 
 
-class StandIn(Shard):
+class StandIn(WeightShard):
     """What a module shows of a shard: what it is, and not its numbers. ``RuntimeError`` for whoever would compute."""
 
     shard: nn.Parameter

@@ -27,13 +27,13 @@ from torch.utils._pytree import tree_leaves
 from course_lib.base.checks import at_least
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.data.ddp_errors import NESTED, WRAPPERS, AveragesGradients, check_model
+from course_lib.parallel.data.ddp_errors import NESTED, WRAPPERS, check_model
 from course_lib.parallel.data.naive_ddp import broadcast_parameters
 from course_lib.parallel.sharded.agreement import check_memory
 from course_lib.parallel.sharded.full_state import check_own_rows, full_state_dict, load_full_state_dict
 from course_lib.parallel.sharded.hooks import call_around_forward
 from course_lib.parallel.sharded.misuse import AVERAGED_BY, COPIED, CREATE_GRAPH, MISSING
-from course_lib.parallel.sharded.partial_reshard import Piece, neighbours_of
+from course_lib.parallel.sharded.partial_reshard import ReshardedPiece, neighbours_of
 from course_lib.parallel.sharded.prefetch_order import Order, Passed
 from course_lib.parallel.sharded.reduction import Reduction
 from course_lib.parallel.sharded.unit import Unit, Use
@@ -42,7 +42,7 @@ from course_lib.parallel.sharded.unit_partition import Units, divide
 __all__ = ["FullySharded"]
 
 
-class FullySharded(AveragesGradients, nn.Module):
+class FullySharded(nn.Module):
     """Wraps a model so that each rank keeps its rows of every parameter; forward and backward are those of the model.
 
     ``units``: modules, or lists of modules, whose parameters are whole together; the wrapper adds one for the rest.
@@ -91,7 +91,7 @@ class FullySharded(AveragesGradients, nn.Module):
         self._reshards = between is not None
         self._neighbours = between if between is not self.members else None
         groups = [group, *([replicas] if replicas else [])]
-        check_model(me, module, WRAPPERS, groups)
+        check_model(me, module, (FullySharded, *WRAPPERS), groups)
         check_memory(list(module.parameters()))
         if not any(p.is_meta for p in module.parameters()):
             for one in reversed(groups):  # from the first replica to all, and then within each
@@ -177,7 +177,7 @@ class FullySharded(AveragesGradients, nn.Module):
         use.check_unchanged()
         unit.put()
         if torch.is_grad_enabled() and self._neighbours is not None:
-            unit.piece = Piece.cut(self._neighbours, use.wholes)
+            unit.piece = ReshardedPiece.cut(self._neighbours, use.wholes)
         if self._reshards or not torch.is_grad_enabled():
             use.empty()
         unit.use, unit.num_begun = None, 0

@@ -29,11 +29,11 @@ from course_lib.parallel.collectives.dim_collectives import start_all_gather
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded.row_sharding import Packing, Rows
 
-__all__ = ["Piece", "neighbours_of"]
+__all__ = ["ReshardedPiece", "neighbours_of"]
 
 
 @dataclass(frozen=True)
-class Piece:
+class ReshardedPiece:
     """What one of ``members`` holds of a unit's weights, packed: (K,). All pieces together are the whole weights."""
 
     members: Members
@@ -41,7 +41,7 @@ class Piece:
     flat: Tensor
 
     @classmethod
-    def cut(cls, members: Members, wholes: Sequence[Tensor]) -> Piece:
+    def cut(cls, members: Members, wholes: Sequence[Tensor]) -> ReshardedPiece:
         """This rank's piece of whole weights, in memory of its own."""
         rows = [Rows(tuple(whole.shape), members.count) for whole in wholes]
         parts = [one.cut(whole.detach(), members.place) for one, whole in zip(rows, wholes, strict=True)]

@@ -17,7 +17,7 @@ from torch.optim import optimizer as torchs_optimizer
 
 from course_lib.parallel.sharded.misuse import CLIPPED
 
-__all__ = ["Shard"]
+__all__ = ["WeightShard"]
 
 _GRAD = inspect.getattr_static(Tensor, "grad")
 _get_grad, _set_grad = _GRAD.__get__, _GRAD.__set__
@@ -27,7 +27,7 @@ _CLIP = inspect.unwrap(nn.utils.clip_grad_norm_).__code__
 _OF_CLIP = (_CLIP, *(constant for constant in _CLIP.co_consts if isinstance(constant, CodeType)))
 
 
-class Shard(nn.Parameter):
+class WeightShard(nn.Parameter):
     """Rows of a parameter; ``is_part`` where other ranks keep others. ``RuntimeError`` for PyTorch's clip."""
 
     is_part = False
@@ -48,4 +48,4 @@ class Shard(nn.Parameter):
 
 
 # Optimizers take their quick way, one call for many parameters, for the types on this list; DTensor adds itself too.
-torchs_optimizer._foreach_supported_types.append(Shard)
+torchs_optimizer._foreach_supported_types.append(WeightShard)

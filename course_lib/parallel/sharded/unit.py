@@ -26,7 +26,7 @@ from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduc
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded.at_rest import AtRest, ShardedParameter, StandIn
 from course_lib.parallel.sharded.misuse import ADDED, ASKED_FOR_SHARDS, REPLACED
-from course_lib.parallel.sharded.partial_reshard import Piece
+from course_lib.parallel.sharded.partial_reshard import ReshardedPiece
 from course_lib.parallel.sharded.row_sharding import Packing, all_gather_rows
 
 __all__ = ["Unit", "Use"]
@@ -126,9 +126,9 @@ class Unit:
         self.use: Use | None = None  # of the forward that is under way
         self.num_begun = 0  # of its modules' forwards in this use
         self.uses: weakref.ref[Use] | None = None  # the last one, as long as autograd knows it
-        self.piece: Piece | None = None  # from forward to backward, where neighbours hold the weights
+        self.piece: ReshardedPiece | None = None  # from forward to backward, where neighbours hold the weights
         self._coming: Callable[[], Tensor] | None = None  # an all-gather under way
-        self._going: Piece | None = None  # what it sends, which may not go before it is done
+        self._going: ReshardedPiece | None = None  # what it sends, which may not go before it is done
         self.settle()
 
     def settle(self) -> None:
@@ -183,9 +183,9 @@ class Unit:
             self._going = self.piece if again and self.piece is not None else self._own_piece()
             self._coming = self._going.start_all_gather()
 
-    def _own_piece(self) -> Piece:
+    def _own_piece(self) -> ReshardedPiece:
         part = self.packing.pack_part([p.shard.detach() for p in self.parameters], self.dtype)  # (K,)
-        return Piece(self.members, self.packing, part)
+        return ReshardedPiece(self.members, self.packing, part)
 
     def arrived(self) -> tuple[Packing, Tensor]:
         """What all ranks keep, or all neighbours hold, (n, K), and how it is packed. A piece is not needed then."""

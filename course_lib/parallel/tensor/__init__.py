@@ -25,7 +25,7 @@ _HOME_OF = {
     "RowParallelLinear": "layers",
     "SequenceParallelNorm": "layers",
     "Shard": "placements",
-    "Step": "placements",
+    "RedistributionStep": "placements",
     "VocabParallelEmbedding": "vocabulary",
     "all_gather_reduce_scatter": "autograd_collectives",
     "all_gather_split": "autograd_collectives",

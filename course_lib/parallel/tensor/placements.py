@@ -38,9 +38,9 @@ __all__ = [
     "MatmulPlan",
     "Partial",
     "Placement",
+    "RedistributionStep",
     "Replicate",
     "Shard",
-    "Step",
     "change",
     "gradient_placement",
     "local_product",
@@ -149,7 +149,7 @@ def gradient_placement(of: Placement) -> Placement:
 
 
 @dataclass(frozen=True)
-class Step:
+class RedistributionStep:
     """One change of placement. ``tensor`` is "X", "A", "Y", or a gradient: "dX", "dA", "dY"."""
 
     tensor: str
@@ -190,8 +190,8 @@ class MatmulPlan:
     x_used: Placement
     a_used: Placement
     product: Placement
-    forward: tuple[Step, ...]
-    backward: tuple[Step, ...]
+    forward: tuple[RedistributionStep, ...]
+    backward: tuple[RedistributionStep, ...]
 
     def sent_bytes(self, shape: Sequence[int], num_ranks: int, itemsize: int = 4) -> tuple[float, float]:
         """What each rank sends forward, and backward, for X (N, K) and A (K, M); ``shape`` is (N, K, M)."""
@@ -254,11 +254,15 @@ def _plan(x: Placement, a: Placement, y: Placement, x_used: Placement, a_used: P
     grad_product = gradient_placement(product)
     grad_x = MATMUL_RULES[grad_product, _transposed(a_used)]  # dX = dY A^T
     grad_a = MATMUL_RULES[_transposed(x_used), grad_product]  # dA = X^T dY
-    forward = [Step("X", x, x_used), Step("A", a, a_used), Step("Y", product, y)]
+    forward = [
+        RedistributionStep("X", x, x_used),
+        RedistributionStep("A", a, a_used),
+        RedistributionStep("Y", product, y),
+    ]
     backward = [
-        Step("dY", gradient_placement(y), grad_product),
-        Step("dX", grad_x, gradient_placement(x)),
-        Step("dA", grad_a, gradient_placement(a)),
+        RedistributionStep("dY", gradient_placement(y), grad_product),
+        RedistributionStep("dX", grad_x, gradient_placement(x)),
+        RedistributionStep("dA", grad_a, gradient_placement(a)),
     ]
     changes = [tuple(step for step in steps if step.source != step.target) for steps in (forward, backward)]
     return MatmulPlan(x, a, y, x_used, a_used, product, *changes)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import expert_copies, expert_parameters, stage_parameters
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.model import Decoder
@@ -28,7 +28,7 @@ _WEIGHT_BYTES = 2
 def data_axis_s(
     model: Decoder,
     layout: Layout,
-    cluster: Cluster,
+    cluster: ClusterSpec,
     constants: Constants,
     software: Software,
     layers: int,
@@ -70,7 +70,7 @@ class _Sharers:
     shards: int
     stride: int
 
-    def groups(self, cluster: Cluster, constants: Constants) -> tuple[Group, Group]:
+    def groups(self, cluster: ClusterSpec, constants: Constants) -> tuple[Group, Group]:
         """The ranks that share states out, and the groups of ranks with the same share (hybrid sharding)."""
         inner = Group.of(cluster, constants, self.shards, self.stride)
         return inner, Group.of(cluster, constants, self.size // self.shards, self.stride * self.shards)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from course_lib.plan.estimate.links import Group
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
@@ -32,7 +32,7 @@ class LayerPass:
     expert_s: float
 
 
-def layer_pass(job: Job, layout: Layout, cluster: Cluster, constants: Constants, software: Software) -> LayerPass:
+def layer_pass(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> LayerPass:
     """Matrices, attention, what goes element by element, and the collectives of the tensor, context and expert axes."""
     model, tp = job.model, layout.tp
     rows = layout.micro_batch * job.seq / layout.cp
@@ -59,7 +59,7 @@ def layer_pass(job: Job, layout: Layout, cluster: Cluster, constants: Constants,
     )
 
 
-def output_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> float:
+def output_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
     """The output matrix and the loss of one micro-batch, there and back, in seconds."""
     rows, logits = layout.micro_batch * job.seq / layout.cp, job.model.vocab / layout.tp
     memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
@@ -68,7 +68,7 @@ def output_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -
 
 
 def _matmul_s(
-    cluster: Cluster, constants: Constants, flops_per_s: float, rows: float, inner: float, outer: float
+    cluster: ClusterSpec, constants: Constants, flops_per_s: float, rows: float, inner: float, outer: float
 ) -> float:
     """A product of (rows, inner) and (inner, outer): arithmetic, and 2 bytes for each number read or written."""
     arithmetic_s = 2 * rows * inner * outer / (flops_per_s * constants.matmul_share)
@@ -77,7 +77,7 @@ def _matmul_s(
 
 
 def _attention_s(
-    job: Job, layout: Layout, cluster: Cluster, constants: Constants, software: Software, rows: float
+    job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software, rows: float
 ) -> float:
     """Fused attention skips what is masked; unfused attention computes all scores, and moves them."""
     flops = rows * job.model.attention_flops(job.seq, causal=software.fused_attention) / layout.tp
@@ -88,7 +88,7 @@ def _attention_s(
     return arithmetic_s + moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
 
 
-def _context_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, step_s: float) -> float:
+def _context_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, step_s: float) -> float:
     """What a ring adds. Keys and values go on while attention computes a step of ``step_s``; what takes longer shows.
 
     Of what hides a part shows too, as it does on the data axis. After each step the sums of queries are put together.
@@ -106,7 +106,7 @@ def _context_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants,
     return (layout.cp - 1) * (shown_s + merge_s)
 
 
-def _expert_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> float:
+def _expert_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
     """Rows go to their experts and come back: two all-to-alls."""
     if layout.ep == 1:
         return 0.0

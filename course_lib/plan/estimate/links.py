@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log2
 
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.layout import Placement, placement
 
@@ -31,7 +31,7 @@ class Group:
     ring_s: float  # the way of a first byte around the ring
 
     @classmethod
-    def of(cls, cluster: Cluster, constants: Constants, size: int, stride: int) -> Group:
+    def of(cls, cluster: ClusterSpec, constants: Constants, size: int, stride: int) -> Group:
         """The group of ``size`` ranks, each ``stride`` after the one before."""
         place: Placement = placement(cluster, size, stride)
         bandwidth = cluster.domain_bandwidth_bytes_per_s * constants.inside_share

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
@@ -122,7 +122,9 @@ def _in_flight(layout: Layout, stage: int, micro_batches: int) -> float:
     return min(kept, float(micro_batches))
 
 
-def memory_parts(job: Job, layout: Layout, cluster: Cluster, constants: Constants, software: Software) -> MemoryParts:
+def memory_parts(
+    job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software
+) -> MemoryParts:
     """Bytes of the rank that needs most. Legal layouts only: what is illegal is said by ``listing``."""
     model, stages = job.model, layout.pp
     counts = stage_layers(model.layers, stages, output_layers(model), software.layers_by_cost)

@@ -16,7 +16,7 @@ from course_lib.plan.estimate.dp_comm_time import data_axis_s
 from course_lib.plan.estimate.layer_time import LayerPass, layer_pass, output_s
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import expert_parameters, share_of, stage_parameters
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout, placement
@@ -65,7 +65,7 @@ class _LayerStep:
         return self.compute_s + self.host_s + self.tensor_s + self.context_s + self.expert_s
 
 
-def step_parts(job: Job, layout: Layout, cluster: Cluster, constants: Constants, software: Software) -> StepParts:
+def step_parts(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> StepParts:
     """Seconds of one step by part. Legal layouts only: what is illegal is said by ``rules``."""
     model, pp = job.model, layout.pp
     layer = _layer_step(
@@ -98,7 +98,7 @@ def step_parts(job: Job, layout: Layout, cluster: Cluster, constants: Constants,
     )
 
 
-def _host_waits(layout: Layout, cluster: Cluster, software: Software) -> float:
+def _host_waits(layout: Layout, cluster: ClusterSpec, software: Software) -> float:
     """How many times as long the host needs for a layer.
 
     A stage that reads the size of each message waits for the network with nothing issued ahead. The ranks of a tensor
@@ -127,7 +127,7 @@ def _layer_step(
     return _LayerStep(compute_s, host_s, *shared)
 
 
-def _hop_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> float:
+def _hop_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
     """What a stage hands on: with tensor parallelism each rank sends its part, and NVLink puts them together."""
     if layout.pp == 1:
         return 0.0
@@ -139,7 +139,7 @@ def _hop_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants) -> 
     return group.send_s(sent_bytes / layout.tp) + joined_s
 
 
-def _optimizer_s(job: Job, layout: Layout, cluster: Cluster, constants: Constants, layers: int) -> float:
+def _optimizer_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, layers: int) -> float:
     """Every state is read and written once; with ``offload`` gradients go to the host and weights come back."""
     tables = 1 if layout.pp > 1 or job.model.tied else 2
     whole = stage_parameters(job.model, layout, layers, tables)

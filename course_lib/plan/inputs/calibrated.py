@@ -19,7 +19,7 @@ from course_lib.base.checked import checked
 from course_lib.base.foreign_text import one_line
 from course_lib.base.named_file import json_of
 from course_lib.cost.collectives.machines import MACHINES
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import KINDS, Constants
 
 __all__ = ["Calibrated", "read_calibrated"]
@@ -41,7 +41,7 @@ class Calibrated:
     link_latency_s: float
     backend: str
 
-    def cluster(self, gpus: int | None = None, *, memory_bytes: float | None = None) -> Cluster:
+    def cluster(self, gpus: int | None = None, *, memory_bytes: float | None = None) -> ClusterSpec:
         """``gpus`` devices of it; ValueError for more than there are, and where nobody tells their memory."""
         gpus = self.devices if gpus is None else gpus
         if gpus > self.devices:
@@ -53,7 +53,7 @@ class Calibrated:
             raise ValueError(
                 "A calibration does not tell how much memory a device has: give --memory, in GB, such as --memory 24."
             )
-        return Cluster(
+        return ClusterSpec(
             name=self.name,
             gpus=gpus,
             node_size=self.devices,

@@ -14,12 +14,12 @@ from course_lib.base.checked import checked
 from course_lib.base.checks import above_zero, at_least, known, not_negative
 from course_lib.cost.collectives.machines import LINKS, MACHINES, MachineSpec, machine_spec
 
-__all__ = ["Cluster", "cluster_of", "cluster_of_machine", "machine_by_name"]
+__all__ = ["ClusterSpec", "cluster_of", "cluster_of_machine", "machine_by_name"]
 
 
 @checked
 @dataclass(frozen=True)
-class Cluster:
+class ClusterSpec:
     """``gpus`` GPUs of one kind, ``node_size`` a node, ``domain_size`` of them joined by NVLink.
 
     ``node_bandwidth_bytes_per_s`` is of all ports of a node together, in one direction.
@@ -53,7 +53,7 @@ class Cluster:
         not_negative(network_falloff=self.network_falloff, product_flops_per_s=self.product_flops_per_s)
         above_zero(domain_latencies=self.domain_latencies, network_latencies=self.network_latencies)
 
-    def with_gpus(self, gpus: int) -> Cluster:
+    def with_gpus(self, gpus: int) -> ClusterSpec:
         """The same with another number of GPUs."""
         return replace(self, gpus=gpus)
 
@@ -61,7 +61,7 @@ class Cluster:
 @checked
 def cluster_of_machine(
     spec: MachineSpec, gpus: int, *, dtype: str = "bfloat16", node_size: int | None = None
-) -> Cluster:
+) -> ClusterSpec:
     """``gpus`` GPUs of machines like ``spec``, whose devices are one NVLink domain.
 
     ``dtype`` is what layers' matrices are multiplied in. With float8 attention and the output stay in 16 bits; a GPU
@@ -81,7 +81,7 @@ def cluster_of_machine(
     rate = rates[known("dtype", dtype, rates)]
     peak = rates.get("bfloat16", rate) if dtype == "float8" else rate
     ports = spec.ports_per_node * node_size / spec.num_devices
-    return Cluster(
+    return ClusterSpec(
         name=spec.name,
         gpus=gpus,
         node_size=node_size,
@@ -108,7 +108,7 @@ def machine_by_name(name: str) -> MachineSpec:
 
 
 @checked
-def cluster_of(machine: str, *, nodes: int = 1, gpus: int | None = None, dtype: str = "bfloat16") -> Cluster:
+def cluster_of(machine: str, *, nodes: int = 1, gpus: int | None = None, dtype: str = "bfloat16") -> ClusterSpec:
     """``nodes`` machines by name, or ``gpus`` GPUs of them."""
     at_least(1, nodes=nodes)
     spec = machine_by_name(machine)

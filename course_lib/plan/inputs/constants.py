@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields
 
 from course_lib.base.checked import checked
 
-__all__ = ["KINDS", "Constants", "Kind"]
+__all__ = ["KINDS", "ClusterKind", "Constants"]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ClusterKind:
     """What a constant may be. ``spread`` is of its logarithm: 0.2 is about 20 % either way."""
 
     typical: float
@@ -25,14 +25,16 @@ class Kind:
 
 
 KINDS = {
-    "matmul_share": Kind(0.72, 0.3, 0.95, 0.12, "of the GPU's peak that large matrices reach"),
-    "memory_share": Kind(0.75, 0.2, 1.0, 0.3, "of the memory's bandwidth that norms, softmax and optimizer reach"),
-    "host_layer_s": Kind(1.2e-3, 0.05e-3, 10e-3, 0.8, "that the host needs to issue one pass of one layer"),
-    "inside_share": Kind(0.7, 0.2, 1.0, 0.3, "of the NVLink bandwidth that a collective reaches"),
-    "outside_share": Kind(0.6, 0.05, 1.0, 0.5, "of a node's network bandwidth that a collective reaches"),
-    "latency_s": Kind(8e-6, 1e-6, 100e-6, 0.7, "of a collective for each doubling of its size above 1 KiB"),
-    "hidden_share": Kind(0.5, 0.02, 1.0, 0.5, "of what the data axis and interleaved stages send that hides"),
-    "reserve_bytes": Kind(2e9, 2e9, 16e9, 0.5, "that CUDA, NCCL and the allocator keep on each GPU"),
+    "matmul_share": ClusterKind(0.72, 0.3, 0.95, 0.12, "of the GPU's peak that large matrices reach"),
+    "memory_share": ClusterKind(
+        0.75, 0.2, 1.0, 0.3, "of the memory's bandwidth that norms, softmax and optimizer reach"
+    ),
+    "host_layer_s": ClusterKind(1.2e-3, 0.05e-3, 10e-3, 0.8, "that the host needs to issue one pass of one layer"),
+    "inside_share": ClusterKind(0.7, 0.2, 1.0, 0.3, "of the NVLink bandwidth that a collective reaches"),
+    "outside_share": ClusterKind(0.6, 0.05, 1.0, 0.5, "of a node's network bandwidth that a collective reaches"),
+    "latency_s": ClusterKind(8e-6, 1e-6, 100e-6, 0.7, "of a collective for each doubling of its size above 1 KiB"),
+    "hidden_share": ClusterKind(0.5, 0.02, 1.0, 0.5, "of what the data axis and interleaved stages send that hides"),
+    "reserve_bytes": ClusterKind(2e9, 2e9, 16e9, 0.5, "that CUDA, NCCL and the allocator keep on each GPU"),
 }
 
 

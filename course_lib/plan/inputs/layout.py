@@ -11,7 +11,7 @@ from functools import cached_property
 
 from course_lib.base.checked import checked
 from course_lib.base.checks import at_least, known
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 
 __all__ = ["RECOMPUTE", "Layout", "Placement", "placement"]
 
@@ -83,7 +83,7 @@ class Placement:
     per_node: int
 
 
-def placement(cluster: Cluster, size: int, stride: int) -> Placement:
+def placement(cluster: ClusterSpec, size: int, stride: int) -> Placement:
     """The place of a group of ``size`` ranks, each ``stride`` after the one before."""
     if size * stride <= cluster.domain_size or size == 1:
         return Placement(size, True, size)

@@ -16,7 +16,7 @@ from typing import Any
 
 from course_lib.base.checked import checked
 from course_lib.base.checks import above_zero, known
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import KINDS, Constants
 from course_lib.plan.inputs.software import Software
 
@@ -88,9 +88,9 @@ class Profile:
             reads_sizes=self.reads_sizes,
         )
 
-    def machines(self, gpus: int, node_size: int) -> Cluster:
+    def machines(self, gpus: int, node_size: int) -> ClusterSpec:
         """``gpus`` of its GPUs in nodes of ``node_size``, each an NVLink domain."""
-        return Cluster(
+        return ClusterSpec(
             name=self.cluster,
             gpus=gpus,
             node_size=node_size,

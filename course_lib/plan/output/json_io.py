@@ -12,7 +12,7 @@ from typing import Any
 
 from course_lib.plan.estimate.memory import MemoryParts
 from course_lib.plan.estimate.step_time import StepParts
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.model import Decoder
@@ -87,7 +87,7 @@ class Plan:
                 )
                 for one in data["refusals"]
             )
-            listing = Listing(job, Cluster(**data["cluster"]), options, refusals)
+            listing = Listing(job, ClusterSpec(**data["cluster"]), options, refusals)
             budget, advice = Budget(**data["budget"]), tuple(data["advice"])
             return cls(listing, budget, advice, data["chosen"], data["memory_limit_bytes"])
         except (KeyError, TypeError, ValueError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.numbers import three_digits
 from course_lib.plan.search.budget import Budget
@@ -19,7 +19,7 @@ _MOST_SIZES = 6  # halves of the cluster that are looked at
 _MOST_GPUS = 1 << 15
 _STATE_BYTES = 16  # of a parameter at least: weight and gradient in two bytes, master copy and two moments in four
 
-Lister = Callable[[Cluster, bool], Listing]
+Lister = Callable[[ClusterSpec, bool], Listing]
 
 
 def advise(listing: Listing, lister: Lister, budget: Budget | None = None) -> list[str]:
@@ -31,7 +31,7 @@ def advise(listing: Listing, lister: Lister, budget: Budget | None = None) -> li
     return [*_batch(listing), *_fewer(listing, lister)]
 
 
-def _sizes_below(cluster: Cluster) -> list[int]:
+def _sizes_below(cluster: ClusterSpec) -> list[int]:
     """Halves of the cluster in whole machines, then of one machine, the largest first."""
     sizes, gpus = [], cluster.gpus
     while gpus > 1:
@@ -42,7 +42,7 @@ def _sizes_below(cluster: Cluster) -> list[int]:
     return sizes
 
 
-def _sizes_above(cluster: Cluster) -> Iterator[int]:
+def _sizes_above(cluster: ClusterSpec) -> Iterator[int]:
     gpus = cluster.gpus
     while (gpus := gpus * 2) <= _MOST_GPUS:
         if gpus > cluster.node_size:
@@ -121,7 +121,7 @@ def _days(days: float) -> str:
     return f"{days:,.0f} days" if days >= 100 else f"{days:.3g} days"
 
 
-def can_hold(job: Job, cluster: Cluster) -> bool:
+def can_hold(job: Job, cluster: ClusterSpec) -> bool:
     """Whether the GPUs together could hold weights, gradients and states, 16 bytes a parameter, and nothing else."""
     return _STATE_BYTES * job.model.parameters <= cluster.gpus * cluster.memory_bytes
 

@@ -6,28 +6,18 @@ from dataclasses import dataclass
 
 from course_lib.base.checked import checked
 from course_lib.base.checks import above_zero
+from course_lib.cost.collectives.machines import MACHINES
 from course_lib.plan.search.listing import Listing, Option
 
-__all__ = ["WATTS", "Budget", "watts_of"]
+__all__ = ["Budget", "watts_of"]
 
 _DAY_S, _HOUR_S = 86400.0, 3600.0
 
-# Of one GPU at full work, by its maker's data sheet; hosts, network and cooling come on top.
-WATTS = {
-    "V100": 300.0,
-    "A100": 400.0,
-    "H100": 700.0,
-    "H200": 700.0,
-    "B200": 1000.0,
-    "GB200": 1200.0,
-    "MI300X": 750.0,
-    "4090": 450.0,
-}
-
 
 def watts_of(machine: str) -> float | None:
-    """The watts of one GPU of a machine by its name, such as "8x H100"; None where we do not know them."""
-    return WATTS.get(machine.split()[-1]) if machine.split() else None
+    """Watts of one GPU of a machine, by a name that holds the GPU's, as "8x H100"; None where they are not known."""
+    by_gpu = {name.split()[-1].upper(): spec.device_watts for name, spec in MACHINES.items()}
+    return next((by_gpu[word] for word in reversed(machine.upper().split()) if word in by_gpu), None)
 
 
 @checked

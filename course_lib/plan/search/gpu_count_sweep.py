@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from course_lib.base.checks import at_least
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.numbers import three_digits
 from course_lib.plan.search.advice import Lister, can_hold
@@ -18,7 +18,7 @@ _GAIN = 1.03  # times as fast: what more GPUs must bring to be worth a look
 
 
 def list_sizes(
-    cluster: Cluster, most: int, job: Job, lister: Lister, budget: Budget, *, offload: bool = False
+    cluster: ClusterSpec, most: int, job: Job, lister: Lister, budget: Budget, *, offload: bool = False
 ) -> list[Listing]:
     """Listings on 1, 2, 4 and so on GPUs, up to ``most``, beyond one machine in whole ones.
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from course_lib.plan.estimate.memory import MemoryParts, memory_parts
 from course_lib.plan.estimate.step_time import StepParts, step_parts
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
@@ -89,7 +89,7 @@ class Listing:
     """Options, the fastest first, and refusals."""
 
     job: Job
-    cluster: Cluster
+    cluster: ClusterSpec
     options: tuple[Option, ...]
     refusals: tuple[Refusal, ...]
 
@@ -115,14 +115,14 @@ class Listing:
         return kinds.most_common()
 
 
-def usable_bytes(cluster: Cluster, memory_bytes: float | None = None) -> float:
+def usable_bytes(cluster: ClusterSpec, memory_bytes: float | None = None) -> float:
     """What a plan may fill of a GPU's memory, in bytes; ``memory_bytes``: a limit below that."""
     return min(memory_bytes or cluster.memory_bytes, _FILLED * cluster.memory_bytes)
 
 
 def list_layouts(
     job: Job,
-    cluster: Cluster,
+    cluster: ClusterSpec,
     constants: Constants,
     software: Software,
     *,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import RECOMPUTE, Layout
 from course_lib.plan.search.constraints import divisions, divisors
@@ -20,7 +20,7 @@ _CHUNKS = (1, 2, 4)
 _TOKENS_OF_A_CONTEXT_RANK = 2048  # at least
 
 
-def candidates(job: Job, cluster: Cluster, *, offload: bool = False) -> Iterator[Layout]:
+def candidates(job: Job, cluster: ClusterSpec, *, offload: bool = False) -> Iterator[Layout]:
     """Layouts of a job on all GPUs of a cluster, legal or not as ``rules`` say; memory is not asked here."""
     gpus, model = cluster.gpus, job.model
     for tp, pp, cp, dp in divisions(
@@ -33,7 +33,7 @@ def candidates(job: Job, cluster: Cluster, *, offload: bool = False) -> Iterator
             yield from _steps(job, cluster, tp, pp, cp, dp, offload)
 
 
-def _steps(job: Job, cluster: Cluster, tp: int, pp: int, cp: int, dp: int, offload: bool) -> Iterator[Layout]:
+def _steps(job: Job, cluster: ClusterSpec, tp: int, pp: int, cp: int, dp: int, offload: bool) -> Iterator[Layout]:
     """The ways of a step for sizes of the axes."""
     sizes = [size for size in _MICRO_BATCHES if dp * size <= job.batch]
     chunks = [count for count in _CHUNKS if count == 1 or (pp > 1 and pp * count <= job.model.layers)]
@@ -59,7 +59,7 @@ def _steps(job: Job, cluster: Cluster, tp: int, pp: int, cp: int, dp: int, offlo
                         )
 
 
-def _shardings(cluster: Cluster, tp: int, pp: int, size: int) -> list[tuple[int, int]]:
+def _shardings(cluster: ClusterSpec, tp: int, pp: int, size: int) -> list[tuple[int, int]]:
     """(stage, shard_size): the stages of ZeRO, and stage 3 within an NVLink domain where the axis leaves it."""
     if size == 1:
         return [(0, 0)]

@@ -19,7 +19,7 @@ from matplotlib.transforms import Affine2D
 from course_lib.parallel.tensor import MatmulPlan, Partial, Placement, Shard
 from course_lib.plot.style import OKABE_ITO, Look, Picture, outlined, style, text_colour
 
-__all__ = ["BoardColumn", "Held", "MatmulBoard", "cut_in_words", "plan_columns", "tile_columns"]
+__all__ = ["BoardColumn", "HeldTiles", "MatmulBoard", "cut_in_words", "plan_columns", "tile_columns"]
 
 Box = tuple[float, float, float, float]  # left, top, width, height, as shares of the whole matrix
 
@@ -31,7 +31,7 @@ _WHOLE: Box = (0, 0, 1, 1)
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTiles:
     """What one rank uses of a matrix; ``before``: what it held until something moved, where that is not the same."""
 
     box: Box
@@ -45,7 +45,7 @@ class BoardColumn:
 
     title: str
     placed: str
-    held: Sequence[Held]
+    held: Sequence[HeldTiles]
     first: str = ""
 
 
@@ -63,7 +63,7 @@ def plan_columns(plan: MatmulPlan, num_ranks: int) -> tuple[list[BoardColumn], s
     def column(title: str, given: Placement, used: Placement) -> BoardColumn:
         moves = given != used and num_ranks > 1
         held = [
-            Held(
+            HeldTiles(
                 _share(used, rank, num_ranks),
                 isinstance(used, Partial) and num_ranks > 1,
                 _share(given, rank, num_ranks) if moves else None,
@@ -88,10 +88,10 @@ def tile_columns(side: int = 2) -> tuple[list[BoardColumn], str]:
     tile = [(j / side, i / side, 1 / side, 1 / side) for i, j in places]
     right = [_share(Shard(1), j, side) for _, j in places]
     return [
-        BoardColumn("X", "in halves", [Held(box) for box in left]),
-        BoardColumn("A", "in tiles", [Held(box) for box in tile]),
-        BoardColumn("X A, on each rank", "partial sums", [Held(box, is_summand=True) for box in right]),
-        BoardColumn("Y", "in halves", [Held(box) for box in right]),
+        BoardColumn("X", "in halves", [HeldTiles(box) for box in left]),
+        BoardColumn("A", "in tiles", [HeldTiles(box) for box in tile]),
+        BoardColumn("X A, on each rank", "partial sums", [HeldTiles(box, is_summand=True) for box in right]),
+        BoardColumn("Y", "in halves", [HeldTiles(box) for box in right]),
     ], "all_reduce"
 
 

@@ -31,7 +31,7 @@ from course_lib.widgets.context.choice import (
 from course_lib.widgets.context.missions import MISSIONS, ContextMission
 from course_lib.widgets.context.words import found_in_words, sent_in_words, who_computes
 from course_lib.widgets.controls import dropdown, number, status
-from course_lib.widgets.standing import Standing
+from course_lib.widgets.mission_progress import MissionProgress
 
 if TYPE_CHECKING:
     from course_lib.cluster.api.cluster import Cluster
@@ -54,7 +54,7 @@ class ContextExplorer(Form):
             raise ValueError(
                 f"cluster={cluster!r} is no cluster. Give shared_cluster(4), or nothing for predictions alone."
             )
-        self._cluster, self._standing = cluster, Standing(missions)
+        self._cluster, self._standing = cluster, MissionProgress(missions)
         self._measured: dict[ContextChoice, list[WatchedAttention]] = {}
         self._is_setting = False  # several controls are moved at once
         self._board = ContextBoard()

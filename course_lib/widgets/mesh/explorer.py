@@ -24,7 +24,7 @@ from course_lib.plot.raster import Raster
 from course_lib.widgets.controls import dropdown, number, status
 from course_lib.widgets.mesh.choice import AXES, CONFIG, MOST_RANKS, NUM_ROWS, PARAMETERS, MeshChoice, kib
 from course_lib.widgets.mesh.missions import MISSIONS, MeshMission
-from course_lib.widgets.standing import Standing
+from course_lib.widgets.mission_progress import MissionProgress
 
 if TYPE_CHECKING:
     from course_lib.cluster.api.cluster import Cluster
@@ -49,7 +49,7 @@ class MeshExplorer(Form):
             raise ValueError(
                 f"cluster={cluster!r} is no cluster. Give shared_cluster(4), or nothing for predictions alone."
             )
-        self._cluster, self._standing = cluster, Standing(missions)
+        self._cluster, self._standing = cluster, MissionProgress(missions)
         self._measured: dict[MeshChoice, list[WatchedRank]] = {}
         self._is_setting = False  # several controls are moved at once
         num_ranks = 4 if cluster is None else min(cluster.world_size, MOST_RANKS)

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from course_lib.base.checks import at_least, at_most, known, nearest_divisor
 from course_lib.cost.collectives.machines import MACHINES as ALL_MACHINES
 from course_lib.plan import (
-    Cluster,
+    ClusterSpec,
     Job,
     Layout,
     Listing,
@@ -67,7 +67,7 @@ class PlanChoice:
         return Job(decoder(self.model), self.seq, self.batch)
 
     @cached_property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterSpec:
         """For the planner."""
         return cluster_of(self.machine, gpus=self.gpus)
 

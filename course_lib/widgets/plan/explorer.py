@@ -19,6 +19,7 @@ from course_lib.plan.search.listing import usable_bytes
 from course_lib.plot.boards.plan_bars import PlanBars, PlanRow
 from course_lib.plot.raster import Raster
 from course_lib.widgets.controls import dropdown, number, status
+from course_lib.widgets.mission_progress import MissionProgress
 from course_lib.widgets.plan.choice import (
     BATCH,
     GPUS,
@@ -40,7 +41,6 @@ from course_lib.widgets.plan.words import (
     own_in_words,
     seconds_text,
 )
-from course_lib.widgets.standing import Standing
 
 __all__ = ["PlanExplorer"]
 
@@ -57,7 +57,7 @@ class PlanExplorer(Form):
     """
 
     def __init__(self, *, missions: Sequence[PlanMission] = MISSIONS) -> None:
-        self._standing = Standing(missions)
+        self._standing = MissionProgress(missions)
         self._is_setting = False  # several controls are moved at once
         self._board = PlanBars()
         job, own = PlanChoice(), OwnCut()

@@ -18,9 +18,9 @@ from course_lib.parallel.sharded import watched_step
 from course_lib.plot.boards.sharded_board import ShardedBoard
 from course_lib.plot.raster import Raster
 from course_lib.widgets.controls import dropdown, number, status
+from course_lib.widgets.mission_progress import MissionProgress
 from course_lib.widgets.sharded.choice import NUM_LAYERS, ShardedChoice, kib, ranks_alike
 from course_lib.widgets.sharded.missions import MISSIONS, ShardedMission
-from course_lib.widgets.standing import Standing
 
 if TYPE_CHECKING:
     from course_lib.cluster.api.cluster import Cluster
@@ -57,7 +57,7 @@ class ShardedExplorer(Form):
             raise ValueError(
                 f"cluster={cluster!r} is no cluster. Give shared_cluster(4), or nothing for predictions alone."
             )
-        self._cluster, self._standing = cluster, Standing(missions)
+        self._cluster, self._standing = cluster, MissionProgress(missions)
         self._measured: dict[ShardedChoice, Measured] = {}
         num_ranks = 4 if cluster is None else max(cluster.world_size, 2)
         self._board = ShardedBoard(ShardedChoice().peak().total)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from course_lib.cluster import Cluster, RankError
-from course_lib.cost.mesh.layout_step import Nodes
+from course_lib.cost.mesh.layout_step import NodeShape
 from course_lib.cost.mesh.scaled_job import ScaledJob
 from course_lib.layouts.link import Link
 from course_lib.layouts.mesh import Mesh
@@ -17,7 +17,7 @@ from course_lib.parallel.mesh import PacedTransformer, paced_model, regret, run_
 from course_lib.parallel.mesh.scaled_down_job import _row_s
 
 SMALL = TransformerConfig(vocab_size=64, context_length=8, num_layers=2, width=16, num_heads=2)
-NODES = Nodes(2, Link(0.0, 200e6), Link(0.0, 100e6))
+NODES = NodeShape(2, Link(0.0, 200e6), Link(0.0, 100e6))
 JOB = ScaledJob(config=SMALL, batch_size=8, forward_s=0.02, nodes=NODES)
 
 
@@ -37,7 +37,7 @@ def test_a_plan_runs_and_holds_what_was_promised(four, text):
 
 
 def test_the_slow_link_lies_between_nodes(four):
-    slow = ScaledJob(config=SMALL, batch_size=8, forward_s=0.0, nodes=Nodes(2, Link(), Link(0.0, 40e3)))
+    slow = ScaledJob(config=SMALL, batch_size=8, forward_s=0.0, nodes=NodeShape(2, Link(), Link(0.0, 40e3)))
     mesh = Mesh.of(dp_replicate=2, tp=2)
     run = run_plan(four, slow, mesh, num_steps=1)
     assert run.step_s >= 0.9 * slow.played(mesh).step_s > 0.3  # on a shaped link no message comes early
@@ -57,7 +57,7 @@ def test_a_rank_computes_as_long_as_is_promised(text, monkeypatch):
 
 
 def test_where_a_step_went_is_told_by_axis(four):
-    links = Nodes(2, Link(0.0, 2e6), Link(0.0, 0.5e6))
+    links = NodeShape(2, Link(0.0, 2e6), Link(0.0, 0.5e6))
     job = ScaledJob(config=SMALL, batch_size=8, forward_s=0.04, nodes=links)
     mesh = Mesh.of(pp=2, dp_replicate=2)
     run, played = run_plan(four, job, mesh, num_steps=1), job.played(mesh)

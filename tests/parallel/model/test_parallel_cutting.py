@@ -172,7 +172,7 @@ class Busy(nn.Module):
 def test_time_costs_are_the_median_of_forward_and_backward_of_each_piece(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(
-        "course_lib.parallel.model.cutting.Timeline",
+        "course_lib.parallel.model.piece_costs.Timeline",
         lambda device: Timeline(device=device, clock=lambda: clock[0]),
     )
     model = nn.Sequential(Busy(clock, 1), Busy(clock, 3), Busy(clock, 2))

@@ -11,7 +11,7 @@ from models_to_cut import batches, gradients_of, make
 from torch import nn
 
 from course_lib.cluster import Cluster, RankFailed
-from course_lib.meter import MemoryLedger, expect, metered
+from course_lib.meter import MemoryLedger, Timeline, expect, metered
 from course_lib.models import next_token_loss
 from course_lib.parallel.model import (
     ModelParallel,
@@ -104,10 +104,23 @@ def test_each_rank_holds_its_part_and_no_more(cluster4):
 
 
 def spans_of_a_step(me):
-    model = ModelParallel(me, cut(make("text"), split_evenly([1] * 4, me.world_size)))
+    timeline = Timeline(me.rank, device=me.device)
+    model = ModelParallel(me, cut(make("text"), split_evenly([1] * 4, me.world_size)), timeline=timeline)
     (x, y), *_ = batches("text")
     model.forward_backward(x, y, next_token_loss)
-    return model.timeline
+    return timeline
+
+
+def test_nobody_need_watch(cluster2):
+    """Without a timeline nothing is kept of a step, and the step is the same."""
+    for loss in cluster2.run(lambda me: _step(me, None) == _step(me, Timeline(me.rank))):
+        assert loss
+
+
+def _step(me, timeline):
+    model = ModelParallel(me, cut(make("text"), split_evenly([1] * 4, me.world_size)), timeline=timeline)
+    (x, y), *_ = batches("text")
+    return model.forward_backward(x, y, next_token_loss)
 
 
 def test_the_timeline_is_a_staircase_down_and_up_again(cluster4):

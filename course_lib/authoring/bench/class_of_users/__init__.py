@@ -24,24 +24,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.authoring.bench.class_of_users.learner import Outcome, work_through
+from course_lib.authoring.bench.class_of_users.learner import LearnerOutcome, work_through
 from course_lib.authoring.bench.class_of_users.users import User, homes, may_make_users, unix_users
-from course_lib.authoring.bench.class_of_users.watch import Watch
+from course_lib.authoring.bench.class_of_users.watch import LearnerWatch
 from course_lib.authoring.bench.options import bench_parser, count, open_table
 from course_lib.authoring.bench.table import Table
 from course_lib.base.paths import is_installed, needs_clone, project_root
 
-__all__ = ["Lesson", "hold_class", "main"]
+__all__ = ["TriedLesson", "hold_class", "main"]
 
 _LESSONS = ("00", "02a", "04a")
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TriedLesson:
     """The whole class: what each learner met, what they took, and how long it all lasted."""
 
-    outcomes: list[Outcome]
-    watch: Watch
+    outcomes: list[LearnerOutcome]
+    watch: LearnerWatch
     time_s: float
 
     @property
@@ -73,11 +73,11 @@ def main(arguments: list[str]) -> int:
     return int(failed)
 
 
-def hold_class(course: Path, learners: int, stems: Sequence[str]) -> Lesson:
+def hold_class(course: Path, learners: int, stems: Sequence[str]) -> TriedLesson:
     """Have all learners begin at the same moment, and wait for all. Leaves no user, process or file behind."""
-    with _users(learners) as users, Watch(users) as watch:
+    with _users(learners) as users, LearnerWatch(users) as watch:
         began_s = time.perf_counter()
-        outcomes: list[Outcome | None] = [None] * len(users)
+        outcomes: list[LearnerOutcome | None] = [None] * len(users)
 
         def one(number: int, user: User) -> None:
             outcomes[number] = work_through(course, user, stems, started=watch.follow)
@@ -88,8 +88,8 @@ def hold_class(course: Path, learners: int, stems: Sequence[str]) -> Lesson:
         for thread in threads:
             thread.join()
         time_s = time.perf_counter() - began_s
-    done = [outcome or Outcome(errors=["a learner's thread ended early"]) for outcome in outcomes]
-    return Lesson(done, watch, time_s)
+    done = [outcome or LearnerOutcome(errors=["a learner's thread ended early"]) for outcome in outcomes]
+    return TriedLesson(done, watch, time_s)
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ def _users(number: int) -> Iterator[list[User]]:
             yield users
 
 
-def _tell(table: Table, told: Lesson, learners: int, stems: Sequence[str], load: float) -> None:
+def _tell(table: Table, told: TriedLesson, learners: int, stems: Sequence[str], load: float) -> None:
     who = "Unix users" if may_make_users() else "homes of one user"
     head = f"{learners} {who}"
     table.add(f"{head}: load of the machine before", [load], "load")

@@ -20,7 +20,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 from course_lib.authoring.bench.class_of_users.users import User, processes_of
 
-__all__ = ["Outcome", "work_through"]
+__all__ = ["LearnerOutcome", "work_through"]
 
 _START_LIMIT_S = 600.0
 _CELL_LIMIT_S = 900.0
@@ -29,7 +29,7 @@ _PICTURE = re.compile(r"\(\.\./(assets/[^)\s\"]+)\)")  # as the text of a notebo
 
 
 @dataclass
-class Outcome:
+class LearnerOutcome:
     """What a learner met: seconds of the start and of each lesson, errors, and what came on stderr."""
 
     errors: list[str] = field(default_factory=list)
@@ -39,9 +39,11 @@ class Outcome:
     transports: set[str] = field(default_factory=set)
 
 
-def work_through(course: Path, user: User, stems: Sequence[str], *, started: Callable[[User, int], None]) -> Outcome:
+def work_through(
+    course: Path, user: User, stems: Sequence[str], *, started: Callable[[User, int], None]
+) -> LearnerOutcome:
     """Run the solved code of each lesson in a kernel of the user's own JupyterLab; never raises."""
-    outcome, began_s = Outcome(), time.perf_counter()
+    outcome, began_s = LearnerOutcome(), time.perf_counter()
     log = user.home / "lab.log"
     try:
         with log.open("w") as errors:
@@ -73,7 +75,7 @@ def work_through(course: Path, user: User, stems: Sequence[str], *, started: Cal
 
 
 @contextlib.contextmanager
-def _ended(server: subprocess.Popen[str], user: User, outcome: Outcome) -> Any:
+def _ended(server: subprocess.Popen[str], user: User, outcome: LearnerOutcome) -> Any:
     """End the server as a closed terminal does, and say what it has left."""
     try:
         yield
@@ -137,7 +139,7 @@ class _Lab:
         return self._home / ".local" / "share" / "jupyter" / "runtime" / f"kernel-{kernel}.json"
 
 
-def _run_lesson(lab: _Lab, course: Path, stem: str, outcome: Outcome) -> None:
+def _run_lesson(lab: _Lab, course: Path, stem: str, outcome: LearnerOutcome) -> None:
     path = f"notebooks/{stem}.ipynb"
     notebook = lab.ask("GET", f"contents/{path}")["content"]  # it lies in the learner's folder
     for picture in sorted(set(_PICTURE.findall(json.dumps(notebook)))):
@@ -176,7 +178,7 @@ def _wait_for_kernel(client: BlockingKernelClient) -> None:
     raise TimeoutError(f"the kernel did not answer within {_START_LIMIT_S:.0f} s")
 
 
-def _run_cell(client: BlockingKernelClient, where: str, cell: dict[str, Any], outcome: Outcome) -> None:
+def _run_cell(client: BlockingKernelClient, where: str, cell: dict[str, Any], outcome: LearnerOutcome) -> None:
     def hear(message: dict[str, Any]) -> None:
         content = message["content"]
         if message["msg_type"] == "stream" and content["name"] == "stderr":

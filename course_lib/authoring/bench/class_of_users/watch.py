@@ -11,12 +11,12 @@ import psutil
 
 from course_lib.authoring.bench.class_of_users.users import User
 
-__all__ = ["Watch"]
+__all__ = ["LearnerWatch"]
 
 _EVERY_S = 2.0
 
 
-class Watch:
+class LearnerWatch:
     """The most that each learner took at a time. Pages that several processes share count in parts (PSS)."""
 
     def __init__(self, users: Sequence[User]) -> None:

@@ -34,7 +34,7 @@ from course_lib.authoring.bench.options import bench_parser, count
 from course_lib.base.signals import ended_as_by_ctrl_c
 
 if TYPE_CHECKING:
-    from course_lib.authoring.bench.gpu.record import Record
+    from course_lib.authoring.bench.gpu.record import GpuRecord
 
 __all__ = ["main"]
 
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
     return int(any(outcome not in ("passed", "not run") for outcome in outcomes))
 
 
-def finish(record: Record) -> None:
+def finish(record: GpuRecord) -> None:
     """Write the page beside the file, and say where both are."""
     from course_lib.authoring.bench.gpu.page import page
 
@@ -88,9 +88,9 @@ def finish(record: Record) -> None:
     print(f"kept in {record.path}\nwhat failed, and every number: {beside}", file=sys.stderr)
 
 
-def _record(path: Path | None, *, on_gpu: bool) -> Record:
+def _record(path: Path | None, *, on_gpu: bool) -> GpuRecord:
     """The file to add to. Raises ValueError where there is no GPU to be used, or the file is of another kind."""
-    from course_lib.authoring.bench.gpu.record import Record, default_path
+    from course_lib.authoring.bench.gpu.record import GpuRecord, default_path
     from course_lib.devices import machine
 
     here = machine()
@@ -101,4 +101,4 @@ def _record(path: Path | None, *, on_gpu: bool) -> Record:
         raise ValueError(
             f"there is no GPU here that torch can use{note}; --cpu tries the command with everything that can be."
         )
-    return Record(default_path(on_gpu) if path is None else path, on_gpu=on_gpu)
+    return GpuRecord(default_path(on_gpu) if path is None else path, on_gpu=on_gpu)

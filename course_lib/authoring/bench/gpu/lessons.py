@@ -19,7 +19,7 @@ from pathlib import Path
 from course_lib.authoring.bench.gpu.child import Ended, run_child
 from course_lib.authoring.bench.gpu.lesson_script import CELL
 from course_lib.authoring.bench.gpu.stand_ins import STAND_INS, missing
-from course_lib.authoring.bench.gpu.task import FAILED, NOT_RUN, PASSED, Task
+from course_lib.authoring.bench.gpu.task import FAILED, NOT_RUN, PASSED, BenchTask
 from course_lib.base.paths import project_root
 from course_lib.devices import machine
 from course_lib.lessons.info import source_files
@@ -32,7 +32,7 @@ _CORES_OF_A_LESSON = 4  # it starts up to four ranks
 _LAST_LINES = 25
 
 
-def run(task: Task) -> None:
+def run(task: BenchTask) -> None:
     """A part and a time for each lesson, in the order in which they end."""
     lacking = [name for name in missing() if name in STAND_INS]
     if lacking:
@@ -60,7 +60,7 @@ def run(task: Task) -> None:
         pool.shutdown(cancel_futures=True)
 
 
-def _try(task: Task, lesson: Path, num_rounds: int) -> Ended | None:
+def _try(task: BenchTask, lesson: Path, num_rounds: int) -> Ended | None:
     """How a lesson ended, when so many rounds of lessons have to share the time that is left; None if there is none."""
     if task.clock() >= task.end_s:
         return None
@@ -71,7 +71,7 @@ def _try(task: Task, lesson: Path, num_rounds: int) -> Ended | None:
         return run_child(command, limit_s=limit_s, folder=project_root() / "notebooks", env=env)
 
 
-def _tell(task: Task, name: str, ended: Ended | None) -> None:
+def _tell(task: BenchTask, name: str, ended: Ended | None) -> None:
     if ended is None:
         task.tell(name, NOT_RUN, "out of time: the step's was over before this lesson began")
         return

@@ -20,7 +20,7 @@ from course_lib.base.paths import is_installed, project_root
 from course_lib.devices import machine
 from course_lib.meter.origin import origin
 
-__all__ = ["Record", "default_path", "outcome_of", "short_of"]
+__all__ = ["GpuRecord", "default_path", "outcome_of", "short_of"]
 
 COMMAND = "course bench gpu"
 SHORT = "short of a target"
@@ -58,7 +58,7 @@ def outcome_of(found: Mapping[str, Any]) -> str:
     return NOT_RUN
 
 
-class Record:
+class GpuRecord:
     """The file, and what is in it. Raises ValueError for a file that another command, or machine, has written."""
 
     def __init__(self, path: Path, *, on_gpu: bool) -> None:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from course_lib.authoring.bench.gpu.child import OWN_SESSION, kill_tree
-from course_lib.authoring.bench.gpu.record import Record, outcome_of
+from course_lib.authoring.bench.gpu.record import GpuRecord, outcome_of
 from course_lib.authoring.bench.gpu.stand_ins import folders
-from course_lib.authoring.bench.gpu.steps import Step
+from course_lib.authoring.bench.gpu.steps import BenchStep
 from course_lib.base.paths import project_root, python_path
 
 __all__ = ["environment", "run_steps"]
@@ -29,7 +29,7 @@ _LAST_LINES = 60
 _GRACE_S = 5.0
 
 
-def run_steps(steps: Sequence[Step], record: Record, *, on_gpu: bool, rounds: int, total_s: float) -> list[str]:
+def run_steps(steps: Sequence[BenchStep], record: GpuRecord, *, on_gpu: bool, rounds: int, total_s: float) -> list[str]:
     """Run steps one after another and enter what they found; the outcome of each.
 
     A step's limit is its share of what is left, so time that one leaves goes to those behind it. An interrupt enters
@@ -66,7 +66,9 @@ def environment(folder: Path, lacking: Sequence[str], *, on_gpu: bool) -> dict[s
     return env if on_gpu else {**env, "CUDA_VISIBLE_DEVICES": ""}
 
 
-def _run(step: Step, folder: Path, env: dict[str, str], *, on_gpu: bool, rounds: int, limit_s: float) -> dict[str, Any]:
+def _run(
+    step: BenchStep, folder: Path, env: dict[str, str], *, on_gpu: bool, rounds: int, limit_s: float
+) -> dict[str, Any]:
     result = folder / f"{step.name}.json"
     command = [
         sys.executable,

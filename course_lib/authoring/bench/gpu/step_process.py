@@ -13,13 +13,13 @@ __all__ = ["main"]
 
 def main(arguments: list[str]) -> int:
     """Run the function at HOME, "module:name", with a task; what it raises is a failed part of the step."""
-    from course_lib.authoring.bench.gpu.task import Task
+    from course_lib.authoring.bench.gpu.task import BenchTask
     from course_lib.cluster.api.arguments import CrowdedWarning
     from course_lib.devices import machine
 
     home, result, rounds, limit_s, device = arguments
     warnings.simplefilter("ignore", CrowdedWarning)  # the record says how many cores there are
-    task = Task(
+    task = BenchTask(
         Path(result),
         on_gpu=device == "gpu",
         num_gpus=len(machine().devices),

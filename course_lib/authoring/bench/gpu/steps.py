@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["STEPS", "Step", "chosen"]
+__all__ = ["STEPS", "BenchStep", "chosen"]
 
 
 @dataclass(frozen=True)
-class Step:
+class BenchStep:
     """One step: where its function ``run(task)`` lives, and its share of the time, in parts of all steps' sum."""
 
     name: str
@@ -24,20 +24,20 @@ class Step:
 
 
 STEPS = (
-    Step("peak", "the share of the data sheet's peak that lesson 01's transformer reaches", 1.5),
-    Step("memory", "the memory ledger against the device's allocator, and against the formulas", 1),
-    Step("timeline", "spans against device events and the profiler, also on two streams", 1),
-    Step("precision", "steps in float32, TF32, bfloat16 and float16: loss, time, memory", 1.5),
-    Step("meter", "what the meter counts against what NCCL was asked for, and what it costs", 1.5),
-    Step("strategies", "a step of every strategy beside PyTorch's, in turns", 5),
-    Step("overlap", "how much of DDP's all-reduces hides behind backward, beside PyTorch's", 2),
-    Step("tests", "pytest -m gpu", 4, ".tests:one_gpu"),
-    Step("tests_many", "pytest -m multigpu", 2, ".tests:many_gpus"),
-    Step("lessons", "every lesson's solution, as a script", 8, ".lessons:run"),
+    BenchStep("peak", "the share of the data sheet's peak that lesson 01's transformer reaches", 1.5),
+    BenchStep("memory", "the memory ledger against the device's allocator, and against the formulas", 1),
+    BenchStep("timeline", "spans against device events and the profiler, also on two streams", 1),
+    BenchStep("precision", "steps in float32, TF32, bfloat16 and float16: loss, time, memory", 1.5),
+    BenchStep("meter", "what the meter counts against what NCCL was asked for, and what it costs", 1.5),
+    BenchStep("strategies", "a step of every strategy beside PyTorch's, in turns", 5),
+    BenchStep("overlap", "how much of DDP's all-reduces hides behind backward, beside PyTorch's", 2),
+    BenchStep("tests", "pytest -m gpu", 4, ".tests:one_gpu"),
+    BenchStep("tests_many", "pytest -m multigpu", 2, ".tests:many_gpus"),
+    BenchStep("lessons", "every lesson's solution, as a script", 8, ".lessons:run"),
 )  # fmt: skip
 
 
-def chosen(words: Sequence[str], steps: Sequence[Step] = STEPS) -> list[Step]:
+def chosen(words: Sequence[str], steps: Sequence[BenchStep] = STEPS) -> list[BenchStep]:
     """The steps of these names, in the order of the table; all of them for none.
 
     Raises:

@@ -17,7 +17,7 @@ from typing import Any
 
 from course_lib.authoring.bench.table import Table
 
-__all__ = ["FAILED", "NOT_RUN", "PASSED", "Task", "written"]
+__all__ = ["FAILED", "NOT_RUN", "PASSED", "BenchTask", "written"]
 
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 _MOST_OF_A_REASON = 4000  # characters
@@ -26,7 +26,7 @@ _MOST_OF_A_REASON = 4000  # characters
 class _SavedTable(Table):
     """A table that is kept after every row."""
 
-    task: Task
+    task: BenchTask
 
     def add(self, what: str, samples: Sequence[float], unit: str, **judged: Any) -> None:
         super().add(what, samples, unit, **judged)
@@ -34,7 +34,7 @@ class _SavedTable(Table):
 
 
 @dataclass
-class Task:
+class BenchTask:
     """One step's work. ``on_gpu`` says whether GPUs are to be used; ``rounds`` how often a thing is measured."""
 
     result: Path

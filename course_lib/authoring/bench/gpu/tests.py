@@ -13,7 +13,7 @@ from typing import Any
 
 from course_lib.authoring.bench.gpu.child import Ended, run_child
 from course_lib.authoring.bench.gpu.pytest_notes import NOTES
-from course_lib.authoring.bench.gpu.task import FAILED, NOT_RUN, PASSED, Task
+from course_lib.authoring.bench.gpu.task import FAILED, NOT_RUN, PASSED, BenchTask
 from course_lib.base.paths import is_installed, needs_clone, project_root
 
 __all__ = ["files_with", "many_gpus", "one_gpu", "run_marked"]
@@ -21,12 +21,12 @@ __all__ = ["files_with", "many_gpus", "one_gpu", "run_marked"]
 _NOTHING_CHOSEN = 5  # pytest's exit code
 
 
-def one_gpu(task: Task) -> None:
+def one_gpu(task: BenchTask) -> None:
     """A part for each test marked ``gpu``."""
     run_marked(task, "gpu", project_root() / "tests")
 
 
-def many_gpus(task: Task) -> None:
+def many_gpus(task: BenchTask) -> None:
     """A part for each test marked ``multigpu``."""
     run_marked(task, "multigpu", project_root() / "tests")
 
@@ -44,7 +44,7 @@ def _has_mark(code: str, mark: str) -> bool:
     return any(ast.unparse(node) in (f"pytest.mark.{mark}", f"mark.{mark}") for node in found)
 
 
-def run_marked(task: Task, mark: str, folder: Path) -> None:
+def run_marked(task: BenchTask, mark: str, folder: Path) -> None:
     """Run the tests with a mark, and tell of each."""
     if is_installed():
         task.tell(f"pytest -m {mark}", NOT_RUN, needs_clone("A test"))
@@ -75,7 +75,7 @@ def run_marked(task: Task, mark: str, folder: Path) -> None:
         _tell(task, str(path.relative_to(folder.parent)), mark, notes, ended, limit_s)
 
 
-def _tell(task: Task, name: str, mark: str, notes: Path, ended: Ended, limit_s: float) -> None:
+def _tell(task: BenchTask, name: str, mark: str, notes: Path, ended: Ended, limit_s: float) -> None:
     """A part for each test that was begun, and one for a process that did not end as pytest does."""
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
     tests: dict[str, list[dict[str, Any]]] = {}

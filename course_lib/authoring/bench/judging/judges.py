@@ -21,14 +21,14 @@ from course_lib.authoring.bench.options import bench_parser, count
 from course_lib.devices import machine
 from course_lib.learn import exercises
 
-__all__ = ["Report", "main", "try_exercise"]
+__all__ = ["JudgesReport", "main", "try_exercise"]
 
 _SILENCE_S = 180.0  # of the process that tries the answers, until it is taken for hung
 _TARGET = 0.97
 
 
 @dataclass
-class Report:
+class JudgesReport:
     """What became of the answers to one exercise. ``same``: survivors of which the room says why nobody could tell."""
 
     name: str
@@ -58,9 +58,9 @@ class Report:
         )
 
 
-def try_exercise(name: str, *, only: str = "") -> Report:
+def try_exercise(name: str, *, only: str = "") -> JudgesReport:
     """Hand in every mutant of the solution, and every right answer, and tell what became of them."""
-    report, began_s = Report(name), time.monotonic()
+    report, began_s = JudgesReport(name), time.monotonic()
     same = exercises.same_function(name)
     start: int | None = 0
     while start is not None:
@@ -69,7 +69,7 @@ def try_exercise(name: str, *, only: str = "") -> Report:
     return report
 
 
-def _from(start: int, report: Report, same: Mapping[str, str], only: str) -> int | None:
+def _from(start: int, report: JudgesReport, same: Mapping[str, str], only: str) -> int | None:
     """Take in what a process reports from answer number ``start`` on; the next number where it ends too soon."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
@@ -95,7 +95,7 @@ def _from(start: int, report: Report, same: Mapping[str, str], only: str) -> int
     return number + 1
 
 
-def _note(report: Report, same: Mapping[str, str], kind: str, what: str, status: str) -> None:
+def _note(report: JudgesReport, same: Mapping[str, str], kind: str, what: str, status: str) -> None:
     if kind == "right":
         report.num_right += 1
         if status != "passed":
@@ -149,7 +149,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _save(path: Path, reports: list[Report]) -> None:
+def _save(path: Path, reports: list[JudgesReport]) -> None:
     here = machine()
     record = {
         "command": "course bench judges",

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from course_lib.authoring.bench.published_runs.published_scores import Choice, Errors, choices
+from course_lib.authoring.bench.published_runs.published_scores import Errors, LayoutChoice, choices
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.runs.predict_run import Prepared
 
-__all__ = ["Judged", "Table", "as_record", "report", "tables"]
+__all__ = ["Judged", "ScoreTable", "as_record", "report", "tables"]
 
 _HEAD = f"{'table':24}{'rows':>6} {'mean':>8} {'median':>8} {'largest':>8} {'bias':>8}"
 
@@ -32,7 +32,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Table:
+class ScoreTable:
     """One table: errors of times, by row; of the null model; of memory; and the choices among layouts of one job."""
 
     name: str
@@ -40,10 +40,10 @@ class Table:
     time: Errors
     null: Errors
     memory: Errors
-    choices: tuple[Choice, ...]
+    choices: tuple[LayoutChoice, ...]
 
 
-def tables(judged: Sequence[Judged]) -> list[Table]:
+def tables(judged: Sequence[Judged]) -> list[ScoreTable]:
     """One of each table, in the order in which they come."""
     found: dict[str, list[Judged]] = defaultdict(list)
     for one in judged:
@@ -51,7 +51,7 @@ def tables(judged: Sequence[Judged]) -> list[Table]:
     return [_table(name, ones) for name, ones in found.items()]
 
 
-def _table(name: str, ones: Sequence[Judged]) -> Table:
+def _table(name: str, ones: Sequence[Judged]) -> ScoreTable:
     timed = [(one, one.run.step_s(one.constants), one.run.run.step_s) for one in ones if one.run.run.step_s]
     rows = tuple((one.run.run.name, step_s, float(real or 0)) for one, step_s, real in timed)
     null = [(one.run.one_share_s / one.share, float(real or 0)) for one, _, real in timed]
@@ -60,7 +60,7 @@ def _table(name: str, ones: Sequence[Judged]) -> Table:
         for one in ones
         if one.run.run.memory_bytes
     ]
-    return Table(
+    return ScoreTable(
         name,
         rows,
         Errors.of([(step_s, real) for _, step_s, real in rows]),
@@ -79,7 +79,7 @@ def as_record(judged: Sequence[Judged]) -> dict[str, Any]:
     return {one.name: _record(one) for one in tables(judged)}
 
 
-def _record(table: Table) -> dict[str, Any]:
+def _record(table: ScoreTable) -> dict[str, Any]:
     record: dict[str, Any] = {"time": table.time.record(), "null_model": table.null.record()}
     if table.choices:
         record["choices"] = {
@@ -108,7 +108,7 @@ def report(judged: Sequence[Judged], rows: bool) -> None:
     print(f"\n{_WORDS}")
 
 
-def _time_line(table: Table) -> str:
+def _time_line(table: ScoreTable) -> str:
     order = ""
     if table.choices:
         regret, tau = mean(one.regret for one in table.choices), mean(one.tau for one in table.choices)

@@ -9,7 +9,7 @@ from statistics import mean, median
 
 from course_lib.plan.runs.predict_run import Prepared
 
-__all__ = ["Choice", "Errors", "choices", "kendall_tau", "null_share"]
+__all__ = ["Errors", "LayoutChoice", "choices", "kendall_tau", "null_share"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Choice:
+class LayoutChoice:
     """Layouts of one job on as many GPUs: how much slower than the best the predicted best ran, and the order."""
 
     layouts: int
@@ -62,7 +62,7 @@ def null_share(runs: Sequence[Prepared]) -> float:
     return median(shares)
 
 
-def choices(runs: Sequence[tuple[Prepared, float]], fits: Sequence[bool] | None = None) -> list[Choice]:
+def choices(runs: Sequence[tuple[Prepared, float]], fits: Sequence[bool] | None = None) -> list[LayoutChoice]:
     """One choice for each job that has three layouts or more, of (run, predicted seconds).
 
     The planner picks the fastest of those that it says fit (``fits``, in the order of the runs), else of all.
@@ -77,7 +77,7 @@ def choices(runs: Sequence[tuple[Prepared, float]], fits: Sequence[bool] | None 
             best_s = min(measured for _, _, measured in layouts)
             picked_s = min(layouts)[2]
             pairs = [(predicted, measured) for _, predicted, measured in layouts]
-            found.append(Choice(len(layouts), picked_s / best_s - 1, kendall_tau(pairs)))
+            found.append(LayoutChoice(len(layouts), picked_s / best_s - 1, kendall_tau(pairs)))
     return found
 
 

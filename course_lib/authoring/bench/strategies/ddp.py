@@ -128,7 +128,7 @@ def training(me: Rank, name: str, wrap: Callable[[nn.Module], nn.Module]) -> Cal
 
 
 @dataclass(frozen=True)
-class Overlap:
+class MeasuredOverlap:
     """One step of one rank: its time, the time in which an all-reduce was under way, and the exposed part of it."""
 
     step_s: float
@@ -136,7 +136,7 @@ class Overlap:
     exposed_s: float
 
 
-def add_overlap(table: Table, by_rank: list[dict[str, list[Overlap]]]) -> None:
+def add_overlap(table: Table, by_rank: list[dict[str, list[MeasuredOverlap]]]) -> None:
     for way in _WAYS:
         rounds = list(zip(*(steps[way] for steps in by_rank), strict=True))
         table.add(f"paced step: {way}", [1e3 * max(s.step_s for s in ranks) for ranks in rounds], "ms")
@@ -155,7 +155,7 @@ def add_overlap(table: Table, by_rank: list[dict[str, list[Overlap]]]) -> None:
     table.add("all-reduces, of a step without overlap", [share], "%")
 
 
-def overlap(me: Rank, rounds: int) -> dict[str, list[Overlap]]:
+def overlap(me: Rank, rounds: int) -> dict[str, list[MeasuredOverlap]]:
     """On each rank: a step in each way, in turns, with the meter on."""
     import torch
     import torch.distributed as dist
@@ -174,7 +174,7 @@ def overlap(me: Rank, rounds: int) -> dict[str, list[Overlap]]:
         DistributedDataParallel(me, paced(), overlap=False, **sizes),
     )
     x = torch.zeros(1, requires_grad=True)
-    found: dict[str, list[Overlap]] = {way: [] for way in _WAYS}
+    found: dict[str, list[MeasuredOverlap]] = {way: [] for way in _WAYS}
     for number in range(-2, rounds):  # the first two are not counted: there torch finds its order of buckets
         for way, model in list(zip(_WAYS, wrapped, strict=True))[:: 1 if number % 2 else -1]:
             dist.barrier()
@@ -184,7 +184,7 @@ def overlap(me: Rank, rounds: int) -> dict[str, list[Overlap]]:
     return found
 
 
-def _watched(me: Rank, model: nn.Module, x: Tensor) -> Overlap:
+def _watched(me: Rank, model: nn.Module, x: Tensor) -> MeasuredOverlap:
     from course_lib.meter.communication.recorder import Recorder
 
     with Recorder(me.rank) as recorder:
@@ -192,7 +192,7 @@ def _watched(me: Rank, model: nn.Module, x: Tensor) -> Overlap:
         model(x).sum().backward()
         step_s = time.perf_counter() - began_s
     calls = [call for call in recorder.calls if call.operation == "all_reduce"]
-    return Overlap(step_s, _under_way_s(calls), _last(calls).exposed_s or 0.0)
+    return MeasuredOverlap(step_s, _under_way_s(calls), _last(calls).exposed_s or 0.0)
 
 
 def _last(calls: list[Call]) -> Call:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from course_lib.authoring.bench.options import bench_parser, open_table
 from course_lib.authoring.bench.table import Table
 from course_lib.cluster.api.cluster import Cluster
+from course_lib.cluster.base.flat_collectives import flat_collective
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.links.links import Links
 from course_lib.cost.collectives.gloo import GLOO_COLLECTIVES, gloo_time
@@ -25,7 +26,6 @@ from course_lib.meter.calibration.together import (
     Together,
     add_times,
     experiments,
-    flat_collective,
     spans_of,
     together_of,
     undisturbed_s,
@@ -35,7 +35,7 @@ from course_lib.meter.units import bytes_text, time_text
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Comparison", "main"]
+__all__ = ["PredictionError", "main"]
 
 SIZES = tuple(4096 * 4**power for power in range(8))  # 4 KiB to 64 MiB
 WORLD_SIZES = (2, 4)
@@ -44,7 +44,7 @@ _LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PredictionError:
     """One prediction and its measurement, in seconds; ``size_bytes`` is the whole buffer."""
 
     collective: str
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
 
 def compare(
     rounds: int, *, world_sizes: Sequence[int] = WORLD_SIZES, sizes: Sequence[int] = SIZES
-) -> tuple[list[Together], list[Comparison]]:
+) -> tuple[list[Together], list[PredictionError]]:
     """Calibrate, predict and measure, for every collective, number of ranks and size.
 
     Calibration and collectives take turns on the same ranks, so that a change of the machine's mood meets
@@ -90,7 +90,7 @@ def compare(
         for (name, size_bytes), times_s in of_collectives.items():
             measured[name, num_ranks, size_bytes] = undisturbed_s(times_s)
     rows = [
-        Comparison(
+        PredictionError(
             name,
             num_ranks,
             size_bytes,
@@ -126,7 +126,7 @@ def _collective(name: str, size_bytes: int, num_ranks: int) -> Callable[[], Any]
     return calls[name]
 
 
-def show(table: Table, rows: Sequence[Comparison]) -> None:
+def show(table: Table, rows: Sequence[PredictionError]) -> None:
     """Print every comparison, then the median errors, which the table judges."""
     print(f"\n{'collective':16}{'ranks':>5}{'size':>10}{'predicted':>12}{'measured':>12}{'error':>8}")
     for row in rows:
@@ -144,7 +144,7 @@ def show(table: Table, rows: Sequence[Comparison]) -> None:
     table.add("error of the prediction, all", everything, "%", target=100 * PROMISED_ERROR)
 
 
-def add_to_record(path: Path, together: Sequence[Together], rows: Sequence[Comparison]) -> None:
+def add_to_record(path: Path, together: Sequence[Together], rows: Sequence[PredictionError]) -> None:
     """Keep the comparisons, and what they were predicted from, beside the table's rows."""
     record = json.loads(path.read_text())
     record["comparisons"] = [asdict(row) for row in rows]

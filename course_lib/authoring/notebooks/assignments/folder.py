@@ -20,12 +20,12 @@ from course_lib.lessons.convert import to_text
 from course_lib.lessons.info import LessonError
 from course_lib.lessons.source import read_source
 
-__all__ = ["SETTINGS", "Kept", "write_assignments"]
+__all__ = ["SETTINGS", "KeptFolder", "write_assignments"]
 
 SETTINGS = "nbgrader_config.py"
 
 
-class Kept(LessonError):
+class KeptFolder(LessonError):
     """Files of a person stand where assignments would be written. The text names them, and says what to do."""
 
 
@@ -42,7 +42,7 @@ def write_assignments(folder: Path, sources: list[Path], root: Path) -> tuple[li
     for stem, notebook in given.items():
         kept += _write_notebook(folder / "source" / stem / f"{stem}.ipynb", notebook, root)
     if kept:
-        raise Kept(
+        raise KeptFolder(
             f"{', '.join(kept)}: changed since it was written, and kept as it is; move it away and build again "
             "for what the course would write there"
         )

@@ -2,7 +2,7 @@
 
 A learner there has one notebook, and nothing of the course beside it. Read ``repository.py`` (addresses: of pictures,
 of files, of each host's "open this notebook"), ``first_cell.py`` (the cell that installs the course and leaves the
-host's own packages alone), ``cells.py`` (a source becomes a notebook that stands alone), ``surroundings.py`` (the page
+host's own packages alone), ``cells.py`` (a source becomes a notebook that stands alone), ``host_files.py`` (the page
 of badges, and the folders that Binder and Codespaces read), and ``folder.py`` (the files, and whose are kept).
 ``docs/hosted.md`` says what each host gives.
 
@@ -11,7 +11,7 @@ In the order to read:
 - ``first_cell.py``: the first cell of a hosted notebook
 - ``repository.py``: addresses
 - ``cells.py``: A lesson's source becomes a notebook that stands alone
-- ``surroundings.py``: what lies around hosted notebooks
+- ``host_files.py``: what lies around hosted notebooks
 - ``folder.py``: write hosted notebooks and what lies around them into a folder, and lose nothing that a person has
   there
 - ``command.py``: what is typed

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from course_lib import __version__
 from course_lib.authoring.notebooks.hosted.cells import FOLDER, hosted_notebook
+from course_lib.authoring.notebooks.hosted.host_files import SCRIPTS, badge_page, surroundings
 from course_lib.authoring.notebooks.hosted.repository import Repository
-from course_lib.authoring.notebooks.hosted.surroundings import SCRIPTS, badge_page, surroundings
 from course_lib.authoring.notebooks.writing.build import write_whole
 from course_lib.base.named_file import text_of
 from course_lib.lessons.convert import to_text

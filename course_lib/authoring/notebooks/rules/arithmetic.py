@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-__all__ = ["Names"]
+__all__ = ["KnownNames"]
 
 _MADE_OF_TENSORS = {"next_token_loss", "clip_grad_norm_", "get_total_norm", "cross_entropy", "mse_loss"}
 _READ = {"item", "tolist"}  # methods of tensors alone
@@ -36,10 +36,10 @@ _KEEPS = {"grad", "data", "T", "mT", "real", "values", "result", "results"}  # a
 _ON_RANKS = {"run", "call", "metered", "timed"}
 
 
-class Names:
+class KnownNames:
     """The names of a lesson, so far: which hold numbers of arithmetic, and which functions return some."""
 
-    def __init__(self, outer: Names | None = None) -> None:
+    def __init__(self, outer: KnownNames | None = None) -> None:
         self._outer = outer
         self._of_arithmetic: dict[str, bool] = {}
 
@@ -89,7 +89,7 @@ class Names:
             case ast.IfExp():
                 return self.is_arithmetic(node.body) or self.is_arithmetic(node.orelse)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                inner = Names(self)
+                inner = KnownNames(self)
                 for generator in node.generators:
                     inner.learn(generator)
                 made = node.value if isinstance(node, ast.DictComp) else node.elt
@@ -97,9 +97,9 @@ class Names:
             case _:
                 return any(map(self.is_arithmetic, ast.iter_child_nodes(node)))
 
-    def inside(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Names:
+    def inside(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> KnownNames:
         """The names in a function's body, after its last line."""
-        inner = Names(self)
+        inner = KnownNames(self)
         for argument in ast.walk(function.args):
             if isinstance(argument, ast.arg):
                 inner._of_arithmetic[argument.arg] = False

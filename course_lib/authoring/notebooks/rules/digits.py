@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from course_lib.authoring.notebooks.rules.arithmetic import Names, statements
+from course_lib.authoring.notebooks.rules.arithmetic import KnownNames, statements
 from course_lib.authoring.notebooks.rules.code import parse
 from course_lib.authoring.notebooks.rules.lesson import Lesson
 
@@ -50,7 +50,7 @@ def digits_are_certain(lesson: Lesson) -> list[str]:
     named_in = _cells_of_functions([body for _, body, _ in code])
     is_compared = [_NOT_COMPARED not in cell.tags for cell, _, _ in code]
     has_long = [bool(_LONG.search(_text(built))) for _, _, built in code]
-    found, names = [], Names()
+    found, names = [], KnownNames()
     for index, (cell, body, _) in enumerate(code):
         for node in statements(body):
             names.learn(node)
@@ -82,7 +82,7 @@ def _cells_of_functions(bodies: list[list[ast.stmt]]) -> dict[str, set[int]]:
     return found
 
 
-def _breaches(node: ast.AST, names: Names) -> Iterator[_Breach]:
+def _breaches(node: ast.AST, names: KnownNames) -> Iterator[_Breach]:
     """Those of a statement itself, not of the blocks within it; of a function, all in its body."""
     if isinstance(node, _FUNCTIONS):
         inner = names.inside(node)
@@ -96,11 +96,11 @@ def _breaches(node: ast.AST, names: Names) -> Iterator[_Breach]:
                     yield from _in_expression(part, names)
 
 
-def _in_expression(node: ast.AST, names: Names) -> Iterator[_Breach]:
+def _in_expression(node: ast.AST, names: KnownNames) -> Iterator[_Breach]:
     line = getattr(node, "lineno", 1)
     match node:
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-            names = Names(names)
+            names = KnownNames(names)
             for generator in node.generators:
                 names.learn(generator)
         case ast.FormattedValue(value=value) if names.is_arithmetic(value):

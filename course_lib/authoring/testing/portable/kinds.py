@@ -10,13 +10,13 @@ from pathlib import Path
 from course_lib.authoring.testing.portable.variable import VARIABLE
 from course_lib.base.checks import known
 
-__all__ = ["KINDS", "Kind", "chosen_kinds", "flags", "lacking", "variables"]
+__all__ = ["KINDS", "ProcessorKind", "chosen_kinds", "flags", "lacking", "variables"]
 
 _CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
-class Kind:
+class ProcessorKind:
     """A kind of arithmetic. ``variables`` tell torch, oneDNN and MKL; ``flags``: what the processor must have."""
 
     name: str
@@ -34,21 +34,23 @@ def _vector_units(aten: str, onednn: str, mkl: str) -> dict[str, str]:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("own", "this processor, as it is", is_x86=False),
-        Kind("default", "vectors of 128 bits", _vector_units("default", "SSE41", "SSE4_2"), ("sse4_1", "sse4_2")),
-        Kind("avx2", "vectors of 256 bits", _vector_units("avx2", "AVX2", "AVX2"), ("avx2", "fma")),
-        Kind(
+        ProcessorKind("own", "this processor, as it is", is_x86=False),
+        ProcessorKind(
+            "default", "vectors of 128 bits", _vector_units("default", "SSE41", "SSE4_2"), ("sse4_1", "sse4_2")
+        ),
+        ProcessorKind("avx2", "vectors of 256 bits", _vector_units("avx2", "AVX2", "AVX2"), ("avx2", "fma")),
+        ProcessorKind(
             "avx512",
             "vectors of 512 bits",
             _vector_units("avx512", "AVX512_CORE", "AVX512"),
             ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
         ),
-        Kind("nudged", "other last bits in every product, sum and draw", words=("nudged",), is_x86=False),
+        ProcessorKind("nudged", "other last bits in every product, sum and draw", words=("nudged",), is_x86=False),
     )
 }  # fmt: skip
 
 
-def chosen_kinds(names: Collection[str]) -> list[Kind]:
+def chosen_kinds(names: Collection[str]) -> list[ProcessorKind]:
     """The kinds of these names, in our order; all but the processor's own where there are none.
 
     Raises:
@@ -68,7 +70,7 @@ def flags(cpuinfo: Path = _CPUINFO) -> set[str]:
     return next((set(line.partition(":")[2].split()) for line in lines if line.startswith("flags")), set())
 
 
-def lacking(kind: Kind, has: Collection[str]) -> str:
+def lacking(kind: ProcessorKind, has: Collection[str]) -> str:
     """Why a kind cannot be tried on a processor that has these flags; empty when it can."""
     if not kind.is_x86:
         return ""
@@ -78,7 +80,7 @@ def lacking(kind: Kind, has: Collection[str]) -> str:
     return f"this processor lacks {', '.join(missing)}" if missing else ""
 
 
-def variables(kind: Kind, num_threads: int) -> dict[str, str]:
+def variables(kind: ProcessorKind, num_threads: int) -> dict[str, str]:
     """What makes a process, and its ranks, compute so, each with ``num_threads`` threads."""
     threads = [f"threads={num_threads}"] if num_threads != 1 else []  # 1 is what the ranks have
     words = {VARIABLE: ",".join([*kind.words, *threads])}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course_lib.authoring.testing.portable.trial import Combination, Outcome
+from course_lib.authoring.testing.portable.trial import Combination, TrialOutcome
 from course_lib.devices import machine
 from course_lib.devices.container_limits import usable_cores
 
@@ -22,7 +22,7 @@ class Found:
     """What a combination has shown: an outcome, or why there is none."""
 
     combination: Combination
-    outcome: Outcome | None
+    outcome: TrialOutcome | None
     unfinished: str = ""
 
     @property

@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 from course_lib.authoring.testing.parts import nbval_command
 from course_lib.authoring.testing.portable.environments import Environment
-from course_lib.authoring.testing.portable.kinds import Kind, variables
+from course_lib.authoring.testing.portable.kinds import ProcessorKind, variables
 from course_lib.authoring.testing.run import own_environment
 from course_lib.authoring.testing.warm_kernels import MODULES
 
-__all__ = ["FOLDER", "Combination", "Outcome", "Unfinished", "notebooks_of", "try_one"]
+__all__ = ["FOLDER", "Combination", "TrialOutcome", "Unfinished", "notebooks_of", "try_one"]
 
 FOLDER = "notebooks/solutions"
 _NOT_COMPARED = "nbval-ignore-output"
@@ -27,13 +27,13 @@ _ARITHMETIC = "course_lib.authoring.testing.portable.other_arithmetic"
 class Combination:
     """What a run is made in."""
 
-    kind: Kind
+    kind: ProcessorKind
     num_threads: int
     environment: Environment
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """How many cells with outputs were compared, and which differ: ``05e_one_model_again 41``."""
 
     compared: int
@@ -58,7 +58,7 @@ def notebooks_of(root: Path, wanted: Sequence[str]) -> list[str]:
     return [str(path.relative_to(root)) for path in paths if not wanted or path.name.startswith(tuple(wanted))]
 
 
-def try_one(combination: Combination, notebooks: Sequence[str], *, root: Path) -> Outcome:
+def try_one(combination: Combination, notebooks: Sequence[str], *, root: Path) -> TrialOutcome:
     """Run these notebooks in this combination.
 
     Raises:
@@ -82,7 +82,7 @@ def try_one(combination: Combination, notebooks: Sequence[str], *, root: Path) -
             raise Unfinished(lines[-1] if lines else f"exit code {done.returncode}") from None
 
 
-def outcome_of(report: str, notebooks: Sequence[str], *, root: Path) -> Outcome:
+def outcome_of(report: str, notebooks: Sequence[str], *, root: Path) -> TrialOutcome:
     """What pytest's report in XML says of these notebooks.
 
     Raises:
@@ -101,7 +101,7 @@ def outcome_of(report: str, notebooks: Sequence[str], *, root: Path) -> Outcome:
         if missing:
             raise Unfinished(f"{stem}: nothing is told of {len(missing)} of {len(cells)} cells")
         compared += sum(_is_compared(cell) for cell in cells)
-    return Outcome(compared, tuple(f"{stem} {number}" for stem, number in sorted(set(failed))))
+    return TrialOutcome(compared, tuple(f"{stem} {number}" for stem, number in sorted(set(failed))))
 
 
 def _cell_of(case: ElementTree.Element) -> tuple[str, int]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["PREDICTIONS"]
 
 
-def _shared(counter: int) -> Told:
-    return Told(
+def _shared(counter: int) -> Explanation:
+    return Explanation(
         measured=str(counter),
         because="The function travelled to the ranks, and a copy of counter with it. Each rank changed its own copy.",
         misreadings={
@@ -22,9 +22,9 @@ def _shared(counter: int) -> Told:
     )
 
 
-def _sum(together_us: float, model_us: float, latency_us: float) -> Told:
+def _sum(together_us: float, model_us: float, latency_us: float) -> Explanation:
     steps = round(model_us / latency_us)
-    return Told(
+    return Explanation(
         measured=together_us,
         model=model_us,
         because=f"{steps} messages, one after the other, each of one latency. The additions themselves do not show.",
@@ -40,8 +40,8 @@ def _sum(together_us: float, model_us: float, latency_us: float) -> Told:
 _SUSPECTS = ("rank 0 is too slow", "the network is broken", "ranks 1, 2, 3 never came", "the loss is NaN")
 
 
-def _cause() -> Told:
-    return Told(
+def _cause() -> Explanation:
+    return Explanation(
         measured=_SUSPECTS[2],
         label="the evidence says",
         because="Rank 0 waits in the collective. The table says of the others that they had returned without one.",
@@ -61,13 +61,13 @@ _FIRST = (
 )
 
 
-def _first(log: Sequence[str]) -> Told:
+def _first(log: Sequence[str]) -> Explanation:
     """From the lines of torchrun's log: what stands under its root cause."""
     end = "\n".join(log).partition("Root Cause")[2]
     rank, code = re.search(r"rank +: (\d+)", end), re.search(r"exitcode +: (-?\d+)[^\n]*\((SIG\w+)\)", end)
     if rank is None or code is None:
         raise ValueError("these lines hold no table of torchrun; give all lines of the recorded log")
-    return Told(
+    return Explanation(
         measured=next(choice for choice in _FIRST if choice.startswith(f"rank {rank[1]}, killed")),
         label="the log says",
         because=f"The table has it at its end: rank {rank[1]}, exit code {code[1]} ({code[2]}). An exception would "

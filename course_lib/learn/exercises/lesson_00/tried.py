@@ -10,16 +10,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.judging.compare import Compare, difference
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.meter import Call
 
-__all__ = ["Tried", "place_of", "told_by", "trial", "value_of", "with_label"]
+__all__ = ["CauseTried", "place_of", "told_by", "trial", "value_of", "with_label"]
 
 
 @dataclass(frozen=True)
-class Tried:
+class CauseTried:
     """What an answer gave on one rank; ``remark`` is a sentence on what it did besides, empty when all is well."""
 
     value: Any
@@ -28,7 +28,7 @@ class Tried:
     remark: str = ""
 
 
-def trial(*, keep: str = "", most_bytes: int | None = None) -> Callable[..., Tried]:
+def trial(*, keep: str = "", most_bytes: int | None = None) -> Callable[..., CauseTried]:
     """A trial for ``by_trial``: ``answer(me, tensor)``. ``keep`` names a tensor that is to stay as it is.
 
     ``most_bytes`` is how much a rank may give to its collectives. A second tensor of a case is what the answer is
@@ -45,7 +45,7 @@ def _tried(
     *,
     keep: str,
     most_bytes: int | None,
-) -> Tried:
+) -> CauseTried:
     """Runs on each rank."""
     from course_lib.meter.communication.recorder import Recorder
 
@@ -70,7 +70,7 @@ def _tried(
             f"for it this rank gave {given_bytes:,} bytes to its collectives; a few numbers are enough, whatever a "
             "rank holds"
         )
-    return Tried(value, len(recorder.calls), given_bytes, remark)
+    return CauseTried(value, len(recorder.calls), given_bytes, remark)
 
 
 def _result_elsewhere(calls: Sequence[Call]) -> str:
@@ -100,25 +100,25 @@ def told_by(compare: Compare = difference) -> Compare:
 
     def told(expected: Any, got: Any) -> str:
         found = compare(value_of(expected), value_of(got))
-        if found or not isinstance(got, Tried) or not got.remark:
+        if found or not isinstance(got, CauseTried) or not got.remark:
             return found
-        alike = isinstance(expected, Tried) and expected.remark == got.remark
+        alike = isinstance(expected, CauseTried) and expected.remark == got.remark
         return "" if alike else f"the result is right, and {got.remark}"
 
     return told
 
 
 def value_of(got: Any) -> Any:
-    return got.value if isinstance(got, Tried) else got
+    return got.value if isinstance(got, CauseTried) else got
 
 
-def place_of(outcome: Outcome) -> tuple[int, int]:
+def place_of(outcome: AnswerOutcome) -> tuple[int, int]:
     """Rank and world size of the case "label, rank 1 of 4"."""
     rank, _, world_size = outcome.case.rpartition(", rank ")[2].partition(" of ")
     return int(rank), int(world_size)
 
 
-def with_label(seen: Evidence, label: str) -> list[Outcome]:
+def with_label(seen: Evidence, label: str) -> list[AnswerOutcome]:
     """The outcomes of ranks that came to an end in the cases of this label."""
     return [one for one in seen.outcomes if one.error is None and one.case.startswith(f"{label}, rank ")]
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.exercises.lesson_01.small_models import Held
+from course_lib.learn.exercises.lesson_01.small_models import HeldBytes
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
 from course_lib.learn.judging.mutation_guard import Kept
 
-__all__ = ["BLOCK_GRADS", "OF_X", "SOURCE", "Setting", "recomputed", "run_again", "second_run_was_recorded"]
+__all__ = ["BLOCK_GRADS", "OF_X", "SOURCE", "BlockSetting", "recomputed", "run_again", "second_run_was_recorded"]
 
 OF_X, BLOCK_GRADS = "the gradient of x", "the .grad of the block's parameters"
 SOURCE, RUNS, RANDOM = (
@@ -24,7 +24,7 @@ SOURCE, RUNS, RANDOM = (
 
 
 @dataclass(frozen=True)
-class Setting:
+class BlockSetting:
     """A block and its input. ``first``: no ``.grad`` is there yet. ``plain``: nothing is frozen, nothing tied."""
 
     dropout: float = 0.0
@@ -46,7 +46,7 @@ class Block(nn.Module):
             self.widen.bias.requires_grad_(False)
             self.other = nn.Linear(4, 8)
             self.other.weight = self.widen.weight
-        self.plain, self.activations = plain, Held()
+        self.plain, self.activations = plain, HeldBytes()
         self.recorded: list[bool] = []
         self.modes: list[bool] = []
 
@@ -60,7 +60,7 @@ class Block(nn.Module):
         return x + self.narrow(wide) + self.again(wide.tanh())
 
 
-def _made(setting: Setting) -> tuple[Block, Tensor, Tensor, Tensor]:
+def _made(setting: BlockSetting) -> tuple[Block, Tensor, Tensor, Tensor]:
     """A block, an input that has a history, the gradient of its output, a generator state."""
     torch.manual_seed(3 + len(setting.shape))
     block = Block(setting.dropout, setting.plain).double().train(setting.training)
@@ -75,7 +75,7 @@ def _made(setting: Setting) -> tuple[Block, Tensor, Tensor, Tensor]:
     return block, source, grad_y, state
 
 
-def run_again(answer: Callable[..., Any], setting: Setting) -> dict[str, Any]:
+def run_again(answer: Callable[..., Any], setting: BlockSetting) -> dict[str, Any]:
     """Call ``answer(block, x, grad_y, rng_state)`` as autograd calls a backward: with recording switched off."""
     block, source, grad_y, state = _made(setting)
     x = source * 1.0
@@ -102,7 +102,7 @@ def run_again(answer: Callable[..., Any], setting: Setting) -> dict[str, Any]:
     }
 
 
-def recomputed(setting: Setting) -> dict[str, Any]:
+def recomputed(setting: BlockSetting) -> dict[str, Any]:
     """What is right: the gradients of a block whose forward pass was recorded."""
     block, source, grad_y, state = _made(setting)
     torch.set_rng_state(state)
@@ -119,7 +119,7 @@ def recomputed(setting: Setting) -> dict[str, Any]:
 
 def second_run_was_recorded(answer: Callable[..., Any]) -> bool:
     """Whether the block ran recorded in this answer, however the answer ended."""
-    block, source, grad_y, state = _made(Setting())
+    block, source, grad_y, state = _made(BlockSetting())
     try:
         with torch.no_grad():
             answer(block, source * 1.0, grad_y, state)
@@ -132,7 +132,7 @@ def _gradients(block: nn.Module) -> dict[str, Any]:
     return {name: "none" if p.grad is None else p.grad.detach() for name, p in block.named_parameters()}
 
 
-def _other_mode(block: Block, setting: Setting) -> str:
+def _other_mode(block: Block, setting: BlockSetting) -> str:
     if all(mode == setting.training for mode in block.modes):
         return ""
     now, came = ("evaluation", "training") if setting.training else ("training", "evaluation")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_lib import cost
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_01.predictions_time import ASKED_OF_TIME
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ def _mib(size_bytes: float) -> float:
     return round(size_bytes / 2**20, 2)
 
 
-def _peak(peak: Balance, state: StateBytes, kept: int) -> Told:
+def _peak(peak: Balance, state: StateBytes, kept: int) -> Explanation:
     alone, with_gradients, whole_state = (_mib(times * state.parameters) for times in (1, 2, 4))
-    return Told(
+    return Explanation(
         measured=_mib(peak.total_bytes),
         model=_mib(state.total + kept),
         because="The model adds up parameters, gradients, optimizer state and activations. The real peak lies inside "
@@ -45,8 +45,8 @@ def _peak(peak: Balance, state: StateBytes, kept: int) -> Told:
 _SAME, _OFF, _LONGER = "the same, up to rounding", "off by more than 1 %", "four times as long"
 
 
-def _pieces(off: float) -> Told:
-    return Told(
+def _pieces(off: float) -> Explanation:
+    return Explanation(
         measured=_OFF if off > 0.01 else _SAME,
         because="BatchNorm subtracts the mean of the batch it is given. In pieces of 16 that is another mean, so each "
         "example is computed from other numbers than in the batch of 64.",
@@ -58,10 +58,10 @@ def _pieces(off: float) -> Told:
     )
 
 
-def _autocast(config: TransformerConfig, plain: MemoryLedger, mixed: MemoryLedger) -> Told:
+def _autocast(config: TransformerConfig, plain: MemoryLedger, mixed: MemoryLedger) -> Explanation:
     full = cost.transformer_memory(config, batch_size=_WINDOWS)
     short = cost.transformer_memory(config, batch_size=_WINDOWS, precision="bfloat16 autocast")
-    return Told(
+    return Explanation(
         measured=round(100 * mixed.peak().total_bytes / plain.peak().total_bytes),
         model=round(100 * sum(short.values()) / sum(full.values())),
         because="Only what goes into matrix products shrinks. And something is new: bfloat16 copies of the weights, "
@@ -75,10 +75,10 @@ def _autocast(config: TransformerConfig, plain: MemoryLedger, mixed: MemoryLedge
     )
 
 
-def _recompute(config: TransformerConfig, most_plain: int, most_lean: int) -> Told:
+def _recompute(config: TransformerConfig, most_plain: int, most_lean: int) -> Explanation:
     plain = cost.transformer_memory(config, batch_size=_WINDOWS)["activation"]
     lean = cost.transformer_memory(config, batch_size=_WINDOWS, recompute=True)["activation"]
-    return Told(
+    return Explanation(
         measured=round(100 * most_lean / most_plain),
         model=round(100 * lean / plain),
         because="By the model, the most are alive when backward has begun: the head is done with, the last of four "
@@ -102,8 +102,8 @@ _SUSPECTS = (
 )
 
 
-def _clinic() -> Told:
-    return Told(
+def _clinic() -> Explanation:
+    return Explanation(
         measured=_SUSPECTS[2],
         label="the evidence says",
         because="No backward() ever comes, so nothing frees what each forward pass kept, and the sum holds on to every "

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from course_lib import cost
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 if TYPE_CHECKING:
     from course_lib.meter import Timeline
@@ -20,10 +20,10 @@ def _medians_s(timeline: Timeline, *names: str) -> tuple[float, ...]:
     return tuple(statistics.median(span.time_s for span in timeline.spans if span.name == name) for name in names)
 
 
-def _backward(timeline: Timeline) -> Told:
+def _backward(timeline: Timeline) -> Explanation:
     forward_s, backward_s = _medians_s(timeline, "forward", "backward")
     work = cost.flops(cost.cnn_layers(batch_size=256))
-    return Told(
+    return Explanation(
         measured=round(backward_s / forward_s, 2),
         model=round(work.backward / work.forward, 2),
         because="By the model, forward makes one matrix product in each layer and backward two. The model counts "
@@ -38,7 +38,7 @@ def _backward(timeline: Timeline) -> Told:
     )
 
 
-def _fed(hungry: Timeline, fed: Timeline) -> Told:
+def _fed(hungry: Timeline, fed: Timeline) -> Explanation:
     read_s, compute_s = _medians_s(hungry, "wait", "compute")
     num_batches = sum(span.name == "compute" for span in hungry.spans)
     with_worker_s = read_s + (num_batches - 1) * max(read_s, compute_s) + compute_s
@@ -51,7 +51,7 @@ def _fed(hungry: Timeline, fed: Timeline) -> Told:
         "reading is the longer part, the device still waits for the rest of it.",
     }
 
-    return Told(
+    return Explanation(
         measured=measured,
         model=model,
         because="By the model, a batch now takes as long as the longer of reading and computing, where it took their "
@@ -66,8 +66,8 @@ def _fed(hungry: Timeline, fed: Timeline) -> Told:
     )
 
 
-def _mfu(share: float) -> Told:
-    return Told(
+def _mfu(share: float) -> Explanation:
+    return Explanation(
         measured=round(100 * share, 1),
         because="The rest goes to operations that wait for memory rather than for arithmetic (norms, GELU, the "
         "optimizer), to starting hundreds of small operations, and to matrices too small to keep the machine busy.",

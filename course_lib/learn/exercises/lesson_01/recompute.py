@@ -13,7 +13,7 @@ from course_lib.learn.exercises.lesson_01.block_try import (
     BLOCK_GRADS,
     OF_X,
     SOURCE,
-    Setting,
+    BlockSetting,
     recomputed,
     run_again,
     second_run_was_recorded,
@@ -127,17 +127,17 @@ RECOMPUTE: Exercise = Exercise(
     title="The backward pass of a block that kept nothing but its input",
     judge=by_cases(
         [
-            Case(_PLAIN, (Setting(),), recomputed),
-            Case(_DROPS, (Setting(dropout=0.5),), recomputed),
-            Case("the first step, where `.grad` is still None", (Setting(first=True),), recomputed),
+            Case(_PLAIN, (BlockSetting(),), recomputed),
+            Case(_DROPS, (BlockSetting(dropout=0.5),), recomputed),
+            Case("the first step, where `.grad` is still None", (BlockSetting(first=True),), recomputed),
             Case(
                 "a block in evaluation mode",
-                (Setting(dropout=0.5, shape=(3, 4), training=False),),
+                (BlockSetting(dropout=0.5, shape=(3, 4), training=False),),
                 recomputed,
             ),
             Case(
                 "a block with a frozen and a tied weight",
-                (Setting(shape=(3, 2, 4), plain=False),),
+                (BlockSetting(shape=(3, 2, 4), plain=False),),
                 recomputed,
             ),
         ],

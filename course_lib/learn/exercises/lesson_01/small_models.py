@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Held", "Watched", "batches", "small_model"]
+__all__ = ["HeldBytes", "Watched", "batches", "small_model"]
 
 
 class Dropout(nn.Dropout):
@@ -22,7 +22,7 @@ class Dropout(nn.Dropout):
         return input * ((input.detach() * 997).sin() > 0) / (1 - self.p)
 
 
-class Held:
+class HeldBytes:
     """Tensors of one kind, one a run, and how many of them somebody still holds. It holds none itself."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Watched(nn.Module):
         self.modes: list[dict[str, bool]] = []
         self.recorded = False  # in any run
         self.autocast = False  # in any run
-        self.outputs, self.activations = Held(), Held()
+        self.outputs, self.activations = HeldBytes(), HeldBytes()
 
     def forward(self, x: Tensor) -> Tensor:
         self.outputs.look()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from course_lib.cluster.api.shared import shared_cluster
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_02.on_rank import metered_trial
 from course_lib.learn.judging.judge import RankJudge
 from course_lib.meter import Call, Communication
@@ -60,7 +60,7 @@ class CostJudge:
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         metered = partial(metered_trial, self.ranks.call, self.handed)
         inner = replace(self.ranks, compare=lambda expected, got: "", call=metered, changes=True, calls_again=False)
-        outcomes: list[Outcome] = []
+        outcomes: list[AnswerOutcome] = []
         called: set[str] = set()
         for world_size in self.world_sizes:
             seen = replace(inner, world_sizes=(world_size,))(answer, forbidden)
@@ -77,9 +77,9 @@ class CostJudge:
             shared_cluster(self.also).close()
         return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
 
-    def _weighed(self, seen: Sequence[Outcome]) -> list[Outcome]:
+    def _weighed(self, seen: Sequence[AnswerOutcome]) -> list[AnswerOutcome]:
         """What was seen on the ranks, and after each case its cost."""
-        outcomes: list[Outcome] = []
+        outcomes: list[AnswerOutcome] = []
         calls: list[Call] = []
         for outcome in seen:
             if outcome.error is not None:
@@ -88,7 +88,7 @@ class CostJudge:
             tried = outcome.got
             calls += tried.calls
             wrong = self._wrong(outcome)
-            outcomes.append(Outcome(outcome.case, outcome.expected, tried.value, difference=wrong))
+            outcomes.append(AnswerOutcome(outcome.case, outcome.expected, tried.value, difference=wrong))
             label, rank, world_size = _parts(outcome.case)
             if rank == world_size - 1:
                 if label in self.weigh and world_size > 1:
@@ -96,7 +96,7 @@ class CostJudge:
                 calls = []
         return outcomes
 
-    def _wrong(self, outcome: Outcome) -> str:
+    def _wrong(self, outcome: AnswerOutcome) -> str:
         """What is wrong on one rank. ``outcome.difference`` is what the judge of ranks saw beside the values."""
         tried = outcome.got
         if _NEVER_WAITED in outcome.difference:  # before the values: nobody knows them until then
@@ -124,9 +124,9 @@ class CostJudge:
                 return "what came back shares its memory with the tensor that was handed in"
         return ""
 
-    def _cost(self, label: str, communication: Communication) -> Outcome:
+    def _cost(self, label: str, communication: Communication) -> AnswerOutcome:
         expected, got, wrong = self.weigh[label](communication)
-        return Outcome(cost_label(communication.world_size, label), expected, got, difference=wrong.rstrip("."))
+        return AnswerOutcome(cost_label(communication.world_size, label), expected, got, difference=wrong.rstrip("."))
 
 
 def _what_came(value: Any) -> str:

@@ -11,11 +11,11 @@ import torch
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.meter import Call
 
-__all__ = ["Tried", "metered_trial"]
+__all__ = ["RankTried", "metered_trial"]
 
 
 @dataclass(frozen=True)
-class Tried:
+class RankTried:
     """What an answer gave on one rank, what it sent, and what became of the tensor that it was handed.
 
     ``handed`` is the memory of that tensor, also where the answer has given the tensor other memory.
@@ -38,9 +38,11 @@ def metered_trial(call: Callable[..., Any] | None, handed: str, answer: Callable
     with Recorder(me.rank) as recorder:
         value = answer(me, *args) if call is None else call(answer, me, *args)
     if not handed or value is ...:
-        return Tried(value, recorder.calls)
+        return RankTried(value, recorder.calls)
     changed = kept.changes().replace("`", "")
-    return Tried(value, recorder.calls, memory, _is_of(value, memory), changed, is_moved=not _is_of(args[0], memory))
+    return RankTried(
+        value, recorder.calls, memory, _is_of(value, memory), changed, is_moved=not _is_of(args[0], memory)
+    )
 
 
 def _is_of(value: Any, tensor: Any) -> bool:

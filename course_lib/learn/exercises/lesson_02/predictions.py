@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from course_lib.cost.collectives.collective_cost import CollectiveCost, collective_cost
 from course_lib.layouts.link import Link
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_02.predictions_clinic import CLINICS
 from course_lib.learn.exercises.lesson_02.predictions_groups import GROUPS
 
@@ -47,9 +47,9 @@ def _brings_a_quarter(held: Held) -> bool:
     )
 
 
-def _which(held_at_the_end: Mapping[str, Held]) -> Told:
+def _which(held_at_the_end: Mapping[str, Held]) -> Explanation:
     found = [name for name in _COLLECTIVES if _brings_a_quarter(held_at_the_end[name])]
-    return Told(
+    return Explanation(
         measured=" and ".join(found) or "none of them",
         because="A reduce-scatter sums, and leaves each part of the sum with one rank.",
         misreadings={
@@ -62,9 +62,9 @@ def _which(held_at_the_end: Mapping[str, Held]) -> Told:
     )
 
 
-def _naive(sent: Communication) -> Told:
+def _naive(sent: Communication) -> Explanation:
     model = _cost("naive")
-    return Told(
+    return Explanation(
         measured=(sent.sent_bytes(0) + sent.received_bytes(0)) / _MIB,
         model=(model.bytes_sent[0] + model.bytes_received[0]) / _MIB,
         because="Three tensors come in and three go out, while three ranks wait. With more ranks it is n - 1 each way.",
@@ -79,8 +79,8 @@ def _naive(sent: Communication) -> Told:
     )
 
 
-def _ring_bytes(sent: Communication) -> Told:
-    return Told(
+def _ring_bytes(sent: Communication) -> Explanation:
+    return Explanation(
         measured=sent.busiest_bytes / _MIB,
         model=_cost("ring").busiest_port_bytes / _MIB,
         because="2 (n - 1) messages of 1/n of the tensor: three in the first lap, three in the second.",
@@ -96,14 +96,14 @@ def _ring_bytes(sent: Communication) -> Told:
     )
 
 
-def _reduce_scatter(theirs: Communication, ours: Communication) -> Told:
+def _reduce_scatter(theirs: Communication, ours: Communication) -> Explanation:
     times = theirs.sent_bytes(0) / ours.sent_bytes(0)
     gloo = (
         "PyTorch's back end for gloo, which carries messages between CPU ranks, answers this call with all-reduces, "
         "one for each rank's part. Each rank keeps its own, so the second lap of every one of them is for nothing."
     )
     nccl = "These ranks use NCCL, which stops after the first lap. PyTorch's back end for gloo goes round twice."
-    return Told(
+    return Explanation(
         measured=times,
         because=gloo if times > 1.5 else nccl,
         misreadings={
@@ -127,7 +127,7 @@ def _quicker(ring_s: float, tree_s: float) -> str:
     return "ring" if ring_s < tree_s else "tree"
 
 
-def _small(times_s: Mapping[str, Sequence[float]]) -> Told:
+def _small(times_s: Mapping[str, Sequence[float]]) -> Explanation:
     """``times_s``: for the ring and for the tree a time for every size, the smallest size first."""
     ring, tree = _cost("ring", _SIZE), _cost("tree", _SIZE)
     in_a_row = {one.algorithm: round(one.time_s / _LINK.latency_s) for one in (ring, tree)}
@@ -142,7 +142,7 @@ def _small(times_s: Mapping[str, Sequence[float]]) -> Told:
         f"ends, such as the Python of each call. In all, the ring sends {sum(ring.messages_sent)} messages and the "
         f"tree {sum(tree.messages_sent)}: where ranks share cores, that work queues. The next cell looks into it."
     )
-    return Told(
+    return Explanation(
         measured=_quicker(times_s["ring"][0], times_s["tree"][0]),
         model=_quicker(ring.time_s, tree.time_s),
         because=because + (left_out if here > _APART * by_model else ""),
@@ -156,9 +156,9 @@ def _small(times_s: Mapping[str, Sequence[float]]) -> Told:
     )
 
 
-def _algbw(found: CollectiveCost) -> Told:
+def _algbw(found: CollectiveCost) -> Explanation:
     link = found.bus_bandwidth_bytes_per_s / 1e9
-    return Told(
+    return Explanation(
         measured=found.algorithm_bandwidth_bytes_per_s / 1e9,
         label="the cost model says",
         because=f"Each rank sends nearly twice the tensor, {found.bytes_sent[0] / found.size_bytes:.2f} times its "
@@ -174,12 +174,12 @@ def _algbw(found: CollectiveCost) -> Told:
 # -- the explorer ----------------------------------------------------------------------------------------------------
 
 
-def _halving(recordings: Sequence[Recording]) -> Told:
+def _halving(recordings: Sequence[Recording]) -> Explanation:
     found = {recording.name.partition(", ")[2] or recording.name: recording for recording in recordings}
     halving, ring = found["halving-doubling"], found["ring"]
     sent = [halving.sent_bytes(rank) / ring.sent_bytes(rank) for rank in range(_RANKS)]
     bytes_too = "as many bytes as in the ring" if set(sent) == {1.0} else f"{max(sent):.2f} times the ring's bytes"
-    return Told(
+    return Explanation(
         measured=halving.num_steps,
         model=round(_cost("halving-doubling", 0).time_s / _LINK.latency_s),
         because=f"Half of the tensor, then a quarter, and the same way back; each rank sends {bytes_too}. So it takes "

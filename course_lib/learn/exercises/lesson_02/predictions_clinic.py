@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["CLINICS"]
 
 _LINES = ("all_reduce(..., async_op=True)", "work.wait()", "tensor[-1].item()")
 
 
-def _returns(lines_s: Sequence[float], device_type: str) -> Told:
+def _returns(lines_s: Sequence[float], device_type: str) -> Explanation:
     """``lines_s``: what each of the three lines took on rank 0."""
     on_cpu = (
         "The call has handed the work over, to a thread of gloo, and wait() stays until it is done. On a GPU, wait() "
         "would return as well, and the time would be in the last line."
     )
     on_gpu = "The call and wait() have put work into the GPU's queue. Reading a number waits for the queue."
-    return Told(
+    return Explanation(
         measured=_LINES[max(range(3), key=lambda line: lines_s[line])],
         because=on_cpu if device_type == "cpu" else on_gpu,
         misreadings={
@@ -37,8 +37,8 @@ _POLITE = (
 )
 
 
-def _deadlock() -> Told:
-    return Told(
+def _deadlock() -> Explanation:
+    return Explanation(
         measured=_POLITE[1],
         label="the evidence says",
         because="All four stand at the same line, the sending one. Each waits until its message is taken, and the line "
@@ -60,8 +60,8 @@ _EPOCH = (
 )
 
 
-def _mismatch() -> Told:
-    return Told(
+def _mismatch() -> Explanation:
+    return Explanation(
         measured=_EPOCH[1],
         label="the evidence says",
         because="Every rank has come to the same number, 2407 in the log and 1 here; but on rank 0 that is a "
@@ -82,8 +82,8 @@ _BROKEN = (
 )
 
 
-def _skip() -> Told:
-    return Told(
+def _skip() -> Explanation:
+    return Explanation(
         measured=_BROKEN[2],
         label="the evidence says",
         because="Rank 1 had returned after all_reduce #2, the others wait in #3. Rank 1 skipped a batch, and with it a "
@@ -99,13 +99,13 @@ def _skip() -> Told:
 _RANKS = tuple(f"rank {rank}" for rank in range(4))
 
 
-def _blame(dumps: Sequence[Mapping[str, Any]]) -> Told:
+def _blame(dumps: Sequence[Mapping[str, Any]]) -> Explanation:
     """``dumps``: of every rank what its flight recorder holds."""
     enqueued = [dump["pg_status"]["0"]["last_enqueued_collective"] for dump in dumps]
     fewest = min(enqueued)
     behind = [f"rank {rank}" for rank, count in enumerate(enqueued) if count == fewest]
     others = [name for name in _RANKS if name not in behind]
-    return Told(
+    return Explanation(
         measured=" and ".join(behind),
         label="the recorders say",
         because=f"It has enqueued {fewest} collectives, and none of them is open. The others have enqueued "

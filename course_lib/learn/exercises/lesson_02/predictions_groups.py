@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["GROUPS"]
 
@@ -17,7 +17,7 @@ _OWN_GROUPS = (
 )
 
 
-def _new_group(ended: Any) -> Told:
+def _new_group(ended: Any) -> Explanation:
     """``ended``: the ``RankError``, or the run of a program that came through."""
     standings: Mapping[int, Any] = getattr(ended, "standings", {})
     stuck = sorted(rank for rank, standing in standings.items() if standing.meeting == "new_group")
@@ -26,7 +26,7 @@ def _new_group(ended: Any) -> Told:
         (2, 3): _OWN_GROUPS[1],
         (0, 1, 2, 3): _OWN_GROUPS[2],
     }
-    return Told(
+    return Explanation(
         measured=seen.get(tuple(stuck), f"ranks {stuck} hang in new_group"),
         because="Groups have no names of their own: PyTorch counts the calls of new_group on each rank and takes the "
         "count as the name. The pair found each other, since only they wait for it. But from then on ranks 2 and 3 "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
 from course_lib.learn.exercises.lesson_02 import hangs, ring_cost
 from course_lib.learn.exercises.lesson_02.costs import cost_label, sent
 from course_lib.learn.exercises.lesson_02.ring_cost import SIZE_BYTES, right_but
@@ -26,19 +26,19 @@ EVEN, UNEVEN = "10 numbers for each rank", "11 numbers, which no ring of 2, 3, 4
 FEWER = "3 numbers, fewer than some rings have ranks"
 
 
-def _on_four(evidence: Evidence) -> Iterator[tuple[int, Outcome]]:
+def _on_four(evidence: Evidence) -> Iterator[tuple[int, AnswerOutcome]]:
     """The values on 4 ranks, where those divide the tensor."""
     for rank in range(4):
         label = f"{EVEN}, rank {rank} of 4"
         yield from ((rank, outcome) for outcome in evidence.outcomes if outcome.case == label)
 
 
-def _each_rank(evidence: Evidence, check: Callable[[int, Outcome], bool]) -> bool:
+def _each_rank(evidence: Evidence, check: Callable[[int, AnswerOutcome], bool]) -> bool:
     found = [check(rank, outcome) for rank, outcome in _on_four(evidence) if isinstance(outcome.got, torch.Tensor)]
     return len(found) == 4 and all(found)
 
 
-def _one_part_complete(rank: int, outcome: Outcome) -> bool:
+def _one_part_complete(rank: int, outcome: AnswerOutcome) -> bool:
     pairs = zip(outcome.expected.tensor_split(4), outcome.got.tensor_split(4), strict=True)
     return sum(torch.equal(want, have) for want, have in pairs) == 1
 
@@ -47,13 +47,13 @@ def _after_one_lap(evidence: Evidence) -> bool:
     return sent(evidence, "messages by rank") == [3] * 4 and _each_rank(evidence, _one_part_complete)
 
 
-def _one_rank_alone(rank: int, outcome: Outcome) -> bool:
+def _one_rank_alone(rank: int, outcome: AnswerOutcome) -> bool:
     within = ranks_within(outcome.expected, outcome.got)
     alone = within is not None and all(sorted(counts) == [0, 0, 0, 1] for counts in within)
     return alone and not torch.equal(outcome.got, numbers(rank, len(outcome.got)))
 
 
-def _one_part_written_at_most(rank: int, outcome: Outcome) -> bool:
+def _one_part_written_at_most(rank: int, outcome: AnswerOutcome) -> bool:
     own = numbers(rank, len(outcome.got)).tensor_split(4)
     parts = zip(outcome.got.tensor_split(4), outcome.expected.tensor_split(4), own, strict=True)
     found = [(torch.equal(have, want), torch.equal(have, mine)) for have, want, mine in parts]

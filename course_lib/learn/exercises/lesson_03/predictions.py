@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from course_lib.cost.collectives.collective_cost import collective_cost
 from course_lib.layouts.link import Link
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.parallel.data.threads.thread_race import Race, interpreter_lock
 
 __all__ = ["PREDICTIONS"]
@@ -14,8 +14,8 @@ __all__ = ["PREDICTIONS"]
 _ANY_LINK = Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not depend on it
 
 
-def _rows(seen: Sequence[int]) -> Told:
-    return Told(
+def _rows(seen: Sequence[int]) -> Explanation:
+    return Explanation(
         measured=max(seen),
         because="One process has one loader. Its batch is the whole batch, and each device gets a share.",
         misreadings={
@@ -26,10 +26,10 @@ def _rows(seen: Sequence[int]) -> Told:
     )
 
 
-def _copies(copied_bytes: float, model_bytes: int) -> Told:
+def _copies(copied_bytes: float, model_bytes: int) -> Explanation:
     """From what is copied in one step, and the size of the model's parameters."""
     naive = collective_cost("all_reduce", model_bytes, _ANY_LINK, num_ranks=4, algorithm="naive")
-    return Told(
+    return Explanation(
         measured=round(copied_bytes / model_bytes, 1),
         model=round((naive.bytes_sent[0] + naive.bytes_received[0]) / model_bytes, 1),
         because="Weights to three devices forward, gradients from three devices backward, in every single step.",
@@ -44,8 +44,8 @@ def _copies(copied_bytes: float, model_bytes: int) -> Told:
     )
 
 
-def _mean(running_mean: float) -> Told:
-    return Told(
+def _mean(running_mean: float) -> Explanation:
+    return Explanation(
         measured=running_mean,
         because="Replica 0 wrote into the module's own buffer. The other three wrote into copies that nobody kept.",
         misreadings={
@@ -55,10 +55,10 @@ def _mean(running_mean: float) -> Told:
     )
 
 
-def _device_0(held: Mapping[str, Mapping[str, int]]) -> Told:
+def _device_0(held: Mapping[str, Mapping[str, int]]) -> Explanation:
     """From the bytes by label that each device holds."""
     sizes = {device: sum(by_label.values()) for device, by_label in held.items()}
-    return Told(
+    return Explanation(
         measured=round(sizes["device 0"] / sizes["device 1"], 2),
         because="Gradients and the optimizer's state come with every model. The outputs of the *whole* batch, and what "
         "the loss keeps of them, come with the way in which this class works.",
@@ -70,7 +70,7 @@ def _device_0(held: Mapping[str, Mapping[str, int]]) -> Told:
     )
 
 
-def _threads(race: Race) -> Told:
+def _threads(race: Race) -> Explanation:
     because = (
         "Each layer is a little Python and a short operator. The threads hand the lock to and fro hundreds of times "
         "a step. "
@@ -92,7 +92,7 @@ def _threads(race: Race) -> Told:
             f" But two processes, which share no lock, came to {race.processes_speed_up:.2f} times only: they hardly "
             "had two free cores. So a part of what the threads lost is other work on this machine. Race again later."
         )
-    return Told(
+    return Explanation(
         measured=round(race.threads_speed_up, 2),
         because=because,
         misreadings={
@@ -113,8 +113,8 @@ _STANDS_STILL = (
 )
 
 
-def _self() -> Told:
-    return Told(
+def _self() -> Explanation:
+    return Explanation(
         measured=_STANDS_STILL[1],
         label="the evidence says",
         because="Every forward saw a replica that was made a moment ago, from a module that says 0. It counts to 1, "
@@ -135,8 +135,8 @@ _FORGOT = (
 )
 
 
-def _keys() -> Told:
-    return Told(
+def _keys() -> Explanation:
+    return Explanation(
         measured=_FORGOT[1],
         label="the evidence says",
         because="The wrapper holds the model under the name `module`, and `state_dict` puts that before every name. "
@@ -149,9 +149,9 @@ def _keys() -> Told:
     )
 
 
-def _processes(places: Sequence[tuple[int, int]]) -> Told:
+def _processes(places: Sequence[tuple[int, int]]) -> Explanation:
     """From the process and the thread in which each replica computed."""
-    return Told(
+    return Explanation(
         measured=len(set(places)),
         because="Each process makes a replica for every device that it names, so each device gets one from every "
         "process. The four processes know nothing of each other: their gradients never meet.",

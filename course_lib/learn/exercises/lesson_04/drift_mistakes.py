@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.drift_cases import (
     END,
     HASHED,
@@ -136,7 +136,7 @@ no_minus_zero = by(without_minus_zero)
 # -- what they leave behind -------------------------------------------------------------------------------------
 
 
-def _of(evidence: Evidence, label: str) -> list[Outcome]:
+def _of(evidence: Evidence, label: str) -> list[AnswerOutcome]:
     return [o for o in evidence.outcomes if o.error is None and o.case.startswith(f"{label}, rank")]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.gradients_cases import (
     EQUAL,
     FIRST,
@@ -29,7 +29,7 @@ _STUCK = ("RankTimeout", "RankFailed")
 NOT_USED_BY_ALL = (EQUAL, FIRST, UNUSED, MIXED)
 
 
-def _compared(evidence: Evidence) -> Iterator[tuple[Outcome, int, dict[str, Tensor], dict[str, Any]]]:
+def _compared(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, int, dict[str, Tensor], dict[str, Any]]]:
     """Each outcome with values: itself, its world size, the gradients expected and those that came."""
     for outcome in evidence.outcomes:
         if outcome.error is None:
@@ -119,7 +119,7 @@ def _own_gradients(evidence: Evidence) -> bool:
     return evidence.error is None and bool(plain) and all(map(_is_own, plain))
 
 
-def _is_own(outcome: Outcome) -> bool:
+def _is_own(outcome: AnswerOutcome) -> bool:
     place = re.search(r"rank (\d+) of", outcome.case)
     if place is None:
         return False

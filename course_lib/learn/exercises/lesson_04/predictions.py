@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from course_lib.cost.collectives.collective_cost import collective_cost
 from course_lib.layouts.link import Link
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_04.predictions_jobs import CRASH, FLAG, SCRIPT, UNUSED
 from course_lib.learn.exercises.lesson_04.predictions_timed import BREAK_EVEN, BUCKETS, CALLS, SPEEDUP
 
@@ -17,9 +17,9 @@ _ANY_LINK = Link(latency_s=10e-6, bandwidth_bytes_per_s=10e9)  # bytes do not de
 _OUTCOMES = ("an error", "four ranks that wait for ever", "four different models", "four equal models")
 
 
-def _apart(furthest: float) -> Told:
+def _apart(furthest: float) -> Explanation:
     """From the largest difference of a weight between two ranks."""
-    return Told(
+    return Explanation(
         measured=_OUTCOMES[3] if furthest == 0 else _OUTCOMES[2],
         because="Four models, each trained on a quarter of the data. Every log looks healthy, and the file that rank 0 "
         "saves is a model that has seen a quarter of the images.",
@@ -33,9 +33,9 @@ def _apart(furthest: float) -> Told:
     )
 
 
-def _weights(broadcasts: float, num_tensors: int) -> Told:
+def _weights(broadcasts: float, num_tensors: int) -> Explanation:
     """From the broadcasts of one rank in ten steps, and how many parameters there are to send."""
-    return Told(
+    return Explanation(
         measured=broadcasts / num_tensors,
         because="Once, at the start. After that only gradients travel: one all-reduce for each parameter and step. "
         "Article A describes another program.",
@@ -47,11 +47,11 @@ def _weights(broadcasts: float, num_tensors: int) -> Told:
     )
 
 
-def _bytes(sent_bytes: float, gradient_bytes: int) -> Told:
+def _bytes(sent_bytes: float, gradient_bytes: int) -> Explanation:
     """From what a rank sent in a step, and the size of all gradients."""
     by_model = collective_cost("all_reduce", gradient_bytes, _ANY_LINK, num_ranks=4).bytes_sent[0]
     gradient_kib = gradient_bytes / 1024
-    return Told(
+    return Explanation(
         measured=round(sent_bytes / 1024, 1),
         model=round(by_model / 1024, 1),
         because="A ring all-reduce: 2 (n - 1)/n of the gradients, here one and a half times. It does not depend on the "
@@ -68,9 +68,9 @@ def _bytes(sent_bytes: float, gradient_bytes: int) -> Told:
 _LAYERS = ("the first layer's", "the last layer's", "all at once")
 
 
-def _order(came: Sequence[str], forward: Sequence[str]) -> Told:
+def _order(came: Sequence[str], forward: Sequence[str]) -> Explanation:
     """From the parts of the model as their gradients came, and as the forward pass goes through them."""
-    return Told(
+    return Explanation(
         measured=_LAYERS[1] if came[0] == forward[-1] else _LAYERS[0],
         because="So the last layers' gradients can be under way while the first layers' are still being computed.",
         misreadings={
@@ -80,8 +80,8 @@ def _order(came: Sequence[str], forward: Sequence[str]) -> Told:
     )
 
 
-def _pieces(sent_kib: float, gradient_bytes: int) -> Told:
-    return Told(
+def _pieces(sent_kib: float, gradient_bytes: int) -> Explanation:
+    return Explanation(
         measured=round(sent_kib),
         model=round(4 * gradient_bytes / 1024),
         because="DDP does not know what a step is: its hooks average after each backward pass. Three of these four "
@@ -93,9 +93,9 @@ def _pieces(sent_kib: float, gradient_bytes: int) -> Told:
     )
 
 
-def _reads(dealt: Sequence[Sequence[int]]) -> Told:
+def _reads(dealt: Sequence[Sequence[int]]) -> Explanation:
     """From the indices that each rank was dealt."""
-    return Told(
+    return Explanation(
         measured=str(sum(map(len, dealt))),
         because="Each rank gets three, and two of the examples come twice. In training that hardly matters; an "
         "accuracy that counts an image twice is wrong.",
@@ -109,7 +109,7 @@ def _reads(dealt: Sequence[Sequence[int]]) -> Told:
 _ACCURACIES = ("clearly better", "about the same", "clearly worse")
 
 
-def _rate(alone: float, together: float) -> Told:
+def _rate(alone: float, together: float) -> Explanation:
     """From the accuracy of one rank and of four, with one learning rate."""
     change = together - alone
     because = "Fewer steps of the same length go less far."
@@ -118,7 +118,7 @@ def _rate(alone: float, together: float) -> Told:
             f"Here the four ranks, with a quarter of the steps, came out {100 * change:+.1f} points beside the one. "
             "Usually fewer steps of one length go less far; a single run can hide it. Try fewer epochs."
         )
-    return Told(
+    return Explanation(
         measured=_ACCURACIES[1] if abs(change) < 0.01 else _ACCURACIES[0] if change > 0 else _ACCURACIES[2],
         because=because,
         misreadings={
@@ -132,10 +132,10 @@ def _rate(alone: float, together: float) -> Told:
 _WHOSE = ("those of one device", "others, and equal on all ranks", "others, and another set on each rank")
 
 
-def _norm(difference: str, all_equal: bool) -> Told:
+def _norm(difference: str, all_equal: bool) -> Explanation:
     """From the lesson's sentence on how far the weights are off, and whether all ranks have the same ones."""
     as_alone = difference.startswith("no weight")
-    return Told(
+    return Explanation(
         measured=_WHOSE[0] if as_alone else _WHOSE[1] if all_equal else _WHOSE[2],
         because="Each rank normalised by its own six images. With one or two images on a rank those numbers are mostly "
         "noise, and that is where a small batch on each device does harm. The ranks agree all the same, for they took "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["CRASH", "FLAG", "SCRIPT", "UNUSED"]
 
@@ -16,9 +16,9 @@ _FLAG = (
 )
 
 
-def _flag(all_reduces: int, without_the_line: int, num_steps: int) -> Told:
+def _flag(all_reduces: int, without_the_line: int, num_steps: int) -> Explanation:
     """From the all-reduces of the job, and of one that never makes the flag False before the first piece."""
-    return Told(
+    return Explanation(
         measured=_FLAG[0] if (all_reduces, without_the_line) == (0, num_steps) else _FLAG[1],
         label="the evidence says",
         because="One all-reduce in each step, and it is the *first* piece that is averaged: DDP reads the flag in its "
@@ -40,9 +40,9 @@ _PLACES = (
 )
 
 
-def _unused(place: str) -> Told:
+def _unused(place: str) -> Explanation:
     """From where the job stopped, in the words of the choices."""
-    return Told(
+    return Explanation(
         measured=place,
         because="A bucket leaves when its last gradient has come. Here one never comes, so nothing leaves, and nobody "
         "complains: the backward pass of step 0 ends with gradients that are no means. Only the next forward "
@@ -64,10 +64,10 @@ _LINES = (
 )
 
 
-def _script(whole: Sequence[int], resumed: Sequence[int]) -> Told:
+def _script(whole: Sequence[int], resumed: Sequence[int]) -> Explanation:
     """From a rank's images of an epoch, and those that its sampler still gives when it resumes."""
     goes_on = list(resumed) == list(whole)[len(whole) - len(resumed) :] and len(resumed) < len(whole)
-    return Told(
+    return Explanation(
         measured=_LINES[0] if goes_on else _LINES[1],
         label="the evidence says",
         because="It tells the sampler what this rank has had already. Without it, the sampler deals from the start "
@@ -85,9 +85,9 @@ def _script(whole: Sequence[int], resumed: Sequence[int]) -> Told:
 _CONTENTS = ("step 100", "step 200", "nothing that can be loaded")
 
 
-def _crash(step: int | None) -> Told:
+def _crash(step: int | None) -> Explanation:
     """From the step that the file left by ``torch.save`` holds; None where it cannot be loaded."""
-    return Told(
+    return Explanation(
         measured=_CONTENTS[2] if step is None else f"step {step}",
         because="Hours of work, lost to the attempt to save them. So write a *draft* in the same folder, flush it to "
         "the disk, and rename it: there is no moment at which a rename is half done.",

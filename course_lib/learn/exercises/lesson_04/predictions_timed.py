@@ -8,7 +8,7 @@ from course_lib.cost.collectives.collective_cost import collective_cost
 from course_lib.cost.data_parallel.scaling import scaling_curve
 from course_lib.cost.data_parallel.step import ddp_buckets
 from course_lib.layouts.link import Link
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["BREAK_EVEN", "BUCKETS", "CALLS", "SPEEDUP"]
 
@@ -36,11 +36,11 @@ def _strong_speedup(num_ranks: int, link: Link) -> float:
     return point.speedup
 
 
-def _calls(measured_s: Mapping[str, float]) -> Told:
+def _calls(measured_s: Mapping[str, float]) -> Explanation:
     """From the seconds of communication that "16 calls" and "1 call" took."""
     sixteen_s = sum(_all_reduce_s(size_bytes, 2, _FAR) for size_bytes in _TENSOR_BYTES)
     one_s = _all_reduce_s(sum(_TENSOR_BYTES), 2, _FAR)
-    return Told(
+    return Explanation(
         measured=round(measured_s["16 calls"] / measured_s["1 call"], 1),
         model=round(sixteen_s / one_s, 1),
         because="Each call pays two latencies, however small its gradient. By the model a bias of 1 KiB costs nearly "
@@ -56,7 +56,7 @@ def _calls(measured_s: Mapping[str, float]) -> Told:
     )
 
 
-def _buckets(swept_s: Sequence[float], predicted_s: Sequence[float]) -> Told:
+def _buckets(swept_s: Sequence[float], predicted_s: Sequence[float]) -> Explanation:
     """From the measured and the predicted step times, in the order of the choices."""
     by_model = predicted_s.index(min(predicted_s))
     behind = swept_s[by_model] / min(swept_s) - 1
@@ -71,7 +71,7 @@ def _buckets(swept_s: Sequence[float], predicted_s: Sequence[float]) -> Told:
             "Where many buckets are further off than few, a call costs more here than the link's latency: ranks and "
             "messages wait for cores. Run the sweep again; what moves is other work on this machine."
         )
-    return Told(
+    return Explanation(
         measured=_COUNTS[swept_s.index(min(swept_s))],
         model=_COUNTS[by_model],
         because="The best size depends on the link's latency: on a fast one, by the model, small buckets win. "
@@ -86,10 +86,10 @@ def _buckets(swept_s: Sequence[float], predicted_s: Sequence[float]) -> Told:
     )
 
 
-def _speedup(measured: Sequence[float]) -> Told:
+def _speedup(measured: Sequence[float]) -> Explanation:
     """From the measured speed of one rank, of two and of four that share the batch over the slow link."""
     two, four = (_strong_speedup(n, _SLOW) for n in (2, 4))
-    return Told(
+    return Explanation(
         measured=round(measured[-1], 2),
         model=round(four, 2),
         because="What does not shrink sets the limit. By the model, weak scaling loses much less on the same link.",
@@ -103,13 +103,13 @@ def _speedup(measured: Sequence[float]) -> Told:
     )
 
 
-def _break_even(one_rank_s: float, dial: Sequence[float], two_ranks_s: Sequence[float]) -> Told:
+def _break_even(one_rank_s: float, dial: Sequence[float], two_ranks_s: Sequence[float]) -> Explanation:
     """From a step of one rank, and of two ranks on each bandwidth of the dial (bytes per second, falling)."""
     alone_s = _FORWARD_S + _BACKWARD_S
     model_s = [alone_s / _strong_speedup(2, Link(1e-3, rate)) for rate in dial]
     model = max(rate for rate in range(1, 200) if _strong_speedup(2, Link(1e-3, rate * 1e6)) < 1)
     beside = ", ".join(f"{time_s * 1e3:.0f}" for time_s in model_s)
-    return Told(
+    return Explanation(
         measured=max(1, round(_crossing(one_rank_s, dial, two_ranks_s) / 1e6)),
         model=model,
         because="There the exposed part of the all-reduces takes as long as the half of the computing that the second "

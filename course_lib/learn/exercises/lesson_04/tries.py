@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.judging.compare import Compare, close_to
 from course_lib.meter import Call
 
@@ -124,7 +124,7 @@ def fact_by_fact() -> Compare:
     return differs
 
 
-def differing(outcome: Outcome) -> set[str]:
+def differing(outcome: AnswerOutcome) -> set[str]:
     """The names under which this outcome is not as expected."""
     if outcome.error is not None or not isinstance(outcome.got, dict):
         return {"everything"}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_05.clip_cases import (
     FEW,
     GRADIENTS,
@@ -31,7 +31,7 @@ from course_lib.learn.exercises.lesson_05.clip_cases import (
 )
 
 __all__ = [
-    "Try",
+    "ClipTry",
     "asks_none_for_its_numbers",
     "begins_with_no_gradient",
     "clips_by",
@@ -53,7 +53,7 @@ _STUCK = ("RankTimeout", "RankFailed")
 
 
 @dataclass(frozen=True)
-class Try:
+class ClipTry:
     """One rank in one case: what it had, and what became of it."""
 
     kind: str
@@ -75,20 +75,20 @@ class Try:
         return tuple(float(one.double().norm()) for mine in every for one in mine if one is not None)
 
 
-Number = Callable[[Try], float]  # what a wrong answer took for the norm
+Number = Callable[[ClipTry], float]  # what a wrong answer took for the norm
 
 
-def of_all(one: Try) -> float:
+def of_all(one: ClipTry) -> float:
     return sum(norm**2 for norm in one.norms) ** 0.5
 
 
-def _tries(evidence: Evidence) -> Iterator[Try]:
+def _tries(evidence: Evidence) -> Iterator[ClipTry]:
     for outcome in evidence.outcomes:
         if outcome.error is None and isinstance(outcome.got, dict):
             yield _try_of(outcome)
 
 
-def _try_of(outcome: Outcome) -> Try:
+def _try_of(outcome: AnswerOutcome) -> ClipTry:
     kind, _, place = outcome.case.rpartition(", rank ")
     rank, world_size = (int(word) for word in place.split(" of "))
     kind = kind.partition("now with ")[2].partition(" and before with ")[0] or kind
@@ -96,7 +96,7 @@ def _try_of(outcome: Outcome) -> Try:
     before = torch.cat([torch.zeros(0), *(gradient.flatten() for gradient in own.values())]).double()
     came = [outcome.got[GRADIENTS][name] for name in own]
     after = [one.flatten().double() for one in came if isinstance(one, Tensor)]
-    return Try(
+    return ClipTry(
         kind,
         rank,
         norms(kind, world_size),
@@ -118,11 +118,11 @@ def _is(have: Any, want: float) -> bool:
     return isinstance(have, float) and isclose(have, want, rel_tol=1e-4, abs_tol=1e-8)
 
 
-def _factor_of(norm: float, one: Try) -> float:
+def _factor_of(norm: float, one: ClipTry) -> float:
     return min(1.0, one.max_norm / norm) if norm else 1.0
 
 
-def scales(factor: Callable[[Try], float]) -> Callable[[Evidence], bool]:
+def scales(factor: Callable[[ClipTry], float]) -> Callable[[Evidence], bool]:
     """Whether every rank that has gradients scaled them by this, in every case."""
 
     def recognise(evidence: Evidence) -> bool:
@@ -159,7 +159,7 @@ def only_wrong(*names: str) -> Callable[[Evidence], bool]:
     return recognise
 
 
-def _differing(outcome: Outcome) -> set[str]:
+def _differing(outcome: AnswerOutcome) -> set[str]:
     if not isinstance(outcome.got, dict):
         return {"everything"}
     facts = (UNWAITED, NORM, GRADIENTS, KEPT, IN_PLACE, SENT)
@@ -188,7 +188,7 @@ def fills_what_is_none(evidence: Evidence) -> bool:
     return evidence.error is None and all(map(_is_filled, evidence.wrong))
 
 
-def _is_filled(outcome: Outcome) -> bool:
+def _is_filled(outcome: AnswerOutcome) -> bool:
     want, got = outcome.expected[GRADIENTS], outcome.got[GRADIENTS]
     filled = [name for name, one in want.items() if isinstance(one, str)]
     zeros = all(isinstance(got[name], Tensor) and not got[name].any() for name in filled)
@@ -208,7 +208,7 @@ def is_right_on_rank_0_alone(evidence: Evidence) -> bool:
     return evidence.error is None and all(firsts) and bool(others) and all(others)
 
 
-def _is_clipped(one: Try) -> bool:
+def _is_clipped(one: ClipTry) -> bool:
     return _is(one.factor, _factor_of(of_all(one), one))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_05 import optimizer_models as models
 from course_lib.learn.exercises.lesson_05.optimizer_cases import (
     CLOSE,
@@ -35,7 +35,7 @@ Model = Callable[[str, int, int], Trajectory]  # of a case, a rank and a number 
 # -- reading what came --------------------------------------------------------------------------------------------
 
 
-def tried(evidence: Evidence) -> Iterator[tuple[Outcome, str, int, int]]:
+def tried(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, str, int, int]]:
     """Each outcome with weights, with its case, its rank and its world size."""
     for outcome in evidence.outcomes:
         place = re.fullmatch(r"(.*), rank (\d+) of (\d+)", outcome.case)
@@ -108,13 +108,13 @@ def _moved_as(which: Callable[[Tensor, int, int], bool]) -> Callable[[Evidence],
     return recognise
 
 
-def _moved(outcome: Outcome) -> Tensor:
+def _moved(outcome: AnswerOutcome) -> Tensor:
     """Which numbers are right after the first step."""
     want, come = _weights(outcome.expected)[0], _weights(outcome.got)[0]
     return torch.isclose(come, want, rtol=1e-9, atol=1e-11)
 
 
-def _moved_or_old(outcome: Outcome) -> bool:
+def _moved_or_old(outcome: AnswerOutcome) -> bool:
     kind, come = outcome.case.partition(", rank")[0], _weights(outcome.got)[0]
     return come.shape == start(kind).shape and bool((_moved(outcome) | (come == start(kind))).all())
 
@@ -158,7 +158,7 @@ def one_part_in_all_places(evidence: Evidence) -> bool:
     return bool(seen) and all(_is_repeated(*one) for one in seen)
 
 
-def _is_repeated(outcome: Outcome, size: int) -> bool:
+def _is_repeated(outcome: AnswerOutcome, size: int) -> bool:
     come, want = (_weights(report)[0].chunk(size) for report in (outcome.got, outcome.expected))
     return any(_are([part] * size, list(come)) for part in want)
 

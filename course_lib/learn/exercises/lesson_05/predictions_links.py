@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["LINKS"]
 
 _COMPUTING_S = 6 * (0.008 + 0.016)  # of the lesson's paced model: six layers, forward and backward
 
 
-def _half(sharded_bytes: int, ddp_bytes: int) -> Told:
+def _half(sharded_bytes: int, ddp_bytes: int) -> Explanation:
     """From the bytes that a rank sends, with ZeRO-3 and with DDP."""
-    return Told(
+    return Explanation(
         measured=_mib(sharded_bytes),
         model=_mib(1.5 * ddp_bytes),
         because="DDP's all-reduce is two halves: a reduce-scatter and an all-gather. ZeRO-3 has the same two, and "
@@ -29,7 +29,7 @@ def _half(sharded_bytes: int, ddp_bytes: int) -> Told:
     )
 
 
-def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s: float) -> Told:
+def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s: float) -> Explanation:
     """From a measured step of ZeRO-3 and of DDP on the dial's link, and from both by the cost model."""
     behind = sharded_model_s / ddp_model_s - 1
     if behind < 0.15:
@@ -50,7 +50,7 @@ def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s:
             "something besides, and ZeRO-3 makes three a layer where DDP makes one. Other work on this machine may be "
             "in it, too."
         )
-    return Told(
+    return Explanation(
         measured=round(1e3 * sharded_s),
         model=round(1e3 * sharded_model_s),
         because=because,
@@ -68,9 +68,9 @@ def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s:
     )
 
 
-def _larger(times: float) -> Told:
+def _larger(times: float) -> Explanation:
     """From how many times as fast a link ten times the parameters need, by arithmetic."""
-    return Told(
+    return Explanation(
         measured=round(times, 2),
         label="computed",
         because="Ten times as many weights come, and with each of them as much is computed as before: P stands on both "
@@ -83,7 +83,7 @@ def _larger(times: float) -> Told:
     )
 
 
-def _prefetch(ahead_s: Mapping[int, float], alone_s: float, ahead_model_s: Mapping[int, float]) -> Told:
+def _prefetch(ahead_s: Mapping[int, float], alone_s: float, ahead_model_s: Mapping[int, float]) -> Explanation:
     """From steps by units ahead, a step on a link that takes no time, and the model's steps by units ahead."""
     gone, gone_model = _gone(ahead_s, alone_s), _gone(ahead_model_s, _COMPUTING_S)
     second = ahead_model_s[1] - ahead_model_s[2]
@@ -92,7 +92,7 @@ def _prefetch(ahead_s: Mapping[int, float], alone_s: float, ahead_model_s: Mappi
         if second < 0.02 * ahead_model_s[1]
         else f"By the model a second unit ahead takes {1e3 * second:.0f} ms more off this step."
     )
-    return Told(
+    return Explanation(
         measured=round(100 * gone),
         model=round(100 * gone_model),
         because="Every all-gather but the first of each pass now travels while something is computed, and none stands "
@@ -114,10 +114,10 @@ def _gone(ahead_s: Mapping[int, float], computing_s: float) -> float:
     return min(1.0, max(0.0, (ahead_s[0] - ahead_s[1]) / waited_s)) if waited_s > 0 else 0.0
 
 
-def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Told:
+def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Explanation:
     """From the peak with whole weights between forward and backward, by ledger and model, and the size of the
     weights."""
-    return Told(
+    return Explanation(
         measured=_mib(kept_bytes),
         model=_mib(model_bytes),
         because="All weights are whole at the peak, and beside them the gradients of one unit at most: optimizer "
@@ -134,9 +134,9 @@ def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Told:
     )
 
 
-def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Told:
+def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Explanation:
     """From what leaves a machine with hybrid sharding and with sharding over all ranks."""
-    return Told(
+    return Explanation(
         measured=_mib(hybrid_bytes),
         model=_mib(weights_bytes),
         because="Each of two ranks averages a half of all gradients with its twin elsewhere, by an all-reduce between "
@@ -154,9 +154,9 @@ def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Told:
     )
 
 
-def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Told:
+def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Explanation:
     """From the calls of a step of four pieces with ``no_sync`` and without."""
-    return Told(
+    return Explanation(
         measured=num_quiet,
         model=(2 * 4 + 1) * num_units,
         because="A piece cannot compute without weights, and they are let go after each use: two all-gathers a unit "
@@ -172,9 +172,9 @@ def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Told:
     )
 
 
-def _sum(ones: float) -> Told:
+def _sum(ones: float) -> Explanation:
     """From the sum of 512 ones along a ring, in bfloat16."""
-    return Told(
+    return Explanation(
         measured=round(ones),
         label="computed",
         because="bfloat16 keeps 8 binary digits of a number. Between 256 and 512 it has the even numbers alone: "

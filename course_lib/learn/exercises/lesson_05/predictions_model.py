@@ -6,7 +6,7 @@ from collections.abc import Collection
 from math import sqrt
 
 from course_lib.claims import VERDICTS, Evidence
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.parallel.sharded import Rows
 
 __all__ = ["ONE_MODEL"]
@@ -19,8 +19,8 @@ _CLIP = (
 )
 
 
-def _clip() -> Told:
-    return Told(
+def _clip() -> Explanation:
+    return Explanation(
         measured=_CLIP[1],
         label="the evidence says",
         because="Four ranks, four norms: each function call sees the rows that its rank keeps, and scales them by a "
@@ -36,9 +36,9 @@ def _clip() -> Told:
     )
 
 
-def _norm(times_the_limit: float, num_ranks: int) -> Told:
+def _norm(times_the_limit: float, num_ranks: int) -> Explanation:
     """From the whole gradient's norm after each rank has clipped its own rows, in limits."""
-    return Told(
+    return Explanation(
         measured=round(times_the_limit, 2),
         model=sqrt(num_ranks),
         because="Each of the n parts has been made as long as the limit, and squares add up: the whole is the square "
@@ -54,9 +54,9 @@ def _norm(times_the_limit: float, num_ranks: int) -> Told:
     )
 
 
-def _meta(share: float, kept_share: float, unit_share: float) -> Told:
+def _meta(share: float, kept_share: float, unit_share: float) -> Explanation:
     """From a rank's largest share of the model while it is filled, the share it keeps, and that of the largest unit."""
-    return Told(
+    return Explanation(
         measured=round(100 * share),
         model=round(100 * (kept_share + unit_share)),
         because=f"It keeps {100 * kept_share:.0f} %, and at the worst moment, when the last block has come, one whole "
@@ -80,8 +80,8 @@ _ORDER = (
 )
 
 
-def _order() -> Told:
-    return Told(
+def _order() -> Explanation:
+    return Explanation(
         measured=_ORDER[1],
         label="the evidence says",
         because="What stands in a row is *rank by rank*: all of rank 0's parameters, then all of rank 1's. On as many "
@@ -103,7 +103,7 @@ def _order() -> Told:
 _WORLD = ("file 1 alone", "files 0 and 1", "files 1 and 2", "all four")
 
 
-def _world(files: Collection[str]) -> Told:
+def _world(files: Collection[str]) -> Explanation:
     """From the names of the files that rank 1 of three has read, ``__2_0.distcp`` is that of rank 2."""
     numbers = sorted({int(name.split("_")[2]) for name in files})
     read: dict[tuple[int, ...], str] = {
@@ -114,7 +114,7 @@ def _world(files: Collection[str]) -> Told:
     }
     first, end = Rows((256,), 3).range_of(1)
     per_file = Rows((256,), 4).per_part
-    return Told(
+    return Explanation(
         measured=read.get(tuple(numbers), f"files {', '.join(map(str, numbers))}"),
         because=f"Rank 1 of three keeps the middle third of every parameter. Of 256 rows these are {first} to "
         f"{end - 1}, and four ranks had cut at {per_file}, {2 * per_file} and {3 * per_file}. It asks the metadata "
@@ -136,8 +136,8 @@ _TIED = (
 )
 
 
-def _tied() -> Told:
-    return Told(
+def _tied() -> Explanation:
+    return Explanation(
         measured=_TIED[2],
         label="the evidence says",
         because="A wrapper takes a parameter away and keeps rows of it instead. The stem's does so first; the head "
@@ -152,8 +152,8 @@ def _tied() -> Told:
     )
 
 
-def _d2(evidence: Evidence) -> Told:
-    return Told(
+def _d2(evidence: Evidence) -> Explanation:
+    return Explanation(
         measured=evidence.verdict,
         label="the trial says",
         because="Of the first three lines, all states are the same on any number of ranks: of the model, plain data "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from course_lib import cost
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.rounding import rounded
 
 __all__ = ["STATES"]
@@ -14,9 +14,9 @@ __all__ = ["STATES"]
 _RANKS = 4
 
 
-def _memory(total_bytes: int, once_bytes: int) -> Told:
+def _memory(total_bytes: int, once_bytes: int) -> Explanation:
     """From the bytes of state of all ranks, and those that are left where every number is there once."""
-    return Told(
+    return Explanation(
         measured=round(100 * (1 - once_bytes / total_bytes)),
         model=100 * (1 - 1 / _RANKS),
         because=f"All of it is there on every rank, to the last bit. Of n ranks n - 1 hold nothing new: on 64 that is "
@@ -31,12 +31,12 @@ def _memory(total_bytes: int, once_bytes: int) -> Told:
     )
 
 
-def _need(touched_bytes: int, num_parameters: int) -> Told:
+def _need(touched_bytes: int, num_parameters: int) -> Explanation:
     """From the bytes of state that forward and backward touch; the model is AdamW in float32."""
     whole = cost.model_state(num_parameters)
     short = cost.precision_state(num_parameters, precision="bfloat16 + float32 master")
     share = (short.parameters + short.gradients) / short.total
-    return Told(
+    return Explanation(
         measured=round(100 * touched_bytes / whole.total),
         model=100 * (whole.parameters + whole.gradients) / whole.total,
         because="Forward reads weights; backward reads them again and writes gradients. AdamW's two running means lie "
@@ -54,11 +54,11 @@ def _need(touched_bytes: int, num_parameters: int) -> Told:
 _AMOUNTS = ("less than before", "as much as before", "more than before")
 
 
-def _bytes(replicated_bytes: int, shared_bytes: int) -> Told:
+def _bytes(replicated_bytes: int, shared_bytes: int) -> Explanation:
     """From what rank 0 sends in a step: where each rank has all states, and where they are shared out."""
     less, same, more = _AMOUNTS
     sent = 2 * (_RANKS - 1) / _RANKS
-    return Told(
+    return Explanation(
         measured=same if shared_bytes == replicated_bytes else more if shared_bytes > replicated_bytes else less,
         because=f"2 (n - 1)/n of the model, here {sent:.1f} times it, in both. An all-reduce is a reduce-scatter and "
         "an all-gather. The optimizer's step has moved in between: the second half carries new weights where it "
@@ -71,13 +71,13 @@ def _bytes(replicated_bytes: int, shared_bytes: int) -> Told:
     )
 
 
-def _states(held_bytes: int, num_parameters: int) -> Told:
+def _states(held_bytes: int, num_parameters: int) -> Explanation:
     """From the state that a rank holds at stage 1, in float32."""
     nothing, first, second, third = (
         cost.sharded_state(num_parameters, stage=stage, num_ranks=_RANKS, precision="float32").total / 1024
         for stage in range(4)
     )
-    return Told(
+    return Explanation(
         measured=round(held_bytes / 1024),
         model=round(first),
         because=f"Weights and gradients are whole; of AdamW's half of the state a quarter is left. That is "
@@ -93,10 +93,10 @@ def _states(held_bytes: int, num_parameters: int) -> Told:
     )
 
 
-def _early(held_bytes: int, gradients_bytes: int, num_layers: int) -> Told:
+def _early(held_bytes: int, gradients_bytes: int, num_layers: int) -> Explanation:
     """From what a rank holds at backward's fullest moment beyond weights and states, one bucket a layer."""
     on_the_way = 3 / num_layers  # of a layer: the gradient, the message, and on gloo what comes for it
-    return Told(
+    return Explanation(
         measured=round(100 * held_bytes / gradients_bytes),
         model=round(100 * (1 / _RANKS + on_the_way)),
         because="Its own quarter, at the end, and what is on its way: a layer's gradient, whole, the bucket that it is "
@@ -117,12 +117,12 @@ def _early(held_bytes: int, gradients_bytes: int, num_layers: int) -> Told:
 _STAGES = ("stage 1, the optimizer's part", "stage 2, the gradients", "stage 3, the weights")
 
 
-def _table(states: Sequence[cost.StateBytes]) -> Told:
+def _table(states: Sequence[cost.StateBytes]) -> Explanation:
     """From the states at stages 0 to 3."""
     totals = [state.total / 1e9 for state in states]
     freed = [before - after for before, after in pairwise(totals)]
     _, second, third = _STAGES
-    return Told(
+    return Explanation(
         measured=_STAGES[freed.index(max(freed))],
         label="computed",
         because=f"{freed[0]:.1f} GB of {totals[0]:.0f}, and it costs no byte on the link. The two other stages free "
@@ -138,11 +138,11 @@ _UPDATES = ("what one device computes", "an error", "something else, without an 
 _EQUAL = 0.999
 
 
-def _muon(cosines: Mapping[str, float]) -> Told:
+def _muon(cosines: Mapping[str, float]) -> Explanation:
     """From the cosine of each matrix between the update of one device and that of ranks with rows."""
     same, error, other = _UPDATES
     least, most = min(cosines.values()), max(cosines.values())
-    return Told(
+    return Explanation(
         measured=same if least > _EQUAL else other,
         because=f"Cosines of {rounded(least, 2)} to {rounded(most, 2)}: roughly the right direction, so that "
         "a loss may fall all "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from course_lib import cost
 from course_lib.cost.data_parallel.sharded_step import ShardedMoment, UnitSizes
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["UNITS"]
 
@@ -26,13 +26,13 @@ def _fullest(moments: list[ShardedMoment]) -> ShardedMoment:
     return max(moments, key=lambda moment: moment.total)
 
 
-def _peak(peak_bytes: float, layers: int, width: int) -> Told:
+def _peak(peak_bytes: float, layers: int, width: int) -> Explanation:
     layer_kib = width * width * _BYTES / 1024
     alone_kib = _STATES * layers * layer_kib
     fullest = _fullest(_stack(width, layers))
     rows_kib, messages_kib = (fullest.kept + fullest.gradients) / 1024, fullest.messages / 1024
     beside_kib = (fullest.whole + fullest.whole_gradients) / 1024
-    return Told(
+    return Explanation(
         measured=round(peak_bytes / 1024),
         model=round(fullest.total / 1024),
         because=f"At the fullest moment, by the model: {rows_kib:.0f} KiB are this rank's quarters. "
@@ -59,7 +59,7 @@ def _peak(peak_bytes: float, layers: int, width: int) -> Told:
 _GRADIENTS = ("that of the weight", "that of the input", "both", "neither")
 
 
-def _again(spoilt: Mapping[str, bool]) -> Told:
+def _again(spoilt: Mapping[str, bool]) -> Explanation:
     """From which of the two gradients came out as NaN: of the ``input``, and of the ``weight``."""
     of_weight, of_input, both, neither = _GRADIENTS
     measured = {
@@ -68,7 +68,7 @@ def _again(spoilt: Mapping[str, bool]) -> Told:
         (True, True): both,
         (False, False): neither,
     }
-    return Told(
+    return Explanation(
         measured=measured[spoilt["weight"], spoilt["input"]],
         because="Y = X Wᵀ. The gradient of X is dY W: each number of X has gone through a column of W, and goes back "
         "through it. The gradient of W is dYᵀ X, which asks what came in and not what W was. So every layer but the "
@@ -82,9 +82,9 @@ def _again(spoilt: Mapping[str, bool]) -> Told:
     )
 
 
-def _gathers(collectives: int, num_blocks: int, num_tensors: int) -> Told:
+def _gathers(collectives: int, num_blocks: int, num_tensors: int) -> Explanation:
     units = num_blocks + 1
-    return Told(
+    return Explanation(
         measured=collectives,
         model=3 * units,
         because=f"{units} units: each block, and one for what belongs to no block, the stem and the head. For each "
@@ -105,10 +105,10 @@ def _gathers(collectives: int, num_blocks: int, num_tensors: int) -> Told:
     )
 
 
-def _batch(bytes_by_rows: Mapping[int, float]) -> Told:
+def _batch(bytes_by_rows: Mapping[int, float]) -> Explanation:
     """From the bytes that a rank sends in a step, by the sequences that it has."""
     few, many = sorted(bytes_by_rows)
-    return Told(
+    return Explanation(
         measured=bytes_by_rows[many] / bytes_by_rows[few],
         model=1,
         because="Weights travel, and gradients of weights; activations stay where they are. So a larger batch gives "
@@ -131,11 +131,11 @@ def _share(ratio: float) -> str:
     return quarter if ratio < 0.35 else half if ratio < 0.7 else nearly
 
 
-def _units(one_unit_bytes: float, ddp_bytes: float, layers: int, width: int) -> Told:
+def _units(one_unit_bytes: float, ddp_bytes: float, layers: int, width: int) -> Explanation:
     quarter, half, _ = _SHARES
     whole = _STATES * layers * width * width * _BYTES
     fullest = _fullest(_stack(width, layers, of=layers))
-    return Told(
+    return Explanation(
         measured=_share(one_unit_bytes / ddp_bytes),
         model=_share(fullest.total / whole),
         because="When the unit's backward is over, the gradients of all layers are whole. Beside them lie the message "
@@ -152,11 +152,11 @@ def _units(one_unit_bytes: float, ddp_bytes: float, layers: int, width: int) -> 
     )
 
 
-def _ranks(peak_bytes: Mapping[int, float]) -> Told:
+def _ranks(peak_bytes: Mapping[int, float]) -> Explanation:
     """From the peaks of a step by the number of ranks."""
     few, many = sorted(peak_bytes)
     share = 100 * peak_bytes[many] / peak_bytes[few]
-    return Told(
+    return Explanation(
         measured=round(share),
         label="computed",
         because="What a rank keeps is a sixteenth. The layer that computes is as large as ever, and so are the buffers "
@@ -176,9 +176,9 @@ _SUSPECTS = (
 )
 
 
-def _freed() -> Told:
+def _freed() -> Explanation:
     name, autograd, outputs, gradients = _SUSPECTS
-    return Told(
+    return Explanation(
         measured=autograd,
         label="the evidence says",
         because="They are there after a forward that will be followed by a backward, and only then; they go when "
@@ -198,11 +198,11 @@ def _freed() -> Told:
 _ANEW = ("nothing", "an all-gather for each layer", "a product for each layer", "both of them")
 
 
-def _anew(gathers: Mapping[str, int], operations: Mapping[str, int]) -> Told:
+def _anew(gathers: Mapping[str, int], operations: Mapping[str, int]) -> Explanation:
     """From the all-gathers and the arithmetic in a step, before the change and after it."""
     nothing, gather, product, both = _ANEW
     more_gathers, more_work = (after["after"] > after["before"] for after in (gathers, operations))
-    return Told(
+    return Explanation(
         measured={(False, False): nothing, (True, False): gather, (False, True): product, (True, True): both}[
             more_gathers, more_work
         ],

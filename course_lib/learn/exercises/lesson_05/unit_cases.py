@@ -26,7 +26,7 @@ __all__ = [
     "SQUARE",
     "TWICE",
     "UNEVEN",
-    "Start",
+    "UnitStart",
     "loss_of",
     "on_one_device",
     "reported_of",
@@ -47,7 +47,7 @@ CAME = "the gradient that came to backward"
 
 
 @dataclass(frozen=True)
-class Start:
+class UnitStart:
     """What a rank begins with. ``inputs`` and ``shards`` by the names under which they are told of."""
 
     inputs: dict[str, Tensor]  # (B, in), float64, B another one on each rank but in SQUARE
@@ -68,14 +68,14 @@ def _weights(kind: str, world_size: int, number: int) -> dict[str, Tensor]:
     }
 
 
-def start(kind: str, rank: int, world_size: int, number: int) -> Start:
+def start(kind: str, rank: int, world_size: int, number: int) -> UnitStart:
     """``number`` tells the steps of one rank apart: each has other inputs and other weights."""
     weights = _weights(kind, world_size, number)
     size = 2 if kind == SQUARE else 1 + rank
     shapes = {"x": (size, weights["shard"].size(1))} | ({"second x": (2, 5)} if kind == TWICE else {})
     inputs = {name: made(f"{kind} {name} {rank} {number}", *shape) for name, shape in shapes.items()}
     shards = {name: weight.chunk(world_size)[rank].clone() for name, weight in weights.items()}
-    return Start(inputs, shards, (*([] if kind == ROW else inputs), *shards))
+    return UnitStart(inputs, shards, (*([] if kind == ROW else inputs), *shards))
 
 
 def use(kind: str, through: Callable[[Tensor, Tensor], Any], given: Mapping[str, Tensor]) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from course_lib.meter.memory.storages import Record, StorageBook, Watch, storages_of
+from course_lib.meter.memory.storages import StorageBook, StorageRecord, StorageWatch, storages_of
 
 __all__ = ["NOT_WHOLE", "Left", "left_in_memory"]
 
@@ -98,7 +98,7 @@ class _Made:
     def __init__(self, known: Iterable[Tensor]) -> None:
         self._book = StorageBook(keep_events=False)
         self._book.claim("input", "known", list(known))
-        self._watch = Watch(self._book, [])
+        self._watch = StorageWatch(self._book, [])
 
     def __enter__(self) -> _Made:
         self._watch.__enter__()
@@ -107,11 +107,11 @@ class _Made:
     def __exit__(self, *exception: Any) -> None:
         self._watch.__exit__(*exception)
 
-    def so_far(self) -> frozenset[Record]:
+    def so_far(self) -> frozenset[StorageRecord]:
         """All that is known by now, to be left out later."""
         return frozenset(self._book.live.values())
 
-    def kept_bytes(self, before: frozenset[Record], but: Iterable[Tensor]) -> int:
+    def kept_bytes(self, before: frozenset[StorageRecord], but: Iterable[Tensor]) -> int:
         """Bytes in memory that were not there ``before`` and do not belong to these tensors."""
         left_out = {storage._cdata for tensor in but for storage in storages_of(tensor)}
         total = 0

@@ -9,7 +9,7 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_05.unit_cases import (
     ROW,
     ROWS,
@@ -50,14 +50,14 @@ _PLACE = re.compile(r"(.*), rank (\d+) of (\d+)")
 _OF_ROWS, _OF_X = gradient_of("shard"), gradient_of("x")
 
 
-def _place(outcome: Outcome) -> tuple[str, int, int]:
+def _place(outcome: AnswerOutcome) -> tuple[str, int, int]:
     """Kind, rank and world size; only of a case that is no second call and has no error."""
     found = _PLACE.fullmatch(outcome.case)
     assert found is not None
     return found[1], int(found[2]), int(found[3])
 
 
-def _square(evidence: Evidence) -> Iterator[tuple[Outcome, int, int]]:
+def _square(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, int, int]]:
     """The outcomes of the first kind of case, where no mixed-up dimension raises anything."""
     for outcome in evidence.outcomes:
         if outcome.case.startswith(f"{SQUARE}, rank"):
@@ -152,7 +152,7 @@ def other_order(evidence: Evidence) -> bool:
     return any(differs_in(outcome, OUTPUT) for outcome, _ in seen) and all(_has_columns(*one) for one in seen)
 
 
-def _has_columns(outcome: Outcome, world_size: int) -> bool:
+def _has_columns(outcome: AnswerOutcome, world_size: int) -> bool:
     got = outcome.got[OUTPUT]
     parts = outcome.expected[OUTPUT].chunk(world_size, dim=1)
     return any(_same(torch.cat(order, dim=1), got) for order in permutations(parts))
@@ -161,7 +161,7 @@ def _has_columns(outcome: Outcome, world_size: int) -> bool:
 def one_part_in_all_places(evidence: Evidence) -> bool:
     """Whether all ranks' columns of the output are those of one rank."""
 
-    def is_repeated(outcome: Outcome, world_size: int) -> bool:
+    def is_repeated(outcome: AnswerOutcome, world_size: int) -> bool:
         came = outcome.got[OUTPUT].chunk(world_size, dim=1)
         of_one = any(_same(part, came[0]) for part in outcome.expected[OUTPUT].chunk(world_size, dim=1))
         return of_one and all(_same(came[0], other) for other in came[1:])

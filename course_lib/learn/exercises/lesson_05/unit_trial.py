@@ -18,14 +18,14 @@ from course_lib.learn.exercises.lesson_05.unit_cases import (
     FORWARD_NEEDS,
     ROWS,
     TWICE,
-    Start,
+    UnitStart,
     loss_of,
     reported_of,
     start,
     use,
 )
 from course_lib.learn.exercises.lesson_05.unit_memory import Left, left_in_memory
-from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen, Several, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Several, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import CALLED, OUTPUT, in_words, leaf, manners_of, ring_bytes
 from course_lib.meter import Call
 
@@ -64,7 +64,7 @@ def _in_words(calls: Sequence[Call], needed: str, most_bytes: int) -> str:
     return needed if calls and sent is not None and sent <= most_bytes else in_words(calls)
 
 
-def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int) -> Seen:
+def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int) -> StepSeen:
     begun = start(kind, me.rank, me.world_size, number)
     leaves = _leaves(begun, me)
     handed = _handed(begun, leaves)
@@ -89,12 +89,12 @@ def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int)
     return seen
 
 
-def _leaves(begun: Start, me: Rank) -> dict[str, Tensor]:
+def _leaves(begun: UnitStart, me: Rank) -> dict[str, Tensor]:
     tensors = {**begun.inputs, **begun.shards}
     return {name: leaf(one, me, is_frozen=name not in begun.learning) for name, one in tensors.items()}
 
 
-def _handed(begun: Start, leaves: dict[str, Tensor]) -> dict[str, Tensor]:
+def _handed(begun: UnitStart, leaves: dict[str, Tensor]) -> dict[str, Tensor]:
     """Inputs come from the layers before, or are data; shards are leaves."""
     return {**leaves, **{name: leaves[name] * 1.0 for name in begun.inputs}}
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.tries import differing, only_wrong_in
 from course_lib.learn.exercises.lesson_06.backward_trial import (
     BYTES,
@@ -107,7 +107,7 @@ def by_the_library(me: Any, part: nn.Module, x: Any, target: Any, loss_of: Any, 
 # -- what they leave behind -------------------------------------------------------------------------------------
 
 
-def is_last(outcome: Outcome) -> bool:
+def is_last(outcome: AnswerOutcome) -> bool:
     """Whether the outcome is of the last rank, which has the loss."""
     return outcome.error is None and outcome.expected[LOSS] is not None
 

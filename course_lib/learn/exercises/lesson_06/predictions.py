@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib import cost
 from course_lib.cost.single_device.activations import activation_bytes, transformer_activations
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.parallel.model.cutting import buffers_kept, pieces_of
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ _SENT, _NOTHING, _SENDER, _WORKED = _RETURNED = (
 )
 
 
-def _recv(returned: int | None) -> Told:
+def _recv(returned: int | None) -> Explanation:
     """From what the call gave back on rank 1."""
-    return Told(
+    return Explanation(
         measured=_SENDER if returned == 0 else _NOTHING,
         misreadings={
             _SENT: "One would think so. Then somebody would have to make it, and know how large; recv writes into a "
@@ -47,8 +47,8 @@ def _recv(returned: int | None) -> Told:
     )
 
 
-def _gradients(with_a_gradient: int, num_parameters: int) -> Told:
-    return Told(
+def _gradients(with_a_gradient: int, num_parameters: int) -> Explanation:
+    return Explanation(
         measured=with_a_gradient,
         misreadings={
             num_parameters: "In one process it did. Here backward walks from the loss to the activation that rank 1 "
@@ -67,8 +67,8 @@ _WHITE = (
 )
 
 
-def _two(percent: float) -> Told:
-    return Told(
+def _two(percent: float) -> Explanation:
+    return Explanation(
         measured=round(percent),
         model=100 / 2,
         misreadings={100: "Both have work to do, but not at the same time: each needs what the other makes."},
@@ -78,8 +78,8 @@ def _two(percent: float) -> Told:
     )
 
 
-def _four(percent: float) -> Told:
-    return Told(
+def _four(percent: float) -> Explanation:
+    return Explanation(
         measured=round(percent),
         model=100 / 4,
         misreadings={lambda share: share > 40: "Each rank still does all of its part, in a row of four."},
@@ -92,7 +92,7 @@ def _four(percent: float) -> Told:
 _MOVING, _WAITING, _SAME = _LOST = ("moving", "waiting for the other", "about the same")
 
 
-def _moving(lost_s: Mapping[str, float]) -> Told:
+def _moving(lost_s: Mapping[str, float]) -> Explanation:
     """From seconds of a step: of moving, and of waiting for the other."""
     most, least = max(lost_s.values()), min(lost_s.values())
     measured = _SAME if most <= _NEAR * least else max(lost_s, key=lost_s.__getitem__)
@@ -101,7 +101,7 @@ def _moving(lost_s: Mapping[str, float]) -> Told:
         _WAITING: "On a quick link it does. Here what crosses the link takes as long, or longer.",
         _SAME: f"The table has them side by side: one is {most / least:.1f} times the other.",
     }
-    return Told(
+    return Explanation(
         measured=measured,
         misreadings={answer: sentence for answer, sentence in misread.items() if answer != measured},
         because=f"Here the larger of the two is {most / least:.1f} times the smaller. A quick link leaves the waiting, "
@@ -109,14 +109,14 @@ def _moving(lost_s: Mapping[str, float]) -> Told:
     )
 
 
-def _memory(peaks: Mapping[int, Sequence[Balance]], config: TransformerConfig) -> Told:
+def _memory(peaks: Mapping[int, Sequence[Balance]], config: TransformerConfig) -> Explanation:
     """From the peak of each rank, by number of parts. The model: half of the state, and what the last part keeps."""
     whole = cost.transformer_memory(config, batch_size=_BATCH)
     late = tuple(f"blocks.{i}:" for i in range(config.num_layers // 2, config.num_layers))
     kept = transformer_activations(config, batch_size=_BATCH)
     last = activation_bytes(item for item in kept if item.name.startswith((*late, "head:")))
     half_of_the_state = (sum(whole.values()) - whole["activation"]) / 2
-    return Told(
+    return Explanation(
         measured=round(100 * max(peak.total_bytes for peak in peaks[2]) / peaks[1][0].total_bytes),
         model=round(100 * (half_of_the_state + last) / sum(whole.values())),
         misreadings={
@@ -144,13 +144,13 @@ def _flops(model: torch.nn.Module, x: torch.Tensor) -> list[int]:
 
 def _lopsided(
     times_s: Sequence[float], by_parameters: Sequence[range], model: torch.nn.Module, images: torch.Tensor
-) -> Told:
+) -> Explanation:
     """From the seconds of each piece, and the cut in two by parameters."""
 
     def share_of_first(costs: Sequence[float]) -> int:
         return round(100 * sum(costs[i] for i in by_parameters[0]) / sum(costs))
 
-    return Told(
+    return Explanation(
         measured=share_of_first(times_s),
         model=share_of_first(_flops(model, images)),
         misreadings={
@@ -168,7 +168,7 @@ _NONE = "none of them, or more than one"
 _CUTS = {by: f"the cut by {by}" for by in ("parameters", "memory", "time", "bytes")}
 
 
-def _ways(table: Mapping[str, Mapping[str, float]]) -> Told:
+def _ways(table: Mapping[str, Mapping[str, float]]) -> Explanation:
     """From what each cut costs by each measure; a cut is called by the measure that it is best at."""
     largest = {measure: max(row[measure] for row in table.values()) for measure in _CUTS}
     worst_by = {by: [m for m in _CUTS if m != by and row[m] >= largest[m]] for by, row in table.items()}
@@ -186,7 +186,7 @@ def _ways(table: Mapping[str, Mapping[str, float]]) -> Told:
             "halves the time, but nearly all parameters and most of the memory lie beyond it, and no other cut of the "
             "four sends more."
         )
-    return Told(
+    return Explanation(
         measured=_CUTS[found[0]] if len(found) == 1 else _NONE,
         label="the table says",
         misreadings=misreadings,
@@ -202,8 +202,8 @@ _DIVIDED, _ALONE, _BEGAN, _PRECISION = _SUSPECTS = (
 )
 
 
-def _tied() -> Told:
-    return Told(
+def _tied() -> Explanation:
+    return Explanation(
         measured=_ALONE,
         label="the evidence says",
         because="The first loss agrees, so weights and activations were right. After the first step the copies differ, "

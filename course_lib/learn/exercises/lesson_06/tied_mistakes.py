@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
 from course_lib.learn.exercises.lesson_06.tied_trial import BYTES, STEPS, SUM, compare, gradient
 
@@ -135,7 +135,7 @@ def waits_for_the_middle(evidence: Evidence) -> bool:
     return "never called" in story and "waits in a " not in story
 
 
-def _copies(evidence: Evidence) -> Iterator[Outcome]:
+def _copies(evidence: Evidence) -> Iterator[AnswerOutcome]:
     for outcome in evidence.outcomes:
         if outcome.error is None and isinstance(outcome.got, dict) and BYTES in outcome.got:
             yield outcome
@@ -163,7 +163,7 @@ def is_scaled(factor: float) -> Callable[[Evidence], bool]:
 def keeps_its_own(evidence: Evidence) -> bool:
     """Whether each copy has the gradient that its own backward pass has left, and nothing else has changed."""
 
-    def own(outcome: Outcome) -> bool:
+    def own(outcome: AnswerOutcome) -> bool:
         kind, _, place = outcome.case.partition(", rank ")
         mine = gradient(kind, int(place.split()[0]), 0)
         got = outcome.got[f"{SUM} 1"]
@@ -175,7 +175,7 @@ def keeps_its_own(evidence: Evidence) -> bool:
 def holds_the_others(evidence: Evidence) -> bool:
     """Whether each copy has one of the two gradients alone, and at least one copy has not its own."""
 
-    def whose(outcome: Outcome) -> str:
+    def whose(outcome: AnswerOutcome) -> str:
         kind, _, place = outcome.case.partition(", rank ")
         rank, last = int(place.split()[0]), int(place.split()[-1]) - 1
         got = outcome.got[f"{SUM} 1"]

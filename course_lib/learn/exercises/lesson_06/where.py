@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Judge, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Judge, Mistake
 from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.parallel.model import split_evenly
@@ -167,7 +167,7 @@ def _best_by(key: Callable[[list[float]], float]) -> Callable[[Costs, int], list
     return answer
 
 
-def _loses_pieces(outcome: Outcome) -> bool:
+def _loses_pieces(outcome: AnswerOutcome) -> bool:
     sizes = None if outcome.error is not None else _sizes(outcome.got)
     expected = outcome.expected
     return sizes is not None and len(sizes) == expected["parts"] and sum(sizes) != len(expected["costs"])

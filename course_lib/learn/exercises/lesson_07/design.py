@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from course_lib.cost.model_parallel.pipeline import simulate
-from course_lib.learn.catalogue.exercise import Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.told import counted
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.failure import NotAnAnswer
@@ -69,7 +69,7 @@ def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
             f"Give the table as a text, a line for each rank, or a schedule; what came is {short(answer)}."
         )
     seen = _look(answer)
-    return Evidence((Outcome(_CASE, None, seen, difference=seen.problem),), answer=answer)
+    return Evidence((AnswerOutcome(_CASE, None, seen, difference=seen.problem),), answer=answer)
 
 
 def _look(text: str) -> _Seen:

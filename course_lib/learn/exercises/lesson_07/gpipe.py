@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import GPIPES
-from course_lib.learn.exercises.lesson_07.told import Told, counted
+from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence, counted
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.schedules import Action, Schedule, from_text, gpipe, validate
@@ -146,7 +146,7 @@ GPIPE = Exercise(
     name="07.gpipe",
     may_yield=True,
     title="GPipe as a table",
-    judge=Told(
+    judge=ExplainedEvidence(
         by_cases_apart(
             [Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right) for p, m in _SIZES],
             compare=_compare,

@@ -11,8 +11,8 @@ from torch import Tensor
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.halves_trial import (
     UNTOUCHED,
-    Plan,
-    Seen,
+    HalvesPlan,
+    HalvesSeen,
     right_halves,
     try_halves,
 )
@@ -22,17 +22,17 @@ from course_lib.learn.judging.judge import by_cases
 __all__ = ["HALVES"]
 
 _PLANS = {
-    "one micro-batch": Plan(4, 5, 3, "I0 W0"),
-    "three micro-batches, second halves in reverse order": Plan(4, 5, 3, "I0 I1 I2 W2 W1 W0"),
-    "as many outputs as inputs, halves mixed": Plan(7, 4, 4, "I0 I1 W0 I2 W2 W1"),
-    "two layers that take turns": Plan(1, 2, 6, "I0 I1 W1 I2 W0 I3 W2 W3", num_layers=2),
+    "one micro-batch": HalvesPlan(4, 5, 3, "I0 W0"),
+    "three micro-batches, second halves in reverse order": HalvesPlan(4, 5, 3, "I0 I1 I2 W2 W1 W0"),
+    "as many outputs as inputs, halves mixed": HalvesPlan(7, 4, 4, "I0 I1 W0 I2 W2 W1"),
+    "two layers that take turns": HalvesPlan(1, 2, 6, "I0 I1 W1 I2 W0 I3 W2 W3", num_layers=2),
 }
 _close = close_to(1e-9, 1e-12)
 
 
 def _compare(expected: Any, got: Any) -> str:
     """What the answer does against the contract is told as it is; then the first wrong value; then what it spends."""
-    if not isinstance(expected, Seen) or not isinstance(got, Seen):
+    if not isinstance(expected, HalvesSeen) or not isinstance(got, HalvesSeen):
         return _close(expected, got)
     for found in _only_in_one(got.notes, expected.notes):
         return found
@@ -107,14 +107,14 @@ def _mean(x: Tensor, gradient: Tensor, weight: Tensor) -> Tensor:
     return gradient.T @ x / len(x)
 
 
-def _shows(check: Callable[[Seen], bool]) -> Callable[[Evidence], bool]:
+def _shows(check: Callable[[HalvesSeen], bool]) -> Callable[[Evidence], bool]:
     """Whether every case came to an end and shows this."""
-    return lambda evidence: all(isinstance(o.got, Seen) and check(o.got) for o in evidence.outcomes)
+    return lambda evidence: all(isinstance(o.got, HalvesSeen) and check(o.got) for o in evidence.outcomes)
 
 
 def _right_but_early(evidence: Evidence) -> bool:
     return all(
-        isinstance(o.got, Seen) and (o.right or (o.got.early and o.difference in o.got.costs))
+        isinstance(o.got, HalvesSeen) and (o.right or (o.got.early and o.difference in o.got.costs))
         for o in evidence.outcomes
     )
 

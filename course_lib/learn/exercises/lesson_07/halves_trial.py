@@ -15,7 +15,7 @@ from course_lib.learn.exercises.lesson_07.told import same_tensor
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.matmul_counter import Products
 
-__all__ = ["EARLY", "UNTOUCHED", "Plan", "Seen", "right_halves", "try_halves"]
+__all__ = ["EARLY", "UNTOUCHED", "HalvesPlan", "HalvesSeen", "right_halves", "try_halves"]
 
 EARLY = "`weight.grad` has changed before anybody called `later()`"
 UNTOUCHED = "`later()` leaves `weight.grad` as it was"
@@ -23,7 +23,7 @@ _ENOUGH = 1.5  # times the multiplications that a half needs: room for a factor 
 
 
 @dataclass(frozen=True)
-class Plan:
+class HalvesPlan:
     """Sizes of a layer, how many such layers there are, and in which order the halves are called."""
 
     num_samples: int  # of micro-batch 0; each further one has a sample more
@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass
-class Seen:
+class HalvesSeen:
     """What an answer did: ``after`` are the gradients of all weights, after each call of a ``later()``."""
 
     back: list[Any] = field(default_factory=list)
@@ -77,10 +77,10 @@ class Seen:
     early: bool = False  # the product of the second half is computed in the first
 
 
-def right_halves(plan: Plan) -> Seen:
+def right_halves(plan: HalvesPlan) -> HalvesSeen:
     """By autograd, on the layers in one piece."""
     parts = []
-    seen, weights = Seen(), plan.weights()
+    seen, weights = HalvesSeen(), plan.weights()
     for i in range(plan.num_micro_batches):
         weight = weights[i % plan.num_layers].detach().requires_grad_()
         x, gradient = plan.inputs(i)
@@ -101,7 +101,7 @@ def _grad(tensor: Tensor) -> Tensor:
     return tensor.grad
 
 
-def try_halves(answer: Callable[..., Any], plan: Plan) -> Any:
+def try_halves(answer: Callable[..., Any], plan: HalvesPlan) -> Any:
     """Call the halves in the plan's order, and look around after each of them."""
     run = _Run(answer, plan)
     for half, i in plan.steps:
@@ -113,8 +113,8 @@ def try_halves(answer: Callable[..., Any], plan: Plan) -> Any:
 
 
 class _Run:
-    def __init__(self, answer: Callable[..., Any], plan: Plan) -> None:
-        self.answer, self.plan, self.seen = answer, plan, Seen()
+    def __init__(self, answer: Callable[..., Any], plan: HalvesPlan) -> None:
+        self.answer, self.plan, self.seen = answer, plan, HalvesSeen()
         self.weights = plan.weights()
         self.inputs: dict[int, tuple[Tensor, Tensor]] = {}
         self.laters: dict[int, Callable[[], Any]] = {}
@@ -153,7 +153,7 @@ class _Run:
         self._look(i, "`later()`")
         return True
 
-    def finished(self) -> Seen:
+    def finished(self) -> HalvesSeen:
         seen = self.seen
         if seen.no_pair:
             return seen

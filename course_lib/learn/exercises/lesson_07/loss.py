@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_07.loss_trial import LARGE, Batch, Seen, right_loss, try_loss
+from course_lib.learn.exercises.lesson_07.loss_trial import LARGE, Batch, LossSeen, right_loss, try_loss
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.judge import by_cases
 
@@ -27,7 +27,7 @@ _close = close_to(1e-9, 1e-12)
 
 def _compare(right: Any, got: Any) -> str:
     """What came is told as it is where backward cannot begin there; then the values; then what was changed."""
-    if not isinstance(right, Seen) or not isinstance(got, Seen):
+    if not isinstance(right, LossSeen) or not isinstance(got, LossSeen):
         return _close(right, got)
     if got.problem or right.problem:
         return "" if got.problem == right.problem else got.problem or "a tensor came"
@@ -81,20 +81,20 @@ def _without_maximum(output: Tensor, target: Tensor, num_samples: int) -> Tensor
     return -shares[range(len(target)), target].log().sum() / num_samples
 
 
-def _everywhere(check: Callable[[Seen], bool]) -> Callable[[Evidence], bool]:
-    return lambda evidence: all(isinstance(o.got, Seen) and check(o.got) for o in evidence.outcomes)
+def _everywhere(check: Callable[[LossSeen], bool]) -> Callable[[Evidence], bool]:
+    return lambda evidence: all(isinstance(o.got, LossSeen) and check(o.got) for o in evidence.outcomes)
 
 
 def _right_but_detached(evidence: Evidence) -> bool:
     """The values are right in every case, and none of them has a graph."""
     return all(
-        isinstance(o.got, Seen) and not o.got.problem and not o.got.has_graph for o in evidence.outcomes
+        isinstance(o.got, LossSeen) and not o.got.problem and not o.got.has_graph for o in evidence.outcomes
     ) and not any(_close(o.expected.loss, o.got.loss) for o in evidence.outcomes)
 
 
 def _wrong_where_large(evidence: Evidence) -> bool:
     """Right but where the outputs are large, and no number there."""
-    return all(isinstance(o.got, Seen) and not o.got.is_finite for o in evidence.wrong) and all(
+    return all(isinstance(o.got, LossSeen) and not o.got.is_finite for o in evidence.wrong) and all(
         o.right for o in evidence.outcomes if "thousand" not in o.case
     )
 

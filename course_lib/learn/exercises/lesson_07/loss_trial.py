@@ -15,7 +15,7 @@ from torch import Tensor
 
 from course_lib.learn.judging.compare import short
 
-__all__ = ["LARGE", "Batch", "Seen", "right_loss", "try_loss"]
+__all__ = ["LARGE", "Batch", "LossSeen", "right_loss", "try_loss"]
 
 LARGE = 1000.0  # the exponential of such an output is no number any more
 Answer = Callable[[Tensor, Tensor, int], Any]
@@ -42,7 +42,7 @@ class Batch:
 
 
 @dataclass
-class Seen:
+class LossSeen:
     """What an answer gave for the pieces of one batch."""
 
     loss: float = 0.0
@@ -59,18 +59,18 @@ class Seen:
         return whole and self.loss - self.loss == 0.0
 
 
-def right_loss(batch: Batch) -> Seen:
+def right_loss(batch: Batch) -> LossSeen:
     """By PyTorch, over the whole batch."""
     output, target = batch.tensors()
     output.requires_grad_()
     loss = F.cross_entropy(output, target)
     loss.backward()
-    return Seen(loss.item(), output.grad)
+    return LossSeen(loss.item(), output.grad)
 
 
 def try_loss(answer: Answer, batch: Batch) -> Any:
     """Each piece by itself: its contribution, and a backward from there."""
-    seen = Seen()
+    seen = LossSeen()
     whole, targets = batch.tensors()
     leaves = [piece.clone().requires_grad_() for piece in whole.split(batch.sizes)]
     waiting: list[Tensor] = []
@@ -100,7 +100,7 @@ def try_loss(answer: Answer, batch: Batch) -> Any:
     return seen
 
 
-def _is_no_loss(made: Any, num_samples: int, seen: Seen) -> bool:
+def _is_no_loss(made: Any, num_samples: int, seen: LossSeen) -> bool:
     """Whether this is no tensor with one number; what it is instead is written down."""
     if isinstance(made, Tensor) and made.numel() == 1:
         return False
@@ -110,7 +110,7 @@ def _is_no_loss(made: Any, num_samples: int, seen: Seen) -> bool:
     return True
 
 
-def _look(seen: Seen, leaf: Tensor, output: Tensor, right: Tensor, target: Tensor) -> None:
+def _look(seen: LossSeen, leaf: Tensor, output: Tensor, right: Tensor, target: Tensor) -> None:
     """Whether what was handed in is as it was, and the switches too."""
     notes = []
     if not torch.equal(output.detach(), leaf.detach()):
@@ -125,7 +125,7 @@ def _look(seen: Seen, leaf: Tensor, output: Tensor, right: Tensor, target: Tenso
     seen.notes += [note for note in notes if note not in seen.notes]
 
 
-def _look_for_held(seen: Seen, held: list[weakref.ref[Tensor]]) -> None:
+def _look_for_held(seen: LossSeen, held: list[weakref.ref[Tensor]]) -> None:
     if any(ref() is not None for ref in held):
         gc.collect()
     if any(ref() is not None for ref in held):

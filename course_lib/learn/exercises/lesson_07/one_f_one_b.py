@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.cost.model_parallel.pipeline import simulate
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import ONE_F_ONE_BS
-from course_lib.learn.exercises.lesson_07.told import Told, counted
+from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence, counted
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.schedules import Schedule, from_text, one_f_one_b, peak_in_flight, validate
@@ -163,7 +163,7 @@ ONE_F_ONE_B = Exercise(
     name="07.1f1b",
     may_yield=True,
     title="One stage of 1F1B",
-    judge=Told(
+    judge=ExplainedEvidence(
         by_cases_apart(
             [Case(f"{counted(p, 'stage')} and {counted(m, 'micro-batch')}", (p, m), _right) for p, m in _SIZES],
             call=_call,

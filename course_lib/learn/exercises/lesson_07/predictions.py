@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.claims import VERDICTS
 from course_lib.cost.model_parallel.pipeline import simulate
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.schedules import (
     Schedule,
     gpipe,
@@ -28,8 +28,8 @@ _EQUAL = StageTimes.of(0.010)  # seconds; what the page gives to a micro-batch. 
 _HELD, _CONDITIONS, _MISLEADING, _FALSE = VERDICTS
 
 
-def _four(run: ScheduleTrace) -> Told:
-    return Told(
+def _four(run: ScheduleTrace) -> Explanation:
+    return Explanation(
         measured=round(100 * run.idle_share),
         model=round(100 * simulate(gpipe(4, 4), _EQUAL).idle_share, 1),
         misreadings={
@@ -60,15 +60,15 @@ def _b5_by_model() -> str:
     return (_CONDITIONS if has_conditions else _HELD) if many > 1.8 * one else _FALSE
 
 
-def _b5(tried: Evidence) -> Told:
+def _b5(tried: Evidence) -> Explanation:
     if tried.is_blocked:
-        return Told(
+        return Explanation(
             measured=_b5_by_model(),
             label="by the model",
             because=f"The trial decided nothing: {tried.because}. In the model, with few micro-batches, or with one "
             "slow stage, the devices are far from busy.",
         )
-    return Told(
+    return Explanation(
         measured=tried.verdict,
         model=_b5_by_model(),
         misreadings={
@@ -82,14 +82,14 @@ def _b5(tried: Evidence) -> Told:
     )
 
 
-def _best(step_s: Mapping[int, float]) -> Told:
+def _best(step_s: Mapping[int, float]) -> Explanation:
     """From the seconds of a step, by number of micro-batches."""
     first, second = sorted(step_s, key=step_s.__getitem__)[:2]
     uncut = (
         " Where the uncut batch wins, the two ranks most likely had no core each: where they share one, a rank that "
         "waits costs nothing, and every cut costs. Run it again on a quieter machine."
     )
-    return Told(
+    return Explanation(
         measured=first,
         misreadings={
             32: "The bubble is then smallest. But a micro-batch of one text is a thin matrix, and every layer, message "
@@ -103,8 +103,8 @@ def _best(step_s: Mapping[int, float]) -> Told:
     )
 
 
-def _in_flight(counted: int) -> Told:
-    return Told(
+def _in_flight(counted: int) -> Explanation:
+    return Explanation(
         measured=counted,
         model=peak_in_flight(gpipe(4, 16))[0],
         misreadings={
@@ -125,10 +125,10 @@ _HALF, _SMALLER, _SAME, _LARGER = _CHANGES_OF_1F1B = (
 )
 
 
-def _1f1b(times: StageTimes) -> Told:
+def _1f1b(times: StageTimes) -> Explanation:
     before, now = (simulate(kind(4, 8), times).idle_share for kind in (gpipe, one_f_one_b))
     equal = abs(now - before) < 1e-9
-    return Told(
+    return Explanation(
         measured=_SAME if equal else _LARGER if now > before else _HALF if now < before / 2 else _SMALLER,
         label="computed",
         misreadings={
@@ -150,14 +150,14 @@ _BACKWARDS, _SLOW_STAGE, _MESSAGES = _CHANGES = (
 )
 
 
-def _formula(changes: Mapping[str, Mapping[str, Any]]) -> Told:
+def _formula(changes: Mapping[str, Mapping[str, Any]]) -> Explanation:
     """From what ``simulate`` is given for each change."""
     by_formula = 3 / (8 + 3)
     errors = {
         change: abs(simulate(one_f_one_b(4, 8), **settings).idle_share - by_formula)
         for change, settings in changes.items()
     }
-    return Told(
+    return Explanation(
         measured=min(errors, key=errors.__getitem__),
         label="computed",
         misreadings={
@@ -169,10 +169,10 @@ def _formula(changes: Mapping[str, Mapping[str, Any]]) -> Told:
     )
 
 
-def _bytes(one_each: int, two_each: int) -> Told:
+def _bytes(one_each: int, two_each: int) -> Explanation:
     """From the bytes of a step on two ranks, with one stage on each, and with two."""
     before, now = (stages - 1 for stages in (2, 4))  # cuts: a message goes there and one back over each
-    return Told(
+    return Explanation(
         measured=round(two_each / one_each, 2),
         model=round(now / before, 2),
         misreadings={
@@ -199,9 +199,9 @@ def _where_it_grows(plain: Sequence[int], zero: Sequence[int]) -> str:
     return {0: _FIRST, len(more) - 1: _LAST}.get(more.index(max(more)), _ALL)
 
 
-def _payer(plain: Sequence[int], zero: Sequence[int]) -> Told:
+def _payer(plain: Sequence[int], zero: Sequence[int]) -> Explanation:
     """From the counts by rank at their highest, under 1F1B and under ZB-H1."""
-    return Told(
+    return Explanation(
         measured=_where_it_grows(plain, zero),
         model=_where_it_grows(peak_in_flight(one_f_one_b(4, 8)), peak_in_flight(zero_bubble_h1(4, 8))),
         misreadings={

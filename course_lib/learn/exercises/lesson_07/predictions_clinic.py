@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_lib.claims import VERDICTS
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_07.predictions import SCHEDULES
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ __all__ = ["PREDICTIONS"]
 _HELD, _CONDITIONS, _MISLEADING, _FALSE = VERDICTS
 
 
-def _b6(tried: Evidence) -> Told:
-    return Told(
+def _b6(tried: Evidence) -> Explanation:
+    return Explanation(
         measured=tried.verdict,
         misreadings={
             _HELD: "Count the copies of each weight in one pipeline, and the all-reduces of gradients.",
@@ -37,8 +37,8 @@ _OTHER_REPLICA, _EVERY_TIME, _GROUPS, _TOO_LARGE = _FULL = (
 )
 
 
-def _sync() -> Told:
-    return Told(
+def _sync() -> Explanation:
+    return Explanation(
         measured=_EVERY_TIME,
         label="the evidence says",
         misreadings={
@@ -59,8 +59,8 @@ _SMALL, _LOST, _TWICE, _RATES = _CAREFUL = (
 )
 
 
-def _twice() -> Told:
-    return Told(
+def _twice() -> Explanation:
+    return Explanation(
         measured=_TWICE,
         label="the evidence says",
         misreadings={
@@ -82,8 +82,8 @@ _BUFFERS, _SCHEDULES, _BOTH_SEND, _ENDED = _STUCK = (
 )
 
 
-def _send() -> Told:
-    return Told(
+def _send() -> Explanation:
+    return Explanation(
         measured=_BOTH_SEND,
         label="the evidence says",
         misreadings={

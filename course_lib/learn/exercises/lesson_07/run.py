@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07 import wrong_runs
-from course_lib.learn.exercises.lesson_07.run_trial import LAYOUTS, Right, Seen, right_run, try_run
-from course_lib.learn.exercises.lesson_07.told import Told, counted
+from course_lib.learn.exercises.lesson_07.run_trial import LAYOUTS, RightRun, RunSeen, right_run, try_run
+from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence, counted
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.judge import by_trial
 
@@ -22,7 +22,7 @@ _close = close_to(1e-9, 1e-12)
 
 def _compare(right: Any, got: Any) -> str:
     """The row, then what was kept, the gradients, and last what travelled."""
-    if not isinstance(right, Right) or not isinstance(got, Seen):
+    if not isinstance(right, RightRun) or not isinstance(got, RunSeen):
         return "" if right == got else "the answers differ"
     if got.ran != right.row:
         return f"the stage ran {_row(got.ran)}, where its row is {_row(right.row)}"
@@ -49,7 +49,7 @@ def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
     """The layouts one after the other; those after a failure are left out."""
     from course_lib.meter import nccl_breaches
 
-    outcomes: list[Outcome] = []
+    outcomes: list[AnswerOutcome] = []
     called: set[str] = set()
     breaches: dict[str, str] = {}  # of NCCL's rules: the first of each
     for label, layout in LAYOUTS.items():
@@ -57,7 +57,7 @@ def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         found = by_trial((layout.world_size,), (case,), try_run, compare=_compare)(answer, forbidden)
         outcomes += found.outcomes
         called.update(found.called)
-        calls = [call for one in found.outcomes if isinstance(one.got, Seen) for call in one.got.calls]
+        calls = [call for one in found.outcomes if isinstance(one.got, RunSeen) for call in one.got.calls]
         for breach in nccl_breaches(calls):
             breaches.setdefault(breach.rule, str(breach))
         if not found.passed:
@@ -66,9 +66,9 @@ def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
     return Evidence(kept, answer, tuple(sorted(called)), on_nccl=tuple(breaches.values()))
 
 
-def _without_calls(outcome: Outcome) -> Outcome:
+def _without_calls(outcome: AnswerOutcome) -> AnswerOutcome:
     got = outcome.got
-    return replace(outcome, got=replace(got, calls=())) if isinstance(got, Seen) else outcome
+    return replace(outcome, got=replace(got, calls=())) if isinstance(got, RunSeen) else outcome
 
 
 _judge.world_sizes = tuple(layout.world_size for layout in LAYOUTS.values())  # type: ignore[attr-defined]
@@ -77,20 +77,20 @@ _judge.world_sizes = tuple(layout.world_size for layout in LAYOUTS.values())  # 
 # -- what wrong answers show --------------------------------------------------------------------------------------
 
 
-def _somewhere(check: Callable[[Right, Seen], bool]) -> Callable[[Evidence], bool]:
-    return lambda evidence: any(check(o.expected, o.got) for o in evidence.outcomes if isinstance(o.got, Seen))
+def _somewhere(check: Callable[[RightRun, RunSeen], bool]) -> Callable[[Evidence], bool]:
+    return lambda evidence: any(check(o.expected, o.got) for o in evidence.outcomes if isinstance(o.got, RunSeen))
 
 
 def _kinds(actions: list[str]) -> str:
     return "".join(action[0] for action in actions)
 
 
-def _all_forwards_first(right: Right, got: Seen) -> bool:
+def _all_forwards_first(right: RightRun, got: RunSeen) -> bool:
     is_another = _kinds(got.ran) != _kinds(right.row)
     return is_another and sorted(got.ran) == sorted(right.row) and "BF" not in _kinds(got.ran)
 
 
-def _other_numbers(right: Right, got: Seen) -> bool:
+def _other_numbers(right: RightRun, got: RunSeen) -> bool:
     """F's and B's as in the row, with other micro-batches."""
     return got.ran != right.row and _kinds(got.ran) == _kinds(right.row)
 
@@ -139,7 +139,7 @@ def _story(evidence: Evidence) -> str:
 RUN = Exercise(
     name="07.run",
     title="The loop over a row",
-    judge=Told(_judge, _compare),
+    judge=ExplainedEvidence(_judge, _compare),
     mistakes=(
         Mistake(
             "they-cross",

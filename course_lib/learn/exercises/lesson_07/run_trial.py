@@ -14,7 +14,7 @@ from course_lib.parallel.pipeline.row_stage import RowStage
 from course_lib.schedules import from_text, gpipe, one_f_one_b
 from course_lib.schedules.table import Schedule
 
-__all__ = ["LAYOUTS", "Layout", "Right", "Seen", "right_run", "try_run"]
+__all__ = ["LAYOUTS", "RightRun", "RunLayout", "RunSeen", "right_run", "try_run"]
 
 _WIDTH, _SAMPLES = 5, 3  # of a micro-batch
 Answer = Callable[[Any, list[str], Any], Any]
@@ -22,7 +22,7 @@ Gradients = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Layout:
+class RunLayout:
     """A schedule with one stage a rank, and a model and a batch for it."""
 
     schedule: Schedule
@@ -49,35 +49,35 @@ class Layout:
 _LAST_BACK_FIRST = from_text("F0 F1 F2 B2 B1 B0\nF0 F1 F2 B2 B1 B0", name="backwards from the last to the first")
 
 LAYOUTS = {
-    "GPipe, two stages, three micro-batches": Layout(gpipe(2, 3)),
-    "1F1B, two stages, four micro-batches": Layout(one_f_one_b(2, 4)),
-    "1F1B, three stages, five micro-batches": Layout(one_f_one_b(3, 5)),
-    "GPipe, two stages, backwards from the last to the first": Layout(_LAST_BACK_FIRST),
-    "three stages, one micro-batch": Layout(gpipe(3, 1)),
-    "one stage, eleven micro-batches": Layout(gpipe(1, 11)),
+    "GPipe, two stages, three micro-batches": RunLayout(gpipe(2, 3)),
+    "1F1B, two stages, four micro-batches": RunLayout(one_f_one_b(2, 4)),
+    "1F1B, three stages, five micro-batches": RunLayout(one_f_one_b(3, 5)),
+    "GPipe, two stages, backwards from the last to the first": RunLayout(_LAST_BACK_FIRST),
+    "three stages, one micro-batch": RunLayout(gpipe(3, 1)),
+    "one stage, eleven micro-batches": RunLayout(gpipe(1, 11)),
 }
 
 
 @dataclass
-class Right:
+class RightRun:
     """For one rank: the gradients that are right, and how many messages it has to send."""
 
-    layout: Layout
+    layout: RunLayout
     row: list[str]
     gradients: Gradients
     num_messages: int
 
 
-def right_run(layout: Layout) -> Callable[[int, int], Right]:
+def right_run(layout: RunLayout) -> Callable[[int, int], RightRun]:
     """By autograd: the whole batch through the uncut model."""
 
-    def expected(rank: int, world_size: int) -> Right:
+    def expected(rank: int, world_size: int) -> RightRun:
         stages = layout.stages()
         x, y = layout.batch()
         nn.functional.mse_loss(nn.Sequential(*stages)(x), y).backward()
         neighbours = (rank > 0) + (rank < world_size - 1)
         num_messages = layout.schedule.num_micro_batches * neighbours
-        return Right(layout, layout.row(rank), _gradients(stages[rank]), num_messages)
+        return RightRun(layout, layout.row(rank), _gradients(stages[rank]), num_messages)
 
     return expected
 
@@ -87,7 +87,7 @@ def _gradients(stage: nn.Module) -> Gradients:
 
 
 @dataclass
-class Seen:
+class RunSeen:
     """What an answer did on one rank."""
 
     ran: list[str] = field(default_factory=list)  # actions, in order
@@ -100,7 +100,7 @@ class Seen:
 class _Watched(RowStage):
     """A stage that writes down what it is asked to do."""
 
-    seen: Seen
+    seen: RunSeen
 
     def forward(self, i: int, arrived: Tensor | None = None) -> Tensor:
         self.seen.ran.append(f"F{i}")
@@ -115,7 +115,7 @@ class _Watched(RowStage):
         return super().backward(i, arrived)
 
 
-def try_run(answer: Answer, me: Rank, layout: Layout) -> Seen:
+def try_run(answer: Answer, me: Rank, layout: RunLayout) -> RunSeen:
     """One batch, by the learner's loop."""
     from course_lib.meter.communication.recorder import Recorder
 
@@ -123,7 +123,7 @@ def try_run(answer: Answer, me: Rank, layout: Layout) -> Seen:
     shape = _SAMPLES, _WIDTH
     mse = nn.functional.mse_loss
     stage = _Watched(me, layout.stages(), layout.batch(), schedule.num_micro_batches, mse, shape)
-    stage.seen = Seen()
+    stage.seen = RunSeen()
     with Recorder(me.rank) as recorder:
         answer(me, layout.row(me.rank), stage)
     seen = stage.seen

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07 import wrong_syncs
-from course_lib.learn.exercises.lesson_07.sync_trial import LAYOUTS, Right, Seen, right_step, try_step
-from course_lib.learn.exercises.lesson_07.told import Told, counted
+from course_lib.learn.exercises.lesson_07.sync_trial import LAYOUTS, RightSync, SyncSeen, right_step, try_step
+from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence, counted
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.judge import by_trial
 
@@ -20,7 +20,7 @@ _close = close_to(1e-9, 1e-12)
 
 def _compare(right: Any, got: Any) -> str:
     """Steps, then what was changed, the gradients, calls under way, and last what travelled."""
-    if not isinstance(right, Right) or not isinstance(got, Seen):
+    if not isinstance(right, RightSync) or not isinstance(got, SyncSeen):
         return "" if right == got else "the answers differ"
     for number, steps in enumerate(got.steps):
         if steps != 1:
@@ -38,13 +38,13 @@ def _compare(right: Any, got: Any) -> str:
     return _too_much(right, got)
 
 
-def _all_reduce(right: Right) -> float:
+def _all_reduce(right: RightSync) -> float:
     """What a rank sends in one all-reduce of its gradients, in sizes of them."""
     n = right.layout.num_pipelines
     return 2 * (n - 1) / n
 
 
-def _too_much(right: Right, got: Seen) -> str:
+def _too_much(right: RightSync, got: SyncSeen) -> str:
     """The limit: each rank hands its gradients to every other of its group once, which for two is an all-reduce."""
     sent = max(got.sent)
     if sent <= _ROOM * (right.layout.num_pipelines - 1):
@@ -58,7 +58,7 @@ def _too_much(right: Right, got: Seen) -> str:
 
 def _judge(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
     """The layouts one after the other; those after a failure are left out."""
-    outcomes: list[Outcome] = []
+    outcomes: list[AnswerOutcome] = []
     called: set[str] = set()
     for label, layout in LAYOUTS.items():
         on_ranks = by_trial(
@@ -82,7 +82,7 @@ _judge.world_sizes = tuple(layout.world_size for layout in LAYOUTS.values())  # 
 # -- what wrong answers show --------------------------------------------------------------------------------------
 
 
-Pair = Callable[[Right, Seen], bool]
+Pair = Callable[[RightSync, SyncSeen], bool]
 
 
 def _everywhere(*checks: Pair) -> Callable[[Evidence], bool]:
@@ -99,14 +99,14 @@ def _somewhere(check: Pair) -> Callable[[Evidence], bool]:
     return lambda evidence: any(check(o.expected, o.got) for o in evidence.outcomes if o.error is None)
 
 
-def _one_step(right: Right, got: Seen) -> bool:
+def _one_step(right: RightSync, got: SyncSeen) -> bool:
     return not got.notes and all(steps == 1 for steps in got.steps)
 
 
-def _are(which: str, factor: Callable[[Right], float] = lambda right: 1.0) -> Pair:
+def _are(which: str, factor: Callable[[RightSync], float] = lambda right: 1.0) -> Pair:
     """The gradients are these (``gradients``, ``own`` or ``everybody``), so many times."""
 
-    def check(right: Right, got: Seen) -> bool:
+    def check(right: RightSync, got: SyncSeen) -> bool:
         return all(
             want.keys() == have.keys() and not any(_close(factor(right) * want[n], have[n]) for n in want)
             for want, have in zip(getattr(right, which), got.gradients, strict=True)
@@ -115,19 +115,19 @@ def _are(which: str, factor: Callable[[Right], float] = lambda right: 1.0) -> Pa
     return check
 
 
-def _sent(times: Callable[[Right], float]) -> Pair:
+def _sent(times: Callable[[RightSync], float]) -> Pair:
     """In every step this rank sent so many times what one all-reduce of its gradients sends."""
     return lambda right, got: all(abs(s - times(right) * _all_reduce(right)) < 0.05 for s in got.sent)
 
 
-def _all_early(right: Right, got: Seen) -> bool:
+def _all_early(right: RightSync, got: SyncSeen) -> bool:
     return got.sent_early > 0 and abs(got.sent_early - sum(got.sent)) < 1e-6
 
 
 def _over_a_number(evidence: Evidence) -> bool:
     """The sum over the group, divided by the same number whatever the size of the group."""
     first = evidence.outcomes[0]
-    if not isinstance(first.got, Seen):
+    if not isinstance(first.got, SyncSeen):
         return False
     mean, got = first.expected.gradients[0], first.got.gradients[0]
     name = max(mean, key=lambda each: float(mean[each].abs().max()))
@@ -141,7 +141,7 @@ def _over_a_number(evidence: Evidence) -> bool:
 SYNC = Exercise(
     name="07.sync",
     title="Averaged once",
-    judge=Told(_judge, _compare),
+    judge=ExplainedEvidence(_judge, _compare),
     mistakes=(
         Mistake(
             "no-step",

@@ -17,7 +17,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.pipeline import Pipeline
 from course_lib.schedules import one_f_one_b
 
-__all__ = ["LAYOUTS", "Layout", "Right", "Seen", "right_step", "try_step"]
+__all__ = ["LAYOUTS", "RightSync", "SyncLayout", "SyncSeen", "right_step", "try_step"]
 
 _WIDTH, _BATCHES = 6, 2
 _SLOW_S, _PATIENCE_S = 0.15, 0.05  # how late the others are, and how long a result may take to be noticed
@@ -26,7 +26,7 @@ Gradients = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Layout:
+class SyncLayout:
     """So many pipelines of so many stages; each gets its own part of a batch, in micro-batches of uneven sizes."""
 
     num_pipelines: int
@@ -64,10 +64,10 @@ class Layout:
 
 
 LAYOUTS = {
-    "two pipelines of two stages, four micro-batches": Layout(2, 2, 4, 9),
-    "two pipelines of one stage, one micro-batch": Layout(2, 1, 1, 5, is_slow=True),
-    "three pipelines of one stage, two micro-batches": Layout(3, 1, 2, 5),
-    "five pipelines of one stage, three micro-batches": Layout(5, 1, 3, 8),
+    "two pipelines of two stages, four micro-batches": SyncLayout(2, 2, 4, 9),
+    "two pipelines of one stage, one micro-batch": SyncLayout(2, 1, 1, 5, is_slow=True),
+    "three pipelines of one stage, two micro-batches": SyncLayout(3, 1, 2, 5),
+    "five pipelines of one stage, three micro-batches": SyncLayout(5, 1, 3, 8),
 }
 
 
@@ -78,20 +78,20 @@ def _stage() -> nn.Module:
 
 
 @dataclass
-class Right:
+class RightSync:
     """For one rank, and for each batch: the gradients that are right, and those that stand for a mistake."""
 
-    layout: Layout
+    layout: SyncLayout
     gradients: list[Gradients] = field(default_factory=list)
     own: list[Gradients] = field(default_factory=list)  # of this rank's pipeline alone
     everybody: list[Gradients] = field(default_factory=list)  # the mean over all ranks, whatever their stage
 
 
-def right_step(layout: Layout) -> Callable[[int, int], Right]:
+def right_step(layout: SyncLayout) -> Callable[[int, int], RightSync]:
     """By autograd: every pipeline's micro-batches one after the other, then the mean over pipelines."""
 
-    def expected(rank: int, world_size: int) -> Right:
-        right = Right(layout)
+    def expected(rank: int, world_size: int) -> RightSync:
+        right = RightSync(layout)
         pipeline, stage = layout.place(rank)
         for number in range(_BATCHES):
             found = [_by_autograd(layout, each, number) for each in range(layout.num_pipelines)]
@@ -104,7 +104,7 @@ def right_step(layout: Layout) -> Callable[[int, int], Right]:
 
 
 @cache
-def _by_autograd(layout: Layout, pipeline: int, number: int) -> list[Gradients]:
+def _by_autograd(layout: SyncLayout, pipeline: int, number: int) -> list[Gradients]:
     """The gradients of every stage of one pipeline."""
     stages = layout.stages()
     model = nn.Sequential(*stages)
@@ -124,7 +124,7 @@ def _mean(several: list[Gradients]) -> Gradients:
 
 
 @dataclass
-class Seen:
+class SyncSeen:
     """What an answer did on one rank, batch by batch."""
 
     gradients: list[Gradients] = field(default_factory=list)
@@ -137,9 +137,9 @@ class Seen:
     notes: list[str] = field(default_factory=list)  # what it changed against the contract, in words
 
 
-def try_step(answer: Answer, me: Rank, layout: Layout) -> Seen:
+def try_step(answer: Answer, me: Rank, layout: SyncLayout) -> SyncSeen:
     """Two batches; the answer takes the step of each and does what belongs to it."""
-    seen = Seen()
+    seen = SyncSeen()
     stage = layout.place(me.rank)[1]
     groups: list[Any] = [dist.group.WORLD]
     if layout.num_stages > 1:  # every rank makes all groups
@@ -159,7 +159,7 @@ def try_step(answer: Answer, me: Rank, layout: Layout) -> Seen:
     return seen
 
 
-def _one_batch(answer: Answer, model: Pipeline, group: Any, layout: Layout, number: int, seen: Seen) -> bool:
+def _one_batch(answer: Answer, model: Pipeline, group: Any, layout: SyncLayout, number: int, seen: SyncSeen) -> bool:
     """Whether it came to its end."""
     from course_lib.meter.communication.recorder import Recorder
 

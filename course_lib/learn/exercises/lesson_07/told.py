@@ -10,11 +10,11 @@ from typing import Any
 from course_lib.learn.catalogue.exercise import Evidence, Judge
 from course_lib.learn.judging.compare import Compare, difference
 
-__all__ = ["Told", "counted", "same_tensor"]
+__all__ = ["ExplainedEvidence", "counted", "same_tensor"]
 
 
 @dataclass(frozen=True)
-class Told:
+class ExplainedEvidence:
     """A judge that compares answers by ``compare``, and knows further ready-made answers."""
 
     judge: Judge

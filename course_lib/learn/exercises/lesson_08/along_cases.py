@@ -11,7 +11,7 @@ from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_08.gates_cases import own
-from course_lib.learn.exercises.lesson_08.step import Seen, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     CALLED,
     OUTPUT,
@@ -52,7 +52,7 @@ def trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
     return reported(seen.outputs[0], seen.gradients, there, back, manners_of(seen))
 
 
-def _step(answer: Any, me: Rank, kind: str, number: int) -> Seen:
+def _step(answer: Any, me: Rank, kind: str, number: int) -> StepSeen:
     leaves = {"x": leaf(_start(kind, me.rank, me.world_size, number), me)}
     handed = {"x": leaves["x"] * 1.0}  # it comes from the layers before
 

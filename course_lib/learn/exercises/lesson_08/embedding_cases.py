@@ -14,7 +14,7 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
-from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     NOTHING,
     all_reduce_of,
@@ -68,7 +68,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: _Kind) -> dict[str, Any]:
     return seen_report(seen, me.world_size, _num_summed(kind))
 
 
-def _step(answer: Callable[..., Any], me: Rank, kind: _Kind, number: int) -> Seen:
+def _step(answer: Callable[..., Any], me: Rank, kind: _Kind, number: int) -> StepSeen:
     own = kind.table(me.world_size, number).chunk(me.world_size)[me.rank]
     leaves = {TABLE: leaf(own, me, is_frozen=kind.frozen)}
     handed = {"tokens": kind.tokens(me.world_size).to(me.device), **leaves}

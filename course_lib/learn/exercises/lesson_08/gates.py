@@ -24,7 +24,7 @@ from course_lib.learn.exercises.lesson_08.gates_cases import (
 )
 from course_lib.learn.exercises.lesson_08.gates_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_08.judging import by_steps
-from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen, Several, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Several, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import leaf, seen_report, weighted_sum
 from course_lib.learn.exercises.lesson_08.wrong_gates import ByTheLibrary
 from course_lib.learn.judging.function_class import need_function_class
@@ -47,7 +47,7 @@ def _trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
     return {**report, KEPT_BACK: overwritten[0] if overwritten else AS_IT_WAS}
 
 
-def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int) -> Seen:
+def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int) -> StepSeen:
     leaves = {name: leaf(value, me) for name, value in start(kind, me.rank, number).items()}
     if kind == ENTER:
         leaves = {name: _not_contiguous(one) for name, one in leaves.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
 from course_lib.learn.exercises.lesson_08.gates_cases import BOTH, CROSSED, ENTER, KEPT_BACK, LEAVE
 from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR, UNWRITTEN
 from course_lib.learn.exercises.lesson_08.tries import HANDED, OUTPUT, gradient_of
@@ -32,7 +32,7 @@ __all__ = [
 _GRADIENTS = (gradient_of("x"), gradient_of("partial"))
 
 
-def _of(evidence: Evidence, kind: str) -> list[Outcome]:
+def _of(evidence: Evidence, kind: str) -> list[AnswerOutcome]:
     return [outcome for outcome in evidence.outcomes if outcome.case.startswith(f"{kind}, rank")]
 
 
@@ -56,7 +56,7 @@ def _nothing_comes_out(evidence: Evidence) -> bool:
     return bool(left) and all(map(_gave_none, left)) and not any(map(_gave_none, entered))
 
 
-def _gave_none(outcome: Outcome) -> bool:
+def _gave_none(outcome: AnswerOutcome) -> bool:
     given = outcome.got[OUTPUT]
     return isinstance(given, str) and given == f"{NOT_A_TENSOR}None"
 

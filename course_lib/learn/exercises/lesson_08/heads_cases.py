@@ -13,7 +13,7 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
-from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     all_reduce_of,
     leaf,
@@ -56,7 +56,7 @@ def trial(answer: Callable[..., Any], me: Rank, sizes: _Sizes) -> dict[str, Any]
     return seen_report(seen, me.world_size, _num_summed(sizes, me.world_size))
 
 
-def _step(answer: Callable[..., Any], me: Rank, sizes: _Sizes, number: int) -> Seen:
+def _step(answer: Callable[..., Any], me: Rank, sizes: _Sizes, number: int) -> StepSeen:
     parts = _parts(me.rank, me.world_size, _whole(sizes, me.world_size, number))
     leaves = {name: leaf(part, me, is_frozen=name in sizes.frozen) for name, part in parts.items()}
     handed = {**leaves, "x": leaves["x"] * 1.0}  # x comes from the layers before, weights are leaves

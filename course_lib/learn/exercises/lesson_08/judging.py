@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from course_lib.learn.catalogue.exercise import Case, Evidence, Outcome, Raised
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Raised
 from course_lib.learn.exercises.lesson_08.step import GOES_BACK, NOT_A_TENSOR
 from course_lib.learn.exercises.lesson_08.tries import (
     ALIVE,
@@ -76,7 +76,7 @@ def _of_the_answer(error: Raised | None) -> Raised | None:
     return replace(error, line=None, source="") if error is not None and error.source == GOES_BACK else error
 
 
-def _called(outcome: Outcome) -> tuple[str, ...]:
+def _called(outcome: AnswerOutcome) -> tuple[str, ...]:
     return outcome.got.get(CALLED, ()) if isinstance(outcome.got, dict) else ()
 
 

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.catalogue.exercise import Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
-from course_lib.learn.exercises.lesson_08.step import Seen, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     CALLED,
     HANDED_IN,
@@ -67,7 +67,7 @@ def targets_of(kind: str, world_size: int) -> Tensor:
     return torch.tensor([rank * size + place for place in places for rank in reversed(range(world_size))])
 
 
-def whose(outcome: Outcome) -> tuple[str, int, int]:
+def whose(outcome: AnswerOutcome) -> tuple[str, int, int]:
     """The kind, the rank and the number of ranks of an outcome."""
     found = re.fullmatch(r"(.*), rank (\d+) of (\d+)", outcome.case)
     assert found is not None, outcome.case
@@ -89,7 +89,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     }
 
 
-def _step(answer: Callable[..., Any], me: Rank, kind: str, number: int) -> Seen:
+def _step(answer: Callable[..., Any], me: Rank, kind: str, number: int) -> StepSeen:
     whole = logits_of(kind, me.world_size, number)
     leaves = {"logits": leaf(whole.chunk(me.world_size, dim=1)[me.rank], me)}
     targets = targets_of(kind, me.world_size).to(me.device)
@@ -125,7 +125,7 @@ def _row_bytes(kind: str, world_size: int) -> int:
     return 8 * len(targets_of(kind, world_size))
 
 
-def hands_in_logits(outcome: Outcome) -> bool:
+def hands_in_logits(outcome: AnswerOutcome) -> bool:
     """Whether a rank handed in as many numbers a position as it has logits, or more."""
     kind, _, _ = whose(outcome)
     said = outcome.got[HANDED_IN]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_08.judging import CLOSE
 from course_lib.learn.exercises.lesson_08.loss_cases import (
     GRADIENT,
@@ -96,7 +96,7 @@ def looks_like(slip: Slip) -> Callable[[Evidence], bool]:
     return recognise
 
 
-def _losses(slip: Slip, outcome: Outcome) -> Iterator[Tensor]:
+def _losses(slip: Slip, outcome: AnswerOutcome) -> Iterator[Tensor]:
     kind, rank, world_size = whose(outcome)
     logits, targets = logits_of(kind, world_size), targets_of(kind, world_size)
     for scores in (logits, logits - logits.amax(dim=1, keepdim=True)):

@@ -16,7 +16,7 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_08.judging import READY_MADE
-from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     CALLED,
     OUTPUT,
@@ -90,7 +90,7 @@ def _kept(number: int) -> str:
     return _NARROW if number < 2 else f"{number} tensors of all positions for the backward pass; one is enough"
 
 
-def _step(answer: Callable[..., Any], me: Rank, sizes: _Sizes, wide: set[int], number: int) -> Seen:
+def _step(answer: Callable[..., Any], me: Rank, sizes: _Sizes, wide: set[int], number: int) -> StepSeen:
     parts = _parts(me.rank, me.world_size, sizes.whole(me.world_size, number))
     leaves = {name: leaf(part, me, is_frozen=name in sizes.frozen) for name, part in parts.items()}
     handed = {**leaves, "x": leaves["x"] * 1.0}  # x comes from the layers before, weights are leaves

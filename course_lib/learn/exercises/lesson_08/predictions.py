@@ -12,7 +12,7 @@ from torch import Tensor
 
 from course_lib import cost
 from course_lib.claims import VERDICTS
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_08.predictions_along import ALONG
 from course_lib.learn.exercises.lesson_08.predictions_clinic import CLINICS, NORMS
 
@@ -27,7 +27,7 @@ __all__ = ["PREDICTIONS"]
 _WAYS = ("side by side", "one above the other", "added up", "multiplied")
 
 
-def _rows(first: Tensor, second: Tensor, whole: Tensor) -> Told:
+def _rows(first: Tensor, second: Tensor, whole: Tensor) -> Explanation:
     joined = dict(
         zip(
             _WAYS,
@@ -40,7 +40,7 @@ def _rows(first: Tensor, second: Tensor, whole: Tensor) -> Told:
             strict=True,
         )
     )
-    return Told(
+    return Explanation(
         measured=next(way for way, found in joined.items() if torch.equal(found, whole)),
         because="Every number of Y is a sum over the rows of A, and each rank holds a part of the summands. Two "
         "full-sized tensors whose sum is Y are called *partial sums*, and the collective that "
@@ -58,9 +58,9 @@ def _rows(first: Tensor, second: Tensor, whole: Tensor) -> Told:
 _NEEDS = ("nothing", "an all-gather of dY", "an all-reduce of dX", "an all-reduce of dA")
 
 
-def _backward(plan: MatmulPlan) -> Told:
+def _backward(plan: MatmulPlan) -> Explanation:
     (sent,) = (step for step in plan.backward if step.is_sent)
-    return Told(
+    return Explanation(
         measured=f"an {sent.collective.replace('_', '-')} of {sent.tensor}",
         label="computed",
         because="dX = dY Aᵀ: dY is S(1), and Aᵀ is cut by rows, S(0). That is the row cut, whose product is partial "
@@ -76,8 +76,8 @@ def _backward(plan: MatmulPlan) -> Told:
     )
 
 
-def _bet_e10(evidence: Evidence) -> Told:
-    return Told(
+def _bet_e10(evidence: Evidence) -> Explanation:
+    return Explanation(
         measured=evidence.verdict,
         because="Ask where the output is wanted. The two collectives of the sentence are those of sequence "
         "parallelism, in part 3.",
@@ -89,9 +89,9 @@ def _bet_e10(evidence: Evidence) -> Told:
     )
 
 
-def _bytes(block: Communication, config: TransformerConfig) -> Told:
+def _bytes(block: Communication, config: TransformerConfig) -> Explanation:
     calls = cost.block_collectives(config, batch_size=4)
-    return Told(
+    return Explanation(
         measured=block.sent_bytes(0) / 1024,
         model=cost.collectives_sent_bytes(calls, 4) / 1024,
         because="By the model, two regions, each left once forward and once backward: four all-reduces of B T D "
@@ -108,8 +108,8 @@ def _bytes(block: Communication, config: TransformerConfig) -> Told:
     )
 
 
-def _loss(numbers: float) -> Told:
-    return Told(
+def _loss(numbers: float) -> Explanation:
+    return Explanation(
         measured=numbers,
         because="The largest logit, so that no exponential overflows; the sum of exponentials; and the target's logit, "
         "which one rank has. Three, for any vocabulary.",
@@ -133,13 +133,13 @@ _ROUNDING = (
 )
 
 
-def _rounding(whole_error: float, parts_error: float, differ: float) -> Told:
+def _rounding(whole_error: float, parts_error: float, differ: float) -> Explanation:
     one_piece, parts, alike, equal = _ROUNDING
     if whole_error >= _CLEARLY * parts_error:
         measured = one_piece
     else:
         measured = parts if parts_error >= _CLEARLY * whole_error else alike
-    return Told(
+    return Explanation(
         measured=equal if differ == 0 else measured,
         because="Every order of adding rounds, and no order is the right one. In one running sum of random terms the "
         "error grows about as the root of their number. A quarter of the terms, four times: that gains a factor of "
@@ -155,10 +155,10 @@ def _rounding(whole_error: float, parts_error: float, differ: float) -> Told:
     )
 
 
-def _link(step_s: float, model_s: float, alone_s: float) -> Told:
+def _link(step_s: float, model_s: float, alone_s: float) -> Explanation:
     computing_ms, model_ms = 1e3 * alone_s / 2, 1e3 * model_s
     than = "slower" if model_s > alone_s else "faster"
-    return Told(
+    return Explanation(
         measured=round(1e3 * step_s),
         model=round(model_ms),
         because=f"By the model the sixteen all-reduces take {model_ms - computing_ms:.0f} ms, one after each region, "
@@ -176,11 +176,11 @@ def _link(step_s: float, model_s: float, alone_s: float) -> Told:
     )
 
 
-def _hidden(step_s: float, product_s: float, sum_s: float) -> Told:
+def _hidden(step_s: float, product_s: float, sum_s: float) -> Explanation:
     product_ms, sum_ms = 1e3 * product_s, 1e3 * sum_s
     one_by_one, product = round(2 * product_ms + sum_ms), round(product_ms)
     longer = "dA, which takes longer than the sum" if product_s >= sum_s else "the sum, which takes longer than dA"
-    return Told(
+    return Explanation(
         measured=round(1e3 * step_s),
         model=round(product_ms + max(product_ms, sum_ms)),
         because=f"dX comes first. Then its sum and dA go on side by side, and both are over with {longer}: the "
@@ -195,8 +195,8 @@ def _hidden(step_s: float, product_s: float, sum_s: float) -> Told:
     )
 
 
-def _bet_b3(evidence: Evidence) -> Told:
-    return Told(
+def _bet_b3(evidence: Evidence) -> Explanation:
+    return Explanation(
         measured=evidence.verdict,
         because="`x @ a` of two plain tensors cuts nothing and sends nothing, process group or not. The same `@` of "
         "two *DTensors*, which carry their placement, does what the table of part 1 says.",

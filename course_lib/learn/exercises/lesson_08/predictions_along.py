@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_lib import cost
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 if TYPE_CHECKING:
     from course_lib.models import TransformerConfig
@@ -15,9 +15,9 @@ __all__ = ["ALONG"]
 _AMOUNTS = ("fewer", "the same", "more")
 
 
-def _sequence(plain_bytes: float, along_bytes: float) -> Told:
+def _sequence(plain_bytes: float, along_bytes: float) -> Explanation:
     fewer, same, more = _AMOUNTS
-    return Told(
+    return Explanation(
         measured=same if plain_bytes == along_bytes else more if along_bytes > plain_bytes else fewer,
         because="Counted on messages around a ring, that is. The two halves of each all-reduce are pulled apart, and "
         "the norms stand between them. (The norms' own gradients are small messages that come on top: latency, hardly "
@@ -32,14 +32,14 @@ def _sequence(plain_bytes: float, along_bytes: float) -> Told:
 _RANKS = 4
 
 
-def _kept(kept_bytes: int, config: TransformerConfig) -> Told:
+def _kept(kept_bytes: int, config: TransformerConfig) -> Explanation:
     def model(**way: bool) -> float:
         terms = cost.explained_activations(config, batch_size=4, num_ranks=_RANKS, **way)
         return sum(term.course_bytes for term in terms) / 1024
 
     plain_kib, along_kib = model(), model(sequence_parallel=True)
     anew_kib = model(sequence_parallel=True, regather=True)
-    return Told(
+    return Explanation(
         measured=round(kept_bytes / 1024),
         model=round(along_kib),
         because=f"What the norms keep falls to a quarter. But a region's input has just been gathered, and the "
@@ -64,8 +64,8 @@ _SHARES = (
 )
 
 
-def _shares() -> Told:
-    return Told(
+def _shares() -> Explanation:
+    return Explanation(
         measured=_SHARES[1],
         label="the evidence says",
         because="The two ranks' gradients of the norm differ, and add up to that of one device. Every rank holds the "

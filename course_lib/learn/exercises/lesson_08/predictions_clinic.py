@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["CLINICS", "NORMS"]
 
@@ -14,8 +14,8 @@ _NORMS = (
 )
 
 
-def _norms() -> Told:
-    return Told(
+def _norms() -> Explanation:
+    return Explanation(
         measured=_NORMS[1],
         label="the evidence says",
         because="Read the table from the loss backward: all is right until the gradient comes out of block 2's "
@@ -37,8 +37,8 @@ _SEEDS = (
 )
 
 
-def _seeds() -> Told:
-    return Told(
+def _seeds() -> Explanation:
+    return Explanation(
         measured=_SEEDS[1],
         label="the evidence says",
         because="Units i of all ranks live and die together, so four ranks draw from far fewer masks than one device "
@@ -60,8 +60,8 @@ _GATHER = (
 )
 
 
-def _gather() -> Told:
-    return Told(
+def _gather() -> Explanation:
+    return Explanation(
         measured=_GATHER[1],
         label="the evidence says",
         because="Each rank has some *columns* of every row. `torch.cat` without a dim stacks them as rows, "

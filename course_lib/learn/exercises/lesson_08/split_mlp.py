@@ -11,7 +11,7 @@ from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import Case
-from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, Seen, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     all_reduce_of,
     leaf,
@@ -73,7 +73,7 @@ class SplitMlp:
         sent = all_reduce_of(sizes.num_summed)
         return reported(output.detach(), gradients, sent, sent)
 
-    def _step(self, answer: Callable[..., Any], me: Rank, sizes: Sizes, number: int) -> Seen:
+    def _step(self, answer: Callable[..., Any], me: Rank, sizes: Sizes, number: int) -> StepSeen:
         parts = self._parts(me.rank, me.world_size, self._whole(sizes, me.world_size, number))
         leaves = {name: leaf(part, me, is_frozen=name in sizes.frozen) for name, part in parts.items()}
         handed = {**leaves, "x": leaves["x"] * 1.0}  # x comes from the layers before, weights are leaves

@@ -25,8 +25,8 @@ __all__ = [
     "NOT_A_TENSOR",
     "NO_GRADIENT",
     "UNWRITTEN",
-    "Seen",
     "Several",
+    "StepSeen",
     "seen_again",
     "take_step",
 ]
@@ -43,7 +43,7 @@ class Several(list[Any]):
 
 
 @dataclass(frozen=True)
-class Seen:
+class StepSeen:
     """``outputs`` are what came back, or one text that begins with ``NOT_A_TENSOR``."""
 
     outputs: list[Tensor] | str
@@ -65,7 +65,7 @@ def take_step(
     handed: Mapping[str, Tensor],
     loss_of: Callable[[Tensor], Tensor],
     not_to_call: Sequence[str] = (),
-) -> Seen:
+) -> StepSeen:
     """Run the answer, go back from what it gave, one output after the other, and look around.
 
     ``leaves`` are asked for their gradients, ``handed`` is what the answer gets and has to leave as it was.
@@ -82,7 +82,7 @@ def take_step(
         changed, switched = before.changes(), _switched_off()
         is_written = isinstance(outputs, str) or _go_back(outputs, loss_of)
     groups = "a process group that it made is still there" if len(groups_here()) != num_groups else ""
-    return Seen(
+    return StepSeen(
         outputs if isinstance(outputs, str) else [one.detach().cpu() for one in outputs],
         {name: _gradient(one) if is_written else UNWRITTEN for name, one in leaves.items()},
         recorder.calls[:num_forward],
@@ -100,7 +100,7 @@ def take_step(
     )
 
 
-def seen_again(step: Callable[[int], Seen], world_size: int) -> Seen:
+def seen_again(step: Callable[[int], StepSeen], world_size: int) -> StepSeen:
     """The last of two steps with different numbers: what one step leaves behind, the next one meets.
 
     Nothing that a rank keeps depends on how many there are, so two ranks look for that; of more, each steps once.

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Seen
+from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, StepSeen
 from course_lib.meter import Call
 
 __all__ = [
@@ -108,7 +108,7 @@ def reported(
     return {OUTPUT: output, **named, FORWARD: forward, BACKWARD: backward, **(more or manners())}
 
 
-def seen_report(seen: Seen, num_ranks: int, num_summed: int, *, whole_tensors: bool = True) -> dict[str, Any]:
+def seen_report(seen: StepSeen, num_ranks: int, num_summed: int, *, whole_tensors: bool = True) -> dict[str, Any]:
     """The report of what was seen, where ``num_summed`` numbers are to be all-reduced; outputs become one tensor.
 
     ``whole_tensors``: a sum may also be made of a reduce and a broadcast, which go through one rank.
@@ -127,7 +127,7 @@ def manners(unwaited: str = "", handed: str = AS_IT_WAS, left: str = "", alive: 
     return {UNWAITED: unwaited or NOTHING, HANDED: handed, LEFT: left or NOTHING, ALIVE: alive}
 
 
-def manners_of(seen: Seen) -> dict[str, Any]:
+def manners_of(seen: StepSeen) -> dict[str, Any]:
     """The end of a report, from what was seen."""
     return {**manners(seen.unwaited, seen.handed, seen.left, seen.kept_alive), CALLED: seen.ready_made}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
 from course_lib.learn.exercises.lesson_08.judging import CLOSE
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT
 from course_lib.learn.exercises.lesson_08.tries import UNWAITED
@@ -12,7 +12,7 @@ from course_lib.learn.exercises.lesson_08.tries import UNWAITED
 __all__ = ["differs_in", "no_way_back", "not_waited"]
 
 
-def differs_in(outcome: Outcome, *names: str) -> bool:
+def differs_in(outcome: AnswerOutcome, *names: str) -> bool:
     """Whether the first entry of a report that differs is one of these."""
     got, expected = outcome.got, outcome.expected
     if outcome.error is not None or not isinstance(got, dict):

@@ -36,7 +36,7 @@ __all__ = [
     "ONE_RANK",
     "SENT",
     "UNWAITED",
-    "Layout",
+    "AssembleLayout",
     "batches",
     "compare",
     "losses",
@@ -59,7 +59,7 @@ _UNEVEN = TransformerConfig(vocab_size=13, context_length=20, num_layers=2, widt
 
 
 @dataclass(frozen=True)
-class Layout:
+class AssembleLayout:
     """A mesh, as ``Mesh.parse`` reads it, and whether slices of the model are uneven."""
 
     axes: str
@@ -75,7 +75,7 @@ class Layout:
 
 
 LAYOUTS = {
-    label: Layout(axes, "uneven" in label)
+    label: AssembleLayout(axes, "uneven" in label)
     for label, axes in (
         ("shards of slices", "pp=1 dp_shard=2 tp=2"),
         ("two stages of uneven slices", "pp=2 dp_shard=1 tp=2"),
@@ -84,11 +84,11 @@ LAYOUTS = {
         ("shards alone", "pp=1 dp_shard=4 tp=1"),
     )
 }
-ONE_RANK = Layout("pp=1 dp_shard=1 tp=1")
+ONE_RANK = AssembleLayout("pp=1 dp_shard=1 tp=1")
 FIRSTS = next(iter(LAYOUTS))
 
 
-def make_model(layout: Layout) -> Transformer:
+def make_model(layout: AssembleLayout) -> Transformer:
     """The same on every rank, float64, with weights large enough that a wrong gradient shows."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
@@ -99,7 +99,7 @@ def make_model(layout: Layout) -> Transformer:
     return model
 
 
-def batches(layout: Layout) -> list[tuple[Tensor, Tensor]]:
+def batches(layout: AssembleLayout) -> list[tuple[Tensor, Tensor]]:
     """Tokens and targets of each step, (B, T)."""
     draw, config = torch.Generator().manual_seed(5), layout.config
     shape = (NUM_ROWS, config.context_length + 1)
@@ -111,7 +111,7 @@ def batches(layout: Layout) -> list[tuple[Tensor, Tensor]]:
 
 
 @lru_cache(maxsize=16)
-def losses(layout: Layout, factor: float = 1.0) -> tuple[float, ...]:
+def losses(layout: AssembleLayout, factor: float = 1.0) -> tuple[float, ...]:
     """Of one device, before each step; ``factor``: of its gradients."""
     model, found = make_model(layout), []
     optimizer = torch.optim.SGD(model.parameters(), lr=LR * factor)
@@ -125,7 +125,7 @@ def losses(layout: Layout, factor: float = 1.0) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=32)
-def own_loss(layout: Layout, place: int) -> float:
+def own_loss(layout: AssembleLayout, place: int) -> float:
     """The first loss of one share of the batch, of as many as ``dp_shard`` has places."""
     tokens, targets = (one.chunk(layout.mesh.size("dp_shard"))[place] for one in batches(layout)[0])
     with torch.no_grad():
@@ -133,7 +133,7 @@ def own_loss(layout: Layout, place: int) -> float:
 
 
 @lru_cache(maxsize=16)
-def _most_kept(layout: Layout) -> float:
+def _most_kept(layout: AssembleLayout) -> float:
     """No rank may keep more numbers than this: stages about equally large, slices, and rows of them."""
     model, mesh = make_model(layout), layout.mesh
     stages = split_evenly(parameter_costs(model), mesh.size("pp"))
@@ -152,7 +152,7 @@ def _num_kept(name: str, shape: tuple[int, ...], mesh: Mesh) -> int:
     return -(-sizes[0] // num_ranks) * prod(sizes[1:])
 
 
-def _most_sent(layout: Layout) -> dict[str, float]:
+def _most_sent(layout: AssembleLayout) -> dict[str, float]:
     """Bytes of a step along an axis, of every rank, where they are known: a rank works on its own samples alone."""
     mesh, config, most = layout.mesh, layout.config, {}
     num_rows = NUM_ROWS // mesh.size("dp_shard")
@@ -164,7 +164,7 @@ def _most_sent(layout: Layout) -> dict[str, float]:
     return most
 
 
-def right(layout: Layout) -> Callable[[int, int], dict[str, Any]]:
+def right(layout: AssembleLayout) -> Callable[[int, int], dict[str, Any]]:
     """The report of a right answer; of ``KEPT`` and ``SENT`` no more than this, of ``MESSAGES`` no fewer."""
 
     def expected(rank: int, world_size: int) -> dict[str, Any]:

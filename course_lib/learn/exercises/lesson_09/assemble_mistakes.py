@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isclose
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_09.assemble_cases import (
     A_NUMBER,
     FIRST,
@@ -16,7 +16,7 @@ from course_lib.learn.exercises.lesson_09.assemble_cases import (
     LAYOUTS,
     MESSAGES,
     SENT,
-    Layout,
+    AssembleLayout,
     losses,
     own_loss,
 )
@@ -48,9 +48,9 @@ _TWO_STAGES, _SHARDED_STAGES, _OTHER_ORDER = list(LAYOUTS)[1:4]
 class _Try:
     """One rank on one mesh: what came of it, beside what is right."""
 
-    layout: Layout
+    layout: AssembleLayout
     rank: int
-    outcome: Outcome
+    outcome: AnswerOutcome
 
     @property
     def place(self) -> int:
@@ -203,7 +203,7 @@ def _all_losses(report: dict[str, object]) -> list[float]:
     return [report[FIRST], *report[LATER]]  # type: ignore[list-item,misc]
 
 
-def _is_over(name: str, outcome: Outcome) -> bool:
+def _is_over(name: str, outcome: AnswerOutcome) -> bool:
     if name == KEPT:
         return bool(outcome.got[KEPT] > outcome.expected[KEPT])
     if name == MESSAGES:

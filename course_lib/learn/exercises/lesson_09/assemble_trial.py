@@ -23,7 +23,7 @@ from course_lib.learn.exercises.lesson_09.assemble_cases import (
     NOTHING,
     SENT,
     UNWAITED,
-    Layout,
+    AssembleLayout,
     batches,
     make_model,
 )
@@ -33,7 +33,7 @@ from course_lib.meter import Call
 __all__ = ["trial"]
 
 
-def trial(answer: Callable[..., Any], me: Rank, layout: Layout) -> dict[str, Any]:
+def trial(answer: Callable[..., Any], me: Rank, layout: AssembleLayout) -> dict[str, Any]:
     """The report of an answer on this rank."""
     from course_lib.parallel.mesh import MeshGroups
 
@@ -43,7 +43,7 @@ def trial(answer: Callable[..., Any], me: Rank, layout: Layout) -> dict[str, Any
     return report
 
 
-def _train(trained: Any, me: Rank, layout: Layout) -> dict[str, Any]:
+def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
     from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 

@@ -8,7 +8,7 @@ from math import isclose
 from typing import Any
 
 from course_lib.layouts.mesh import Mesh
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_09.norm_cases import (
     FORM,
     KEPT,
@@ -42,11 +42,11 @@ __all__ = [
 ]
 
 _STUCK = ("RankTimeout", "RankFailed")
-Weigh = Callable[["Try", dict[str, int], Sequence[str]], float]
+Weigh = Callable[["NormTry", dict[str, int], Sequence[str]], float]
 
 
 @dataclass(frozen=True)
-class Try:
+class NormTry:
     """One rank in one case, and what it gave."""
 
     kind: str
@@ -75,29 +75,29 @@ class Try:
         return [self.square_of(rank, weigh) for rank in range(self.num_ranks)]
 
 
-def right_weight(_: Try, here: dict[str, int], copied: Sequence[str]) -> float:
+def right_weight(_: NormTry, here: dict[str, int], copied: Sequence[str]) -> float:
     return float(not any(here[axis] for axis in copied))
 
 
-def _tries(evidence: Evidence) -> Iterator[Try]:
+def _tries(evidence: Evidence) -> Iterator[NormTry]:
     for outcome in evidence.outcomes:
         if outcome.error is None and isinstance(outcome.got, dict):
             kind, _, place = outcome.case.rpartition(", rank ")
             rank, num_ranks = (int(word) for word in place.split(" of "))
             kind = kind.partition("now with ")[2].partition(" and before with ")[0] or kind
-            yield Try(kind, rank, num_ranks, outcome.got[NORM])
+            yield NormTry(kind, rank, num_ranks, outcome.got[NORM])
 
 
 def _is(have: Any, want: float) -> bool:
     return isinstance(have, float) and isclose(have, want, rel_tol=1e-5, abs_tol=1e-9)
 
 
-def _gave(evidence: Evidence, number: Callable[[Try], float]) -> bool:
+def _gave(evidence: Evidence, number: Callable[[NormTry], float]) -> bool:
     tries = list(_tries(evidence))
     return evidence.error is None and bool(tries) and all(_is(one.gave, number(one)) for one in tries)
 
 
-def _by_any(weighs: Sequence[Weigh], number: Callable[[Try, Weigh], float]) -> Callable[[Evidence], bool]:
+def _by_any(weighs: Sequence[Weigh], number: Callable[[NormTry, Weigh], float]) -> Callable[[Evidence], bool]:
     """Whether this number was given in every case, for one of these ways to count."""
 
     def gave_by(weigh: Weigh) -> Callable[[Evidence], bool]:
@@ -119,7 +119,7 @@ def own(*weighs: Weigh) -> Callable[[Evidence], bool]:
 adds = _by_any((right_weight, lambda *_: 1.0), lambda one, weigh: sum(s**0.5 for s in one.squares(weigh)))
 
 
-def times(factor: Callable[[Try], float]) -> Callable[[Evidence], bool]:
+def times(factor: Callable[[NormTry], float]) -> Callable[[Evidence], bool]:
     """Whether the right norm times this was given."""
     return lambda evidence: _gave(evidence, lambda one: one.right * factor(one))
 
@@ -134,7 +134,7 @@ def is_right_on_rank_0_alone(evidence: Evidence) -> bool:
     )
 
 
-def _differing(outcome: Outcome) -> set[str]:
+def _differing(outcome: AnswerOutcome) -> set[str]:
     if not isinstance(outcome.got, dict):
         return {"everything"}
     names = (NORM, FORM, UNWAITED, KEPT, SENT)

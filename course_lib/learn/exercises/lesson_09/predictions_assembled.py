@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib.claims import VERDICTS, Evidence
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["ASSEMBLED"]
 
@@ -17,10 +17,10 @@ _INSIDE = (
 )
 
 
-def _inside(error: str) -> Told:
+def _inside(error: str) -> Explanation:
     """From the first line of the error; empty where there was none."""
     says = any(word in error for word in ("slice", "shard", "at rest"))
-    return Told(
+    return Explanation(
         measured=(_INSIDE[0] if says else _INSIDE[1]) if error else _INSIDE[2],
         because="`split_transformer` wants a whole matrix, to keep a slice of it. It finds the rows that sharding has "
         "left to this rank. `FullySharded` marks such rows and refuses whoever computes with them. Without the mark "
@@ -38,9 +38,9 @@ def _inside(error: str) -> Told:
     )
 
 
-def _kept(share: float, shares: Sequence[float]) -> Told:
+def _kept(share: float, shares: Sequence[float]) -> Explanation:
     """From the largest share of the model's numbers that one of eight ranks keeps, and the shares of all."""
-    return Told(
+    return Explanation(
         measured=round(100 * share, 1),
         model=100 / 8,
         because=f"An eighth, and a little more on the ranks of the first stage: it has the positions and the larger "
@@ -60,7 +60,7 @@ def _kept(share: float, shares: Sequence[float]) -> Told:
 _AXIS = ("pp", "dp_shard", "tp")
 
 
-def _axis(sent_bytes: Mapping[str, float], num_micro_batches: int) -> Told:
+def _axis(sent_bytes: Mapping[str, float], num_micro_batches: int) -> Explanation:
     """From the bytes that a rank sent in a step, by axis."""
     in_order = sorted(_AXIS, key=lambda axis: -sent_bytes[axis])
     times = sent_bytes[in_order[0]] / sent_bytes[in_order[1]]
@@ -71,7 +71,7 @@ def _axis(sent_bytes: Mapping[str, float], num_micro_batches: int) -> Told:
         "come together for every micro-batch.",
         "dp_shard": "Without a pipeline the gathers are three a step; look at the sizes of batch and model here.",
     }
-    return Told(
+    return Explanation(
         measured=in_order[0],
         because=f"{in_order[0]} sends {times:.1f} times what {in_order[1]} does. In lesson 05 a step had two "
         f"all-gathers and a reduce-scatter, 3 messages the size of a shard. Here a stage computes {num_micro_batches} "
@@ -82,10 +82,10 @@ def _axis(sent_bytes: Mapping[str, float], num_micro_batches: int) -> Told:
     )
 
 
-def _micro(times: float, num_micro_batches: int) -> Told:
+def _micro(times: float, num_micro_batches: int) -> Explanation:
     """From the bytes along dp_shard with twice as many micro-batches, over those with ``num_micro_batches``."""
     m = num_micro_batches
-    return Told(
+    return Explanation(
         measured=round(times, 2),
         model=(4 * m + 1) / (2 * m + 1),
         because=f"{4 * m} all-gathers and a reduce-scatter, over {2 * m} and one. You took more micro-batches for a "
@@ -102,9 +102,9 @@ def _micro(times: float, num_micro_batches: int) -> Told:
 _ROWS = ("0 to 63", "64 to 127", "128 to 191", "192 to 255")
 
 
-def _rows(first_row: int) -> Told:
+def _rows(first_row: int) -> Explanation:
     """From the number of the first row that rank 1 holds."""
-    return Told(
+    return Explanation(
         measured=_ROWS[first_row // 64],
         because="Rank 1 has dp_shard 0 and tp 1. The matrix was first cut in slices: tp 1 has rows 128 to 255. Of "
         "these dp_shard 0 keeps the first half. PyTorch has to write this down as `_StridedShard`: the placements of a "
@@ -118,8 +118,8 @@ def _rows(first_row: int) -> Told:
     )
 
 
-def _a12(evidence: Evidence) -> Told:
-    return Told(
+def _a12(evidence: Evidence) -> Explanation:
+    return Explanation(
         measured=evidence.verdict,
         label="the trial says",
         because="Each axis ends somewhere: slices at the heads, stages at the pieces, shares at the samples of a "

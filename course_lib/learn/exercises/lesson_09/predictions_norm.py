@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.rounding import rounded
 
 __all__ = ["NORM"]
@@ -18,8 +18,8 @@ _SHORT = (
 )
 
 
-def _short() -> Told:
-    return Told(
+def _short() -> Explanation:
+    return Explanation(
         measured=_SHORT[2],
         label="the evidence says",
         because="Two replicas hold the same gradients, and each rank adds what it holds. So every square is in the sum "
@@ -39,12 +39,12 @@ def _short() -> Told:
 _HIDDEN = ("right", "too large by less than a tenth", "too large by a tenth or more", "too small")
 
 
-def _hidden(returned: float, right: float, copied: float) -> Told:
+def _hidden(returned: float, right: float, copied: float) -> Explanation:
     """From what the clip returned, the norm of one device, and that of the gradients which tp does not cut."""
     ratio = returned / right
     seen = _HIDDEN[0] if abs(ratio - 1) < 1e-6 else _HIDDEN[3] if ratio < 1 else _HIDDEN[1 if ratio < 1.1 else 2]
     model = sqrt(1 + (copied / right) ** 2)
-    return Told(
+    return Explanation(
         measured=seen,
         because=f"By {rounded(100 * (ratio - 1), 1)} %. dp_shard cuts everything, and tp cuts the matrices. "
         "What is in the sum "
@@ -64,10 +64,10 @@ def _hidden(returned: float, right: float, copied: float) -> Told:
 _ENDS = ("too large", "right", "too small")
 
 
-def _ends(returned: float, right: float) -> Told:
+def _ends(returned: float, right: float) -> Explanation:
     """From the norm in which both ends count the tied matrix, and the one of one device."""
     ratio = returned / right
-    return Told(
+    return Explanation(
         measured=_ENDS[0 if ratio > 1 + 1e-6 else 2 if ratio < 1 - 1e-6 else 1],
         because=f"It comes out as {rounded(100 * ratio, 0)} % of what one device has. Backward leaves a part "
         "of the gradient "
@@ -82,9 +82,9 @@ def _ends(returned: float, right: float) -> Told:
     )
 
 
-def _folder(folder_bytes: int, weight_bytes: int) -> Told:
+def _folder(folder_bytes: int, weight_bytes: int) -> Explanation:
     """From the size of the folder, and that of the whole model's weights."""
-    return Told(
+    return Explanation(
         measured=round(folder_bytes / weight_bytes, 2),
         model=3,
         because="The weights, and AdamW's two moments of each of them: three times, whatever the mesh. Of several "
@@ -109,12 +109,12 @@ _RESUMED = (
 )
 
 
-def _resumed(went_on: Sequence[float], resumed: Sequence[Sequence[float]]) -> Told:
+def _resumed(went_on: Sequence[float], resumed: Sequence[Sequence[float]]) -> Explanation:
     """From the losses of the job that went on, and those of the others; the last of these is without states."""
     near = [abs(losses[0] - went_on[0]) < 1e-9 for losses in resumed]
     seen = _RESUMED[0] if all(near) else _RESUMED[1] if all(near[:-1]) else _RESUMED[2]
     apart = max(abs(a - b) for a, b in zip(resumed[-1], went_on, strict=True))
-    return Told(
+    return Explanation(
         measured=seen,
         because="The first loss is that of the weights, and of them each rank has read what it holds. Without its "
         "states the optimizer begins anew: its first step is as long as on the first day, in a direction that one "
@@ -131,11 +131,11 @@ def _resumed(went_on: Sequence[float], resumed: Sequence[Sequence[float]]) -> To
     )
 
 
-def _skipped(never_seen: int, num_steps: int, batch_size: int, old_share: int, new_share: int) -> Told:
+def _skipped(never_seen: int, num_steps: int, batch_size: int, old_share: int, new_share: int) -> Explanation:
     """From the windows that nobody was given, and how many ranks shared a batch before and after."""
     per_rank = num_steps * batch_size // old_share
     begins_at = per_rank * new_share
-    return Told(
+    return Explanation(
         measured=never_seen,
         model=begins_at - num_steps * batch_size,
         because=f"Each rank had been given {per_rank} windows, and {old_share} ranks shared out a batch, so "
@@ -158,8 +158,8 @@ _SWAPPED = (
 )
 
 
-def _swapped() -> Told:
-    return Told(
+def _swapped() -> Explanation:
+    return Explanation(
         measured=_SWAPPED[1],
         label="the evidence says",
         because="On the old mesh rank 1 stood at place 1 of tp, on the new one it stands at place 1 of dp_shard, and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib.layouts.mesh import DATA_AXES, Mesh
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["PIECES"]
 
@@ -13,7 +13,7 @@ _CUBE = Mesh.of(pp=2, dp_shard=2, tp=2)
 _RANKS = tuple(f"rank {rank}" for rank in range(4))
 
 
-def _row(ranks: Sequence[int], mesh: Mesh) -> Told:
+def _row(ranks: Sequence[int], mesh: Mesh) -> Explanation:
     """From the ranks that were found to hold row 100 of 256, and the mesh, two by two."""
     at = {
         "right": mesh.rank_at(dp_shard=1, tp=0),
@@ -27,7 +27,7 @@ def _row(ranks: Sequence[int], mesh: Mesh) -> Told:
         "rank 0": "It has rows 0 to 63: the first half of the first slice.",
         "rank 3": "It has the very last rows: the second half of the second slice.",
     }
-    return Told(
+    return Explanation(
         measured=found,
         model=f"rank {at['right']}",
         because="tp cuts first, and gives rows 0 to 127 to place 0. Of this slice, 128 rows, dp_shard gives the second "
@@ -44,10 +44,10 @@ _SHARD_8, _SHARD_TP, _PP_TP, _THREE = "dp_shard=8", "dp_shard=2 tp=4", "pp=2 tp=
 _MESHES = (_SHARD_8, _SHARD_TP, _PP_TP, _THREE)
 
 
-def _least(kept_kib: Mapping[str, float]) -> Told:
+def _least(kept_kib: Mapping[str, float]) -> Explanation:
     """From what the fullest rank of each mesh keeps."""
     kept = ", ".join(f"{size:.0f} KiB with {name}" for name, size in kept_kib.items())
-    return Told(
+    return Explanation(
         measured=min(kept_kib, key=kept_kib.__getitem__),
         label="computed",
         because=f"{kept}. Sharding cuts everything into eight, norms and positions too. tp *copies* those, so each "
@@ -62,10 +62,10 @@ def _least(kept_kib: Mapping[str, float]) -> Told:
     )
 
 
-def _fullest(fullest_kib: Mapping[str, float]) -> Told:
+def _fullest(fullest_kib: Mapping[str, float]) -> Explanation:
     """From what the fullest rank of each mesh holds at its fullest moment."""
     held = ", ".join(f"{size:.0f} KiB with {name}" for name, size in fullest_kib.items())
-    return Told(
+    return Explanation(
         measured=min(fullest_kib, key=fullest_kib.__getitem__),
         label="computed",
         because=f"{held}. Whoever shards has to make a unit whole; what tp and pp have cut is computed with as it is. "
@@ -80,11 +80,11 @@ def _fullest(fullest_kib: Mapping[str, float]) -> Told:
     )
 
 
-def _share(seen_by: Mapping[int, Sequence[int]]) -> Told:
+def _share(seen_by: Mapping[int, Sequence[int]]) -> Explanation:
     """From the windows that each rank of the eight was dealt."""
     counts = {len(windows) for windows in seen_by.values()}
     data_size = _CUBE.size(*DATA_AXES)
-    return Told(
+    return Explanation(
         measured=counts.pop() if len(counts) == 1 else sorted(counts),
         model=8 / data_size,
         because="Only dp_shard deals out, to two places. The ranks of a tensor group work on one activation, and a "
@@ -109,8 +109,8 @@ _UNSEEN = (
 )
 
 
-def _unseen() -> Told:
-    return Told(
+def _unseen() -> Explanation:
+    return Explanation(
         measured=_UNSEEN[1],
         label="the evidence says",
         because="Half of the windows move no gradient. Each rank of a tensor group looks up its own tokens, those that "
@@ -128,9 +128,9 @@ def _unseen() -> Told:
     )
 
 
-def _logged(share: float) -> Told:
+def _logged(share: float) -> Explanation:
     """From the team's log, as a share of the loss, on pp=2 tp=2."""
-    return Told(
+    return Explanation(
         measured=round(share, 2),
         model=0.5,
         because="Two ranks have a loss, those of the last stage, and both have the same one, since they are one tensor "
@@ -146,9 +146,9 @@ def _logged(share: float) -> Told:
     )
 
 
-def _seeds(seeds: Sequence[int]) -> Told:
+def _seeds(seeds: Sequence[int]) -> Explanation:
     """From the seeds of eight ranks, two along each of three axes."""
-    return Told(
+    return Explanation(
         measured=len(set(seeds)),
         model=_CUBE.num_ranks / _CUBE.size("tp"),
         because="One for each tensor group: its ranks hold the same stream between the split regions, and must drop "
@@ -170,8 +170,8 @@ _DROPPED = (
 )
 
 
-def _dropped() -> Told:
-    return Told(
+def _dropped() -> Explanation:
+    return Explanation(
         measured=_DROPPED[0],
         label="the evidence says",
         because="Ranks 0 and 1 begin with equal copies and part where there is dropout. Each has its own seed, so from "

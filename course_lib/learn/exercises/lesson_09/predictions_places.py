@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from course_lib.layouts.mesh import Mesh
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["PLACES"]
 
@@ -15,11 +15,11 @@ _RANK = 5
 _PARTNERS = ("rank 1", "rank 3", "rank 4", "rank 6", "rank 7")
 
 
-def _partner(groups: Mapping[str, Sequence[int]]) -> Told:
+def _partner(groups: Mapping[str, Sequence[int]]) -> Explanation:
     """From the groups of rank 5, by axis, in a mesh of 2 x 2 x 2."""
     others = {axis: next(rank for rank in group if rank != _RANK) for axis, group in groups.items()}
     pp, dp, tp = (f"rank {others[axis]}" for axis in ("pp", "dp_shard", "tp"))
-    return Told(
+    return Explanation(
         measured=pp,
         label="computed",
         because="`pp` is the outermost axis, and one step along it passes over all places of the two behind: four "
@@ -34,12 +34,12 @@ def _partner(groups: Mapping[str, Sequence[int]]) -> Told:
     )
 
 
-def _groups(sizes: Mapping[str, int]) -> Told:
+def _groups(sizes: Mapping[str, int]) -> Explanation:
     """From the sizes of a mesh by axis: how many groups there are along all its axes."""
     num_ranks = prod(sizes.values())
     along = {axis: num_ranks // size for axis, size in sizes.items()}
     listed = ", ".join(f"{number:,} along `{axis}`" for axis, number in along.items())
-    return Told(
+    return Explanation(
         measured=sum(along.values()),
         label="computed",
         because=f"{listed}: an axis has a group for every place along the others, and every rank makes all of them to "
@@ -59,7 +59,7 @@ def _groups(sizes: Mapping[str, int]) -> Told:
 _AXES = ("pp", "dp_replicate", "tp")
 
 
-def _axis(sent: Mapping[Pair, Mapping[str, int]]) -> Told:
+def _axis(sent: Mapping[Pair, Mapping[str, int]]) -> Explanation:
     """From the bytes that a rank sends along each axis, on three meshes of two axes."""
     most = {axis: max(sizes.get(axis, 0) for sizes in sent.values()) for axis in _AXES}
     pp, dp, tp = (most[axis] for axis in _AXES)
@@ -71,7 +71,7 @@ def _axis(sent: Mapping[Pair, Mapping[str, int]]) -> Told:
         "pp": "A pipeline sends activations as well, but at a single cut: once there, and gradients once back.",
         "tp": "Here another axis sent more: compare the activations of a rank with its weights.",
     }
-    return Told(
+    return Explanation(
         measured=winner,
         because=f"{tp / max(dp, 1):.1f} times the bytes of `dp_replicate`, and {tp / max(pp, 1):.0f} times those of "
         "`pp`. Along `tp` the activations of all tokens are summed twice in every layer, and as often in backward. "
@@ -83,12 +83,12 @@ def _axis(sent: Mapping[Pair, Mapping[str, int]]) -> Told:
 _ORDERS = ("pp, tp", "tp, pp", "in both", "in neither")
 
 
-def _cut(orders: Sequence[Mesh]) -> Told:
+def _cut(orders: Sequence[Mesh]) -> Explanation:
     """From the mesh that is asked about, in both orders."""
     staying = [order for order in orders if order.stays_within_a_node("tp")]
     both, neither = _ORDERS[2:]
     measured = neither if not staying else both if len(staying) > 1 else ", ".join(staying[0].axes)
-    return Told(
+    return Explanation(
         measured=measured,
         label="computed",
         because="Four ranks do not fit on a node of two. The order decides how they lie: neighbours in pairs, two to a "
@@ -102,11 +102,11 @@ def _cut(orders: Sequence[Mesh]) -> Told:
     )
 
 
-def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[str, Sequence[float]]) -> Told:
+def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[str, Sequence[float]]) -> Explanation:
     """From the measured ratio, what the model says of both orders, and each axis' (within_s, between_s)."""
     tp_s, dp_s = seconds["tp"], seconds["dp_replicate"]
     ratio = tp_s[1] / tp_s[0]
-    return Told(
+    return Explanation(
         measured=round(measured, 1),
         model=round(wrong_s / right_s, 1),
         because=f"In the right order `tp` takes {tp_s[0] * 1e3:.0f} ms within the node and the gradients "
@@ -129,7 +129,7 @@ _INSIDE = ("tp", "dp_replicate", "it makes no difference")
 _EQUAL = 1.05  # times within 5 % are called equal
 
 
-def _habit(times_s: Mapping[str, float], seconds: Mapping[str, Sequence[float]]) -> Told:
+def _habit(times_s: Mapping[str, float], seconds: Mapping[str, Sequence[float]]) -> Explanation:
     """From the time with each axis within the node, and each axis' (within_s, between_s)."""
     tp_s, dp_s = seconds["tp"], seconds["dp_replicate"]
     model_s = {"tp": tp_s[0] + dp_s[1], "dp_replicate": dp_s[0] + tp_s[1]}
@@ -139,7 +139,7 @@ def _habit(times_s: Mapping[str, float], seconds: Mapping[str, Sequence[float]])
         "dp_replicate": "With these sizes `tp` sends more: look at the bytes above.",
         _INSIDE[2]: "It would, if both axes sent as much. Look at the bytes.",
     }
-    return Told(
+    return Explanation(
         measured=measured,
         model=model,
         because=f"By the model {model_s['dp_replicate'] * 1e3:.0f} ms with the gradients inside, and "
@@ -156,11 +156,11 @@ def _better(times_s: Mapping[str, float]) -> str:
     return _INSIDE[2] if times_s[other] < _EQUAL * times_s[best] else best
 
 
-def _six(times_s: Mapping[Pair, float]) -> Told:
+def _six(times_s: Mapping[Pair, float]) -> Explanation:
     """From the time of a step in each order of three axes, on nodes that hold two of them."""
     different = {float(f"{time_s:.6g}") for time_s in times_s.values()}
     num_axes = len(next(iter(times_s)))
-    return Told(
+    return Explanation(
         measured=len(different),
         label="computed",
         because="A node of four holds any two of these axes, one way round or the other; the outermost one alone "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_10 import dispatch_mistakes as told_by
 from course_lib.learn.exercises.lesson_10 import wrong_dispatches as wrong
-from course_lib.learn.exercises.lesson_10.dispatch_cases import KINDS, Kind
+from course_lib.learn.exercises.lesson_10.dispatch_cases import KINDS, DispatchKind
 from course_lib.learn.exercises.lesson_10.dispatch_slips import on_ranks
 from course_lib.learn.exercises.lesson_10.dispatch_trial import COMPUTED, SENT, compare, right, trial
 from course_lib.learn.judging.judge import by_trial
@@ -164,7 +164,7 @@ DISPATCH = Exercise(
             "Rank 1 has no tokens in this case, and did not make a call that the others wait in. Tokens of others "
             "come to its experts all the same. Every rank makes every call, with 0 rows if need be.",
             wrong.returns_early,
-            told_by.stuck_in(Kind.NONE),
+            told_by.stuck_in(DispatchKind.NONE),
         ),
         Mistake(
             "rests-without-rows",
@@ -172,7 +172,7 @@ DISPATCH = Exercise(
             "without rows sends no output back, and still waits for those of its own tokens. Every rank makes "
             "every call.",
             wrong.rests_without_rows,
-            told_by.stuck_in(Kind.IDLE),
+            told_by.stuck_in(DispatchKind.IDLE),
         ),
         Mistake(
             "joins-nothing",

@@ -11,7 +11,7 @@ from torch import Tensor
 __all__ = [
     "KINDS",
     "WIDTH",
-    "Kind",
+    "DispatchKind",
     "Tokens",
     "made_by",
     "num_experts_of",
@@ -26,7 +26,7 @@ __all__ = [
 WIDTH = 128  # a row is a kilobyte
 
 
-class Kind:
+class DispatchKind:
     """The cases; each completes "with ..."."""
 
     EVEN = "as many tokens on every rank"
@@ -38,10 +38,18 @@ class Kind:
     NONE = "no tokens on rank 1"
 
 
-KINDS = (Kind.EVEN, Kind.UNEVEN, Kind.SINGLE, Kind.THREE, Kind.HOME, Kind.IDLE, Kind.NONE)
+KINDS = (
+    DispatchKind.EVEN,
+    DispatchKind.UNEVEN,
+    DispatchKind.SINGLE,
+    DispatchKind.THREE,
+    DispatchKind.HOME,
+    DispatchKind.IDLE,
+    DispatchKind.NONE,
+)
 
-_TOP_K = {Kind.SINGLE: 1, Kind.THREE: 3}
-_EXPERTS_OF_A_RANK = {Kind.SINGLE: 1, Kind.THREE: 3}
+_TOP_K = {DispatchKind.SINGLE: 1, DispatchKind.THREE: 3}
+_EXPERTS_OF_A_RANK = {DispatchKind.SINGLE: 1, DispatchKind.THREE: 3}
 
 
 @dataclass(frozen=True)
@@ -72,13 +80,16 @@ def made_by(expert: int, rows: Tensor) -> Tensor:
 def tokens_of(kind: str, rank: int, num_ranks: int) -> Tokens:
     """The tokens of a rank, with numbers that a seed decides."""
     draw = torch.Generator().manual_seed(100 + 10 * KINDS.index(kind) + rank)
-    num_tokens = {Kind.EVEN: 5, Kind.NONE: 0 if rank == 1 else 6}.get(kind, 4 + 3 * rank)
+    num_tokens = {DispatchKind.EVEN: 5, DispatchKind.NONE: 0 if rank == 1 else 6}.get(kind, 4 + 3 * rank)
     top_k = _TOP_K.get(kind, 2)
     rows = torch.randn(num_tokens, WIDTH, generator=draw, dtype=torch.float64)
     scores = torch.rand(num_tokens, num_experts_of(kind, num_ranks), generator=draw)
-    if kind == Kind.UNEVEN:
+    if kind == DispatchKind.UNEVEN:
         scores[:, 0], scores[:, 1] = -1.0, scores[:, 1] + 0.4  # nobody wants expert 0, many want expert 1
-    allowed = {Kind.HOME: own_experts(kind, rank, num_ranks), Kind.IDLE: own_experts(kind, 0, num_ranks)}
+    allowed = {
+        DispatchKind.HOME: own_experts(kind, rank, num_ranks),
+        DispatchKind.IDLE: own_experts(kind, 0, num_ranks),
+    }
     if kind in allowed:
         scores[:, list(allowed[kind])] += 2.0
     chosen = scores.topk(top_k).indices if num_tokens else torch.empty(0, top_k, dtype=torch.int64)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_10.dispatch_cases import outputs_of, own_experts, tokens_of
 from course_lib.learn.exercises.lesson_10.dispatch_slips import Slip, given_by
 from course_lib.learn.exercises.lesson_10.dispatch_trial import FACTS, OUT, UNWAITED, differs
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def _place(outcome: Outcome) -> tuple[str, int, int]:
+def _place(outcome: AnswerOutcome) -> tuple[str, int, int]:
     """The kind of the case, the rank, and of how many."""
     case, _, place = outcome.case.rpartition(", rank ")
     rank, num_ranks = (int(word) for word in place.split(" of "))
@@ -92,7 +92,7 @@ def only_wrong(name: str) -> Callable[[Evidence], bool]:
     return recognise
 
 
-def _differing(outcome: Outcome) -> set[str]:
+def _differing(outcome: AnswerOutcome) -> set[str]:
     if not isinstance(outcome.got, dict):
         return {"everything"}
     return {name for name in FACTS if differs(outcome.expected[name], outcome.got[name])}
@@ -129,7 +129,7 @@ def says(*words: str) -> Callable[[Evidence], bool]:
     return recognise
 
 
-def ended_so(outcome: Outcome) -> bool:
+def ended_so(outcome: AnswerOutcome) -> bool:
     return outcome.error is not None
 
 

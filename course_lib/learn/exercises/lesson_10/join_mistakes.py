@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
 from course_lib.learn.exercises.lesson_10 import wrong_joins as wrong
 from course_lib.learn.exercises.lesson_10.join_cases import CASES
 from course_lib.learn.exercises.lesson_10.join_labels import Label
@@ -19,12 +19,12 @@ def _wrong_cases(evidence: Evidence) -> set[str]:
     return {outcome.case for outcome in evidence.wrong}
 
 
-def _has(outcome: Outcome, is_so: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+def _has(outcome: AnswerOutcome, is_so: Callable[[torch.Tensor], torch.Tensor]) -> bool:
     """Whether some number of the pair that came is so."""
     return outcome.error is None and any(bool(is_so(tensor).any()) for tensor in outcome.got)
 
 
-def _of(evidence: Evidence, label: str) -> Outcome:
+def _of(evidence: Evidence, label: str) -> AnswerOutcome:
     return next(outcome for outcome in evidence.outcomes if outcome.case == label)
 
 
@@ -36,7 +36,7 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-9, atol=1e-11, equal_nan=True)
 
 
-def _usual(evidence: Evidence, example: Any) -> list[tuple[Outcome, Any]]:
+def _usual(evidence: Evidence, example: Any) -> list[tuple[AnswerOutcome, Any]]:
     """What the answer gave in the cases in which nothing is large or missing, and what the example gives there."""
     return [
         (_of(evidence, case.label), example(*case.args))

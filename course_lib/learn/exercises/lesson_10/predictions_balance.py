@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from course_lib import cost
 from course_lib.cost.single_device.architectures import TransformerSizes
 from course_lib.layouts.sequence_cut import SequenceCut
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.rounding import rounded
 
 __all__ = ["BALANCE"]
 
 
-def _last(pairs: Sequence[int]) -> Told:
+def _last(pairs: Sequence[int]) -> Explanation:
     """From the pairs of each rank, where a causal sequence is cut into contiguous parts."""
     n = len(pairs)
-    return Told(
+    return Explanation(
         measured=round(100 * pairs[-1] / sum(pairs)),
         model=100 * (2 * n - 1) / n**2,
         because=f"Its queries see all of the parts before theirs, and half of their own: {n - 1} and a half blocks, of "
@@ -30,10 +30,10 @@ def _last(pairs: Sequence[int]) -> Told:
     )
 
 
-def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Told:
+def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Explanation:
     """From the share of a paced lap in which ranks computed, and the size of its contiguous cut."""
     model = cost.ring_balance(SequenceCut(num_tokens, num_ranks, "contiguous"))
-    return Told(
+    return Explanation(
         measured=round(100 * busy_share),
         model=100 * model,
         because=f"The lap is as long as the last rank needs: {num_ranks - 1} blocks and a half. The mean over ranks is "
@@ -60,13 +60,13 @@ _SUSPECTS = (
 _FAR = 1.5  # times the least, from which on ranks keep unlike amounts
 
 
-def _equal(pairs: Sequence[int], kept_bytes: Sequence[int]) -> Told:
+def _equal(pairs: Sequence[int], kept_bytes: Sequence[int]) -> Explanation:
     """From the pairs of each rank with the colleague's cut, and what a block keeps on each."""
     stay, scores, uneven, last = _SUSPECTS
     measured = uneven if max(kept_bytes) > _FAR * min(kept_bytes) else stay
     if max(pairs) > _FAR * min(pairs):
         measured = last
-    return Told(
+    return Explanation(
         measured=measured,
         because="Early positions have few keys to look at, so an early rank needs very many of them to have its share "
         f"of the pairs. And it keeps {max(kept_bytes) / min(kept_bytes):.1f} times what the last rank keeps: "
@@ -89,13 +89,13 @@ _LOOKS = (
 )
 
 
-def _numbers(first: float, last: float, on_one_device: float) -> Told:
+def _numbers(first: float, last: float, on_one_device: float) -> Explanation:
     """From the losses of the first and the last step, and of the same weights on one device."""
     _, stuck, good, worse = _LOOKS
     measured = worse if on_one_device > 1.2 * last else good
     if last > 0.9 * first:
         measured = stuck
-    return Told(
+    return Explanation(
         measured=measured,
         because=f"From {rounded(first, 1)} to {rounded(last, 1)}, and nothing looks odd. The model has "
         "learned to live with four "
@@ -110,10 +110,10 @@ def _numbers(first: float, last: float, on_one_device: float) -> Told:
     )
 
 
-def _heads(config: TransformerSizes, most_ranks: int) -> Told:
+def _heads(config: TransformerSizes, most_ranks: int) -> Explanation:
     """From the configuration, and the most ranks that the cost model lets share its attention."""
     queries, keys = config.num_heads, config.kv_heads
-    return Told(
+    return Explanation(
         measured=most_ranks,
         because=f"A head is computed on one rank, and there are {keys} heads of keys and values. More ranks would need "
         "copies of them. Grouped heads, which make a ring's messages light, set all-to-all attention its limit.",
@@ -127,11 +127,11 @@ def _heads(config: TransformerSizes, most_ranks: int) -> Told:
     )
 
 
-def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_ranks: int) -> Told:
+def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_ranks: int) -> Explanation:
     """From what a rank sends forward in a ring, and in all-to-all attention."""
     heads, kv_heads = config.num_heads, config.kv_heads
     model = (2 * heads + 2 * kv_heads) / num_ranks / (2 * kv_heads)
-    return Told(
+    return Explanation(
         measured=round(all_to_all_bytes / ring_bytes, 2),
         model=round(model, 2),
         because="Everything travels: q and out beside k and v. But a rank gives away its own part once, and of the "
@@ -160,7 +160,7 @@ _WINNERS = (
 )
 
 
-def _which(ring_ms: Mapping[int, float], all_to_all_ms: Mapping[int, float]) -> Told:
+def _which(ring_ms: Mapping[int, float], all_to_all_ms: Mapping[int, float]) -> Explanation:
     """From the time of a layer by length, one way and the other."""
     ring, all_to_all, ring_first, ring_last = _WINNERS
     wins = [ring_ms[length] < all_to_all_ms[length] for length in sorted(ring_ms)]
@@ -169,7 +169,7 @@ def _which(ring_ms: Mapping[int, float], all_to_all_ms: Mapping[int, float]) -> 
         measured = ring if wins[0] else all_to_all
     longest = max(ring_ms)
     more = all_to_all_ms[longest] / ring_ms[longest] - 1
-    return Told(
+    return Explanation(
         measured=measured,
         label="computed",
         because="An all-to-all sends less, and nothing hides it: attention needs all of its positions to begin. The "

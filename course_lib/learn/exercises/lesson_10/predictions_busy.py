@@ -9,7 +9,7 @@ from statistics import fmean
 from torch import Tensor
 
 from course_lib.cost.model_parallel.experts import ExpertLayerTime
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.parallel.experts import Routing
 from course_lib.rounding import rounded
 
@@ -18,9 +18,9 @@ __all__ = ["BUSY"]
 _LAST = 10  # steps that make the end of a training
 
 
-def _slowest(even_s: float, skewed_s: float, even: ExpertLayerTime, skewed: ExpertLayerTime) -> Told:
+def _slowest(even_s: float, skewed_s: float, even: ExpertLayerTime, skewed: ExpertLayerTime) -> Explanation:
     """From two layers' seconds on paced ranks, and what the cost model says of them."""
-    return Told(
+    return Explanation(
         measured=round(skewed_s / even_s, 2),
         model=round(skewed.time_s / even.time_s, 2),
         because=f"Rank 0 computes {skewed.rows[0]} rows: those of the busy expert, and then those of its other one. "
@@ -37,12 +37,12 @@ def _slowest(even_s: float, skewed_s: float, even: ExpertLayerTime, skewed: Expe
     )
 
 
-def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Told:
+def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Explanation:
     """From the share of tokens at the busiest expert, step by step; and the probabilities (N, E) of steps 0 and 10."""
     measured = 100 * fmean(shares[-_LAST:])
     experts = [chances.mean(0).std().item() for chances in (first, early)]
     tokens = [chances.std(0).mean().item() for chances in (first, early)]
-    return Told(
+    return Explanation(
         measured=round(measured),
         because=f"Soon after the start an expert had up to {max(shares):.0%} of all tokens. From step 0 to step 10 "
         f"the router's probabilities came to differ from expert to expert by {experts[1]:.3f} in place of "
@@ -63,11 +63,11 @@ def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Told:
     )
 
 
-def _steps(num_steps: int, probabilities: Tensor, choices: Tensor) -> Told:
+def _steps(num_steps: int, probabilities: Tensor, choices: Tensor) -> Explanation:
     """From the number of steps until some token went elsewhere; what the router was given, and who has tokens then."""
     best, second = probabilities.sort(descending=True).values[:2].tolist()
     apart, rate = best - second, 1e-3
-    return Told(
+    return Explanation(
         measured=num_steps,
         model=math.ceil(round(apart / (2 * rate), 6)),
         because=f"Expert 0 has more than the mean and loses {rate} a step; expert 1 has less and gains as much. So the "
@@ -85,10 +85,10 @@ def _steps(num_steps: int, probabilities: Tensor, choices: Tensor) -> Told:
     )
 
 
-def _dealt(whole: float, dealt: float) -> Told:
+def _dealt(whole: float, dealt: float) -> Explanation:
     """From the share that is turned away where all tokens are counted at once, and where 64 ranks count their own."""
     model = math.sqrt(7 / (2 * math.pi * 64))
-    return Told(
+    return Explanation(
         measured=round(100 * dealt, 1),
         model=round(100 * model, 1),
         because="Dice are even in the mean only. Of 64 throws a number comes 8 times, give or take 2.6, which is a "
@@ -119,13 +119,13 @@ _CAUSES = (
 )
 
 
-def _tenth(routings: Sequence[Routing], room: int) -> Told:
+def _tenth(routings: Sequence[Routing], room: int) -> Explanation:
     """From the routing of some steps, and the room of an expert by the colleague's function."""
     dropped = fmean(routing.dropped_share.item() for routing in routings)
     num_tokens, top_k = routings[0].experts.shape
     even = num_tokens * top_k // routings[0].num_experts
     fewer_choices, strong, order, places = _CAUSES
-    return Told(
+    return Explanation(
         measured=fewer_choices,
         because=f"{num_tokens} tokens with {top_k} choices each are {even} for each expert, and twice that would be "
         f"{2 * even}. The function gives {room}: it counts tokens, and forgets that each has {top_k} choices. So the "
@@ -141,9 +141,9 @@ def _tenth(routings: Sequence[Routing], room: int) -> Told:
     )
 
 
-def _copies(colleagues: float, courses: float) -> Told:
+def _copies(colleagues: float, courses: float) -> Explanation:
     """From how many times the right gradient the experts have: by the mean over copies, and by the course."""
-    return Told(
+    return Explanation(
         measured=round(colleagues, 2),
         model=2,
         because="An expert sees the tokens of both ranks of its set, so after backward its gradient is already the "

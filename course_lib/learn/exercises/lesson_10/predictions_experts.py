@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["EXPERTS"]
 
 
-def _flops(layer_flops: int, mlp_flops: int, num_experts: int, top_k: int) -> Told:
+def _flops(layer_flops: int, mlp_flops: int, num_experts: int, top_k: int) -> Explanation:
     """From the operations of a forward pass: of the mixture, and of one MLP of an expert's size."""
-    return Told(
+    return Explanation(
         measured=round(layer_flops / mlp_flops, 2),
         model=top_k,
         because=f"Each token passes through {top_k} experts, and each of them is as large as the MLP. The other "
@@ -27,9 +27,9 @@ def _flops(layer_flops: int, mlp_flops: int, num_experts: int, top_k: int) -> To
     )
 
 
-def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: int) -> Told:
+def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: int) -> Explanation:
     """From how many rows of the router one token gave a gradient: as it is, and with weights that add up to 1."""
-    return Told(
+    return Explanation(
         measured=num_rows,
         because=f"The choice has no derivative, the weights have. A chosen expert's weight is its softmax probability, "
         f"and below its fraction line stand all {num_experts} scores: a larger score of any other expert makes it "
@@ -54,12 +54,12 @@ _SUSPECTS = (
 )
 
 
-def _astray(share: float, share_at_zero: float, half_off: float, dense_off: float) -> Told:
+def _astray(share: float, share_at_zero: float, half_off: float, dense_off: float) -> Explanation:
     """From the share of tokens that have other experts in bfloat16: as the scores are, and when they are around 0.
 
     ``half_off``, ``dense_off``: by how much half of the outputs are off at most, of the layer and of a dense MLP.
     """
-    return Told(
+    return Explanation(
         measured=_SUSPECTS[2],
         label="the evidence says",
         because=f"bfloat16 keeps 8 bits. Between 16 and 32 its numbers stand an eighth apart, so scores that "
@@ -79,10 +79,10 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
     )
 
 
-def _travels(times: float, top_k: int, num_ranks: int) -> Told:
+def _travels(times: float, top_k: int, num_ranks: int) -> Explanation:
     """From the bytes that ranks sent in a forward pass, in bytes of their tokens."""
     there = top_k * (num_ranks - 1) / num_ranks
-    return Told(
+    return Explanation(
         measured=round(times, 2),
         model=2 * there,
         because=f"A token has {top_k} rows to send, one for each choice; of {num_ranks} rows, one finds its expert at "
@@ -100,9 +100,9 @@ def _travels(times: float, top_k: int, num_ranks: int) -> Told:
     )
 
 
-def _own(times: float, num_ranks: int) -> Told:
+def _own(times: float, num_ranks: int) -> Explanation:
     """From the length of an expert's gradient after backward on its rank, in that of one device's."""
-    return Told(
+    return Explanation(
         measured=round(times, 2),
         model=num_ranks,
         because="Tokens of all ranks came to this expert, and so did their gradients: the way back is the backward "
@@ -126,10 +126,10 @@ _WRAPPED = (
 )
 
 
-def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Told:
+def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Explanation:
     """From how many of the experts on all ranks differ after wrapping."""
     measured = _WRAPPED[2] if num_different < num_experts else _WRAPPED[1]
-    return Told(
+    return Explanation(
         measured=measured,
         because="PyTorch's `DistributedDataParallel` begins by giving everybody the weights of rank 0. All ranks "
         "have a weight of this name and this shape, so nothing looks wrong, and "
@@ -145,10 +145,10 @@ def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Told:
     )
 
 
-def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k: int) -> Told:
+def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k: int) -> Explanation:
     """From the bytes that a rank sends for a layer in a step: tokens to experts, or gradients of whole experts."""
     times = round(gradient_bytes / token_bytes, 1)
-    return Told(
+    return Explanation(
         measured=times,
         label="computed",
         because="Gradients of all experts, twice (n - 1)/n times, by a ring; or k rows a token, four times "

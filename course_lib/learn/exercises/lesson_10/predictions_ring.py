@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.models import TransformerConfig
 from course_lib.rounding import rounded
 
@@ -15,9 +15,9 @@ _RANKS = 4
 _HIDDEN = 0.2  # at most this share of a lap is waiting
 
 
-def _length(short_bytes: int, long_bytes: int) -> Told:
+def _length(short_bytes: int, long_bytes: int) -> Explanation:
     """From what a block keeps of a sequence, and of one that is twice as long."""
-    return Told(
+    return Explanation(
         measured=round(long_bytes / short_bytes, 2),
         model=2,
         because="All that a block keeps belongs to a position: vectors of the stream, its query, keys and values, and "
@@ -42,10 +42,10 @@ _MEANS = ("attention to all keys", "that, but for rounding", "something else")
 _ROUNDING = 1e-9
 
 
-def _mean(off: float, typical: float) -> Told:
+def _mean(off: float, typical: float) -> Explanation:
     """From how far the mean of two sides is off, at most, and from how large outputs are, at most."""
     _, rounding, other = _MEANS
-    return Told(
+    return Explanation(
         measured=other if off > _ROUNDING else rounding,
         because=f"It is off by up to {rounded(off, 2, apart=1e-5)}, where no output is larger than "
         f"{rounded(typical, 2, apart=1e-5)}. Each side has divided "
@@ -62,14 +62,14 @@ def _mean(off: float, typical: float) -> Told:
     )
 
 
-def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> Told:
+def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> Explanation:
     """From what a rank sends where keys and values go round, and where queries do with what they have found."""
     heads, kv_heads, head_dim = config.num_heads, config.kv_heads, config.head_dim
     query, steps = heads * head_dim, _RANKS - 1  # numbers of a position's query, and as many of its output
     numbers = steps * (2 * query + heads) + query  # and home goes the output alone
     model = numbers / (steps * 2 * kv_heads * head_dim)
     without_results = heads / (2 * kv_heads)
-    return Told(
+    return Explanation(
         measured=round(queries_bytes / keys_bytes, 2),
         model=round(model, 2),
         because=f"A position has {heads} query heads and {kv_heads} heads each of keys and values. With the queries "
@@ -87,9 +87,9 @@ def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> 
     )
 
 
-def _back(forward_bytes: int, both_bytes: int) -> Told:
+def _back(forward_bytes: int, both_bytes: int) -> Explanation:
     """From what a rank sends in a forward pass, and in forward and backward together, in float32."""
-    return Told(
+    return Explanation(
         measured=round((both_bytes - forward_bytes) / forward_bytes, 2),
         model=2,
         because="Keys and values come by a second time, because a rank has kept none but its own. Beside each block "
@@ -107,9 +107,9 @@ def _back(forward_bytes: int, both_bytes: int) -> Told:
     )
 
 
-def _longest(of_one: int, of_four: int) -> Told:
+def _longest(of_one: int, of_four: int) -> Explanation:
     """From the longest sequence of those tried that one rank can hold, and that four can."""
-    return Told(
+    return Explanation(
         measured=of_four,
         model=_RANKS * of_one,
         because="Every activation belongs to a position, so each of four ranks keeps what one rank keeps of a quarter "
@@ -128,10 +128,10 @@ def _longest(of_one: int, of_four: int) -> Told:
     )
 
 
-def _hidden(exposed: Mapping[int, float], compute_s: float, message_s: float, length: int) -> Told:
+def _hidden(exposed: Mapping[int, float], compute_s: float, message_s: float, length: int) -> Explanation:
     """From the share of a lap in which ranks waited, by length of a part; and a step's two times at ``length``."""
     hidden = [one for one, share in sorted(exposed.items()) if share < _HIDDEN]
-    return Told(
+    return Explanation(
         measured=hidden[0] if hidden else math.inf,
         model=round(length * message_s / compute_s),
         because="Twice the length is twice the message and four times the arithmetic: a part's queries meet another "

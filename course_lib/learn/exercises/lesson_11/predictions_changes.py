@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.plan import Option
 
 __all__ = ["CHANGES"]
 
 
-def _domain(eight: Option, whole: Option, unstaged_eight: Option, unstaged_whole: Option) -> Told:
+def _domain(eight: Option, whole: Option, unstaged_eight: Option, unstaged_whole: Option) -> Explanation:
     """From the best layouts on NVLink domains of 8 and of 72; and the best ones without stages, on each."""
     measured = 100 * (1 - whole.step_s / eight.step_s)
     gain = 1 - unstaged_whole.step_s / unstaged_eight.step_s
     simple_gain_more = "A large domain makes simple layouts good, more than good ones better."
     moral = simple_gain_more if 100 * gain > measured else ""
     behind = [simple.step_s / best.step_s - 1 for simple, best in ((unstaged_eight, eight), (unstaged_whole, whole))]
-    return Told(
+    return Explanation(
         measured=round(measured, 1),
         label="by the planner",
         because=f"With domains of eight the best is {eight.layout}: what talks most is inside a node already, so a "
@@ -30,13 +30,13 @@ def _domain(eight: Option, whole: Option, unstaged_eight: Option, unstaged_whole
     )
 
 
-def _float8(plain: Option, fast: Option, same: Option) -> Told:
+def _float8(plain: Option, fast: Option, same: Option) -> Explanation:
     """From the best layouts with the peak of bfloat16, and with twice that; ``same`` is the former with the latter."""
     measured = plain.step_s / fast.step_s
     computing_s = [option.step.compute_s + option.step.output_s for option in (plain, same)]
     others_s = [option.step_s - seconds for option, seconds in zip((plain, same), computing_s, strict=True)]
     moved = "" if fast.layout == plain.layout else f"The best is {fast.layout} now. "
-    return Told(
+    return Explanation(
         measured=round(measured, 1),
         label="by the planner",
         because=f"With the layout that was best, {plain.layout}, computing goes from {computing_s[0]:.1f} s to "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.plan import Decoder, StepParts
 
 __all__ = ["FITS"]
@@ -15,11 +15,11 @@ _UNIT = "GB of 10⁹ bytes"  # a plain GB would be shown in GiB
 _ROOMS = ("less than 80", "80", "more than 80")
 
 
-def _room(memory_bytes: int, reserve_bytes: float) -> Told:
+def _room(memory_bytes: int, reserve_bytes: float) -> Explanation:
     """From what the driver says that an H100 has, and from what the planner reserves."""
     less, as_said, more = _ROOMS
     size_gb = memory_bytes / _GB
-    return Told(
+    return Explanation(
         measured=less if size_gb < 79.95 else as_said if size_gb < 80.05 else more,
         label="by the driver",
         because=f"`nvidia-smi` lists {memory_bytes / 2**20:,.0f} MiB, and a MiB is 1,048,576 bytes: {size_gb:.1f} "
@@ -33,13 +33,13 @@ def _room(memory_bytes: int, reserve_bytes: float) -> Told:
     )
 
 
-def _kept(kept_bytes: float, seq: int, model: Decoder) -> Told:
+def _kept(kept_bytes: float, seq: int, model: Decoder) -> Explanation:
     """From what a sequence leaves behind in all layers."""
     tokens = seq * model.layers
     old_gb = 34 * tokens * model.hidden / _GB
     a_channel = kept_bytes / (tokens * model.hidden)
     mlp = 8 * model.ffn / model.hidden
-    return Told(
+    return Explanation(
         measured=round(kept_bytes / _GB, 1),
         label="computed",
         because=f"It is {a_channel:.1f} bytes a token and channel. The gated MLP alone has {mlp:.0f} of them: "
@@ -59,10 +59,10 @@ def _kept(kept_bytes: float, seq: int, model: Decoder) -> Told:
     )
 
 
-def _logits(logits_bytes: float, seq: int, model: Decoder) -> Told:
+def _logits(logits_bytes: float, seq: int, model: Decoder) -> Explanation:
     """From the bytes of a sequence's logits and all that comes of them."""
     number = seq * model.vocab
-    return Told(
+    return Explanation(
         measured=round(logits_bytes / _GB, 1),
         label="computed",
         because=f"{number / _GB:.2f} billion numbers, three times: as the output layer makes them, in 2 bytes; in "
@@ -85,11 +85,11 @@ _SMALLER = ("states", "states and activations", "states, activations and logits"
 _CLEARLY = 0.75  # below this share, something is smaller
 
 
-def _zero(alone: tuple[int, int], shared: tuple[int, int]) -> Told:
+def _zero(alone: tuple[int, int], shared: tuple[int, int]) -> Explanation:
     """From (states, activations) on one device, and on one of four with everything sharded."""
     states, both, everything = _SMALLER
     shares = [few / much for few, much in zip(shared, alone, strict=True)]
-    return Told(
+    return Explanation(
         measured=both if shares[1] < _CLEARLY else states,
         because=f"States are {shares[0]:.0%} of what they were, and activations {shares[1]:.0%}. The data axis shares "
         "out what all ranks would hold alike. What a rank's own sequence leaves behind nobody else has, so there is "
@@ -102,11 +102,11 @@ def _zero(alone: tuple[int, int], shared: tuple[int, int]) -> Told:
     )
 
 
-def _stages(undivided: int, of_stages: Sequence[int]) -> Told:
+def _stages(undivided: int, of_stages: Sequence[int]) -> Explanation:
     """From the activations of a sequence on a device with all layers, and the most on each stage of a pipeline."""
     shares = [kept / undivided for kept in of_stages]
     stages = len(shares)
-    return Told(
+    return Explanation(
         measured=round(100 * shares[0]),
         model=100,
         because=f"The first stage has 1/{stages} of the layers, and {stages} micro-batches in flight: it lets new ones "
@@ -127,7 +127,7 @@ def _stages(undivided: int, of_stages: Sequence[int]) -> Told:
 _COUNTS = ("2, and 2", "4, and 2", "4, and 4", "8, and 2", "8, and 4")
 
 
-def _fewest(plain: int, recomputed: int) -> Told:
+def _fewest(plain: int, recomputed: int) -> Explanation:
     """From the fewest devices without and with recomputation."""
     right = f"{plain}, and {recomputed}"
     said = {
@@ -138,7 +138,7 @@ def _fewest(plain: int, recomputed: int) -> Told:
         "8, and 2": "The sum of the three numbers is less than three devices, and one cut takes from all of them.",
         "8, and 4": "The sum of the three numbers is less than three devices, and one cut takes from all of them.",
     }
-    return Told(
+    return Explanation(
         measured=right,
         label="computed",
         because="States and logits are cut in two by a tensor axis of 2, and so are activations; it is the one cut "
@@ -156,9 +156,9 @@ _SUSPECTS = (
 )
 
 
-def _died() -> Told:
+def _died() -> Explanation:
     tables, layers, scores, gradients = _SUSPECTS
-    return Told(
+    return Explanation(
         measured=scores,
         because="Half the layers change next to nothing, so it is not what layers keep. Half the tokens take away "
         "nearly half, so it is nothing that belongs to the model, neither states nor gradients. What grows with "
@@ -174,11 +174,11 @@ def _died() -> Told:
     )
 
 
-def _alone(one: StepParts, many_s: float, gpus: int, batch: int) -> Told:
+def _alone(one: StepParts, many_s: float, gpus: int, batch: int) -> Explanation:
     """From the planner's step of ``batch`` sequences on one device with offloading, and its seconds on ``gpus``."""
     one_s, host_s = one.total_s, one.optimizer_s
     of_one_sequence_s = host_s + (one_s - host_s) / batch
-    return Told(
+    return Explanation(
         measured=round(100 * many_s * gpus / one_s),
         label="by the planner",
         because=f"A step takes {one_s:.0f} s there, and {many_s:.1f} s on {gpus}. Gradients on their way to the host, "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_11.predictions_changes import CHANGES
 from course_lib.plan import StepParts
 from course_lib.plan.runs.replayed import Replayed
@@ -43,10 +43,10 @@ def _off(runs: Sequence[Replayed], seconds: Callable[[Replayed], float]) -> floa
     return 100 * median(abs(seconds(run) / run.measured_s - 1) for run in runs)
 
 
-def _share(run: Replayed) -> Told:
+def _share(run: Replayed) -> Explanation:
     """From the published run of Llama 3 405B."""
     measured = 100 * run.mfu
-    return Told(
+    return Explanation(
         measured=round(measured),
         model=round(measured * run.measured_s / run.predicted_s),
         label="published",
@@ -67,12 +67,12 @@ def _share(run: Replayed) -> Told:
     )
 
 
-def _one_share(runs: Sequence[Replayed], share: float) -> Told:
+def _one_share(runs: Sequence[Replayed], share: float) -> Explanation:
     """From the runs that authors show, and the one share of the peak that is assumed for all of them."""
     measured = _off(runs, lambda run: run.at_peak_s / share)
     planned, elsewhere = _off(runs, lambda run: run.predicted_s), _off(runs, lambda run: run.elsewhere_s)
     than = "more than" if elsewhere > measured else "less than"
-    return Told(
+    return Explanation(
         measured=round(measured),
         because=f"All of these reach {min(run.hfu for run in runs):.0%} to {max(run.hfu for run in runs):.0%} of the "
         f"peak. That is no law of machines: they were tuned until little was left to gain, and then shown. The "
@@ -92,14 +92,14 @@ def _one_share(runs: Sequence[Replayed], share: float) -> Told:
     )
 
 
-def _spread(runs: Sequence[Replayed], share: float) -> Told:
+def _spread(runs: Sequence[Replayed], share: float) -> Explanation:
     """From all layouts of one job that were measured, and the one share of the peak."""
     fastest, slowest = (pick(runs, key=lambda run: run.measured_s) for pick in (min, max))
     measured = slowest.measured_s / fastest.measured_s
     predicted = [run.predicted_s for run in runs]
     picked = min(runs, key=lambda run: run.predicted_s)
     regret = picked.measured_s / fastest.measured_s - 1
-    return Told(
+    return Explanation(
         measured=round(measured, 1),
         model=round(max(predicted) / min(predicted), 1),
         label="published",
@@ -121,11 +121,11 @@ def _spread(runs: Sequence[Replayed], share: float) -> Told:
     )
 
 
-def _inside(run: Replayed, best: Replayed) -> Told:
+def _inside(run: Replayed, best: Replayed) -> Explanation:
     """From a layout whose tensor axis fills a node, and the best layout of the same job."""
     measured = run.measured_s
     flops_share = run.at_peak_s / measured
-    return Told(
+    return Explanation(
         measured=round(measured, 1),
         model=round(run.predicted_s, 1),
         label="published",
@@ -147,13 +147,13 @@ def _inside(run: Replayed, best: Replayed) -> Told:
     )
 
 
-def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> Told:
+def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> Explanation:
     """From two runs of ZeRO-3, the second on four times the GPUs, and two runs of the other layout on as many."""
     times = after.gpus / before.gpus
     ideal = before.measured_s / times
     three = [f"{run.measured_s:.1f} s on {run.gpus:,}" for run in others]
     dp, batch = after.of.run.layout.dp, after.of.run.job.batch
-    return Told(
+    return Explanation(
         measured=round(after.measured_s, 1),
         model=round(after.predicted_s, 1),
         label="published",
@@ -177,11 +177,11 @@ def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> 
     )
 
 
-def _price(times_s: Mapping[int, float], model: float) -> Told:
+def _price(times_s: Mapping[int, float], model: float) -> Explanation:
     """From seconds a step, by number of ranks; and what the cost model says of the price on four."""
     price = {ranks: ranks * step_s / times_s[1] for ranks, step_s in times_s.items()}
     two = "Two are quicker" if times_s[2] < times_s[1] else "Even two are not quicker"
-    return Told(
+    return Explanation(
         measured=round(price[4], 2),
         model=round(model, 2),
         because=f"A step takes {times_s[1] * 1e3:.0f} ms on one, {times_s[2] * 1e3:.0f} ms on two and "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_11.sick_clues import cleared, clues_of
 from course_lib.learn.sick.sick_runs.cases import (
     ACROSS,
@@ -16,15 +16,15 @@ from course_lib.learn.sick.sick_runs.cases import (
     SLOW,
     SUSPECTS,
 )
-from course_lib.learn.sick.sick_runs.evidence import Evidence
+from course_lib.learn.sick.sick_runs.evidence import RunEvidence
 
 __all__ = ["SICK"]
 
 
-def _last(sums_s: list[float], exposed_s: float) -> Told:
+def _last(sums_s: list[float], exposed_s: float) -> Explanation:
     """From the seconds of a rank's all-reduces, one for each bucket, and the seconds that nothing hides."""
     total_s = sum(sums_s)
-    return Told(
+    return Explanation(
         measured=round(100 * exposed_s / total_s),
         model=100 / len(sums_s),
         because=f"A bucket is sent when the backward of its layers is done, and the last one when all of the backward "
@@ -41,7 +41,7 @@ def _last(sums_s: list[float], exposed_s: float) -> Told:
     )
 
 
-def _loader(seen: Evidence) -> str:
+def _loader(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
         f"Each rank stands {clues.least_reading:.0%} of the step or more in `data`, before anything is computed. Later "
@@ -50,7 +50,7 @@ def _loader(seen: Evidence) -> str:
     )
 
 
-def _bubble(seen: Evidence) -> str:
+def _bubble(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
         f"The last rank begins to compute when {clues.start_spread:.0%} of the step is over, and the first one ends "
@@ -60,7 +60,7 @@ def _bubble(seen: Evidence) -> str:
     )
 
 
-def _recomputed(seen: Evidence) -> str:
+def _recomputed(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
         f"Here every rank computes for {clues.least_computing:.0%} of the step or more, and nobody waits for long. But "
@@ -70,7 +70,7 @@ def _recomputed(seen: Evidence) -> str:
     )
 
 
-def _across(seen: Evidence) -> str:
+def _across(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     inside, outside = (sum(seen.node_bytes(rank)[place] for rank in range(seen.num_ranks)) for place in (0, 1))
     return (
@@ -81,7 +81,7 @@ def _across(seen: Evidence) -> str:
     )
 
 
-def _exposed(seen: Evidence) -> str:
+def _exposed(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
         f"One all-reduce, of all gradients, begins when the last backward is done: {clues.tail:.0%} of the step "
@@ -90,7 +90,7 @@ def _exposed(seen: Evidence) -> str:
     )
 
 
-def _slow(seen: Evidence) -> str:
+def _slow(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
         f"The same forward takes {1e3 * clues.slowest_s:.0f} ms on rank {clues.slowest_rank}, and "
@@ -100,7 +100,7 @@ def _slow(seen: Evidence) -> str:
     )
 
 
-_WHY: dict[str, Callable[[Evidence], str]] = {
+_WHY: dict[str, Callable[[RunEvidence], str]] = {
     LOADER: _loader,
     BUBBLE: _bubble,
     RECOMPUTED: _recomputed,
@@ -110,14 +110,14 @@ _WHY: dict[str, Callable[[Evidence], str]] = {
 }
 
 
-def _told(seen: Evidence) -> Told:
+def _told(seen: RunEvidence) -> Explanation:
     """From the evidence of a run: its fault, as it was built in, and what shows it."""
     fault = CASES[seen.name].fault
     clues = clues_of(seen)
     because = _WHY[fault](seen)
     if not clues.shows(fault):
         because += " (In this very run it does not stand out: the machine was busy. See the run once more.)"
-    return Told(
+    return Explanation(
         measured=fault,
         label="built in",
         because=because,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from course_lib.cost.mesh.mesh_time import MeshStepTime
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.plan import StepParts
 
 __all__ = ["TIME"]
@@ -18,7 +18,7 @@ _PARTS = {
 }
 
 
-def _part(step: StepParts) -> Told:
+def _part(step: StepParts) -> Explanation:
     """From the parts of a step in a layout as many take it: tp in a machine, pp between machines, dp for the rest."""
     seconds = {name: getattr(step, field) for name, field in _PARTS.items()}
     most = max(seconds, key=lambda name: seconds[name])
@@ -31,7 +31,7 @@ def _part(step: StepParts) -> Told:
         "gradients and weights of data parallelism": "They travel once a step, for all of its micro-batches, and some "
         "beside the backward pass.",
     }
-    return Told(
+    return Explanation(
         measured=most,
         label="computed",
         because=f"Of the step: {listed}. It computes for {(step.compute_s + step.output_s) / step.total_s:.0%}. "
@@ -40,10 +40,10 @@ def _part(step: StepParts) -> Told:
     )
 
 
-def _network(before_s: float, after_s: float, text: str) -> Told:
+def _network(before_s: float, after_s: float, text: str) -> Explanation:
     """From a layout's step on a network, and on one twice as fast; ``text``: the layout's name."""
     shorter = 100 * (1 - after_s / before_s)
-    return Told(
+    return Explanation(
         measured=round(shorter, 1),
         label="computed",
         because=f"From {before_s:.2f} s to {after_s:.2f} s, with {text}. The planner has put on the network what is "
@@ -58,10 +58,10 @@ def _network(before_s: float, after_s: float, text: str) -> Told:
     )
 
 
-def _near(times_s: Sequence[float]) -> Told:
+def _near(times_s: Sequence[float]) -> Explanation:
     """From the step of every layout that runs, the fastest first."""
     near = sum(time_s <= 1.1 * times_s[0] for time_s in times_s)
-    return Told(
+    return Explanation(
         measured=near,
         label="computed",
         because=f"Of {len(times_s):,} layouts that fit. Many are twins: the same axes, with another micro-batch, other "
@@ -78,7 +78,7 @@ def _near(times_s: Sequence[float]) -> Told:
     )
 
 
-def _hidden(measured_ms: float, backward_ms: float, link_ms: float, num_buckets: int) -> Told:
+def _hidden(measured_ms: float, backward_ms: float, link_ms: float, num_buckets: int) -> Explanation:
     """From what a step waits for gradients after its backward pass, and the two times in ms."""
     one_ms, share = link_ms / num_buckets, (num_buckets - 1) / num_buckets
     model_ms = max(one_ms, link_ms - share * backward_ms)
@@ -92,7 +92,7 @@ def _hidden(measured_ms: float, backward_ms: float, link_ms: float, num_buckets:
             round(one_ms): "That is the last bucket alone. Here the link is slower than backward, and still has "
             "earlier ones to send.",
         }
-    return Told(
+    return Explanation(
         measured=round(measured_ms),
         model=round(model_ms),
         because="The link has nothing to send until the first bucket is full, after "
@@ -177,10 +177,10 @@ def _longer(times_s: Mapping[str, float], played: Played) -> str:
     )
 
 
-def _bet(times_s: Mapping[str, float], played: Played) -> Told:
+def _bet(times_s: Mapping[str, float], played: Played) -> Explanation:
     """From the measured steps of some plans, and the played steps of all that fit."""
     measured, model = _fastest(times_s), _fastest({name: step.step_s for name, step in played.items()})
-    return Told(
+    return Explanation(
         measured=measured,
         model=model,
         because=f"{_REASONS[model](played[model])}. Each plan computes as much; what differs is which bytes get the "
@@ -190,10 +190,10 @@ def _bet(times_s: Mapping[str, float], played: Played) -> Told:
     )
 
 
-def _fast(times_s: Mapping[str, float], played: Played) -> Told:
+def _fast(times_s: Mapping[str, float], played: Played) -> Explanation:
     """The same for equal links."""
     measured, model = _fastest(times_s), _fastest({name: step.step_s for name, step in played.items()})
-    return Told(
+    return Explanation(
         measured=measured,
         model=model,
         because=f"{_REASONS[model](played[model])}. Sharded weights are asked for a unit early, and by the model what "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.cost.mesh.layout_step import Cut, Nodes, Work
+from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute
 from course_lib.layouts.link import Link
 
 __all__ = ["ALL", "SAME"]
 
 
-def line_by_line(work: Work, cut: Cut, nodes: Nodes) -> float:
+def line_by_line(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
     """Each part with a name of its own, and a case for every axis of size 1."""
     step_s = 0.0
     slots = cut.micro_batches + (cut.pp - 1)
@@ -35,7 +35,7 @@ def line_by_line(work: Work, cut: Cut, nodes: Nodes) -> float:
     return step_s
 
 
-def by_a_queue(work: Work, cut: Cut, nodes: Nodes) -> float:
+def by_a_queue(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
     """The link takes one bucket after the other, from the begin of the last backward on."""
 
     def ring(ranks: int, link: Link, size_bytes: float) -> float:
@@ -58,7 +58,7 @@ def by_a_queue(work: Work, cut: Cut, nodes: Nodes) -> float:
     return max(end_s, free_s)
 
 
-def by_bandwidth_and_latency(work: Work, cut: Cut, nodes: Nodes) -> float:
+def by_bandwidth_and_latency(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
     """Rounds and bytes counted apart, as in the formula with alpha and beta."""
 
     def all_reduce(size: int, stride: int, size_bytes: float) -> float:
@@ -78,7 +78,7 @@ def by_bandwidth_and_latency(work: Work, cut: Cut, nodes: Nodes) -> float:
     return (cut.micro_batches + cut.pp - 1) * (forward_s + backward_s + messages_s) + late_s
 
 
-def by_parts(work: Work, cut: Cut, nodes: Nodes) -> Any:
+def by_parts(work: StepCompute, cut: Cut, nodes: NodeShape) -> Any:
     """A dictionary of parts, added up at the end; a number of another kind."""
     import numpy as np
 

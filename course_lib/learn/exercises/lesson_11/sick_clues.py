@@ -14,7 +14,7 @@ from course_lib.learn.sick.sick_runs.cases import (
     SLOW,
     UNEVEN,
 )
-from course_lib.learn.sick.sick_runs.evidence import Evidence
+from course_lib.learn.sick.sick_runs.evidence import RunEvidence
 from course_lib.learn.sick.sick_runs.intervals import exposed_s
 from course_lib.learn.sick.sick_runs.job import MIB
 
@@ -52,7 +52,7 @@ class Clues:
         return marks[fault]
 
 
-def clues_of(seen: Evidence) -> Clues:
+def clues_of(seen: RunEvidence) -> Clues:
     """The numbers that the sentences are made of."""
     ranks = range(seen.num_ranks)
     shares = [seen.shares(rank) for rank in ranks]
@@ -75,13 +75,13 @@ def clues_of(seen: Evidence) -> Clues:
     )
 
 
-def _tail_s(seen: Evidence, rank: int) -> float:
+def _tail_s(seen: RunEvidence, rank: int) -> float:
     """Seconds of exposed communication after a rank's last backward."""
     end_s = max(span.end_s for span in seen.spans if (span.rank, span.name) == (rank, "backward"))
     return exposed_s([(max(a, end_s), b, kind) for a, b, kind in seen.spans_of(rank) if b > end_s])
 
 
-def cleared(suspect: str, seen: Evidence) -> str:
+def cleared(suspect: str, seen: RunEvidence) -> str:
     """What one would see if it were so, and what is seen."""
     clues = clues_of(seen)
     sentences = {
@@ -104,7 +104,7 @@ def cleared(suspect: str, seen: Evidence) -> str:
     return sentences[suspect] + (BLURRED if blurred else "")
 
 
-def _not_uneven(seen: Evidence, clues: Clues) -> str:
+def _not_uneven(seen: RunEvidence, clues: Clues) -> str:
     """Ranks with more layers have longer boxes and hold more."""
     then = "Then the ranks with more layers would have longer boxes and hold more. "
     held_mib = [size / MIB for size in seen.memory_bytes]

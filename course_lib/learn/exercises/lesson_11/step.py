@@ -9,7 +9,7 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from course_lib.cost.mesh.layout_step import Cut, Nodes, Work
+from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute
 from course_lib.layouts.link import Link
 from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_11 import wrong_steps
@@ -18,19 +18,19 @@ from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["JOBS", "STEP", "by_the_clock"]
 
-_SMALL = Work(4, 0.02, 262_144, 800_000)
-_LARGE = Work(32, 0.9, 4e9, 3.2e10)
-_PAIRS = Nodes(2, Link(0.0, 100e6), Link(0.0, 4e6))
-_SLOW_START = Nodes(2, Link(0.0005, 50e6), Link(0.003, 5e6))
-_EIGHTS = Nodes(8, Link(5e-6, 450e9), Link(10e-6, 50e9))
-_ALONE = Nodes(1, Link(0.001, 100e6), Link(0.002, 10e6))
+_SMALL = StepCompute(4, 0.02, 262_144, 800_000)
+_LARGE = StepCompute(32, 0.9, 4e9, 3.2e10)
+_PAIRS = NodeShape(2, Link(0.0, 100e6), Link(0.0, 4e6))
+_SLOW_START = NodeShape(2, Link(0.0005, 50e6), Link(0.003, 5e6))
+_EIGHTS = NodeShape(8, Link(5e-6, 450e9), Link(10e-6, 50e9))
+_ALONE = NodeShape(1, Link(0.001, 100e6), Link(0.002, 10e6))
 
-JOBS: tuple[tuple[str, Work, Cut, Nodes], ...] = (
+JOBS: tuple[tuple[str, StepCompute, Cut, NodeShape], ...] = (
     ("one rank", _SMALL, Cut(), _PAIRS),
     ("two ranks along dp within a node, all gradients in one bucket", _SMALL, Cut(dp=2), _PAIRS),
     ("four ranks along dp on two nodes", _SMALL, Cut(dp=4), _SLOW_START),
     ("four ranks along dp on two nodes, and five buckets", _SMALL, Cut(dp=4, buckets=5), _SLOW_START),
-    ("buckets that all hide but the last", Work(8, 0.2, 1e6, 4e5), Cut(dp=2, buckets=4), _SLOW_START),
+    ("buckets that all hide but the last", StepCompute(8, 0.2, 1e6, 4e5), Cut(dp=2, buckets=4), _SLOW_START),
     ("two ranks along tp", _SMALL, Cut(tp=2), _SLOW_START),
     ("four ranks along tp, on two nodes", _SMALL, Cut(tp=4), _SLOW_START),
     ("two stages within a node, and six micro-batches", _SMALL, Cut(pp=2, micro_batches=6), _SLOW_START),
@@ -50,7 +50,7 @@ JOBS: tuple[tuple[str, Work, Cut, Nodes], ...] = (
 )
 
 
-def by_the_clock(work: Work, cut: Cut, nodes: Nodes) -> float:
+def by_the_clock(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
     """Seconds of a step, with each message, slot and bucket put after the one before."""
     sequences = 1 / (cut.dp * cut.micro_batches)  # of the batch, in a micro-batch of one pipeline
     activation_bytes = work.activation_bytes * sequences

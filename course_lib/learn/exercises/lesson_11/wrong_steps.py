@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from course_lib.cost.mesh.layout_step import Cut, Nodes, Work, layout_step_s
+from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute, layout_step_s
 from course_lib.layouts.link import Link
 from course_lib.learn.catalogue.exercise import Mistake
 
 __all__ = ["MISTAKES", "by_the_library"]
 
-Answer = Callable[[Work, Cut, Nodes], float]
+Answer = Callable[[StepCompute, Cut, NodeShape], float]
 
 
 def _step(
-    work: Work,
+    work: StepCompute,
     cut: Cut,
-    nodes: Nodes,
+    nodes: NodeShape,
     *,
     compute: float = 3.0,  # of a layer's forward, in a slot
     shares: bool = True,  # tp shares the computing
@@ -34,7 +34,7 @@ def _step(
     exposed: Callable[[float, int, float], float] = lambda one, k, back: max(one, k * one - (1 - 1 / k) * back),
     times: Callable[[Cut], float] = lambda cut: 1,  # that gradients are waited for
     strides: Callable[[Cut], tuple[int, int, int]] = lambda cut: (1, cut.tp, cut.tp * cut.dp),
-    layers: Callable[[Work, Cut], float] = lambda work, cut: work.layers / cut.pp,
+    layers: Callable[[StepCompute, Cut], float] = lambda work, cut: work.layers / cut.pp,
     window: Callable[[float, float, int], float] = lambda back, slot, count: back,
     window_sums: float = 2.0,
 ) -> float:
@@ -58,7 +58,7 @@ def _step(
 
 
 def _with(**options: Any) -> Answer:
-    def answer(work: Work, cut: Cut, nodes: Nodes) -> float:
+    def answer(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
         return _step(work, cut, nodes, **options)
 
     return answer
@@ -80,15 +80,15 @@ def _no_start(size: int, link: Link, size_bytes: float) -> float:
     return 2 * (size - 1) / size * size_bytes / link.bandwidth_bytes_per_s
 
 
-def _largest_part(work: Work, cut: Cut, nodes: Nodes) -> float:
+def _largest_part(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
     """Everything hides behind the longest part."""
     quiet = replace(work, activation_bytes=0.0, gradient_bytes=0.0)
-    free = Nodes(nodes.ranks_per_node, Link(), Link())
+    free = NodeShape(nodes.ranks_per_node, Link(), Link())
     computing_s = _step(quiet, cut, free)
     return max(computing_s, _step(work, cut, nodes) - computing_s)
 
 
-def by_the_library(work: Work, cut: Cut, nodes: Nodes) -> float:
+def by_the_library(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
     """Right, by the course's own formula."""
     return layout_step_s(work, cut, nodes)
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_12.hierarchical_cases import (
     CALLS,
     FACTS,
@@ -43,13 +43,13 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Try:
+class HierarchicalTry:
     """One rank in one case, what it gave, and the calls that it made."""
 
     kind: str
     rank: int
     world_size: int
-    outcome: Outcome
+    outcome: AnswerOutcome
 
     @property
     def gave(self) -> Any:
@@ -84,13 +84,13 @@ class Try:
         return -(-given.numel() // self.per_node) * given.element_size()
 
 
-def tries(evidence: Evidence) -> Iterator[Try]:
+def tries(evidence: Evidence) -> Iterator[HierarchicalTry]:
     for outcome in evidence.outcomes:
         if outcome.error is None and isinstance(outcome.got, dict):
             kind, _, place = outcome.case.rpartition(", rank ")
             rank, world_size = (int(word) for word in place.split(" of "))
             kind = kind.partition("now with ")[2].partition(" and before with ")[0] or kind
-            yield Try(kind, rank, world_size, outcome)
+            yield HierarchicalTry(kind, rank, world_size, outcome)
 
 
 def _is(have: Any, want: Tensor) -> bool:
@@ -100,7 +100,7 @@ def _is(have: Any, want: Tensor) -> bool:
     return torch.allclose(have.double(), want.double(), rtol=rounding, atol=0)
 
 
-def gave(value: Callable[[Try], Tensor]) -> Callable[[Evidence], bool]:
+def gave(value: Callable[[HierarchicalTry], Tensor]) -> Callable[[Evidence], bool]:
     """Whether this came in every case, and was not right in all."""
 
     def recognise(evidence: Evidence) -> bool:
@@ -110,7 +110,7 @@ def gave(value: Callable[[Try], Tensor]) -> Callable[[Evidence], bool]:
     return recognise
 
 
-def _row_of_wrong(evidence: Evidence, is_so: Callable[[Try, Tensor], bool]) -> bool:
+def _row_of_wrong(evidence: Evidence, is_so: Callable[[HierarchicalTry, Tensor], bool]) -> bool:
     """Whether rows came wherever something is wrong, and all of this kind."""
     wrong = [one for one in tries(evidence) if not one.outcome.right]
     rows = [one.gave for one in wrong if isinstance(one.gave, Tensor) and one.gave.dim() == 1]
@@ -125,7 +125,7 @@ def _row_of_wrong(evidence: Evidence, is_so: Callable[[Try, Tensor], bool]) -> b
 def is_too_long(evidence: Evidence) -> bool:
     """Whether rows came that begin with the sum and go on."""
 
-    def is_so(one: Try, row: Tensor) -> bool:
+    def is_so(one: HierarchicalTry, row: Tensor) -> bool:
         want = one.total.double().flatten()
         return len(row) > len(want) and torch.equal(row[: len(want)], want)
 
@@ -140,14 +140,14 @@ def is_a_row(evidence: Evidence) -> bool:
 def returns_a_part(evidence: Evidence) -> bool:
     """Whether every rank gave its own part of the sum, filled up by zeros."""
 
-    def is_so(one: Try, row: Tensor) -> bool:
+    def is_so(one: HierarchicalTry, row: Tensor) -> bool:
         whole = F.pad(one.total.double().flatten(), (0, -one.total.numel() % one.per_node))
         return torch.equal(row, whole.chunk(one.per_node)[one.rank % one.per_node])
 
     return _row_of_wrong(evidence, is_so)
 
 
-def _differing(outcome: Outcome) -> set[str]:
+def _differing(outcome: AnswerOutcome) -> set[str]:
     if not isinstance(outcome.got, dict):
         return {"everything"}
     return {name for name in FACTS if differs(name, outcome.expected, outcome.got)}
@@ -235,7 +235,7 @@ def out_of_range(evidence: Evidence) -> bool:
 def drops_the_rest(evidence: Evidence) -> bool:
     """Whether what is wrong are the last numbers of uneven lengths, as the rank had them."""
 
-    def is_so(one: Try) -> bool:
+    def is_so(one: HierarchicalTry) -> bool:
         if not isinstance(one.gave, Tensor) or one.gave.shape != one.total.shape:
             return False
         have, want = one.gave.flatten(), one.total.flatten()

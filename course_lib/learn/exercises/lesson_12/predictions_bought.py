@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from course_lib.cost.reliability.goodput import FailingJob, expected_goodput
 from course_lib.cost.reliability.goodput_runs import SimulatedGoodput
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.sick.sick_job import JobLog
 
 __all__ = ["BOUGHT", "BUYS", "SUSPECTS"]
@@ -26,10 +26,10 @@ SUSPECTS = (
 )
 
 
-def _left(run: SimulatedGoodput, job: FailingJob, interval_s: float) -> Told:
+def _left(run: SimulatedGoodput, job: FailingJob, interval_s: float) -> Explanation:
     """From simulated runs of the largest job, at the interval that is used."""
     shares, measured = run.mean, 100 * run.mean.useful
-    return Told(
+    return Explanation(
         measured=round(measured),
         model=round(100 * expected_goodput(job, interval_s).useful),
         label="simulated",
@@ -51,7 +51,7 @@ def _left(run: SimulatedGoodput, job: FailingJob, interval_s: float) -> Told:
     )
 
 
-def _buy(runs: Mapping[str, SimulatedGoodput]) -> Told:
+def _buy(runs: Mapping[str, SimulatedGoodput]) -> Explanation:
     """From simulated runs of what each purchase makes of the job; ``runs["as it is"]`` without any."""
     before = runs["as it is"].mean.useful
     gains = {name: runs[name].mean.useful - before for name in BUYS}
@@ -67,7 +67,7 @@ def _buy(runs: Mapping[str, SimulatedGoodput]) -> Told:
         "larger part.",
         BUYS[3]: "The direction is right: restarts cost most. But look what a restart consists of.",
     }
-    return Told(
+    return Explanation(
         measured=ranked[0],
         label="simulated",
         because=f"The goodput was {before:.1%}. {told[:1].upper()}{told[1:]}.{silence * (ranked[0] == BUYS[0])}",
@@ -75,10 +75,10 @@ def _buy(runs: Mapping[str, SimulatedGoodput]) -> Told:
     )
 
 
-def _spares(waiting: Sequence[float], num_nodes: int) -> Told:
+def _spares(waiting: Sequence[float], num_nodes: int) -> Explanation:
     """From the share of time spent waiting, by the number of spare nodes."""
     measured = next(spares for spares, share in enumerate(waiting) if share < 0.01)
-    return Told(
+    return Explanation(
         measured=measured,
         label="computed",
         because=f"Without any, it waits {waiting[0]:.0%} of the time: one node away for a day, and "
@@ -101,14 +101,14 @@ def _spares(waiting: Sequence[float], num_nodes: int) -> Told:
     )
 
 
-def _dear(log: JobLog) -> Told:
+def _dear(log: JobLog) -> Explanation:
     """From the clinic's log."""
     setup, count = log.setup, len(log.failures)
     expected = log.days * 86_400 / setup.job.mean_time_between_s
     writing = log.num_checkpoints * setup.write_s / 3600
     down = sum(failure.notice_s + failure.start_s for failure in log.failures) / 3600
     again = sum(failure.redone_s for failure in log.failures) / 3600
-    return Told(
+    return Explanation(
         measured=SUSPECTS[4],
         label="here",
         because=f"{log.num_checkpoints:,} times {setup.write_s:.0f} seconds are {writing:.0f} hours of writing, in "

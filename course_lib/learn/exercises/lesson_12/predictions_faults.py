@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.sick.meetings import Meeting
 
 __all__ = ["FAULTS", "missing_in"]
@@ -13,10 +13,10 @@ __all__ = ["FAULTS", "missing_in"]
 _RANKS = tuple(f"rank {rank}" for rank in range(4))
 
 
-def _dealt(twice: int, drawn: int, before: int, after: int) -> Told:
+def _dealt(twice: int, drawn: int, before: int, after: int) -> Explanation:
     """Samples seen twice; ``drawn`` samples had been seen by ``before`` ranks when ``after`` ranks went on."""
     of_a_rank = drawn // before
-    return Told(
+    return Explanation(
         measured=twice,
         model=max(0, drawn - of_a_rank * after),
         because=f"{after} ranks leave out {of_a_rank} samples each, {of_a_rank * after} in all, and {drawn} had been "
@@ -36,9 +36,9 @@ def _new(before: Sequence[int], after: Sequence[int]) -> int:
     return len(set(after) - set(before))
 
 
-def _restarted(before: Sequence[int], after: Sequence[int]) -> Told:
+def _restarted(before: Sequence[int], after: Sequence[int]) -> Explanation:
     """The processes of the job's ranks before and after."""
-    return Told(
+    return Explanation(
         measured=_new(before, after),
         model=len(before),
         because="Agents begin the whole group of ranks anew, on all nodes. The survivors stood in a collective that "
@@ -55,10 +55,10 @@ def _restarted(before: Sequence[int], after: Sequence[int]) -> Told:
     )
 
 
-def _redone(last: int, first: int) -> Told:
+def _redone(last: int, first: int) -> Explanation:
     """The last step that all ranks had done, and the first one after the restart."""
     from_checkpoint = last - (last // 5) * 5
-    return Told(
+    return Explanation(
         measured=last - first + 1,
         model=from_checkpoint,
         because=f"Step {last} was done, and the checkpoint of step {first - 1} is the last one. Everything since is "
@@ -76,9 +76,9 @@ def _redone(last: int, first: int) -> Told:
 _BITS, _ROUNDING, _OTHER = "equal to the last bit", "equal up to rounding", "it is another model"
 
 
-def _same(difference: float) -> Told:
+def _same(difference: float) -> Explanation:
     """The largest difference between weights of the disturbed job and of one that nobody disturbed."""
-    return Told(
+    return Explanation(
         measured=_BITS if difference == 0 else _ROUNDING if difference < 1e-3 else _OTHER,
         model=_ROUNDING,
         because=f"The largest difference of a weight is {difference:.1e}. Every step saw the same global batch and the "
@@ -94,9 +94,9 @@ def _same(difference: float) -> Told:
     )
 
 
-def _joins(before: Sequence[int], after: Sequence[int]) -> Told:
+def _joins(before: Sequence[int], after: Sequence[int]) -> Explanation:
     """The processes of the job's ranks before and after a node came back."""
-    return Told(
+    return Explanation(
         measured=_new(before, after),
         model=len(after),
         because="The agent of node 0 sees somebody on the waiting list, ends its own two ranks, which were well, and "
@@ -111,13 +111,13 @@ def _joins(before: Sequence[int], after: Sequence[int]) -> Told:
     )
 
 
-def _slow(waits_ms: Sequence[float], computes_ms: Sequence[float]) -> Told:
+def _slow(waits_ms: Sequence[float], computes_ms: Sequence[float]) -> Explanation:
     """By rank: milliseconds in the all-reduce, and before it."""
     slowest = max(range(len(computes_ms)), key=computes_ms.__getitem__)
     least = min(range(len(waits_ms)), key=waits_ms.__getitem__)
     others = sorted(wait for rank, wait in enumerate(waits_ms) if rank != slowest)
     blurred = "" if least == slowest else " (In this run the waits do not show it: the machine was busy.)"
-    return Told(
+    return Explanation(
         measured=f"rank {slowest}",
         label="its own time says",
         because=f"It comes last, so it finds the others waiting: {waits_ms[slowest]:.0f} ms in the all-reduce, against "
@@ -147,7 +147,7 @@ def missing_in(dumps: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
     }
 
 
-def _missing(dumps: Sequence[Mapping[str, Any]]) -> Told:
+def _missing(dumps: Sequence[Mapping[str, Any]]) -> Explanation:
     """``dumps``: of every rank what its flight recorder holds."""
     lists = missing_in(dumps)
     waits = {rank for rank, dump in enumerate(dumps) if any(not entry["retired"] for entry in dump["entries"])}
@@ -157,7 +157,7 @@ def _missing(dumps: Sequence[Mapping[str, Any]]) -> Told:
     )
     blurred = "" if len(guilty) == 1 else " (In this run not exactly one rank was free: the machine was busy.)"
     measured = " and ".join(f"rank {rank}" for rank in guilty) or "none"
-    return Told(
+    return Explanation(
         measured=measured,
         label="the recorders say",
         because=f"{told[:1].upper()}{told[1:]}. Of those who have not come, only {measured} waits nowhere. A wait in "
@@ -178,11 +178,11 @@ _FIREWALL = "a firewall holds up the messages"
 _CAUSES = (_ABSENT, _ID, _ENDPOINT, _NUMBER, _TWICE, _FIREWALL)
 
 
-def _never(seen: Meeting) -> Told:
+def _never(seen: Meeting) -> Explanation:
     """What the agents said, and what the store held."""
     lists = list(seen.lists.values())
     together = max((len(held["participants"]) for held in lists), default=0)
-    return Told(
+    return Explanation(
         measured=_NUMBER,
         label="set",
         because=f"There is {len(lists)} list, and {together} nodes stand on it: they found the same store and the same "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib.cost.mesh.all_reduce_at_scale import AllReducePoint
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["NODES"]
 
@@ -19,7 +19,7 @@ def _mib(size_bytes: float) -> float:
 _FIRST = ("zebra", "ant", "it differs from run to run")
 
 
-def _first(number_of: Mapping[str, int]) -> Told:
+def _first(number_of: Mapping[str, int]) -> Explanation:
     """From the number of each agent's node."""
     first = min(number_of, key=lambda name: number_of[name])
     other = next(name for name in number_of if name != first)
@@ -39,18 +39,18 @@ def _first(number_of: Mapping[str, int]) -> Told:
         _FIRST[2]: "It would, if the first to arrive were counted first. Agents are sorted, so a job that is "
         "started again on the same machines has its numbers again.",
     }
-    return Told(
+    return Explanation(
         measured=first,
         because=because,
         misreadings={name: said for name, said in misreadings.items() if name != first},
     )
 
 
-def _gpu(places: Sequence[Place], sizes: Sequence[int]) -> Told:
+def _gpu(places: Sequence[Place], sizes: Sequence[int]) -> Explanation:
     """From the place of every rank, and the ranks on each node: a rank asks for GPU number rank % 8."""
     lost = [rank for rank, (node, _) in enumerate(places) if rank % sizes[0] >= sizes[node]]
     small = sum(sizes[1:])
-    return Told(
+    return Explanation(
         measured=len(lost),
         label="computed",
         because="A remainder by 8 is below 8, and a node of 4 has no GPU 4. By luck the first small node begins at a "
@@ -64,9 +64,9 @@ def _gpu(places: Sequence[Place], sizes: Sequence[int]) -> Told:
     )
 
 
-def _turn(in_turn_bytes: int, by_node_bytes: int) -> Told:
+def _turn(in_turn_bytes: int, by_node_bytes: int) -> Explanation:
     """From what leaves a node of a flat ring, with ranks dealt in turn and node by node."""
-    return Told(
+    return Explanation(
         measured=round(in_turn_bytes / by_node_bytes, 2),
         model=2,
         because="Node by node, one of a node's two arrows stays inside, and one leaves. Dealt in turn, each rank's "
@@ -82,9 +82,9 @@ def _turn(in_turn_bytes: int, by_node_bytes: int) -> Told:
     )
 
 
-def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Told:
+def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Explanation:
     """From what leaves a node in the hierarchical all-reduce and in the flat one, of a tensor of this size."""
-    return Told(
+    return Explanation(
         measured=_mib(storeys_bytes),
         model=_mib(size_bytes),
         because=f"Each rank all-reduces its half with one rank elsewhere. Between two, an all-reduce sends the whole "
@@ -104,12 +104,12 @@ def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Told:
     )
 
 
-def _many(flat: AllReducePoint, storeys: AllReducePoint) -> Told:
+def _many(flat: AllReducePoint, storeys: AllReducePoint) -> Explanation:
     """From the flat and the hierarchical all-reduce of one size on many nodes."""
     saved = 100 * (1 - storeys.node_bytes / flat.node_bytes)
     per_node = flat.num_ranks // flat.num_nodes
     two = 100 * (1 - 1 / (2 * (2 * per_node - 1) / (2 * per_node)))
-    return Told(
+    return Explanation(
         measured=round(saved, 1),
         label="computed",
         because="Both come to twice the tensor: a flat ring lets 2 (n - 1)/n of it leave a node for n *ranks*, the "
@@ -127,10 +127,10 @@ def _many(flat: AllReducePoint, storeys: AllReducePoint) -> Told:
     )
 
 
-def _cards(flat_by_rank: Sequence[int], storeys_by_rank: Sequence[int]) -> Told:
+def _cards(flat_by_rank: Sequence[int], storeys_by_rank: Sequence[int]) -> Explanation:
     """From what each rank of a node sends to other nodes, in the flat all-reduce and in the hierarchical one."""
     flat_mib, storeys_mib = _mib(max(flat_by_rank)), _mib(max(storeys_by_rank))
-    return Told(
+    return Explanation(
         measured=round(max(flat_by_rank) / max(storeys_by_rank), 2),
         label="by the bytes",
         because=f"In the hierarchical one both ports are busy, with {storeys_mib:g} MiB each. The flat ring leaves a "
@@ -149,7 +149,7 @@ def _cards(flat_by_rank: Sequence[int], storeys_by_rank: Sequence[int]) -> Told:
 _WAYS = ("DDP", "sharded over all", "hybrid")
 
 
-def _steps(sent: Mapping[str, int], weights_bytes: int) -> Told:
+def _steps(sent: Mapping[str, int], weights_bytes: int) -> Explanation:
     """From what leaves a node in a step, by way of training."""
     least = min(sent, key=lambda name: sent[name])
     shares = {name: size / weights_bytes for name, size in sent.items()}
@@ -160,7 +160,7 @@ def _steps(sent: Mapping[str, int], weights_bytes: int) -> Told:
         "gradients.",
         "hybrid": "Its replicas average between nodes. Count again what that sends.",
     }
-    return Told(
+    return Explanation(
         measured=least,
         because="Hybrid sharding is the hierarchical all-reduce, spread over a step: a reduce-scatter inside, an "
         "all-reduce of the part between, and the all-gather inside comes with the next forward. "
@@ -171,11 +171,11 @@ def _steps(sent: Mapping[str, int], weights_bytes: int) -> Told:
     )
 
 
-def _pieces(sent: Mapping[str, int], before: Mapping[str, int]) -> Told:
+def _pieces(sent: Mapping[str, int], before: Mapping[str, int]) -> Explanation:
     """From what leaves a node in a step of four pieces and of one, by way of training."""
     all_bytes, hybrid_bytes = sent["sharded over all"], sent["hybrid"]
     once = before["sharded over all"] / before["hybrid"]
-    return Told(
+    return Explanation(
         measured=round(all_bytes / hybrid_bytes, 2),
         model=7,
         because="`no_sync` keeps gradients on the rank, and weights are gathered for each piece, twice. Sharded over "

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from course_lib.examples.preflight.judge_speed import Pair, slow_links
 from course_lib.examples.preflight.report import COULD_NOT, Report
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.take_along import DryRun, Variable
 
 __all__ = ["TAKE_ALONG"]
@@ -31,11 +31,11 @@ _SICK = (
 _SOCKET = ("NCCL_ALGO", "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "OMP_NUM_THREADS")
 
 
-def _started(run: DryRun) -> Told:
+def _started(run: DryRun) -> Explanation:
     """From the dry run of the script as it stands."""
     one, tasks, _, each = _STARTED
     count = len(run.agents)
-    return Told(
+    return Explanation(
         measured=f"{count} torchrun{'s' * (count != 1)}, {run.num_ranks} ranks",
         label="in the dry run",
         because=f"srun starts as many tasks as nodes times tasks a node: {count}. Each is a torchrun, and each of them "
@@ -50,13 +50,13 @@ def _started(run: DryRun) -> Told:
     )  # fmt: skip
 
 
-def _tasks(run: DryRun) -> Told:
+def _tasks(run: DryRun) -> Explanation:
     """From the dry run with eight tasks a node."""
     host = run.agents[0].host
     agents = [agent for agent in run.agents if agent.host == host]
     ranks = sum(agent.num_ranks for agent in agents)
     each = agents[0].num_ranks
-    return Told(
+    return Explanation(
         measured=ranks,
         label="in the dry run",
         because=f"{len(agents)} torchruns on a node, of {each} ranks each. And each says `--nnodes "
@@ -72,10 +72,10 @@ def _tasks(run: DryRun) -> Told:
     )
 
 
-def _killed(steps: Sequence[str]) -> Told:
+def _killed(steps: Sequence[str]) -> Explanation:
     """From the dry run of his script near its limit."""
     slow, srun, late, deaf = _KILLERS
-    return Told(
+    return Explanation(
         measured=srun if any(line.startswith("srun got SIGTERM") for line in steps) else late,
         label="in the dry run",
         because="`$step` is the process number of srun. srun hands some signals on; SIGTERM it takes for itself: "
@@ -90,10 +90,10 @@ def _killed(steps: Sequence[str]) -> Told:
     )  # fmt: skip
 
 
-def _unsaid(here: Namespace, there: Namespace) -> Told:
+def _unsaid(here: Namespace, there: Namespace) -> Explanation:
     """From torchrun's parser without and with Trainer's variables."""
     one, _, refuses = _UNSAID
-    return Told(
+    return Explanation(
         measured=there.nnodes,
         label="by torchrun's parser",
         because=f"Each option of torchrun may also stand in the environment, as PET_ and its name. Trainer puts "
@@ -107,10 +107,10 @@ def _unsaid(here: Namespace, there: Namespace) -> Told:
     )
 
 
-def _unchecked(report: Report) -> Told:
+def _unchecked(report: Report) -> Explanation:
     """From the look at this machine."""
     count = sum(one.verdict == COULD_NOT for one in report.findings)
-    return Told(
+    return Explanation(
         measured=count,
         because=f"Of {len(report.findings)} lines. What is asked of GPUs needs some, clocks need a second machine, "
         "and without a data sheet nobody can say whether a rate is good. On a cluster with `--machine` and "
@@ -122,10 +122,10 @@ def _unchecked(report: Report) -> Told:
     )
 
 
-def _sheet(between_gbit: float) -> Told:
+def _sheet(between_gbit: float) -> Explanation:
     """From what the card is sold as."""
     rate = between_gbit / 8
-    return Told(
+    return Explanation(
         measured=round(rate, 1),
         label="computed",
         because=f"A byte has 8 bits: {rate:.0f} GB/s, in each direction. Bus bandwidth (02) has the factor 2(n-1)/n in "
@@ -140,14 +140,14 @@ def _sheet(between_gbit: float) -> Told:
     )
 
 
-def _cable(links: Mapping[tuple[int, int], tuple[float, float]]) -> Told:
+def _cable(links: Mapping[tuple[int, int], tuple[float, float]]) -> Explanation:
     """From latency and bandwidth of every pair."""
     slow = slow_links(links)
     ranks = sorted({rank for pair in links for rank in pair})
     sick = [rank for rank in ranks if slow and all(pair in slow for pair in links if rank in pair)]
     nothing, pair_of_ranks = _SICK[-1], _SICK[0]
     measured = f"rank {sick[0]}" if len(sick) == 1 else pair_of_ranks if slow else nothing
-    return Told(
+    return Explanation(
         measured=measured,
         because=_why_sick(links, slow, sick) if slow else "No pair stands out.",
         misreadings=_innocent(measured) if slow else {},
@@ -183,11 +183,11 @@ def _innocent(measured: str) -> dict[str, str]:
     return {choice: text for choice, text in told.items() if choice != measured}
 
 
-def _socket(table: Sequence[Variable]) -> Told:
+def _socket(table: Sequence[Variable]) -> Explanation:
     """From the variables for a network that is slow."""
     names = [one.name for one in table if not one.is_for_production]
     algo, disabled, direct, threads = _SOCKET
-    return Told(
+    return Explanation(
         measured=disabled if disabled in names else algo,
         label="by the table",
         because="`NET/Socket` means that NCCL talks by TCP; with InfiniBand or RoCE it says `NET/IB`. Often somebody "

@@ -8,7 +8,7 @@ from course_lib.cost.mesh.all_reduce_at_scale import AllReducePoint
 from course_lib.cost.reliability.failures import FailureRate
 from course_lib.cost.reliability.goodput import FailingJob, expected_goodput
 from course_lib.cost.reliability.goodput_runs import SimulatedGoodput
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_12.predictions_bought import BOUGHT
 
 __all__ = ["THOUSANDS"]
@@ -17,10 +17,10 @@ HOUR_S, YEAR_DAYS = 3600.0, 365.25
 _ORDERS = "Was a setting changed? Print `job`."
 
 
-def _hours(rate: FailureRate) -> Told:
+def _hours(rate: FailureRate) -> Explanation:
     """From the published count."""
     measured = rate.mean_time_between_s() / HOUR_S
-    return Told(
+    return Explanation(
         measured=round(measured, 1),
         label="published",
         because=f"{rate.num_failures:g} in {rate.days:g} days, {rate.per_day:.1f} a day. Another 47 interruptions were "
@@ -37,10 +37,10 @@ def _hours(rate: FailureRate) -> Told:
     )
 
 
-def _years(rate: FailureRate) -> Told:
+def _years(rate: FailureRate) -> Explanation:
     """From the same count, shared out."""
     measured = 1 / rate.per_gpu_day / YEAR_DAYS
-    return Told(
+    return Explanation(
         measured=round(measured, 1),
         label="computed",
         because=f"{rate.num_gpus:,} GPUs for {rate.days:g} days are {rate.num_gpus * rate.days / YEAR_DAYS:,.0f} years "
@@ -57,12 +57,12 @@ def _years(rate: FailureRate) -> Told:
     )
 
 
-def _best(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Told:
+def _best(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanation:
     """From simulated runs by minutes between checkpoints."""
     measured = max(found, key=lambda minutes: found[minutes].mean.useful)
     seldom, often = max(found), min(found)
     lost = {minutes: 1 - found[minutes].mean.useful for minutes in (often, measured, seldom)}
-    return Told(
+    return Explanation(
         measured=measured,
         model=round(job.best_interval_s / 60, 1),
         label="simulated",
@@ -88,13 +88,13 @@ def _loss(run: SimulatedGoodput) -> float:
     return run.mean.writing + run.mean.redone
 
 
-def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Told:
+def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanation:
     """From simulated runs by multiples of the best interval."""
     measured = _loss(found[2]) / _loss(found[1]) - 1
     best, double = (expected_goodput(job, job.best_interval_s * times) for times in (1, 2))
     model = (double.writing + double.redone) / (best.writing + best.redone) - 1
     half, tenth, ten = (_loss(found[times]) for times in (0.5, 0.1, 10))
-    return Told(
+    return Explanation(
         measured=round(100 * measured),
         model=round(100 * model),
         label="simulated",
@@ -116,11 +116,11 @@ def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Told:
     )
 
 
-def _ring(points: Sequence[AllReducePoint]) -> Told:
+def _ring(points: Sequence[AllReducePoint]) -> Explanation:
     """From the all-reduces of one size by a flat ring, on more and more ranks."""
     first = next(point for point in points if point.latency_share > 0.5)
     before, last = points[points.index(first) - 1], points[-1]
-    return Told(
+    return Explanation(
         measured=first.num_ranks,
         label="computed",
         because=f"On {before.num_ranks} ranks {before.latency_share:.0%} are latency, on {first.num_ranks} "
@@ -137,11 +137,11 @@ def _ring(points: Sequence[AllReducePoint]) -> Told:
     )
 
 
-def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Told:
+def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Explanation:
     """From the simulated wait for the slowest of so many ranks, in ms."""
     most, least = max(waits_ms), min(waits_ms)
     model = mean_ms * sum(1 / number for number in range(1, most + 1))
-    return Told(
+    return Explanation(
         measured=round(waits_ms[most]),
         model=round(model),
         label="simulated",

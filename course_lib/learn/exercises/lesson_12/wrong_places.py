@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.learn.catalogue.exercise import Evidence, Mistake, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
 
 __all__ = ["MISTAKES"]
 
@@ -153,7 +153,7 @@ class _WearsOut(_Right):
         return node, rank
 
 
-def _gives(example: Callable[[list[int]], Any], outcome: Outcome) -> bool:
+def _gives(example: Callable[[list[int]], Any], outcome: AnswerOutcome) -> bool:
     """Whether the example gives in this case what was given."""
     if outcome.error is not None or not isinstance(outcome.expected, dict):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 if TYPE_CHECKING:
     from course_lib.claims import Evidence
@@ -15,10 +15,10 @@ __all__ = ["CLAIM_BETS", "SIGHTS"]
 SIGHTS = ("the loss of every rank goes down", "no error is raised", "the ranks hold equal weights")
 
 
-def _tells(found: Mapping[str, tuple[bool, bool]]) -> Told:
+def _tells(found: Mapping[str, tuple[bool, bool]]) -> Explanation:
     """``found``: by sight, what was seen without DDP and with it."""
     apart = [sight for sight in SIGHTS if found[sight][0] != found[sight][1]]
-    return Told(
+    return Explanation(
         measured=apart[0] if len(apart) == 1 else f"{len(apart)} of them",
         because="Whatever comes out alike with DDP and without cannot decide between them, however good it looks. "
         "A replica that trains alone learns from its half of the data, and learns well.",
@@ -38,7 +38,7 @@ def _a_good_part(said: float) -> bool:
     return said >= 30
 
 
-def _waiting(evidence: Evidence) -> Told:
+def _waiting(evidence: Evidence) -> Explanation:
     """From the trial of B2: on 8 H100, how long moving takes, as a share of the waiting."""
     facts = evidence.facts
     moves = facts["moves of the batch's activations, or of their gradients"]
@@ -47,7 +47,7 @@ def _waiting(evidence: Evidence) -> Told:
     def some(said: float) -> bool:
         return 5 * share <= said < 30
 
-    return Told(
+    return Explanation(
         measured=share,
         label="by the data sheet",
         because=f"In a step {facts['bytes of each']} are moved {moves} times, each in less than a millisecond over "
@@ -73,10 +73,10 @@ def _very_often(said: float) -> bool:
     return said >= 35
 
 
-def _flips(shares: Mapping[int, float]) -> Told:
+def _flips(shares: Mapping[int, float]) -> Explanation:
     """``shares``: by number of pairs, the share of trials in per cent that decided against what is so."""
     one, many = shares[1], shares[max(shares)]
-    return Told(
+    return Explanation(
         measured=round(one),
         because="A disturbed measurement takes three times as long, and where it is that of A and not that of B, B is "
         f"named. With the median of {max(shares)} pairs it happens in {many:.2f} % of the trials: in more than half of "

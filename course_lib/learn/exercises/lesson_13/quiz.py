@@ -7,7 +7,7 @@ from itertools import product
 from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.learn.exercises.lesson_13.own import decided
 from course_lib.learn.exercises.lesson_13.own_worlds import OPEN, Clock, World
-from course_lib.learn.records.bet_records import SURE, Bet, Standing, brier, mark
+from course_lib.learn.records.bet_records import SURE, Bet, BetStatus, brier, mark
 
 __all__ = ["QUIZ"]
 
@@ -24,7 +24,7 @@ def _two_sizes() -> str:
 def _best_sure() -> int:
     """How sure to say if one expects the whole mark in seven bets of ten, and none in the others."""
     ten = ["false"] * 7 + ["holds"] * 3
-    scores = {sure: brier([Standing(Bet("false", sure), verdict) for verdict in ten]) or 0.0 for sure in SURE}
+    scores = {sure: brier([BetStatus(Bet("false", sure), verdict) for verdict in ten]) or 0.0 for sure in SURE}
     return min(scores, key=scores.__getitem__)
 
 

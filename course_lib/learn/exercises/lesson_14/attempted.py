@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from course_lib.learn.catalogue.exercise import Evidence, Outcome
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.judging.call_io import need_callable
 from course_lib.learn.judging.failure import NotAnAnswer, NotAttempted
 from course_lib.learn.sandbox.forbidden_names import mentions
@@ -61,12 +61,12 @@ def _at_its_best(result: Result, run: Callable[[Any], Result], answer: Any) -> R
     return result
 
 
-def of_result(result: Result) -> tuple[Outcome, ...]:
+def of_result(result: Result) -> tuple[AnswerOutcome, ...]:
     """What was looked at, in order, up to where the run went."""
     case = f"{result.job.name}, {result.words}"
 
-    def outcome(expected: str, difference: str) -> Outcome:
-        return Outcome(case, expected, difference=difference)
+    def outcome(expected: str, difference: str) -> AnswerOutcome:
+        return AnswerOutcome(case, expected, difference=difference)
 
     if result.ended:
         return (outcome("a run that comes to its end", result.ended),)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.meter import bytes_text
 
 if TYPE_CHECKING:
-    from course_lib.capstone import CapstoneJob, Plan, Result
+    from course_lib.capstone import CapstoneJob, MeshPlan, Result
 
 __all__ = ["CAPSTONE"]
 
 _MS, _KB = 1e3, 1e-3
 
 
-def _room(job: CapstoneJob) -> Told:
+def _room(job: CapstoneJob) -> Explanation:
     """From the job alone: states of a rank with replicas, in per cent of its room."""
     whole = 100 * job.state_bytes / job.memory_bytes
-    return Told(
+    return Explanation(
         measured=round(whole),
         label="computed",
         because=f"A replica is a whole model: {bytes_text(job.state_bytes)} of weights, gradients, first and second "
@@ -34,10 +34,10 @@ def _room(job: CapstoneJob) -> Told:
     )
 
 
-def _floor(job: CapstoneJob) -> Told:
+def _floor(job: CapstoneJob) -> Explanation:
     """From the job alone: computing shared evenly, nobody waiting, in ms."""
     forward_ms = job.job.forward_s * _MS
-    return Told(
+    return Explanation(
         measured=round(3 * forward_ms / job.ranks),
         label="computed",
         because=f"There are {forward_ms:.0f} ms forward, and twice as many backward, for one rank. Shared by "
@@ -52,13 +52,13 @@ def _floor(job: CapstoneJob) -> Told:
     )
 
 
-def _between(run: Result | None, planned_bytes: int, weight_bytes: int) -> Told:
+def _between(run: Result | None, planned_bytes: int, weight_bytes: int) -> Explanation:
     """From the run with shards (None where it does not fit), what the planner expects, and the bytes of all weights; in
     kB.
     """
     sent = None if run is None else run.sent
     whole = weight_bytes * _KB
-    return Told(
+    return Explanation(
         measured=round((planned_bytes if sent is None else sent.between_bytes) * _KB),
         model=round(planned_bytes * _KB),
         label="played" if sent is None else "measured",
@@ -86,7 +86,7 @@ _AXES = {
 }
 
 
-def _bet(times_s: Mapping[str, float | None], table: Sequence[Plan]) -> Told:
+def _bet(times_s: Mapping[str, float | None], table: Sequence[MeshPlan]) -> Explanation:
     """From measured steps by mesh, None where there is none, and the planner's table of one axis."""
     fits = {str(plan.mesh): plan.played_s for plan in table if plan.fits}
     model = min(fits, key=lambda name: fits[name])
@@ -96,7 +96,7 @@ def _bet(times_s: Mapping[str, float | None], table: Sequence[Plan]) -> Told:
     steps = ", ".join(f"{name} {time_s * _MS:.0f} ms" for name, time_s in took_s.items())
     ran = f" Measured: {steps}." if steps else ""
     alone = "" if compared else " That it is the quickest is the planner's word: for that, two axes have to run."
-    return Told(
+    return Explanation(
         measured=measured,
         model=model,
         label="measured" if compared else "played",
@@ -131,7 +131,7 @@ def _not_at_gradients(place: int, parts: Mapping[str, int]) -> str:
     return "It does not come so far: forward is too much already."
 
 
-def _when(first: Result) -> Told:
+def _when(first: Result) -> Explanation:
     """From the first attempt: what the fullest rank held when it was ended says how far it had come."""
     fullest = max(first.memory, key=lambda rank: rank.peak_bytes, default=None)
     parts = {} if fullest is None else fullest.parts
@@ -139,7 +139,7 @@ def _when(first: Result) -> Told:
     if first.ended:  # memory is weighed in steps, so a model that was built has come to a forward pass at least
         place = 3 if "optimizer state" in parts else 2 if "gradient" in parts else 1
     held = ", ".join(f"{name} {bytes_text(size)}" for name, size in parts.items()) or "nothing that was seen"
-    return Told(
+    return Explanation(
         measured=_WHEN[place],
         because=f"The rank held {held}. Weights are there from the beginning, and so are DDP's buckets (called other), "
         "room for all gradients before there is one. Activations come in forward, gradients in backward, and AdamW "

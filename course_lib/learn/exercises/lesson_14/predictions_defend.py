@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from course_lib.cost.mesh.mesh_parts import pieces_of_stages
-from course_lib.learn.catalogue.prediction_spec import Asked, Told
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 if TYPE_CHECKING:
-    from course_lib.capstone import CapstoneJob, Plan, Result
+    from course_lib.capstone import CapstoneJob, MeshPlan, Result
     from course_lib.layouts.mesh import Mesh
 
 __all__ = ["DEFEND"]
@@ -25,7 +25,7 @@ _HOME = {
 }
 
 
-def _home(home: Result, away: Result) -> Told:
+def _home(home: Result, away: Result) -> Explanation:
     """From runs of the planner's best mesh of two axes, and of that mesh turned round."""
     if home.counted_s is None or (away.counted_s is not None and away.counted_s < home.counted_s):
         quick, slow = away, home
@@ -39,7 +39,7 @@ def _home(home: Result, away: Result) -> Told:
         if slow.counted_s is None
         else f"takes {slow.counted_s * _MS:.0f} ms in place of {(quick.counted_s or 0) * _MS:.0f} ms"
     )
-    return Told(
+    return Explanation(
         measured=within,
         model=model,
         because=f"Of these two, {first} can live with the slow link: what it sends is less. In the other "
@@ -56,12 +56,12 @@ def _fullest(job: CapstoneJob, stages: int) -> int:
     return max(sum(0 < piece <= config.num_layers for piece in stage) for stage in pieces)
 
 
-def _uneven(job: CapstoneJob, mesh: Mesh) -> Told:
+def _uneven(job: CapstoneJob, mesh: Mesh) -> Explanation:
     """From the job and a mesh with stages: whole blocks on them."""
     layers, stages = job.job.config.num_layers, mesh.size("pp")
     most, share = _fullest(job, stages), layers / stages
     fewest = max(1, layers // stages)
-    return Told(
+    return Explanation(
         measured=round(100 * (most / share - 1)),
         label="computed",
         because=f"{layers} blocks on {stages} stages are {share:g} each, and a stage has whole blocks: the fullest has "
@@ -76,7 +76,7 @@ def _uneven(job: CapstoneJob, mesh: Mesh) -> Told:
     )
 
 
-def _blind(job: CapstoneJob, table: Sequence[Plan], planned: Result, other: Result) -> Told:
+def _blind(job: CapstoneJob, table: Sequence[MeshPlan], planned: Result, other: Result) -> Explanation:
     """From the planner's table, and the runs of its best mesh and of another one."""
     from course_lib.capstone.attempts.references import reference_mesh
     from course_lib.capstone.jobs.expected import expected
@@ -88,7 +88,7 @@ def _blind(job: CapstoneJob, table: Sequence[Plan], planned: Result, other: Resu
     model = 100 * (known_s[0] / known_s[1] - 1)
     ran = planned.counted_s is not None and other.counted_s is not None
     measured = 100 * ((planned.counted_s or 0) / (other.counted_s or 1) - 1) if ran else model
-    return Told(
+    return Explanation(
         measured=round(measured),
         model=round(model),
         label="measured" if ran else "computed",
@@ -116,10 +116,10 @@ _IDEAS = {
 }
 
 
-def _legal() -> Told:
+def _legal() -> Explanation:
     """The rules are known without a run."""
     right = "Bob: recomputation"
-    return Told(
+    return Explanation(
         measured=right,
         label="by the rules",
         because="The weights come out the same, all of the batch goes through all layers, memory is free, and the "

@@ -11,7 +11,7 @@ from __future__ import annotations
 from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
-    "Failure": "log",
+    "JobFailure": "log",
     "JobLog": "log",
     "SETTINGS": "settings",
     "Setup": "settings",

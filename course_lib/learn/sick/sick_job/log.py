@@ -11,14 +11,14 @@ from course_lib.base.checked import checked
 from course_lib.base.checks import at_least, finite_above_zero
 from course_lib.learn.sick.sick_job.settings import Setup
 
-__all__ = ["Failure", "JobLog", "log_of"]
+__all__ = ["JobFailure", "JobLog", "log_of"]
 
 DAY_S = 86_400.0
 _SEED = 12
 
 
 @dataclass(frozen=True)
-class Failure:
+class JobFailure:
     """One line of a log, in seconds."""
 
     at_s: float  # since the job began
@@ -40,7 +40,7 @@ class JobLog:
 
     setup: Setup
     days: float
-    failures: tuple[Failure, ...]
+    failures: tuple[JobFailure, ...]
     num_checkpoints: int  # written and kept
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ def log_of(setup: Setup, *, days: float = 7.0, seed: int = _SEED) -> JobLog:
     at_least(0, seed=seed)
     job, draw = setup.job, np.random.default_rng(seed)
     cycle_s, duration_s = setup.interval_s + setup.write_s, days * DAY_S
-    failures: list[Failure] = []
+    failures: list[JobFailure] = []
     begin_s, restart_s, num_checkpoints = 0.0, 0.0, 0
     while True:
         end_s = begin_s + float(draw.exponential(job.mean_time_between_s))
@@ -68,7 +68,7 @@ def log_of(setup: Setup, *, days: float = 7.0, seed: int = _SEED) -> JobLog:
         num_checkpoints += kept
         if end_s >= duration_s:
             return JobLog(setup, days, tuple(failures), num_checkpoints)
-        failures.append(Failure(end_s, worked_s - kept * cycle_s, setup.notice_s, setup.start_s))
+        failures.append(JobFailure(end_s, worked_s - kept * cycle_s, setup.notice_s, setup.start_s))
         begin_s, restart_s = end_s, job.restart_s
 
 

@@ -12,11 +12,11 @@ from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "CASES": "cases",
-    "Case": "cases",
+    "SickCase": "cases",
     "Change": "runs",
-    "Evidence": "evidence",
+    "RunEvidence": "evidence",
     "HEALTHY": "cases",
-    "Job": "job",
+    "SickJob": "job",
     "LINKS": "job",
     "SUSPECTS": "cases",
     "Settings": "settings",

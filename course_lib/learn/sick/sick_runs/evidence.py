@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from statistics import median
 
 from course_lib.learn.sick.sick_runs.intervals import exposed_s, union
-from course_lib.learn.sick.sick_runs.job import LINKS, MIB, Job
-from course_lib.learn.sick.sick_runs.program import StepRecord
+from course_lib.learn.sick.sick_runs.job import LINKS, MIB, SickJob
+from course_lib.learn.sick.sick_runs.program import SickStepRecord
 from course_lib.meter.clocks.timeline import Span, Timeline
 from course_lib.meter.communication.call import Call
 from course_lib.meter.communication.communication import Communication
 
-__all__ = ["Evidence", "evidence_of", "is_steady"]
+__all__ = ["RunEvidence", "evidence_of", "is_steady"]
 
 _KIND = {"compute": "compute", "collective": "communication", "recv": "communication", "data": "data"}
 _COLUMNS = {"rank": 4, "node": 6, "computes": 10, "talks only": 12, "reads": 7, "idle": 6}
@@ -23,7 +23,7 @@ _HEAD = "".join(f"{name:>{wide}}" for name, wide in _COLUMNS.items())
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """The quickest step of a run. Times in seconds; spans of all ranks on one clock that begins at 0."""
 
     name: str
@@ -97,18 +97,18 @@ class Evidence:
 _STEADY = 1.05  # how much longer than the quickest step the next one may take
 
 
-def _lengths_s(by_rank: Sequence[Sequence[StepRecord]]) -> list[float]:
+def _lengths_s(by_rank: Sequence[Sequence[SickStepRecord]]) -> list[float]:
     """Of each step, from the first rank's begin to the last one's end."""
     return [max(one.end_s for one in step) - min(one.start_s for one in step) for step in zip(*by_rank, strict=True)]
 
 
-def is_steady(by_rank: Sequence[Sequence[StepRecord]]) -> bool:
+def is_steady(by_rank: Sequence[Sequence[SickStepRecord]]) -> bool:
     """Whether a second step takes as long as the quickest one: on a busy machine each takes longer in its own way."""
     quickest_s, *others_s = sorted(_lengths_s(by_rank))
     return bool(others_s) and others_s[0] <= _STEADY * quickest_s
 
 
-def evidence_of(name: str, job: Job, by_rank: Sequence[Sequence[StepRecord]]) -> Evidence:
+def evidence_of(name: str, job: SickJob, by_rank: Sequence[Sequence[SickStepRecord]]) -> RunEvidence:
     """From the records of all ranks, the quickest step."""
     lengths_s = _lengths_s(by_rank)
     best = lengths_s.index(min(lengths_s))
@@ -119,7 +119,7 @@ def evidence_of(name: str, job: Job, by_rank: Sequence[Sequence[StepRecord]]) ->
     spans += [span for call in calls if call.operation != "send" and (span := call.span())]
     moved = [Span(span.rank, span.name, span.kind, span.start_s - begin_s, span.end_s - begin_s) for span in spans]
     crossing = Counter(call.rank for call in calls if _leaves_its_node(call))
-    return Evidence(
+    return RunEvidence(
         name=name,
         step_s=lengths_s[best],
         spans=tuple(sorted(moved, key=lambda span: (span.start_s, -span.end_s))),

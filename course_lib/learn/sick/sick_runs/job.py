@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from course_lib.cluster.links.links import Links
 from course_lib.layouts.link import Link
 
-__all__ = ["LINKS", "MIB", "Job"]
+__all__ = ["LINKS", "MIB", "SickJob"]
 
 MIB = 2**20
 LINKS = Links.nodes(2, inside=Link(0.1e-3, 200e6), across=Link(0.5e-3, 60e6))
@@ -18,7 +18,7 @@ LINKS = Links.nodes(2, inside=Link(0.1e-3, 200e6), across=Link(0.5e-3, 60e6))
 
 
 @dataclass(frozen=True)
-class Job:
+class SickJob:
     """A model of equal layers and a step of ``num_rows`` rows; of a device, its memory and whether it is slow.
 
     A backward takes twice the time of a forward. ``call_s`` is what a layer costs however few rows it has.

@@ -20,7 +20,7 @@ from course_lib.cluster.base.point_to_point import recv, send, start
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.links.emulated_compute import pace
 from course_lib.layouts.mesh import Mesh
-from course_lib.learn.sick.sick_runs.job import Job
+from course_lib.learn.sick.sick_runs.job import SickJob
 from course_lib.learn.sick.sick_runs.reads import Reads
 from course_lib.learn.sick.sick_runs.settings import Settings
 from course_lib.meter.clocks.timeline import Span, Timeline
@@ -29,13 +29,13 @@ from course_lib.meter.communication.recorder import Recorder
 from course_lib.parallel.mesh.groups import MeshGroups
 from course_lib.schedules import one_f_one_b
 
-__all__ = ["StepRecord", "train"]
+__all__ = ["SickStepRecord", "train"]
 
 _INPUT_SHARE = 1 / 16  # of what a layer keeps, its input
 
 
 @dataclass(frozen=True)
-class StepRecord:
+class SickStepRecord:
     """A step as one rank saw it."""
 
     start_s: float
@@ -45,7 +45,7 @@ class StepRecord:
     peak_bytes: int
 
 
-def train(me: Rank, job: Job, settings: Settings, num_steps: int) -> list[StepRecord]:
+def train(me: Rank, job: SickJob, settings: Settings, num_steps: int) -> list[SickStepRecord]:
     """``num_steps`` steps, after one that is not kept. The ranks begin each of them together."""
     records = []
     groups = MeshGroups(me, Mesh.parse(settings.mesh))
@@ -58,7 +58,7 @@ def train(me: Rank, job: Job, settings: Settings, num_steps: int) -> list[StepRe
                 start_s = time.perf_counter()
                 step.run(reads)
                 end_s = time.perf_counter()
-            records.append(StepRecord(start_s, end_s, step.timeline.spans, recorder.calls, step.memory.peak_bytes))
+            records.append(SickStepRecord(start_s, end_s, step.timeline.spans, recorder.calls, step.memory.peak_bytes))
     groups.close()
     return records[1:]
 
@@ -81,7 +81,7 @@ class _Memory:
 class _Step:
     """One step of one rank: ``run`` is all of it, the other methods are its parts."""
 
-    def __init__(self, me: Rank, job: Job, settings: Settings, groups: MeshGroups) -> None:
+    def __init__(self, me: Rank, job: SickJob, settings: Settings, groups: MeshGroups) -> None:
         self.me, self.job, self.settings, self.groups = me, job, settings, groups
         self.timeline, self.memory = Timeline(me.rank), _Memory()
         mesh = groups.mesh

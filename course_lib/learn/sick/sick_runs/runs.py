@@ -7,10 +7,10 @@ from typing import Any
 
 from course_lib.base.checks import known
 from course_lib.cluster.api.cluster import Cluster
-from course_lib.learn.sick.sick_runs.cases import CASES, HEALTHY, Case
-from course_lib.learn.sick.sick_runs.evidence import Evidence, evidence_of, is_steady
+from course_lib.learn.sick.sick_runs.cases import CASES, HEALTHY, SickCase
+from course_lib.learn.sick.sick_runs.evidence import RunEvidence, evidence_of, is_steady
 from course_lib.learn.sick.sick_runs.job import LINKS, MIB
-from course_lib.learn.sick.sick_runs.program import StepRecord, train
+from course_lib.learn.sick.sick_runs.program import SickStepRecord, train
 from course_lib.learn.sick.sick_runs.settings import MEANING, Settings, changed, legal_values
 
 __all__ = ["Change", "SickRuns"]
@@ -35,7 +35,7 @@ class Change:
     name: str
     words: str  # "buckets=4 -> 8", or what can be set
     before_s: float
-    after: Evidence | None = None
+    after: RunEvidence | None = None
     best_s: float | None = None
     told_s: float = 0.0  # the time before as it was seen first; ``before_s`` may have been measured again
 
@@ -96,10 +96,10 @@ class SickRuns:
                 f"shared_cluster({_RANKS})"
             )
         self._cluster = cluster
-        self._seen: dict[tuple[str, Settings], Evidence] = {}
+        self._seen: dict[tuple[str, Settings], RunEvidence] = {}
         self._last: dict[str, Change] = {}
 
-    def evidence(self, name: str) -> Evidence:
+    def evidence(self, name: str) -> RunEvidence:
         """The run as it is; run anew at each call."""
         case = _case(name)
         return self._run(case, case.settings)
@@ -129,8 +129,8 @@ class SickRuns:
         return found
 
     def _measured(
-        self, case: Case, before: Evidence, settings: Settings, best_settings: Settings
-    ) -> tuple[Evidence, Evidence, Evidence]:
+        self, case: SickCase, before: RunEvidence, settings: Settings, best_settings: Settings
+    ) -> tuple[RunEvidence, RunEvidence, RunEvidence]:
         """Before, after and the best known. Whichever seems slow may have met a busy moment, and is run once more."""
         best = self._seen.get((case.name, best_settings)) or self._run(case, best_settings)
         if settings == best_settings:
@@ -144,7 +144,7 @@ class SickRuns:
             best = self._quicker(case, best_settings, best)
         return before, after, best
 
-    def _quicker(self, case: Case, settings: Settings, seen: Evidence) -> Evidence:
+    def _quicker(self, case: SickCase, settings: Settings, seen: RunEvidence) -> RunEvidence:
         """The quicker of what was seen and the same run once more; it is kept."""
         quicker = min(seen, self._run(case, settings), key=lambda one: one.step_s)
         self._seen[case.name, settings] = quicker
@@ -160,9 +160,9 @@ class SickRuns:
         mean = sum(change.score for change in self._last.values()) / len(CASES)
         return "\n".join([*lines, f"{len(self._last)} of {len(CASES)} runs changed; in all {mean:.0f} of 100"])
 
-    def _run(self, case: Case, settings: Settings) -> Evidence:
+    def _run(self, case: SickCase, settings: Settings) -> RunEvidence:
         slow = {rank: factor for rank, factor in case.job.slow if rank != settings.spare_for}
-        by_rank: list[list[StepRecord]] = [[] for _ in range(_RANKS)]
+        by_rank: list[list[SickStepRecord]] = [[] for _ in range(_RANKS)]
         with self._cluster.shaped(links=LINKS, slow=slow):
             for _ in range(_TRIES):
                 more = self._cluster.run(train, case.job, settings, _STEPS)
@@ -173,13 +173,13 @@ class SickRuns:
         return self._seen[case.name, settings]
 
 
-def _case(name: str) -> Case:
+def _case(name: str) -> SickCase:
     if name == HEALTHY.name:
         return HEALTHY
     return CASES[known("run", name, tuple(CASES))]
 
 
-def _settings_text(case: Case) -> str:
+def _settings_text(case: SickCase) -> str:
     legal = legal_values(case.settings, case.job.num_rows)
     lines = [f"run {case.name} can be changed in one of these:"]
     for name, values in legal.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from course_lib.base.checks import known
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.output.exporters.course_programs import course_lines
@@ -21,7 +21,7 @@ from course_lib.plan.output.exporters.typed import Typed
 
 __all__ = ["PROGRAMS", "Typed", "to_type"]
 
-PROGRAMS: dict[str, Callable[[Job, Layout, Cluster], Sequence[Typed]]] = {
+PROGRAMS: dict[str, Callable[[Job, Layout, ClusterSpec], Sequence[Typed]]] = {
     "course": course_lines,
     "torchtitan": lambda job, layout, cluster: [torchtitan(job, layout)],
     "megatron": lambda job, layout, cluster: [megatron(job, layout)],
@@ -29,6 +29,6 @@ PROGRAMS: dict[str, Callable[[Job, Layout, Cluster], Sequence[Typed]]] = {
 }
 
 
-def to_type(name: str, job: Job, layout: Layout, cluster: Cluster) -> Sequence[Typed]:
+def to_type(name: str, job: Job, layout: Layout, cluster: ClusterSpec) -> Sequence[Typed]:
     """What to type for one of ``PROGRAMS``; ValueError with their names for another."""
     return PROGRAMS[known("program", name, PROGRAMS)](job, layout, cluster)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from course_lib.plan.inputs.cluster import Cluster
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.output.exporters.typed import Typed
@@ -22,12 +22,12 @@ _WEIGHTS_TOO = "It shares out weights too (zero3) where zero{} was planned: less
 _WHOLE_BLOCKS = "It computes whole blocks again, where every second product was planned: slower, in less memory."
 
 
-def course_lines(job: Job, layout: Layout, cluster: Cluster) -> list[Typed]:
+def course_lines(job: Job, layout: Layout, cluster: ClusterSpec) -> list[Typed]:
     """A line for each program, or why there is none."""
     return [_ddp(job, layout, cluster), _fsdp(job, layout, cluster), _mesh(job, layout, cluster)]
 
 
-def _ddp(job: Job, layout: Layout, cluster: Cluster) -> Typed:
+def _ddp(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     missing = [*_axes_beyond(layout, ()), *_never(layout)]
     missing += ["shares nothing out: every rank keeps all states"] if layout.sharding else []
     missing += ["has no recomputation"] if layout.recompute != "none" else []
@@ -36,7 +36,7 @@ def _ddp(job: Job, layout: Layout, cluster: Cluster) -> Typed:
     return _typed("train_ddp", missing, _start(layout, cluster), flags, [note])
 
 
-def _fsdp(job: Job, layout: Layout, cluster: Cluster) -> Typed:
+def _fsdp(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     missing = [*_axes_beyond(layout, ()), *_never(layout)]
     if layout.sharding == 0 and layout.dp > 1:
         missing.append("always shares out all states: train_ddp and train_mesh keep copies")
@@ -47,7 +47,7 @@ def _fsdp(job: Job, layout: Layout, cluster: Cluster) -> Typed:
     return _typed("train_fsdp", missing, _start(layout, cluster), flags, notes)
 
 
-def _mesh(job: Job, layout: Layout, cluster: Cluster) -> Typed:
+def _mesh(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     missing = [*_axes_beyond(layout, ("tp", "pp")), *_never(layout)]
     count = _accumulate(job, layout)
     if layout.chunks > 1:
@@ -110,7 +110,7 @@ def _typed(program: str, missing: list[str], start: str, flags: str, notes: list
     return Typed(program, f"{start} -m {program} {flags}", tuple(notes))
 
 
-def _start(layout: Layout, cluster: Cluster) -> str:
+def _start(layout: Layout, cluster: ClusterSpec) -> str:
     """What starts the ranks: as many as the layout has, by node."""
     if layout.gpus == 1:
         return "python"

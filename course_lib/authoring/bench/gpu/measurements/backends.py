@@ -4,7 +4,7 @@ ranks share; NCCL where each rank has a GPU of its own.
 
 from __future__ import annotations
 
-from course_lib.authoring.bench.gpu.task import NOT_RUN, Task
+from course_lib.authoring.bench.gpu.task import NOT_RUN, BenchTask
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
 
@@ -14,7 +14,7 @@ NCCL = ("nccl", "nccl-shared")
 _PROBE_LIMIT_S = 30.0
 
 
-def backends_for(task: Task, num_ranks: int) -> list[str]:
+def backends_for(task: BenchTask, num_ranks: int) -> list[str]:
     """The back ends for so many ranks. NCCL on a shared GPU is tried first, and told as not run where it fails."""
     if not task.on_gpu:
         return ["gloo"]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from course_lib.authoring.bench.gpu.measurements.sizes import BATCH_SIZE, middle
-from course_lib.authoring.bench.gpu.task import FAILED, Task
+from course_lib.authoring.bench.gpu.task import FAILED, BenchTask
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,7 +26,7 @@ _WORKSPACE_BYTES = 128 * 2**20
 Training = tuple["nn.Module", "Tensor", "Tensor", Callable[..., Any]]
 
 
-def run(task: Task) -> None:
+def run(task: BenchTask) -> None:
     """Each model through two steps; the second, under the ledger, finds the optimizer's state in place."""
     for name, build in {"CNN on digits": _cnn, "transformer": _transformer}.items():
         with task.part(f"a step under the ledger, {name}"):
@@ -36,7 +36,7 @@ def run(task: Task) -> None:
             del ledger  # it holds the model, which the next one's allocator would count
 
 
-def _cnn(task: Task) -> Training:
+def _cnn(task: BenchTask) -> Training:
     import torch
     import torch.nn.functional as F
 
@@ -48,7 +48,7 @@ def _cnn(task: Task) -> Training:
     return SmallCNN().to(task.device_name), x, y, F.cross_entropy
 
 
-def _transformer(task: Task) -> Training:
+def _transformer(task: BenchTask) -> Training:
     import torch
 
     from course_lib.models import Transformer, next_token_loss
@@ -80,7 +80,7 @@ def _watched(training: Training) -> tuple[MemoryLedger, int, int]:
     return ledger, sum(parameter.numel() for parameter in parameters), len(parameters)
 
 
-def _add_state(task: Task, name: str, ledger: MemoryLedger, num_parameters: int, num_tensors: int) -> None:
+def _add_state(task: BenchTask, name: str, ledger: MemoryLedger, num_parameters: int, num_tensors: int) -> None:
     """A part: parameters, gradients and optimizer state by formula and by ledger, to the byte."""
     from course_lib.cost.single_device.model_state import model_state
 
@@ -95,7 +95,7 @@ def _add_state(task: Task, name: str, ledger: MemoryLedger, num_parameters: int,
     task.judge(f"state by formula, {name}", all(one == other for one, other in pairs.values()), text)
 
 
-def _add_peak(task: Task, name: str, ledger: MemoryLedger) -> None:
+def _add_peak(task: BenchTask, name: str, ledger: MemoryLedger) -> None:
     """Rows and a part: the ledger's peak beside the allocator's."""
     peak = ledger.peak()
     task.table.add(f"peak by the ledger, {name}", [peak.total_bytes / 1e6], "MB")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from course_lib.authoring.bench.gpu.measurements.backends import NCCL, backends_for
 from course_lib.authoring.bench.gpu.measurements.nccl_log import asked_of_nccl, seen_by_meter, settings
-from course_lib.authoring.bench.gpu.task import NOT_RUN, Task
+from course_lib.authoring.bench.gpu.task import NOT_RUN, BenchTask
 from course_lib.authoring.bench.meter import step_times
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
@@ -26,7 +26,7 @@ _LIMIT_S = 120.0
 _PROMISED_COST = 1.05
 
 
-def run(task: Task) -> None:
+def run(task: BenchTask) -> None:
     """The meter's cost on every back end; counts by NCCL, where it can be used."""
     backends = backends_for(task, _NUM_RANKS)
     for backend in backends:
@@ -41,7 +41,7 @@ def run(task: Task) -> None:
         task.tell("meter and NCCL count the same", NOT_RUN, needs)
 
 
-def _add_cost(task: Task, backend: str) -> None:
+def _add_cost(task: BenchTask, backend: str) -> None:
     with Cluster(_NUM_RANKS, backend=backend, timeout_s=task.limit_s(_LIMIT_S)) as cluster:
         pairs = cluster.call(step_times, (task.rounds,), show=False)[0]
     task.table.add(f"DDP step, meter off, {backend}", [1e3 * off for off, _ in pairs], "ms")
@@ -50,7 +50,7 @@ def _add_cost(task: Task, backend: str) -> None:
     task.table.add(f"on / off, {backend}", ratios, "x", target=task.target(_PROMISED_COST))
 
 
-def _compare(task: Task, name: str, backend: str, function: Callable[[Rank], None]) -> None:
+def _compare(task: BenchTask, name: str, backend: str, function: Callable[[Rank], None]) -> None:
     with tempfile.TemporaryDirectory(prefix="course-nccl-") as folder:
         env = settings(Path(folder))
         limit_s = task.limit_s(_LIMIT_S)

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from course_lib.authoring.bench.gpu.measurements.backends import backends_for
-from course_lib.authoring.bench.gpu.task import Task
+from course_lib.authoring.bench.gpu.task import BenchTask
 from course_lib.authoring.bench.strategies import ddp
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
@@ -30,7 +30,7 @@ _LEAST_EXPOSED = 0.05  # of a bare step; below, a share of it would be noise
 _PROMISED_RATIO = 1.05
 
 
-def run(task: Task) -> None:
+def run(task: BenchTask) -> None:
     """Rows for each back end: the four times, what is exposed, and what is hidden."""
     model = ddp.WIDE if task.on_gpu else ddp.MODELS[1]
     for backend in backends_for(task, _NUM_RANKS):
@@ -40,7 +40,7 @@ def run(task: Task) -> None:
             _add(task, backend, by_way)
 
 
-def _add(task: Task, backend: str, by_way: dict[str, list[float]]) -> None:
+def _add(task: BenchTask, backend: str, by_way: dict[str, list[float]]) -> None:
     for way, times in by_way.items():
         task.table.add(f"step, {way}, {backend}", [1e3 * time_s for time_s in times], "ms")
     exposed = {

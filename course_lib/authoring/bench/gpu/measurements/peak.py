@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from course_lib.authoring.bench.gpu.measurements.sizes import BATCH_SIZE, widest
-from course_lib.authoring.bench.gpu.task import NOT_RUN, Task
+from course_lib.authoring.bench.gpu.task import NOT_RUN, BenchTask
 from course_lib.cost.collectives.machines import machine_spec
 from course_lib.cost.single_device.architectures import transformer_layers
 from course_lib.cost.single_device.flops import flops, mfu
@@ -48,7 +48,7 @@ def machine_of(card: str) -> str | None:
     return next((name for pattern, name in _CARDS.items() if re.search(pattern, card)), None)
 
 
-def run(task: Task) -> None:
+def run(task: BenchTask) -> None:
     """Times, rates and shares, for weights in bfloat16 and for autocast."""
     import torch
 
@@ -70,7 +70,7 @@ def run(task: Task) -> None:
                 _add_share(task, title, num_flops, times)
 
 
-def _add_share(task: Task, title: str, num_flops: int, times: Sequence[float]) -> None:
+def _add_share(task: BenchTask, title: str, num_flops: int, times: Sequence[float]) -> None:
     """A row: the share of the data sheet's peak; told as not run for a card whose sheet is not known."""
     card = machine().devices[0]
     name = None if card.is_mig_slice else machine_of(card.name)
@@ -84,7 +84,7 @@ def _add_share(task: Task, title: str, num_flops: int, times: Sequence[float]) -
     task.table.add(f"share of the data sheet's peak, {title}", shares, "%", target=promised, at_least=True)
 
 
-def _training(task: Task, way: str) -> tuple[Callable[[], None], int, dict[str, Any]]:
+def _training(task: BenchTask, way: str) -> tuple[Callable[[], None], int, dict[str, Any]]:
     """A training step of the transformer, its FLOPs, and its sizes."""
     import torch
 
@@ -108,7 +108,7 @@ def _training(task: Task, way: str) -> tuple[Callable[[], None], int, dict[str, 
     return step, num_flops, {**asdict(config), "batch_size": BATCH_SIZE}
 
 
-def _matmul_rate(task: Task) -> float:
+def _matmul_rate(task: BenchTask) -> float:
     """FLOP/s of one large product of matrices, the fastest of some; a row in TFLOP/s."""
     import torch
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from course_lib.authoring.bench.gpu.measurements.peak import step_times_s
 from course_lib.authoring.bench.gpu.measurements.sizes import BATCH_SIZE, middle
-from course_lib.authoring.bench.gpu.task import Task
+from course_lib.authoring.bench.gpu.task import BenchTask
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ _WAYS = {
 _ON_CPU = ("float32", "bfloat16 autocast")
 
 
-def run(task: Task) -> None:
+def run(task: BenchTask) -> None:
     """A loss, times and a peak for each way; ratios to float32."""
     losses: dict[str, float] = {}
     times: dict[str, list[float]] = {}
@@ -66,7 +66,7 @@ def run(task: Task) -> None:
         task.table.add(f"speed-up over float32, {name}", ratios, "x", target=promised, at_least=True)
 
 
-def _train(task: Task, name: str, way: _Way) -> tuple[float, list[float]]:
+def _train(task: BenchTask, name: str, way: _Way) -> tuple[float, list[float]]:
     """The loss after some steps, and the times of further ones."""
     import torch
 
@@ -83,7 +83,7 @@ def _train(task: Task, name: str, way: _Way) -> tuple[float, list[float]]:
     return float(found[-1]), times
 
 
-def _step(task: Task, way: _Way) -> Callable[[], torch.Tensor]:
+def _step(task: BenchTask, way: _Way) -> Callable[[], torch.Tensor]:
     import torch
 
     from course_lib.models import Transformer, next_token_loss

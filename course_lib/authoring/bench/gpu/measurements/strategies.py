@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from course_lib.authoring.bench.gpu.measurements.backends import backends_for
-from course_lib.authoring.bench.gpu.task import NOT_RUN, Task
+from course_lib.authoring.bench.gpu.task import NOT_RUN, BenchTask
 from course_lib.authoring.bench.strategies import collectives, ddp, pipeline, tensor
 from course_lib.authoring.bench.strategies.in_turns import compare_on_ranks
 from course_lib.cluster.api.cluster import Cluster
@@ -28,7 +28,7 @@ _COLLECTIVES = ("all_reduce, ring", "all_gather", "reduce_scatter")
 Trial = tuple[str, Callable[..., Comparison], tuple[Any, ...], str, float | None]
 
 
-def run(task: Task) -> None:
+def run(task: BenchTask) -> None:
     """Three rows for each strategy and back end."""
     _data_parallel(task)
     for backend in backends_for(task, _NUM_RANKS):
@@ -37,7 +37,7 @@ def run(task: Task) -> None:
                 _add(task, cluster, backend, trial)
 
 
-def _trials(task: Task) -> list[Trial]:
+def _trials(task: BenchTask) -> list[Trial]:
     """Small models everywhere; larger ones on GPUs."""
     on_gpu = task.on_gpu
     found: list[Trial] = []
@@ -60,7 +60,7 @@ def _trials(task: Task) -> list[Trial]:
     return found
 
 
-def _add(task: Task, cluster: Cluster, backend: str, trial: Trial) -> None:
+def _add(task: BenchTask, cluster: Cluster, backend: str, trial: Trial) -> None:
     what, function, arguments, other, promised = trial
     why = _why_not_by_gloo(trial) if backend == "gloo" and task.on_gpu else ""
     if why:
@@ -107,7 +107,7 @@ def paired_batch_norm(me: Rank, rounds: int) -> Comparison:
     return compare_on_ranks(*turns, names=("torch", "the course"), rounds=rounds, device=me.device)
 
 
-def _data_parallel(task: Task) -> None:
+def _data_parallel(task: BenchTask) -> None:
     """nn.DataParallel and the course's, in this very process."""
     if not task.has_gpus("nn.DataParallel and the course's", 2):
         return

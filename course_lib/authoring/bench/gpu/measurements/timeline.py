@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from course_lib.authoring.bench.gpu.measurements.peak import times_s
-from course_lib.authoring.bench.gpu.task import Task
+from course_lib.authoring.bench.gpu.task import BenchTask
 from course_lib.meter import Timeline
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _SPIN_S = 0.020
 _MOST_OFF = 0.05  # of a span's length
 
 
-def run(task: Task) -> None:
+def run(task: BenchTask) -> None:
     """Spans of the host everywhere; spans of a device where there is one."""
     with task.part("spans of the host's waiting"):
         _host(task)
@@ -38,7 +38,7 @@ def run(task: Task) -> None:
                 trial(task, name)
 
 
-def _host(task: Task) -> None:
+def _host(task: BenchTask) -> None:
     timeline = Timeline(device=task.device_name)
     for _ in range(task.rounds):
         with timeline.span("sleep", kind="wait"):
@@ -57,7 +57,7 @@ def _spin() -> Callable[[], None]:
     return lambda: torch.cuda._sleep(int(cycles * _SPIN_S / time_s))
 
 
-def _one_stream(task: Task, name: str) -> None:
+def _one_stream(task: BenchTask, name: str) -> None:
     import torch
 
     spin, timeline, events = _spin(), Timeline(device="cuda"), []
@@ -76,7 +76,7 @@ def _one_stream(task: Task, name: str) -> None:
     task.judge(name, max(off) <= _MOST_OFF, f"at most {max(off):.2%} off, of {_SPIN_S * 1e3:.0f} ms")
 
 
-def _asynchronous(task: Task, name: str) -> None:
+def _asynchronous(task: BenchTask, name: str) -> None:
     spin, timeline = _spin(), Timeline(device="cuda")
     began_s = time.perf_counter()
     with timeline.span("spin"):
@@ -88,7 +88,7 @@ def _asynchronous(task: Task, name: str) -> None:
     task.judge(name, holds, text)
 
 
-def _two_streams(task: Task, name: str) -> None:
+def _two_streams(task: BenchTask, name: str) -> None:
     import torch
 
     spin, timeline = _spin(), Timeline(device="cuda")
@@ -105,7 +105,7 @@ def _two_streams(task: Task, name: str) -> None:
     task.judge(name, overlap_s > 0.8 * shorter_s, text)
 
 
-def _profiled(task: Task, name: str) -> None:
+def _profiled(task: BenchTask, name: str) -> None:
     import torch
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile

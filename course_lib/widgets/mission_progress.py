@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-__all__ = ["Standing"]
+__all__ = ["MissionProgress"]
 
 M = TypeVar("M")  # a mission
 
 
-class Standing(Generic[M]):
+class MissionProgress(Generic[M]):
     """``missed``, here and below, says what a mission still lacks, in a sentence; nothing where it is reached."""
 
     def __init__(self, missions: Sequence[M]) -> None:
