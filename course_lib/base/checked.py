@@ -15,14 +15,17 @@ import itertools
 import math
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-__all__ = ["Int64", "WrongKind", "checked", "fits", "sentence"]
+__all__ = ["Int64", "WrongKind", "checked", "checked_before", "fits", "sentence"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
+_checked_before: ContextVar[bool] = ContextVar("checked_before", default=False)
 _MOST_ITEMS = 1000  # of a sequence that are looked at
 _LARGEST = 10**60  # five of them multiplied are a float still; no training takes 10**30 operations
 _LARGEST_INT64 = 2**63 - 1
@@ -53,6 +56,8 @@ def checked(what: T) -> T:
 
     @functools.wraps(what)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if _checked_before.get():
+            return what(*args, **kwargs)
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:  # Python has its own words for a missing or an unknown argument
@@ -68,6 +73,16 @@ def checked(what: T) -> T:
     own: Any = call
     own.__code__ = own.__code__.replace(co_name=what.__name__, co_qualname=f"{what.__module__}.{what.__qualname__}")
     return own
+
+
+@contextmanager
+def checked_before() -> Iterator[None]:
+    """In this block nothing is checked again: for a loop of our own over values that its face has checked."""
+    token = _checked_before.set(True)
+    try:
+        yield
+    finally:
+        _checked_before.reset(token)
 
 
 def sentence(name: str, value: object, hint: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from course_lib import schedules
-from course_lib.base.checked import Int64, WrongKind, checked, fits
+from course_lib.base.checked import Int64, WrongKind, checked, checked_before, fits
 from course_lib.learn.sandbox.call_watcher import watch
 
 
@@ -132,3 +132,25 @@ def test_a_hint_that_allows_everything_refuses_nothing():
 
     assert place(device="cpu", thing=3) == "cpu"
     assert place(None) is None
+
+
+def test_a_loop_of_our_own_is_not_checked_again_and_what_follows_is():
+    @checked
+    def half(number: int) -> float:
+        return number / 2
+
+    with checked_before():
+        assert half(1.5) == 0.75
+        with pytest.raises(TypeError):  # Python's own, as anywhere
+            half()
+    with pytest.raises(WrongKind):
+        half(1.5)
+
+
+def test_the_planner_checks_at_its_face():
+    from course_lib.plan import Constants, Software, cluster_of, list_layouts
+
+    with pytest.raises(WrongKind, match="job="):
+        list_layouts("gpt-2", cluster_of("8xh100"), Constants(), Software())
+    with pytest.raises(WrongKind):  # and the face of what the loop calls is a face still
+        cluster_of(8)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from course_lib.base.checked import checked, checked_before
 from course_lib.plan.estimate.memory import MemoryParts, memory_parts
 from course_lib.plan.estimate.step_time import StepParts, step_parts
 from course_lib.plan.inputs.cluster import ClusterSpec
@@ -120,6 +121,7 @@ def usable_bytes(cluster: ClusterSpec, memory_bytes: float | None = None) -> flo
     return min(memory_bytes or cluster.memory_bytes, _FILLED * cluster.memory_bytes)
 
 
+@checked
 def list_layouts(
     job: Job,
     cluster: ClusterSpec,
@@ -136,16 +138,18 @@ def list_layouts(
     host's.
     """
     limit_bytes = usable_bytes(cluster, memory_bytes)
+    given = None if layouts is None else list(layouts)
     options, refusals = [], []
-    for layout in candidates(job, cluster, offload=offload) if layouts is None else layouts:
-        if why := why_illegal(job, layout, cluster.gpus):
-            refusals.append(Refusal(layout, why))
-            continue
-        memory = memory_parts(job, layout, cluster, constants, software)
-        if memory.total_bytes > limit_bytes:
-            refusals.append(Refusal(layout, _why_too_large(memory, limit_bytes), memory))
-        else:
-            options.append(Option(layout, memory, step_parts(job, layout, cluster, constants, software)))
+    with checked_before():  # what came in has been looked at; what the loop below makes of it is ours
+        for layout in candidates(job, cluster, offload=offload) if given is None else given:
+            if why := why_illegal(job, layout, cluster.gpus):
+                refusals.append(Refusal(layout, why))
+                continue
+            memory = memory_parts(job, layout, cluster, constants, software)
+            if memory.total_bytes > limit_bytes:
+                refusals.append(Refusal(layout, _why_too_large(memory, limit_bytes), memory))
+            else:
+                options.append(Option(layout, memory, step_parts(job, layout, cluster, constants, software)))
     options.sort(key=_rank)
     return Listing(job, cluster, tuple(options), tuple(refusals))
 
