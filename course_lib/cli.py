@@ -32,6 +32,7 @@ VERBS = {
     "export": Verb("course_lib.export", "put your work into one page of HTML, with what you predicted and passed"),
     "site": Verb("course_lib.authoring.site", "make the course a folder of pages for reading, answers folded"),
     "bench": Verb("course_lib.authoring.bench", "measure the library itself, as in `course bench launch`"),
+    "new": Verb("course_lib.authoring.new", "write what can be written of a new exercise or lesson part"),
     "pictures": Verb("course_lib.authoring.pictures", "draw the pictures of the lessons, again"),
 }
 _HELP = {"-h", "--help", "help"}

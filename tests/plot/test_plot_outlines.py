@@ -18,7 +18,7 @@ from course_lib.plot.style import LABEL_LOOKS, OUTLINE, Look, hatch_colour
 ROOT = Path(__file__).resolve().parents[2]
 DRAWN_BY = sorted(
     path
-    for folder in ("plot", "pictures", "capstone", "classroom", "widgets")
+    for folder in ("plot", "authoring/pictures", "capstone", "classroom", "widgets")
     for path in (ROOT / "course_lib" / folder).rglob("*.py")
 )
 
