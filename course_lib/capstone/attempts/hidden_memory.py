@@ -1,7 +1,8 @@
 """Memory that a rank holds past its tensors, by what was seen on it: by Python, by the system, and by its own group.
 
-``held.beside`` is exact. C's heap and resident memory have a noise (``by_system.py``), so what is told of them is above
-all that honest runs were seen to have, and it must be there after every step of a kind. What is below is not judged.
+``held.beside`` is exact. C's heap and resident memory have a noise (``system_memory.py``), so what is told of them is
+above all that honest runs were seen to have, and it must be there after every step of a kind. What is below is not
+judged.
 """
 
 from __future__ import annotations

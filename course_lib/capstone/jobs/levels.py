@@ -163,7 +163,7 @@ LEVELS = {
 
 @lru_cache(maxsize=64)
 def draw(level: int, seed: int) -> Drawn:
-    """The job of a level and a seed; what came of the first seeds is kept in ``drawn.py``, and takes no time."""
+    """The job of a level and a seed; for the first seeds it is kept in ``precomputed_levels.py``, and takes no time."""
     kept = DRAWN.get((level, seed))
     return anew(level, seed) if kept is None else _again(level, seed, kept)
 

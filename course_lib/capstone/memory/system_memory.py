@@ -12,9 +12,9 @@ Three kinds of counts, by how sharp they are:
     resident    rough: allocators give pages back when they like, and Python's small objects have pages of their own;
                 honest runs were seen to grow by up to 11 MB
 
-What hides in the noise is not judged (``hidden.py`` has the limits), nor what is gone again when a step is over.
-Without ``/proc`` (macOS, Windows) there are other processes alone, and without glibc no heap. A process that uses a GPU
-has no heap either: the driver takes from there.
+What hides in the noise is not judged (``attempts/hidden_memory.py`` has the limits), nor what is gone again when a step
+is over. Without ``/proc`` (macOS, Windows) there are other processes alone, and without glibc no heap. A process that
+uses a GPU has no heap either: the driver takes from there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A class that works at once: so many learners, each with a home and kernels of their own, run the same lessons.
 
 Kernels listen at files in the learner's private folder, not at ports. Everything ends by its handle, whatever happens:
-the kernels by Jupyter's, and what they have left behind by the mark that it carries (``seat.py``).
+the kernels by Jupyter's, and what they have left behind by the mark that it carries (``trial_user.py``).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Rules:
 * A rank that has returned calls nothing more, and one that waits calls nothing before it is answered. Where two looks
   agree that some rank can never be answered, the call ends there and not at the deadline.
 * Nothing is guessed: each rank is asked over a line of its own, and by ``faulthandler`` where it cannot answer.
-* The deadline is not on the clock: what the machine withholds from the ranks is not counted (``patience.py``).
+* The deadline is not on the clock: what the machine withholds from the ranks is not counted (``cpu_deadline.py``).
 """
 
 from __future__ import annotations

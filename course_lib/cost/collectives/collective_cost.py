@@ -1,7 +1,7 @@
 """What a collective costs by algorithm: time, messages and bytes of every rank, and the bus bandwidth.
 
-The algorithm is a list of rounds (``rounds.py``), the network says how long a round takes (``network.py``); this
-file adds up. Where links inside a node are faster than links between nodes, the hierarchical form works inside
+The algorithm is a list of rounds (``collective_rounds.py``), the network says how long a round takes (``network.py``);
+this file adds up. Where links inside a node are faster than links between nodes, the hierarchical form works inside
 each node first and sends between nodes what is left. Where the switch of a node can add up, an all-reduce sends the
 buffer about once and not twice.
 """
@@ -99,7 +99,7 @@ def collective_cost(
     num_ranks: int | None = None,
     algorithm: str | None = None,
 ) -> CollectiveCost:
-    """The cost of ``collective`` over ``size_bytes`` (the whole buffer, see ``rounds.py``).
+    """The cost of ``collective`` over ``size_bytes`` (the whole buffer, see ``collective_rounds.py``).
 
     ``network`` is a ``Network``, or a ``Link`` and ``num_ranks``. The default ``algorithm`` is the first of
     ``algorithms_of(collective)``; the result says which it was. Between nodes a ring is split into as many channels as

@@ -2,7 +2,7 @@
 
 ``sys.setprofile`` reports every call in this thread and in those that the code starts, whatever name or alias it went
 by; a call counts when the code that made it is not a library's own. Calls that no case reached are found in the byte
-code, by ``mentions.py``.
+code, by ``forbidden_names.py``.
 """
 
 from __future__ import annotations

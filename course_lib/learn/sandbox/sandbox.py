@@ -61,8 +61,8 @@ def time_limit(limit_s: float) -> Iterator[None]:
     """Raise :class:`TimeIsUp` inside the block after this many seconds.
 
     In the main thread of a Unix system by an alarm, which also ends a sleep, and by the code's own time
-    (``own_time.py``): a busy machine does not shorten it, and no import is cut in two. Elsewhere by an exception that
-    the interpreter delivers between two of its steps, after so long on the clock.
+    (``cpu_time_limit.py``): a busy machine does not shorten it, and no import is cut in two. Elsewhere by an exception
+    that the interpreter delivers between two of its steps, after so long on the clock.
     """
     in_main = threading.current_thread() is threading.main_thread()
     limit = _alarm(limit_s) if in_main and hasattr(signal, "setitimer") else _asynchronous(limit_s)

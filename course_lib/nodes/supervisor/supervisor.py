@@ -176,7 +176,7 @@ class Warden:
 
 
 def main() -> None:
-    """``warden.py probe`` says what can be done here; ``warden.py FD FOLDER`` serves on a socket."""
+    """``supervisor.py probe`` says what can be done here; ``supervisor.py FD FOLDER`` serves on a socket."""
     if sys.argv[1] == "probe":
         print(json.dumps(namespaces.try_out()))
         return

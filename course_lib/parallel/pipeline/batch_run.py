@@ -2,8 +2,8 @@
 
 Before an action a rank waits for what the action needs; after it, what was made sets out for the next stage or the
 one before. The loop knows nothing of 1F1B or GPipe: which messages are started together follows from the schedule
-alone (``messages.py``), and so does what is waited for when (``moves.py``). ``stage_run.py`` has what one stage does
-with one micro-batch.
+alone (``messages.py``), and so does what is waited for when (``comm_plan.py``). ``stage_run.py`` has what one stage
+does with one micro-batch.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class BatchRun:
             if room is not None:
                 messages[transfer] = recv(room.detach(), self.ranks[transfer.sender])
         if messages:
-            with only_on_gloo(self.me.backend == "gloo"):  # recvs are early there: see moves.py
+            with only_on_gloo(self.me.backend == "gloo"):  # recvs are early there: see comm_plan.py
                 started = start([*messages.values()])
             for place, transfer in enumerate(messages):
                 self._under_way[transfer] = partial(started.wait_for, place)

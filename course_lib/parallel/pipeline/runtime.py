@@ -93,7 +93,7 @@ class Pipeline:
         self.spans: list[ActionSpan] = []
         # Of the last step, by stage: the most micro-batches in flight, whose activations were kept, at a time.
         self.peak_in_flight: dict[int, int] = {}
-        early = me.backend == "gloo"  # see moves.py
+        early = me.backend == "gloo"  # see comm_plan.py
         # By whether there is a backward: what this rank does, and the shapes that travel.
         self._moves = {
             True: moves_of(schedule if overlap else schedule.one_by_one(), self.rank, early=early),

@@ -53,13 +53,12 @@ class FullySharded(nn.Module):
     ``compute_dtype``: weights travel and compute in it (inputs are cast too), while shards stay what they are;
     ``reduce_dtype``: gradients travel in it. ``reshard_after_forward=False`` keeps weights whole from forward to
     backward: one all-gather less, and the memory of all of them; a whole number m has m neighbours hold them together
-    meanwhile (``neighbours.py``). ``group``: the ranks that share; ``replicas``: those that keep the same rows as this
-    one, over which gradients are averaged too (hybrid sharding).
-    ``find_unused_parameters`` allows backwards that miss parameters, at the price of a small all-reduce in each, and
-    in each forward without gradients: there ranks agree that all have used the same units, in the same order. Without
-    it nothing compares that, and ranks have to see to it. At rest, between two uses, ``parameters()`` are the
-    shards, and ``model.module.head.weight`` tells what it is and refuses to compute (``at_rest.py``).
-    ``autograd.grad`` and ``backward(inputs=...)`` give gradients of inputs.
+    meanwhile (``partial_reshard.py``). ``group``: the ranks that share; ``replicas``: those that keep the same rows as
+    this one, over which gradients are averaged too (hybrid sharding). ``find_unused_parameters`` allows backwards that
+    miss parameters, at the price of a small all-reduce in each, and in each forward without gradients: there ranks
+    agree that all have used the same units, in the same order. Without it nothing compares that, and ranks have to see
+    to it. At rest, between two uses, ``parameters()`` are the shards, and ``model.module.head.weight`` tells what it is
+    and refuses to compute (``at_rest.py``). ``autograd.grad`` and ``backward(inputs=...)`` give gradients of inputs.
 
     ``ValueError``: nothing to train, a parameter in two units or two that share memory, dtypes that differ within a
     unit. ``RuntimeError``: a backward that misses a parameter, is asked for single ones, or for ``create_graph``; ranks
