@@ -16,15 +16,21 @@ import sys
 
 __all__ = ["GROUPS", "main"]
 
+_STRATEGIES = ("collectives", "data", "sharded", "model", "pipeline", "tensor", "mesh", "context", "experts")
+
 # Each group is a process of its own, beside the other: what ranks and lessons need, and what shows them.
 GROUPS: tuple[tuple[str, ...], ...] = (
     (
         "course_lib.cluster.process.preload",
+        "course_lib",
+        "course_lib.cluster",
         "course_lib.learn",
+        "course_lib.learn.checks.preload",
         "course_lib.meter",
         "course_lib.models",
-        "course_lib.parallel",
         "course_lib.cost",
+        "course_lib.plot",
+        *(f"course_lib.parallel.{room}" for room in _STRATEGIES),
         "course_lib.doctor",
         "course_lib.lab.command",
     ),
@@ -52,7 +58,10 @@ def main(argv: list[str]) -> int:
         sys.dont_write_bytecode = False
         for name in GROUPS[int(argv[0])]:
             with contextlib.suppress(Exception, SystemExit):
-                importlib.import_module(name)
+                module = importlib.import_module(name)
+                if name.startswith("course_lib"):  # a face loads what is behind it when it is asked
+                    for each in module.__all__:
+                        getattr(module, each)
         return 0
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-P", "-m", __spec__.name]
