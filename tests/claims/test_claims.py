@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
+from small_projects import ROOT
 
 from course_lib import claims
 from course_lib.claims.court import timing_noise as busy
@@ -179,10 +181,24 @@ def test_bad_names_get_a_sentence():
 
 def test_the_catalogue_has_every_claim_once():
     names = [claim.name for claim in claims.CLAIMS]
-    assert len(set(names)) == len(names) == 52
+    assert len(set(names)) == len(names) == len(VERDICTS)
     assert all(claim.article and claim.text.endswith(".") and claim.needs in GPUS for claim in claims.CLAIMS)
     by_letter = {claim.name for claim in claims.CLAIMS if claim.article == claims.ARTICLES[claim.name[0]]}
     assert {claim.name for claim in claims.CLAIMS} - by_letter == {"E6"}  # no article of the five says it
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted(ROOT.glob("notebooks/src/13*.py")), ROOT / "course_lib/learn/exercises/lesson_13/misreadings.py"],
+    ids=lambda path: path.stem,
+)  # fmt: skip
+def test_the_number_of_claims_in_a_text_is_their_number(path):
+    told = re.findall(r"\b(\d\d)\b (?:claims|trials|sentences|well-known)|beside the (\d\d)\b", path.read_text())
+    assert {int(one or other) for one, other in told} <= {len(claims.CLAIMS)}
+
+
+def test_the_texts_of_lesson_13_do_tell_it():
+    texts = "".join(path.read_text() for path in ROOT.glob("notebooks/src/13*.py"))
+    assert len(re.findall(rf"\b{len(claims.CLAIMS)}\b", texts)) >= 4
 
 
 @pytest.fixture
