@@ -34,6 +34,17 @@ def clips_by_torch(model, opt, x):
     opt.step()
 
 
+def clips_by_torch_strictly(model, opt, x):
+    backward(model, x)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.1, error_if_nonfinite=True, foreach=False)
+    opt.step()
+
+
+def steps_by_torch(model, opt, x):
+    backward(model, x)
+    torch.optim.AdamW(model.parameters(), lr=0.1).step()
+
+
 def clips_values_by_torch(model, opt, x):
     backward(model, x)
     nn.utils.clip_grad_value_(model.parameters(), 0.1)
@@ -90,17 +101,20 @@ def pickles(model, opt, x):
     pickle.dumps(opt)
 
 
+CUT = r"was given what stands for a gradient at stage=2.*To clip.* optimizer\.clip_grad_norm\(max_norm\)"
 SENTENCES = [  # what is done, and what is said at stage 1, and 2
-    (clips_by_torch, r"written to between backward and step.*optimizer\.clip_grad_norm", "written-to tensor"),
-    (clips_values_by_torch, "written to between backward and step", "written-to tensor"),
+    (clips_by_torch, r"written to between backward and step.*optimizer\.clip_grad_norm", CUT),
+    (clips_by_torch_strictly, r"written to between backward and step.*optimizer\.clip_grad_norm", CUT),
+    (clips_values_by_torch, "written to between backward and step", CUT),
+    (steps_by_torch, None, CUT),
     (goes_on_after_a_clip, r"written to when its mean .* after the last backward", None),
     (
         goes_on_with_a_part_after_a_clip,
         "4 of 5 parameters have the mean gradient",
         "4 of 5 parameters have the mean",
     ),
-    (zeroes_in_place, None, r"written to when its mean .* optimizer\.zero_grad\(\)"),
-    (scales_by_a_scaler, "a GradScaler looks for .* bfloat16", "written-to tensor"),
+    (zeroes_in_place, None, r"given what stands for a gradient at stage=2.*optimizer\.zero_grad\(\)"),
+    (scales_by_a_scaler, "a GradScaler looks for .* bfloat16", "a GradScaler looks for .* bfloat16"),
     (unfreezes, r"shape \(4,\) requires a gradient now", r"shape \(4,\) requires a gradient now"),
     (
         converts,

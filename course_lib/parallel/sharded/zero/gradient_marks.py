@@ -14,13 +14,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from course_lib.parallel.sharded.zero.stand_in import StandIn
+
 __all__ = ["check_unwritten", "is_averaged", "mark_averaged", "mark_complete", "put_stand_ins", "unmark"]
 
 _COMPLETE, _AVERAGED = (
     "_complete_at_version",
     "_averaged_at_version",
 )  # attributes of a tensor: they go with it
-_STAND_IN = "_is_stand_in"
 
 
 def mark_complete(parameter: Tensor) -> None:
@@ -38,7 +39,7 @@ def unmark(parameter: Tensor) -> None:
     for mark in (_COMPLETE, _AVERAGED):
         if hasattr(parameter.grad, mark):
             delattr(parameter.grad, mark)
-    if hasattr(parameter.grad, _STAND_IN):
+    if isinstance(parameter.grad, StandIn):
         parameter.grad = None
 
 
@@ -69,6 +70,5 @@ def put_stand_ins(parameters: Sequence[Tensor]) -> None:
     """Give each a gradient of its shape, of one number's memory in all: nan, and to add to it is an error."""
     nan = torch.full((), torch.nan, dtype=parameters[0].dtype, device=parameters[0].device)
     for parameter in parameters:
-        parameter.grad = nan.expand(parameter.shape)
-        setattr(parameter.grad, _STAND_IN, True)
+        parameter.grad = StandIn.like(parameter, nan)
         mark_averaged(parameter.grad)

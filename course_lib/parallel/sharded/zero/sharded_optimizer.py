@@ -37,6 +37,7 @@ from course_lib.parallel.sharded.zero.gradient_marks import (
 from course_lib.parallel.sharded.zero.gradient_sharding import GradientSharding
 from course_lib.parallel.sharded.zero.optimizer_buckets import OptimizerBucket, optimizer_buckets
 from course_lib.parallel.sharded.zero.optimizer_states import full_state, own_share
+from course_lib.parallel.sharded.zero.stand_in import NO_SCALER
 
 __all__ = ["NEEDS_WHOLE_MATRICES", "ShardedOptimizer"]
 
@@ -62,7 +63,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
     this dtype too, and the model's weights (16 bits, say) are copies of them.
 
     Gradients in ``parameter.grad`` are no means over ranks: clip with ``clip_grad_norm`` of this class. To write to
-    them in place, as torch's ``clip_grad_norm_`` does, is a ``RuntimeError``. At stage 2 that function's norm is nan.
+    them in place, as torch's ``clip_grad_norm_`` does, is a ``RuntimeError``.
 
     ``ValueError`` for an optimizer that needs more than rows (Muon, Adafactor, LBFGS), where nothing is to be trained,
     where ranks have other parameters, and for parameters that have no rows of their own (of shape (), expanded,
@@ -150,10 +151,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
 
     def _refuse_what_has_changed(self) -> None:
         if hasattr(self, "found_inf"):  # which a GradScaler puts here
-            raise RuntimeError(
-                "a GradScaler looks for infinities in the gradients of its own rank, and would skip steps that other "
-                "ranks take. Train in bfloat16, which needs no scaler."
-            )
+            raise RuntimeError(NO_SCALER)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.requires_grad and p not in self._shard_of:

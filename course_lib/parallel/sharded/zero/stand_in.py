@@ -1,0 +1,60 @@
+"""What stands in ``parameter.grad`` at stage 2, when the numbers have gone to the ranks that keep them.
+
+It has the gradient's shape and the memory of one number, nan. To read it gives nan, which nobody overlooks. Whoever
+would write to it or with it, or take its norm, means the mean gradient: he is told where that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["NO_SCALER", "StandIn"]
+
+NO_SCALER = (
+    "a GradScaler looks for infinities in the gradients of its own rank, and would skip steps that other ranks take. "
+    "Train in bfloat16, which needs no scaler."
+)
+_NORMS = ("norm", "linalg_norm", "linalg_vector_norm", "vector_norm", "_foreach_norm")
+_HARMLESS = ("requires_grad_", "detach_")
+
+
+class StandIn(Tensor):
+    """nan in the shape of a gradient that this rank no longer has. ``RuntimeError`` for a norm and for writes."""
+
+    @classmethod
+    def like(cls, parameter: Tensor, nan: Tensor) -> StandIn:
+        """Of the shape of ``parameter``, in the memory of ``nan``, ()."""
+        return nan.expand(parameter.shape).as_subclass(cls)
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        writes = name.endswith("_") and not name.endswith("__") and name not in _HARMLESS
+        if "_amp_" in name:
+            raise RuntimeError(NO_SCALER)
+        if writes or name in _NORMS:
+            raise RuntimeError(
+                f"{name} was given what stands for a gradient at stage=2: the gradient itself is cut, and each rank "
+                "keeps the mean of its own rows. To clip, or for the norm, call optimizer.clip_grad_norm(max_norm); to "
+                "scale, multiply the loss; to step or to begin anew, optimizer.step() and optimizer.zero_grad(), of "
+                "the ShardedOptimizer."
+            )
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def __deepcopy__(self, _memo: Any) -> Tensor:
+        return self.as_subclass(Tensor).clone()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Elsewhere it stands for nothing: a tensor of nan."""
+        return self.as_subclass(Tensor).clone().__reduce_ex__(protocol)
