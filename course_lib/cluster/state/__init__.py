@@ -13,6 +13,7 @@ In the order to read:
 - ``settings_of_pytorch.py``: what a function may leave in PyTorch
 - ``code_of_functions.py``: what functions of modules are made of
 - ``settings_of_python.py``: what a function may leave in Python and numpy
-- ``settings_of_system.py``: what a function may leave at the operating system
+- ``rounding_mode.py``: to which neighbour the processor rounds
+- ``settings_of_system.py``: what a function may leave at the operating system and the processor
 - ``process_state.py``: what a function may change in its process and forget to put back
 """

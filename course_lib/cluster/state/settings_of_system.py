@@ -1,4 +1,4 @@
-"""What a function may leave at the operating system: limits, rights, priorities, the mask of new files."""
+"""What a function may leave at the operating system and the processor: limits, rights, priorities, rounding."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from course_lib.cluster.state.rounding_mode import rounding_mode
 from course_lib.cluster.state.setting import Setting, refuse, silent
 
 __all__ = ["settings_of_system"]
@@ -21,6 +22,7 @@ def settings_of_system() -> tuple[Setting, ...]:
     if os.name != "posix":
         return tuple(rows)
     rows += [
+        rounding_mode(),
         *_limits(),
         Setting(
             "the mask of new files",
