@@ -11,6 +11,7 @@ In the order to read:
 - ``named_file.py``: A file that a person names, or that lies where others write
 - ``paths.py``: where the course's files are, and where it keeps what it learns about a machine and its learner
 - ``signals.py``: what ends a program from outside (a closed terminal, a batch system's SIGTERM) ends it as Ctrl-C does
+- ``text.py``: numbers of things, lists and sizes as text
 - ``stub_words.py``: what a learner's untouched stub says when it is called
 """
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from course_lib.base.text import counted
 from course_lib.schedules import Schedule, peak_in_flight
 from course_lib.schedules.trace import ScheduleTrace
 
-__all__ = ["Goal", "counted"]
+__all__ = ["Goal"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,3 @@ class Goal:
 
     def __str__(self) -> str:
         return f"{self._size}, at most {self.max_in_flight} in flight on a rank, less than {self.idle_share:.1%} idle"
-
-
-def counted(number: int, thing: str) -> str:
-    ending = "" if number == 1 else "es" if thing.endswith("ch") else "s"
-    return f"{number} {thing}{ending}"

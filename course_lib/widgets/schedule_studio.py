@@ -14,6 +14,7 @@ from html import escape
 
 import ipywidgets as widgets
 
+from course_lib.base.text import counted
 from course_lib.cluster.api.arguments import CrowdedWarning
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.failures.errors import RankInterrupted
@@ -36,7 +37,7 @@ from course_lib.schedules import (
 )
 from course_lib.schedules.stage_times import StageTimes
 from course_lib.schedules.trace import ScheduleTrace
-from course_lib.widgets.goal import Goal, counted
+from course_lib.widgets.goal import Goal
 from course_lib.widgets.paired import Paired
 
 __all__ = ["Goal", "Run", "ScheduleStudio", "run_on_ranks"]

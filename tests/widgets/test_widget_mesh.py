@@ -9,11 +9,12 @@ import pytest
 from mesh_watched import RUN, as_the_model_says
 from PIL import Image
 
+from course_lib.base.text import kib
 from course_lib.cluster import RankError
 from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.mesh import WatchedRank
 from course_lib.widgets import MeshChoice, MeshExplorer, every_mesh_choice
-from course_lib.widgets.mesh.choice import AXES, MOST_RANKS, kib
+from course_lib.widgets.mesh.choice import AXES, MOST_RANKS
 
 EIGHT = "pp=2 dp_shard=2 tp=2, 4 ranks a node"
 

@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image, ImageColor
 
+from course_lib.base.text import kib
 from course_lib.cluster import RankError
 from course_lib.plot.boards.sharded_board import LOOKS, ShardedBoard
 from course_lib.plot.raster import Raster
 from course_lib.widgets import ShardedExplorer
 from course_lib.widgets.sharded import explorer as sharded_explorer
-from course_lib.widgets.sharded.choice import ShardedChoice, kib, ranks_alike
+from course_lib.widgets.sharded.choice import ShardedChoice, ranks_alike
 from course_lib.widgets.sharded.missions import MISSIONS
 
 LAYER = 129 * 129 * 4

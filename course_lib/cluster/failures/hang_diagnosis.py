@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from course_lib.base.text import rank_list
 from course_lib.cluster.base.failure import file_of
 from course_lib.cluster.failures.deadlock import Wait, differing, hopeless
 from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
 from course_lib.cluster.hooks.pending_ops import PendingOp
 
-__all__ = ["numbered", "on_line", "rank_list", "reasons"]
+__all__ = ["numbered", "on_line", "reasons"]
 
 
 def reasons(standings: Mapping[int, RankStatus]) -> list[str]:
@@ -145,9 +146,3 @@ def on_line(message: PendingOp) -> str:
         return ""
     function = "" if message.where.function.startswith("<module") else f", in {message.where.function}"
     return f" on line {message.where.line_number} ({file_of(message.where)}{function})"
-
-
-def rank_list(ranks: list[int] | tuple[int, ...]) -> str:
-    """rank 3; ranks 0, 1, 2."""
-    names = ", ".join(map(str, sorted(ranks)))
-    return f"rank {names}" if len(ranks) == 1 else f"ranks {names}"

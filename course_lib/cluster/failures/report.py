@@ -7,10 +7,11 @@ import re
 import signal
 from collections.abc import Mapping
 
+from course_lib.base.text import rank_list
 from course_lib.cluster.base.failure import Failure, Frame, file_of
 from course_lib.cluster.failures.cpu_deadline import HeldUp
 from course_lib.cluster.failures.deadlock import hopeless
-from course_lib.cluster.failures.hang_diagnosis import numbered, rank_list, reasons
+from course_lib.cluster.failures.hang_diagnosis import numbered, reasons
 from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
 from course_lib.cluster.hooks.pending_ops import PendingOp
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from course_lib.cluster.failures.hang_diagnosis import on_line, rank_list
+from course_lib.base.text import rank_list
+from course_lib.cluster.failures.hang_diagnosis import on_line
 from course_lib.cluster.hooks.op_tracker import unwaited_here
 from course_lib.cluster.hooks.pending_ops import PendingOp
 from course_lib.cluster.leaks.collect import Remains

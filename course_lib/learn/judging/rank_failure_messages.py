@@ -53,7 +53,7 @@ def of_ranks(error: RankError, world_size: int, limit_s: float, answer: Any) -> 
 
 
 def _raised(first: Failure, failures: Mapping[int, Failure], world_size: int, story: str) -> Raised:
-    from course_lib.cluster.failures.hang_diagnosis import rank_list
+    from course_lib.base.text import rank_list
 
     where, kind = first.where, first.type_name
     same = [rank for rank, one in failures.items() if _what(one) == _what(first)]
@@ -114,7 +114,7 @@ def _never_ended(error: RankError, standings: Mapping[int, RankStatus], world_si
 
 def _were_late(late: list[RankStatus], world_size: int, did: str, limit_s: float, error: RankError) -> str:
     """Rank 1 of 2 ran on for 10 seconds and was stopped, at line 8 (`while True:`)"""
-    from course_lib.cluster.failures.hang_diagnosis import rank_list
+    from course_lib.base.text import rank_list
 
     who = rank_list([one.rank for one in late]).capitalize()
     held_up = error.held_up.in_words() if error.held_up is not None else ""

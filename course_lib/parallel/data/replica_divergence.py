@@ -26,6 +26,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.base.checks import at_least
+from course_lib.base.text import and_list
 from course_lib.cluster.base.rank import Rank
 
 __all__ = ["Drift", "DriftDetector", "find_drift", "fingerprints"]
@@ -106,7 +107,7 @@ class Drift:
         is_vote = len(groups[0]) > len(groups[1])
         text = f"{_ranks(odd)} differ{'s' * (len(odd) == 1)}{' from the others' * is_vote}"
         if not is_vote and len(groups[0]) > 1:
-            text += f" ({' against '.join(_listed(group) for group in groups)})"
+            text += f" ({' against '.join(and_list(group) for group in groups)})"
         text += f" in {'buffer ' * (self.parameter in self.buffers)}{self.parameter}"
         more = len(self.groups) - 1
         text += f" (and {more} more)" * bool(more)
@@ -193,10 +194,4 @@ def _disagreements(tables: Sequence[Mapping[str, int]]) -> dict[str, tuple[tuple
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {_listed(ranks)}"
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    """0, 1 and 2"""
-    *most, last = map(str, ranks)
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"rank{'s' * (len(ranks) > 1)} {and_list(ranks)}"

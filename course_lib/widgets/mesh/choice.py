@@ -23,7 +23,7 @@ from course_lib.layouts.mesh import Mesh
 from course_lib.layouts.mesh_pieces import Piece
 from course_lib.models import TransformerConfig
 
-__all__ = ["AXES", "CONFIG", "MOST_RANKS", "NUM_ROWS", "PARAMETERS", "MeshChoice", "every_mesh_choice", "kib"]
+__all__ = ["AXES", "CONFIG", "MOST_RANKS", "NUM_ROWS", "PARAMETERS", "MeshChoice", "every_mesh_choice"]
 
 CONFIG = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
 NUM_ROWS = 32  # sequences of the whole batch
@@ -133,8 +133,3 @@ def _sent(mesh: Mesh) -> tuple[tuple[str, LinkBytes], ...]:
                     near = mesh.node_of(rank) == mesh.node_of(receiver)
                     (within if near else between)[call.axis] += count * size_bytes
     return tuple((axis, LinkBytes(within[axis], between[axis])) for axis in mesh.axes)
-
-
-def kib(size_bytes: float) -> str:
-    """Bytes in one unit, so that settings can be compared by their digits."""
-    return f"{size_bytes / 1024:,.0f} KiB"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from course_lib.base.checks import at_most, is_number, known
+from course_lib.base.text import kib
 from course_lib.cost.mesh.link_bytes import LinkBytes
 from course_lib.cost.mesh.mesh_state import pieces_of_rank
 from course_lib.forms import Form, busy, picture_box
@@ -22,7 +23,7 @@ from course_lib.plot.boards.mesh_board import MeshBoard
 from course_lib.plot.boards.mesh_tiles import holders_in_words, ranks_text
 from course_lib.plot.raster import Raster
 from course_lib.widgets.controls import dropdown, number, status
-from course_lib.widgets.mesh.choice import AXES, CONFIG, MOST_RANKS, NUM_ROWS, PARAMETERS, MeshChoice, kib
+from course_lib.widgets.mesh.choice import AXES, CONFIG, MOST_RANKS, NUM_ROWS, PARAMETERS, MeshChoice
 from course_lib.widgets.mesh.missions import MISSIONS, MeshMission
 from course_lib.widgets.mission_progress import MissionProgress
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from course_lib.widgets.mesh.choice import PARAMETERS, MeshChoice, kib
+from course_lib.base.text import kib
+from course_lib.widgets.mesh.choice import PARAMETERS, MeshChoice
 
 __all__ = ["MISSIONS", "BothNodes", "LittleBetweenNodes", "MeshMission", "OrderMatters"]
 

@@ -14,7 +14,7 @@ from course_lib.cost.data_parallel.sharded import sharded_sent_bytes
 from course_lib.cost.data_parallel.sharded_stages import largest_by_phase, step_moments
 from course_lib.cost.data_parallel.sharded_step import ShardedMoment, UnitSizes
 
-__all__ = ["NUM_LAYERS", "WIDTH", "ShardedChoice", "kib", "ranks_alike"]
+__all__ = ["NUM_LAYERS", "WIDTH", "ShardedChoice", "ranks_alike"]
 
 NUM_LAYERS, WIDTH = 12, 129  # W: (129, 129), without bias
 LAYER_BYTES = 4 * WIDTH * WIDTH
@@ -116,11 +116,6 @@ def _moments(choice: ShardedChoice) -> tuple[ShardedMoment, ...]:
 @lru_cache(maxsize=512)
 def _largest(choice: ShardedChoice) -> tuple[ShardedMoment, ...]:
     return tuple(largest_by_phase(_moments(choice)).values())
-
-
-def kib(size_bytes: float) -> str:
-    """Bytes in one unit, so that settings can be compared by their digits."""
-    return f"{size_bytes / 1024:,.0f} KiB"
 
 
 def ranks_alike(choice: ShardedChoice, *, grouped: bool | None = None) -> dict[str, range]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from course_lib.base.checks import is_number
+from course_lib.base.text import kib
 from course_lib.forms import Form, busy, picture_box
 from course_lib.meter.units import bytes_text
 from course_lib.parallel.sharded import watched_step
@@ -19,7 +20,7 @@ from course_lib.plot.boards.sharded_board import ShardedBoard
 from course_lib.plot.raster import Raster
 from course_lib.widgets.controls import dropdown, number, status
 from course_lib.widgets.mission_progress import MissionProgress
-from course_lib.widgets.sharded.choice import NUM_LAYERS, ShardedChoice, kib, ranks_alike
+from course_lib.widgets.sharded.choice import NUM_LAYERS, ShardedChoice, ranks_alike
 from course_lib.widgets.sharded.missions import MISSIONS, ShardedMission
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from course_lib.widgets.sharded.choice import ShardedChoice, kib
+from course_lib.base.text import kib
+from course_lib.widgets.sharded.choice import ShardedChoice
 
 __all__ = ["MISSIONS", "AsMuchAsDdp", "FewRanksFewMessages", "LeastMemory", "ShardedMission"]
 

@@ -81,7 +81,7 @@ def what_is_told(me):
         "gradient": last.weight.grad is shard.grad,
         "one": last.weight is last.weight and isinstance(last.weight, nn.Parameter),
         "said": "0.1.weight is at rest" in repr(last.weight),
-        "walked": [type(p).__name__ for p in last.parameters()] == ["Shard", "Shard"],
+        "walked": [type(p).__name__ for p in last.parameters()] == ["WeightShard", "WeightShard"],
         "state": torch.equal(last.state_dict()["weight"], shard.detach()),
         "frozen": (last.weight.requires_grad_(False), shard.requires_grad)[1] is False,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from course_lib import cost
+from course_lib.base.text import mib
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_01.predictions_time import ASKED_OF_TIME
 
@@ -18,15 +19,11 @@ __all__ = ["PREDICTIONS"]
 _WINDOWS = 8  # of text, in the transformer's batch
 
 
-def _mib(size_bytes: float) -> float:
-    return round(size_bytes / 2**20, 2)
-
-
 def _peak(peak: Balance, state: StateBytes, kept: int) -> Explanation:
-    alone, with_gradients, whole_state = (_mib(times * state.parameters) for times in (1, 2, 4))
+    alone, with_gradients, whole_state = (mib(times * state.parameters) for times in (1, 2, 4))
     return Explanation(
-        measured=_mib(peak.total_bytes),
-        model=_mib(state.total + kept),
+        measured=mib(peak.total_bytes),
+        model=mib(state.total + kept),
         because="The model adds up parameters, gradients, optimizer state and activations. The real peak lies inside "
         "backward: some activations are gone by then, and gradients on their way, labelled other, have come.",
         misreadings={

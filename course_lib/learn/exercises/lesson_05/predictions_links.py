@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from course_lib.base.text import mib
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["LINKS"]
@@ -14,15 +15,15 @@ _COMPUTING_S = 6 * (0.008 + 0.016)  # of the lesson's paced model: six layers, f
 def _half(sharded_bytes: int, ddp_bytes: int) -> Explanation:
     """From the bytes that a rank sends, with ZeRO-3 and with DDP."""
     return Explanation(
-        measured=_mib(sharded_bytes),
-        model=_mib(1.5 * ddp_bytes),
+        measured=mib(sharded_bytes),
+        model=mib(1.5 * ddp_bytes),
         because="DDP's all-reduce is two halves: a reduce-scatter and an all-gather. ZeRO-3 has the same two, and "
         "gathers the weights a second time for the backward pass: three halves in place of two.",
         misreadings={
-            _mib(3 * ddp_bytes): "Three collectives, and each is half an all-reduce.",
-            _mib(2 * ddp_bytes): "Weights and gradients are as large as each other, so that would be an all-reduce for "
+            mib(3 * ddp_bytes): "Three collectives, and each is half an all-reduce.",
+            mib(2 * ddp_bytes): "Weights and gradients are as large as each other, so that would be an all-reduce for "
             "each. But nobody adds weights up: what they need is an all-gather, twice, half an all-reduce each time.",
-            _mib(ddp_bytes): "That is ZeRO-1 and ZeRO-2, which gather the weights once a step. Here they are let go "
+            mib(ddp_bytes): "That is ZeRO-1 and ZeRO-2, which gather the weights once a step. Here they are let go "
             "after the forward pass.",
         },
         apart="Bytes do not depend on how busy a machine is. Count the calls that the cell prints.",
@@ -118,16 +119,16 @@ def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Explanation:
     """From the peak with whole weights between forward and backward, by ledger and model, and the size of the
     weights."""
     return Explanation(
-        measured=_mib(kept_bytes),
-        model=_mib(model_bytes),
+        measured=mib(kept_bytes),
+        model=mib(model_bytes),
         because="All weights are whole at the peak, and beside them the gradients of one unit at most: optimizer "
         "states stay shared out, and gradients leave unit by unit. On many ranks that is what counts: the shards "
         "become small, whole weights do not. It is the memory of ZeRO-2 during a step, and of ZeRO-3 between two.",
         misreadings={
-            _mib(4 * weights_bytes): "That is DDP: weights, gradients and two states, all of them whole. Here the "
+            mib(4 * weights_bytes): "That is DDP: weights, gradients and two states, all of them whole. Here the "
             "weights are whole for a while, and the states never.",
-            _mib(5 * weights_bytes): "Weights, gradients and two states never are whole together here.",
-            _mib(weights_bytes): "The whole weights alone. What the rank keeps of everything comes on top.",
+            mib(5 * weights_bytes): "Weights, gradients and two states never are whole together here.",
+            mib(weights_bytes): "The whole weights alone. What the rank keeps of everything comes on top.",
         },
         apart="The ledger counts every tensor, the model those of sharding. Run the cell again: a message's buffer may "
         "live a moment longer on a busy machine.",
@@ -137,18 +138,18 @@ def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Explanation:
 def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Explanation:
     """From what leaves a machine with hybrid sharding and with sharding over all ranks."""
     return Explanation(
-        measured=_mib(hybrid_bytes),
-        model=_mib(weights_bytes),
+        measured=mib(hybrid_bytes),
+        model=mib(weights_bytes),
         because="Each of two ranks averages a half of all gradients with its twin elsewhere, by an all-reduce between "
         "two: each sends as much as the half is large. Weights do not cross at all. Sharded over four, both "
         f"all-gathers cross, and the reduce-scatter: {over_all_bytes / hybrid_bytes:.1f} times as much.",
         misreadings={
             0: "All that a machine needs for its own forward and backward. But the other machine has seen another part "
             "of the batch, and the two must stay one model.",
-            _mib(2 * weights_bytes): "Between two ranks an all-reduce sends each gradient once from each side, and "
+            mib(2 * weights_bytes): "Between two ranks an all-reduce sends each gradient once from each side, and "
             "what comes from the other machine is not asked for.",
-            _mib(weights_bytes / 2): "That is one rank. Two of them average, each its own half of the rows.",
-            _mib(over_all_bytes): "Then it would buy nothing. Which of the three collectives still has to cross?",
+            mib(weights_bytes / 2): "That is one rank. Two of them average, each its own half of the rows.",
+            mib(over_all_bytes): "Then it would buy nothing. Which of the three collectives still has to cross?",
         },
         apart="Bytes do not depend on how busy a machine is. Look at calls.matrix() of both runs.",
     )
@@ -186,10 +187,6 @@ def _sum(ones: float) -> Explanation:
             lambda total: total > 512: "Rounding cannot add more than there is: each of 512 ranks brings a 1.",
         },
     )
-
-
-def _mib(size_bytes: float) -> float:
-    return round(size_bytes / 2**20, 2)
 
 
 LINKS: tuple[Asked, ...] = (

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from course_lib.base.text import counted
 from course_lib.cost.model_parallel.pipeline import simulate
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_07.told import counted
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.failure import NotAnAnswer
 from course_lib.schedules import (

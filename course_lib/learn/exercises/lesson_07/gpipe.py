@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from course_lib.base.text import counted
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import GPIPES
-from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence, counted
+from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.schedules import Action, Schedule, from_text, gpipe, validate

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from course_lib.base.text import counted
 from course_lib.cost.model_parallel.pipeline import simulate
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import ONE_F_ONE_BS
-from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence, counted
+from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.schedules import Schedule, from_text, one_f_one_b, peak_in_flight, validate

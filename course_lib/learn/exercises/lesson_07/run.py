@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from course_lib.base.text import counted
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07 import wrong_runs
 from course_lib.learn.exercises.lesson_07.run_trial import LAYOUTS, RightRun, RunSeen, right_run, try_run
-from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence, counted
+from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.judge import by_trial
 

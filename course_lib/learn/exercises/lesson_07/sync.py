@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from course_lib.base.text import counted
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07 import wrong_syncs
 from course_lib.learn.exercises.lesson_07.sync_trial import LAYOUTS, RightSync, SyncSeen, right_step, try_step
-from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence, counted
+from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.judge import by_trial
 

@@ -10,7 +10,7 @@ from typing import Any
 from course_lib.learn.catalogue.exercise import Evidence, Judge
 from course_lib.learn.judging.compare import Compare, difference
 
-__all__ = ["ExplainedEvidence", "counted", "same_tensor"]
+__all__ = ["ExplainedEvidence", "same_tensor"]
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,6 @@ def _is_loaded(name: str) -> bool:
     """Whether the package of a name is there already: nobody waits for an import that no answer has asked for."""
     package = name.rpartition(".")[0]
     return package in sys.modules or package.startswith("course_lib.")
-
-
-def counted(number: int, thing: str) -> str:
-    """A number of things in words: 1 rank, 2 ranks, 3 micro-batches."""
-    plural = "es" if thing.endswith("ch") else "s"
-    return f"{number} {thing}{'' if number == 1 else plural}"
 
 
 def same_tensor(one: Any, other: Any) -> bool:

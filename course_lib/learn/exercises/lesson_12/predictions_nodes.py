@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from course_lib.base.text import mib
 from course_lib.cost.mesh.all_reduce_at_scale import AllReducePoint
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["NODES"]
 
 Place = tuple[int, int]
-
-
-def _mib(size_bytes: float) -> float:
-    return round(size_bytes / 2**20, 2)
 
 
 _FIRST = ("zebra", "ant", "it differs from run to run")
@@ -70,8 +67,8 @@ def _turn(in_turn_bytes: int, by_node_bytes: int) -> Explanation:
         measured=round(in_turn_bytes / by_node_bytes, 2),
         model=2,
         because="Node by node, one of a node's two arrows stays inside, and one leaves. Dealt in turn, each rank's "
-        f"next one is on the other node: every arrow crosses, {_mib(in_turn_bytes):g} MiB where it was "
-        f"{_mib(by_node_bytes):g}. With eight ranks on a node it would be eight times as much. The sum is the same, "
+        f"next one is on the other node: every arrow crosses, {mib(in_turn_bytes):g} MiB where it was "
+        f"{mib(by_node_bytes):g}. With eight ranks on a node it would be eight times as much. The sum is the same, "
         "and nothing says that something is wrong.",
         misreadings={
             1: "The same bytes in all. But they go from rank to rank, and which ranks share a node has changed.",
@@ -85,19 +82,19 @@ def _turn(in_turn_bytes: int, by_node_bytes: int) -> Explanation:
 def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Explanation:
     """From what leaves a node in the hierarchical all-reduce and in the flat one, of a tensor of this size."""
     return Explanation(
-        measured=_mib(storeys_bytes),
-        model=_mib(size_bytes),
+        measured=mib(storeys_bytes),
+        model=mib(size_bytes),
         because=f"Each rank all-reduces its half with one rank elsewhere. Between two, an all-reduce sends the whole "
-        f"half once each way: {_mib(size_bytes / 2):g} MiB of each rank, and a node has two. A third is saved, "
-        f"{_mib(flat_bytes):g} MiB to {_mib(storeys_bytes):g}.",
+        f"half once each way: {mib(size_bytes / 2):g} MiB of each rank, and a node has two. A third is saved, "
+        f"{mib(flat_bytes):g} MiB to {mib(storeys_bytes):g}.",
         misreadings={
-            _mib(size_bytes / 2): "So much leaves each *rank*. Both ranks of a node send over the link.",
-            _mib(
+            mib(size_bytes / 2): "So much leaves each *rank*. Both ranks of a node send over the link.",
+            mib(
                 flat_bytes / 2
             ): "Half of the flat one, by the two ranks of a node? Count what each of them sends: its half, once.",
-            _mib(flat_bytes): "Then nothing would be gained. In the flat ring the rank at the border passes on six "
+            mib(flat_bytes): "Then nothing would be gained. In the flat ring the rank at the border passes on six "
             "quarters of the tensor; here each of two ranks sends its half once.",
-            _mib(size_bytes / 4): "A rank's half is cut in two again, and both quarters cross: one to be added, one "
+            mib(size_bytes / 4): "A rank's half is cut in two again, and both quarters cross: one to be added, one "
             "that has been.",
         },
         apart="Bytes do not depend on how busy a machine is. Which collective of the three crosses here?",
@@ -129,7 +126,7 @@ def _many(flat: AllReducePoint, storeys: AllReducePoint) -> Explanation:
 
 def _cards(flat_by_rank: Sequence[int], storeys_by_rank: Sequence[int]) -> Explanation:
     """From what each rank of a node sends to other nodes, in the flat all-reduce and in the hierarchical one."""
-    flat_mib, storeys_mib = _mib(max(flat_by_rank)), _mib(max(storeys_by_rank))
+    flat_mib, storeys_mib = mib(max(flat_by_rank)), mib(max(storeys_by_rank))
     return Explanation(
         measured=round(max(flat_by_rank) / max(storeys_by_rank), 2),
         label="by the bytes",
@@ -180,8 +177,8 @@ def _pieces(sent: Mapping[str, int], before: Mapping[str, int]) -> Explanation:
         model=7,
         because="`no_sync` keeps gradients on the rank, and weights are gathered for each piece, twice. Sharded over "
         "all, these all-gathers cross the slow link eight times. With hybrid sharding they stay inside the node: what "
-        f"leaves it is {_mib(hybrid_bytes):g} MiB, however many pieces there are. So is it with DDP, "
-        f"{_mib(sent['DDP']):g} MiB. Memory decides whether weights can stay within a node; where they can, the slow "
+        f"leaves it is {mib(hybrid_bytes):g} MiB, however many pieces there are. So is it with DDP, "
+        f"{mib(sent['DDP']):g} MiB. Memory decides whether weights can stay within a node; where they can, the slow "
         "link sees gradients once a step.",
         misreadings={
             round(once, 2): "That was a step of one piece. Gradients wait for the last piece; weights cannot.",

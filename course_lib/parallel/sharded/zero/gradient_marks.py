@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.parallel.sharded.zero.stand_in import StandIn
+from course_lib.parallel.sharded.zero.stand_in import GradientStandIn
 
 __all__ = ["check_unwritten", "is_averaged", "mark_averaged", "mark_complete", "put_stand_ins", "unmark"]
 
@@ -39,7 +39,7 @@ def unmark(parameter: Tensor) -> None:
     for mark in (_COMPLETE, _AVERAGED):
         if hasattr(parameter.grad, mark):
             delattr(parameter.grad, mark)
-    if isinstance(parameter.grad, StandIn):
+    if isinstance(parameter.grad, GradientStandIn):
         parameter.grad = None
 
 
@@ -70,5 +70,5 @@ def put_stand_ins(parameters: Sequence[Tensor]) -> None:
     """Give each a gradient of its shape, of one number's memory in all: nan, and to add to it is an error."""
     nan = torch.full((), torch.nan, dtype=parameters[0].dtype, device=parameters[0].device)
     for parameter in parameters:
-        parameter.grad = StandIn.like(parameter, nan)
+        parameter.grad = GradientStandIn.like(parameter, nan)
         mark_averaged(parameter.grad)

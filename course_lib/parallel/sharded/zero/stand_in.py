@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["NO_SCALER", "StandIn"]
+__all__ = ["NO_SCALER", "GradientStandIn"]
 
 NO_SCALER = (
     "a GradScaler looks for infinities in the gradients of its own rank, and would skip steps that other ranks take. "
@@ -22,11 +22,11 @@ _NORMS = ("norm", "linalg_norm", "linalg_vector_norm", "vector_norm", "_foreach_
 _HARMLESS = ("requires_grad_", "detach_")
 
 
-class StandIn(Tensor):
+class GradientStandIn(Tensor):
     """nan in the shape of a gradient that this rank no longer has. ``RuntimeError`` for a norm and for writes."""
 
     @classmethod
-    def like(cls, parameter: Tensor, nan: Tensor) -> StandIn:
+    def like(cls, parameter: Tensor, nan: Tensor) -> GradientStandIn:
         """Of the shape of ``parameter``, in the memory of ``nan``, ()."""
         return nan.expand(parameter.shape).as_subclass(cls)
 
