@@ -98,7 +98,8 @@ def project(tmp_path: Path, no_network: None) -> Path:
     (folder / "course_lib").mkdir(parents=True)
     shutil.copy(ROOT / "course", folder)
     for name in LIBRARY:
-        shutil.copy(ROOT / "course_lib" / name, folder / "course_lib")
+        (folder / "course_lib" / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / "course_lib" / name, folder / "course_lib" / name)
     shutil.copytree(ROOT / "course_lib" / "environment", folder / "course_lib" / "environment")
     (folder / "course_lib" / "doctor.py").write_text(DOCTOR)
     (folder / "backend.py").write_text(BACKEND)
