@@ -2,6 +2,7 @@
 
 In the order to read:
 
+- ``new/``: ``course new``: writes what can be written of an exercise or of a lesson part, and says what is left to do
 - ``site/``: ``course site``: the course as pages for reading, made of the solved notebooks, the glossary and README
 - ``testing/``: The verb `test`: every check of the course, part by part, with a line and a time for each
 - ``bench/``: ``course bench NAME``: measurements that the course claims, each paired with its rivals in one run

@@ -2,7 +2,8 @@
 
 In the order to read:
 
-- ``checked.py``: ``@checked``
+- ``checked.py``: ``@checked``: a function, or a dataclass, whose arguments are held against its own type hints, with a
+  sentence
 - ``checks.py``: sentences for settings that cannot work
 - ``foreign_text.py``: A text that somebody else wrote, so that it can neither steer a terminal nor pass for another
   text on a page
@@ -11,8 +12,8 @@ In the order to read:
 - ``named_file.py``: A file that a person names, or that lies where others write
 - ``paths.py``: where the course's files are, and where it keeps what it learns about a machine and its learner
 - ``signals.py``: what ends a program from outside (a closed terminal, a batch system's SIGTERM) ends it as Ctrl-C does
-- ``text.py``: numbers of things, lists and sizes as text
 - ``stub_words.py``: what a learner's untouched stub says when it is called
+- ``text.py``: numbers of things, lists and sizes as text, each written in one place
 """
 
 from __future__ import annotations

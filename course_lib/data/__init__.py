@@ -9,7 +9,7 @@
 
 In the order to read:
 
-- ``digits.py``: handwritten digits
+- ``digits.py``: handwritten digits: 1,797 grey images of 8x8 pixels, shipped inside scikit-learn
 - ``generated.py``: images of any size, made from a seed
 - ``image_folder.py``: A folder of images with one sub-folder for each class, as ImageNet has
 - ``loader.py``: batches of a data set, in an order that a seed decides

@@ -8,7 +8,8 @@ In the order to read:
 - ``lock_files.py``: A folder that all users of a machine share, in which each running process of the course holds a
   file locked
 - ``rows.py``: what is told in rows of (what, how much)
-- ``seats.py``: A seat
+- ``seats.py``: A seat: which GPUs this process uses, chosen so that the notebooks of a class spread over all of a
+  machine
 - ``torch_builds.py``: which build of PyTorch is installed, and which one a GPU needs
 - ``this_machine.py``: what this machine has, and what that makes possible
 """

@@ -8,11 +8,11 @@ In the order to read:
 - ``__main__.py``: ``python -m course_lib.doctor``
 - ``finding.py``: one line of the doctor's report
 - ``gpu_checks.py``: the GPUs, the links between them, and those that PyTorch cannot use, with what to install
-- ``resources.py``: is there enough
-- ``keeper.py``: whose course it is
+- ``resources.py``: is there enough: cores, memory, shared memory, room on the disks
+- ``keeper.py``: whose course it is: one's own clone, or another user's, with one's lessons in a folder of one's own
 - ``sharing.py``: who else of the course is on this machine, and whether its notebooks spread over the GPUs
-- ``software.py``: is the software there
-- ``trials.py``: do ranks really run
+- ``software.py``: is the software there: system, Python, PyTorch, packages, the files of the course
+- ``trials.py``: do ranks really run: the back ends that PyTorch holds, and two real ranks that sum a number over each
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ In the order to read:
   lesson starts quickly
 - ``settings.py``: pip's settings, told to uv
 - ``step.py``: runs one step of the set-up, with its output kept back, and says what its failure means
-- ``install.py``: installs the packages
+- ``install.py``: installs the packages: by uv, in seconds, and by pip where uv cannot be had or cannot do it
 - ``lock.py``: one set-up at a time, and a request to stop that reaches it wherever it is
 - ``set_up.py``: what a set-up does, and in which order
 """

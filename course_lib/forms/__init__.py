@@ -9,7 +9,7 @@ In the order to read:
 - ``busy.py``: A button that works for a while keeps the focus
 - ``picture.py``: the picture of an explorer
 - ``script.py``: A script that comes to a page within HTML: it runs when a style sheet beside it has been loaded
-- ``show.py``: how things are shown
+- ``show.py``: how things are shown: a panel that reads well in light and dark, with words and a sign beside each colour
 - ``stand_in.py``: what a page shows in place of a form whose kernel is gone
 - ``form.py``: the box that every form and explorer is
 """

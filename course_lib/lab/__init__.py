@@ -10,14 +10,14 @@ In the order to read:
 - ``folder.py``: which folder a learner works in
 - ``kernels.py``: kernels that listen on sockets in a folder of this user alone, where the system has them, and not on
   TCP ports
-- ``left_bar.py``: JupyterLab's first layout
-- ``options.py``: JupyterLab's options
+- ``left_bar.py``: JupyterLab's first layout: the left bar is closed, so that a lesson has the width, also at 200 % zoom
+- ``options.py``: JupyterLab's options: the learner's own, and the course's wherever they gave none of that kind
 - ``hub.py``: servers of a hub, made like `course lab`
 - ``port.py``: A server that keeps the port which it has found free
 - ``work.py``: what of a notebook is somebody's work
 - ``hand_out.py``: hands lessons out into a learner's folder, and a newer edition later, and never writes over work
 - ``edition.py``: what the course hands out
-- ``reset.py``: ``course lab --reset 04a``
+- ``reset.py``: ``course lab --reset 04a``: a lesson as it was at the start
 - ``share.py``: one installation for many users
 - ``welcome.py``: what a learner reads in the terminal
 - ``command.py``: the command line of `course lab`

@@ -3,8 +3,8 @@
 In the order to read:
 
 - ``linear_partition.py``: A row of pieces cut into neighbouring parts that cost about equally much
-- ``link.py``: A link
-- ``mesh.py``: A mesh
+- ``link.py``: A link: how long a message takes from one rank to another
+- ``mesh.py``: A mesh: every rank has a place, given by one number for each axis
 - ``row_partition.py``: how rows are dealt out among ranks
 - ``mesh_pieces.py``: who holds which piece of a matrix
 - ``sequence_cut.py``: A sequence cut among ranks

@@ -5,9 +5,9 @@ In the order to read:
 - ``info.py``: what a lesson says about itself in its first cell
 - ``kernel_sockets.py``: A kernel that listens at files in a folder of ours, and not at TCP ports
 - ``execute.py``: run every cell of a notebook in a fresh kernel of this very interpreter, and keep what it printed
-- ``regions.py``: solution regions
-- ``source.py``: read a lesson's source
-- ``glossary.py``: the glossary
+- ``regions.py``: solution regions: the lines from ``### BEGIN SOLUTION`` to ``### END SOLUTION`` are the learner's
+- ``source.py``: read a lesson's source: a list of cells, each of which knows the line where it begins
+- ``glossary.py``: the glossary: every word where a lesson first explains it, and what others call it
 - ``convert.py``: A source becomes two notebooks without a run
 """
 

@@ -15,7 +15,7 @@ In the order to read:
 - ``pieces.py``: A model as a row of pieces, and how many parameters it has
 - ``resnet.py``: residual networks of 18 to 152 layers
 - ``small_cnn.py``: A convolutional network small enough for a laptop
-- ``transformer.py``: A small decoder-only transformer
+- ``transformer.py``: A small decoder-only transformer: pre-norm blocks, learned positions, causal attention
 - ``vgg.py``: convolutions first, large linear layers last
 """
 

@@ -4,17 +4,17 @@ In the order to read:
 
 - ``arguments.py``: sentences about nodes, ranks, programs and links that cannot be
 - ``ports.py``: A port at which agents meet, from where the system itself takes none
-- ``records.py``: who began where
+- ``records.py``: who began where: a small file that each rank writes when it begins, and what is read from all of them
 - ``rendezvous_server.py``: A store for rendezvous in a process of its own
 - ``supervisor/``: The one process under which nodes run, and which leaves nothing behind
 - ``command.py``: the command line of an agent, which is torchrun's own, and the environment that it and its ranks see
 - ``launch.py``: what a rank does around the learner's program
-- ``failures.py``: whose fault it was
+- ``failures.py``: whose fault it was: from what the ranks kept, what the agents wrote, and which exit codes they saw
 - ``events.py``: what happened in a job, in order
 - ``outcome.py``: what a job leaves to read
 - ``reports.py``: the story of a job that failed or had no end
 - ``job.py``: one job on the nodes
-- ``nodes.py``: ``Nodes``
+- ``nodes.py``: ``Nodes``: what a learner holds
 """
 
 from course_lib.base.lazy import loads_when_used

@@ -9,11 +9,11 @@ In the order to read:
 - ``style.py``: the one look of the course's pictures
 - ``bars.py``: where the memory goes, as stacked bars
 - ``curve.py``: live memory in a training step
-- ``gantt_chart.py``: who did what when
-- ``line_chart.py``: curves
+- ``gantt_chart.py``: who did what when: a row for each rank, a box for each span
+- ``line_chart.py``: curves: a loss over steps, a time over sizes, a prediction beside a measurement
 - ``raster.py``: pictures painted box by box, without matplotlib
 - ``boards/``: Pictures that explorers redraw: each a board
-- ``pipeline_chart.py``: A pipeline over time
+- ``pipeline_chart.py``: A pipeline over time: a row for each rank, a box for each action
 - ``tile_chart.py``: what ranks hold, as tiles
 """
 

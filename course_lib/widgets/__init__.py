@@ -3,18 +3,21 @@ it shows; the plan explorer, which works out hundreds of layouts, in under 80 ms
 
 In the order to read:
 
-- ``collective_explorer.py``: the collective explorer
+- ``collective_explorer.py``: the collective explorer: step forward and back through a collective that real ranks have
+  run
 - ``controls.py``: the controls of the explorers, each with its name in front, and what they say in words
-- ``bucket_explorer.py``: the bucket explorer
+- ``bucket_explorer.py``: the bucket explorer: how large a bucket should be, on a link of your choice, predicted and
+  measured
 - ``goal.py``: A mission for the schedule studio
 - ``matmul/``: The explorer of a split matmul
 - ``memory/``: The explorer of memory
-- ``paired.py``: A slider and a number box that show the same number
-- ``schedule_studio.py``: the schedule studio
 - ``mission_progress.py``: how the missions of an explorer stand
 - ``context/``: The explorer of context parallelism
 - ``mesh/``: The explorer of meshes
+- ``paired.py``: A slider and a number box that show the same number
 - ``plan/``: The explorer of plans
+- ``schedule_studio.py``: the schedule studio: choose a pipeline schedule or write one, see it judged and simulated as
+  you type, then run it
 - ``sharded/``: The explorer of sharded states
 """
 

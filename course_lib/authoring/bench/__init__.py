@@ -6,13 +6,13 @@ In the order to read:
   JupyterLab of theirs
 - ``other_launchers.py``: other ways to start ranks, for comparison
 - ``published_runs/``: The planner beside training runs that others published
-- ``table.py``: A benchmark's result
+- ``table.py``: A benchmark's result: rows of samples, told as medians, kept as JSON with the machine that made them
 - ``options.py``: what every benchmark has in common
 - ``judging/``: Wrong and right answers handed in to every check, counted
-- ``launch.py``: ``course bench launch``
-- ``links.py``: ``course bench links``
-- ``meter.py``: ``course bench meter``
-- ``page.py``: ``course bench page``
+- ``launch.py``: ``course bench launch``: what it costs to have ranks, by this course's cluster and by other launchers
+- ``links.py``: ``course bench links``: what was asked of shaped links, beside what comes out of them
+- ``meter.py``: ``course bench meter``: what the communication meter costs a training step that it watches
+- ``page.py``: ``course bench page``: from a control's change to the redrawn picture on the screen, in a real JupyterLab
 - ``strategies/``: Every strategy beside PyTorch's, in turns
 - ``gpu/``: ``course bench gpu``: everything that needs a GPU, by one command, for the day when one is there
 """

@@ -2,10 +2,10 @@
 
 In the order to read:
 
-- ``names.py``: what is asked for, and why it cannot be
-- ``exercise.py``: the files of an exercise
-- ``part.py``: the files of a lesson part
-- ``files.py``: writes them all, or none
+- ``files.py``: files that are written all together, or not at all
+- ``names.py``: what is asked for by its name
+- ``exercise.py``: the files of a new exercise
+- ``part.py``: the files of a new lesson part
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ when asked for by name. ``assets/lesson.png``, README's, is taken of a lesson in
 
 In the order to read:
 
-- ``front.py``: ``course pictures front``
+- ``front.py``: ``course pictures front``: the picture of README, ``assets/lesson.png``, taken of a real page in a real
+  browser
 - ``gallery.py``: where the pictures of all lessons hang
-- ``cli.py``: ``course pictures``
+- ``cli.py``: ``course pictures``: draw the pictures of the lessons into ``assets/``, again
 - ``sketch.py``: what the drawings of several lessons share
 - ``cut_model.py``: what the pictures of lessons 06 and 07 share, a model cut by its layers
 - ``lesson_00.py``: the pictures of lesson 00

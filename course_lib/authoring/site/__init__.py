@@ -14,10 +14,11 @@ In the order to read:
 - ``links.py``: where the links of a text lead once it is a page
 - ``lesson_page.py``: the page of one lesson part
 - ``look_over.py``: look a built site over
-- ``pages.py``: what goes where
-- ``settings.py``: what Sphinx is told
+- ``pages.py``: what goes where: the course's own files, written as the folder of texts that Sphinx makes pages of
+- ``settings.py``: what Sphinx is told: the theme, outputs as stored, formulas without a script, nothing fetched from
+  elsewhere
 - ``build.py``: from the course's files to a folder that holds the site, and nothing of yours lost on the way
-- ``command.py``: what is typed
+- ``command.py``: what is typed: ``course site [--out DIR] [--check] [--repository ADDRESS]``
 """
 
 from __future__ import annotations

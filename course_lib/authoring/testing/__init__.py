@@ -10,10 +10,12 @@ In the order to read:
 - ``parts.py``: the parts of the test run
 - ``reach.py``: which tests a change may touch, read off the imports
 - ``in_time.py``: A plugin of pytest for the quick run
-- ``run.py``: run parts
-- ``quick.py``: ``course test quick``
-- ``unsolved.py``: A plugin of pytest
-- ``warm_kernels.py``: A plugin of pytest
+- ``run.py``: run parts: in two lanes side by side, with a line and a time for each, and the whole output of those that
+  fail
+- ``quick.py``: ``course test quick``: what a change touches, in ninety seconds at most, and by name what was left out
+- ``unsolved.py``: A plugin of pytest: of a learner's copy, run the cells that its solution does not show already
+- ``warm_kernels.py``: A plugin of pytest: kernels of notebooks begin as forks of one process that has imported what all
+  of them need
 - ``portable/``: ``course test portable``: the solved notebooks in other arithmetic, and by other Pythons and versions
   of torch
 - ``zygote.py``: A process that has imported what kernels need, and is forked for each of them

@@ -1,4 +1,4 @@
-"""The last attempts with the right weights, so that a check of the very same answer needs no other run.
+"""Cache of the last attempts with the right weights: a check of the very same answer needs no other run.
 
 An answer is the same if it travels to the ranks as the same bytes: a class or a function of a notebook goes there with
 all that it refers to by name, so a mesh that has changed meanwhile makes it another one.

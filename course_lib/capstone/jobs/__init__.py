@@ -6,7 +6,7 @@ In the order to read:
 - ``expected.py``: all meshes of so many ranks, and what is expected of a job on each
 - ``precomputed_levels.py``: what came of the first seeds of each level
 - ``levels.py``: how a seed becomes a job
-- ``job.py``: A job
+- ``job.py``: A job: a model that no rank has room for, nodes with slow links between them, and a budget of time
 - ``result.py``: what an attempt has come to
 - ``planning.py``: the planner's table of a job
 - ``points.py``: points of an attempt, part by part

@@ -8,7 +8,7 @@ In the order to read:
 - ``non_tensor_memory.py``: memory that is no tensor
 - ``open_files.py``: what waits in the files, pipes and sockets that a process has open, in memory that it shares, and
   in System V's
+- ``side_channel_audit.py``: what a process does beside the meter
 - ``system_memory.py``: what a process holds as the system counts it
 - ``memory_inventory.py``: what a process holds between two steps, looked for outside the run
-- ``side_channel_audit.py``: what a process does beside the meter
 """

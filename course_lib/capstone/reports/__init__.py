@@ -7,5 +7,6 @@ In the order to read:
 - ``leaderboard.py``: A board for a class
 - ``report_page.py``: A report as one page
 - ``report_picture.py``: the one picture of a report
-- ``reports.py``: A report to keep
+- ``reports.py``: A report to keep: one page of HTML, the picture in it as a file of its own, and the result for a
+  class's board
 """

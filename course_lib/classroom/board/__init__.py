@@ -6,13 +6,16 @@ In the order to read:
 - ``lesson_index.py``: which part of a lesson a name belongs to ("04.sampler" to 04b), and what the parts, checks and
   questions are called
 - ``read_shared.py``: everybody's events, from the files in some folders
-- ``mistake_stats.py``: what the class met
+- ``mistake_stats.py``: what the class met: which checks hold up how many, and which named mistakes were met by how many
+  and how often
 - ``prediction_stats.py``: what everybody predicted, question by question, and what the runs of those who saw one gave
 - ``charts.py``: A question's histogram as data
 - ``histogram.py``: A chart as HTML: a drawn histogram for numbers, bars in a table for choices
-- ``progress_by_part.py``: who is where
-- ``board_data.py``: the board as data
+- ``progress_by_part.py``: who is where: for each part of a lesson who did something there last, how many have begun,
+  how many are through
+- ``board_data.py``: the board as data: what a page or a text shows of a class, for all lessons or for one
 - ``page.py``: the board as one page for a projector
 - ``text.py``: the board as text, for the terminal
-- ``command.py``: ``course class board FOLDER``
+- ``command.py``: ``course class board FOLDER``: one page for the projector, of everybody who shares their progress in
+  FOLDER
 """

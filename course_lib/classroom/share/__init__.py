@@ -3,5 +3,5 @@
 In the order to read:
 
 - ``shared.py``: the file that a learner shares
-- ``command.py``: ``course class share FOLDER``
+- ``command.py``: ``course class share FOLDER``: copy your own progress into a folder of the instructor's
 """

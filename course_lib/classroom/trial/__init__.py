@@ -6,7 +6,8 @@ In the order to read:
   reasons
 - ``node.py``: what this machine lets a class have, and has left now
 - ``resource_use.py``: what a learner takes of a machine, lesson by lesson
-- ``capacity.py``: how many learners fit
+- ``capacity.py``: how many learners fit: a limit for each thing that may run out, with its formula, and the one that is
+  met first
 - ``advice.py``: what to change so that a class fits
 - ``page.py``: the report of ``course class check``
 - ``trial_user.py``: A learner's place in a trial
@@ -14,5 +15,6 @@ In the order to read:
 - ``server.py``: what one learner's JupyterLab takes
 - ``trial.py``: A class that works at once
 - ``trial_record.py``: what is kept of a trial, and told of it
-- ``command.py``: ``course class check``
+- ``command.py``: ``course class check``: the evening before a class, how many learners fit here, and which lessons are
+  blocked
 """

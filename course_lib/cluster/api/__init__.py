@@ -3,13 +3,14 @@
 In the order to read:
 
 - ``arguments.py``: what a cluster is given, checked at the door
-- ``placement.py``: where the ranks of a new cluster go
-- ``supervisor.py``: watching ranks at work
+- ``placement.py``: placement: devices and threads of a new cluster, by this notebook's seat, with a sentence about both
+- ``supervisor.py``: the supervisor of a call
 - ``team.py``: one set of started ranks
-- ``team_lifecycle.py``: which team of ranks a cluster has at the moment
-- ``cluster.py``: ``Cluster``
+- ``team_lifecycle.py``: lifecycle of the ranks: started when a call needs them, replaced when a call has left them
+  unclean
+- ``cluster.py``: ``Cluster``: N ranks that work
 - ``shared.py``: clusters that a whole notebook shares, so that a check or a cell need not start its own
-- ``magic.py``: ``%%ranks``
+- ``magic.py``: ``%%ranks``: a cell that runs on every rank, in a namespace that lasts from cell to cell
 - ``notebook.py``: what a notebook gets when one of its cells imports the cluster
 """
 

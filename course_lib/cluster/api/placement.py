@@ -1,4 +1,4 @@
-"""Where the ranks of a new cluster go: this notebook's seat, its share of the cores, and a sentence about both."""
+"""Placement: devices and threads of a new cluster, by this notebook's seat, with a sentence about both."""
 
 from __future__ import annotations
 

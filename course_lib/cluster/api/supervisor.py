@@ -1,4 +1,4 @@
-"""Watching ranks at work: collect their answers, notice the first that fails, ask the rest where they stand.
+"""The supervisor of a call: collects answers, notices the first failure, asks the other ranks for their status.
 
 Rules:
 

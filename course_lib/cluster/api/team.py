@@ -1,4 +1,4 @@
-"""One set of started ranks: made together, asked together, ended together."""
+"""One set of started ranks: started together, asked together, ended together."""
 
 from __future__ import annotations
 

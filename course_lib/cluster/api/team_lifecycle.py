@@ -1,4 +1,4 @@
-"""Which team of ranks a cluster has at the moment: made when one is needed, replaced when it is not as it should be."""
+"""Lifecycle of the ranks: started when a call needs them, replaced when a call has left them unclean."""
 
 from __future__ import annotations
 

@@ -3,17 +3,16 @@
 In the order to read:
 
 - ``backends.py``: which device each rank takes, and who carries its messages, for what this machine has
-- ``failure.py``: what went wrong on one rank, as plain data that travels to the parent and is told there
+- ``failure.py``: the failure of one rank as plain data
 - ``flat_collectives.py``: collectives on one flat tensor, by the name that the installed PyTorch likes
-- ``gloo_only.py``: A note on messages that are started in an order which suits gloo alone
+- ``gloo_only.py``: marks messages whose order works on gloo alone, and would deadlock on NCCL
 - ``group_names.py``: the names that ``new_group`` gives, by which the ranks of a group find each other
 - ``open_groups.py``: the process groups that this process is in, as PyTorch knows them
 - ``os_errors.py``: errors of the system in words
 - ``point_to_point.py``: messages between two ranks that work on every back end
-- ``rank.py``: who a rank is
+- ``rank.py``: who a rank is: the one argument that every function on the cluster receives first
 - ``process_group.py``: joining and leaving the process group, on the rank
-- ``rendezvous_store.py``: A meeting point for code that calls ``init_process_group`` itself, as a script under torchrun
-  would
-- ``temp_dirs.py``: the private folder of one team of ranks, or of a server's kernels, and what killed notebooks have
-  left of theirs
+- ``rendezvous_store.py``: A rendezvous store for code that calls ``init_process_group`` itself, as a script under
+  torchrun would
+- ``temp_dirs.py``: temporary folders of the ranks and of a server's kernels, and those that killed notebooks have left
 """

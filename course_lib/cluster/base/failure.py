@@ -1,4 +1,4 @@
-"""What went wrong on one rank, as plain data that travels to the parent and is told there."""
+"""The failure of one rank as plain data: exceptions, frames, kind; it travels to the parent, which reports it."""
 
 from __future__ import annotations
 

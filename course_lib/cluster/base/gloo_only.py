@@ -1,4 +1,4 @@
-"""A note on messages that are started in an order which suits gloo alone.
+"""Marks messages whose order works on gloo alone, and would deadlock on NCCL.
 
 Code that knows its back end may start a receive earlier on gloo than it does on NCCL. Whoever reads the order of its
 calls must not take it for the order on NCCL: such messages are started within ``only_on_gloo``.

@@ -1,4 +1,4 @@
-"""A meeting point for code that calls ``init_process_group`` itself, as a script under torchrun would."""
+"""A rendezvous store for code that calls ``init_process_group`` itself, as a script under torchrun would."""
 
 from __future__ import annotations
 

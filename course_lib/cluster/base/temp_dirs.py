@@ -1,4 +1,4 @@
-"""The private folder of one team of ranks, or of a server's kernels, and what killed notebooks have left of theirs.
+"""Temporary folders of the ranks and of a server's kernels, and those that killed notebooks have left.
 
 The notebook holds a lock on a file in the folder for as long as it lives. A folder whose lock is free has lost its
 owner, and the next notebook of the same user removes it. The folder in which multiprocessing has the socket of the fork

@@ -2,13 +2,15 @@
 
 In the order to read:
 
-- ``cpu_deadline.py``: how long ranks may take
-- ``flight_recorder.py``: PyTorch's flight recorders
-- ``hang_dump.py``: what a job leaves when it hangs
-- ``rank_status.py``: where a rank stands, asked from outside while it is busy or stuck
-- ``deadlock.py``: whether ranks that wait can ever be answered
-- ``hang_diagnosis.py``: why ranks can never finish, in sentences
-- ``report.py``: telling what happened
-- ``run.py``: what a call on the cluster brings back
+- ``cpu_deadline.py``: A deadline that leaves out the time in which the ranks were runnable and had no core (/proc
+  schedstat)
+- ``flight_recorder.py``: PyTorch's flight recorders: what they keep of this process's collectives, as ``Operation``
+- ``hang_dump.py``: dump of a hanging job
+- ``rank_status.py``: the status of a rank, asked from outside while it is busy or blocked
+- ``deadlock.py``: deadlock detection: which waiting ranks can never be released, worked out from the status of each
+  rank
+- ``hang_diagnosis.py``: diagnosis of a hang, in sentences
+- ``report.py``: the report of a failed call
+- ``run.py``: the result of a call on the cluster
 - ``errors.py``: what the caller of a cluster sees when ranks fail
 """

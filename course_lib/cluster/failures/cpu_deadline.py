@@ -1,4 +1,4 @@
-"""How long ranks may take: a limit that grows with how slow the machine is at the moment, as the system measures it.
+"""A deadline that leaves out the time in which the ranks were runnable and had no core (/proc schedstat).
 
 On a node with thirty learners a second on the clock says little of a rank: it may have stood in line for a core all
 that time. Linux keeps, for every thread, how long it ran and how long it was ready and did not run (the first two

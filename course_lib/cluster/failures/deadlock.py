@@ -1,4 +1,4 @@
-"""Whether ranks that wait can ever be answered: arithmetic on what each rank says of itself.
+"""Deadlock detection: which waiting ranks can never be released, worked out from the status of each rank.
 
 A rank that runs may still do anything. A rank that has returned does nothing more. A rank that waits goes on when those
 it waits for have begun their part. So hope spreads from the ranks that run to those that wait for them, and on; whoever

@@ -1,4 +1,4 @@
-"""Why ranks can never finish, in sentences: who never came, who waits for whom, and where calls differ."""
+"""Diagnosis of a hang, in sentences: who never came, who waits for whom, and where calls differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job leaves when it hangs: each rank's flight recorder and the stack of its main thread, in files.
+"""Dump of a hanging job: each rank's flight recorder and the stack of its main thread, in files.
 
 On GPUs PyTorch writes the recorder by itself, when NCCL's watchdog finds a collective that takes too long
 (``TORCH_NCCL_DUMP_ON_TIMEOUT``). gloo has no watchdog, so a thread of ours looks after the rank instead. The dump is

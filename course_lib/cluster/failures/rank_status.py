@@ -1,4 +1,4 @@
-"""Where a rank stands, asked from outside while it is busy or stuck.
+"""The status of a rank, asked from outside while it is busy or blocked.
 
 A small thread in every rank answers. It can, because a collective that blocks waits in C++ with Python's lock
 released. It reads the main thread's stack, this rank's account of what it has begun, and PyTorch's flight recorder.

@@ -1,4 +1,4 @@
-"""Telling what happened: who failed first, at which line, and where every other rank stood."""
+"""The report of a failed call: who failed first, at which line, and the status of every other rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call on the cluster brings back."""
+"""The result of a call on the cluster."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
 In the order to read:
 
-- ``comm_hooks.py``: listening in on every collective and every message of this process, at one place
-- ``operators.py``: what a call of a ``c10d`` operator asks for, in the words of the course
-- ``pending_ops.py``: one message or collective that a rank has begun, and the account of one call
-- ``op_tracker.py``: what this rank has begun
+- ``comm_hooks.py``: where all communication of this process is heard
+- ``operators.py``: arguments of ``c10d`` operators, read into one form for the meter and for emulated links
+- ``pending_ops.py``: A pending operation: one message or collective that a rank has started
+- ``op_tracker.py``: tracker of operations: every message and collective that Python starts on this rank, from its start
+  to its wait
 """

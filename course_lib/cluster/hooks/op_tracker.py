@@ -1,4 +1,4 @@
-"""What this rank has begun: every message and every collective that Python starts, from its start to its wait.
+"""Tracker of operations: every message and collective that Python starts on this rank, from its start to its wait.
 
 All of ``torch.distributed`` calls the methods of ``ProcessGroup`` and waits by ``Work.wait``; both are heard here, for
 the life of the rank. Nothing is kept alive: a ``Work`` is held by a weak reference, so that memory is what it would be

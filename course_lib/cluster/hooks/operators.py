@@ -1,4 +1,4 @@
-"""What a call of a ``c10d`` operator asks for, in the words of the course: one reading for meter and shaped links."""
+"""Arguments of ``c10d`` operators, read into one form for the meter and for emulated links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One message or collective that a rank has begun, and the account of one call."""
+"""A pending operation: one message or collective that a rank has started; and the account of one call."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 In the order to read:
 
-- ``collect.py``: what a call has left on one rank, gathered there when its function is over
-- ``compare.py``: what a call has left on its ranks, compared across them and said in sentences
-- ``shared_memory.py``: shared memory that a function has made by name and not removed
+- ``collect.py``: leak report of one rank after a call
+- ``compare.py``: leak report of a call
+- ``shared_memory.py``: leaked shared memory: blocks that a function made by name and did not remove
 """

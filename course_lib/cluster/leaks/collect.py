@@ -1,4 +1,4 @@
-"""What a call has left on one rank, gathered there when its function is over."""
+"""Leak report of one rank after a call: operations never waited for, open groups, threads, changed switches."""
 
 from __future__ import annotations
 

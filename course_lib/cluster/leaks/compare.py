@@ -1,4 +1,4 @@
-"""What a call has left on its ranks, compared across them and said in sentences."""
+"""Leak report of a call: what its ranks have left, compared across them and said in sentences."""
 
 from __future__ import annotations
 

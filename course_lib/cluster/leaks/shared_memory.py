@@ -1,4 +1,4 @@
-"""Shared memory that a function has made by name and not removed: it would stay in /dev/shm when all ranks have ended.
+"""Leaked shared memory: blocks that a function made by name and did not remove; they would stay in /dev/shm.
 
 ``multiprocessing.shared_memory`` has a process of its own to remove it, which ends with the rank. So each name is noted
 as it is made, in the rank's folder too: where the rank dies, the notebook removes it.

@@ -2,10 +2,10 @@
 
 In the order to read:
 
-- ``emulated_compute.py``: computing that takes as long as it is told to
-- ``links.py``: links to shape
-- ``link_times.py``: when messages arrive over shaped links
-- ``port_schedule.py``: the timetable of shaped links
-- ``emulation.py``: the part of shaped links that lives in a rank
-- ``toggle.py``: in a rank
+- ``emulated_compute.py``: emulated compute: steps that wait in place of computing, and ranks slowed by a factor
+- ``links.py``: links to shape: how long messages between ranks take, when the learner says so rather than the machine
+- ``link_times.py``: when messages arrive over emulated links
+- ``port_schedule.py``: the schedule of ports of emulated links
+- ``emulation.py``: emulated links, on a rank
+- ``toggle.py``: turns emulated links and the slowing of this rank on and off, as the caller's context says
 """

@@ -1,4 +1,4 @@
-"""Computing that takes as long as it is told to: paced steps, and ranks slowed by a factor.
+"""Emulated compute: steps that wait in place of computing, and ranks slowed by a factor.
 
 Two cores cannot show what four busy devices do. A *paced* step waits instead of computing, so ranks, messages and
 schedules are real while the arithmetic is not; the meter counts the wait as computing. A *slowed* rank computes for

@@ -1,4 +1,4 @@
-"""The part of shaped links that lives in a rank: real collectives and messages, told to be done later than they are.
+"""Emulated links, on a rank: real collectives and messages that complete later than they are done.
 
 Each call is handed on at once and runs for real; the ``Work`` that its caller gets is one of ours, which is done when
 both the real one and the timetable say so. The thread that started it is never held up, so what can overlap with

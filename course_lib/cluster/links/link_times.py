@@ -1,4 +1,4 @@
-"""When messages arrive over shaped links: arithmetic on a timetable of ports, without torch and without a clock.
+"""When messages arrive over emulated links: arithmetic on a schedule of ports, without torch and without a clock.
 
 The messages of each operation are those that gloo sends (``course_lib.meter.communication.wire_bytes`` holds the
 totals, read off its sockets). Two kinds of operation differ in what a rank waits for. In the *joint* ones (rings,

@@ -1,4 +1,4 @@
-"""The timetable of shaped links: a small file that the ranks of one cluster map, each under the same lock.
+"""The schedule of ports of emulated links: a small file that the ranks of one cluster map, under one lock.
 
 Every operation has a record here, found by a key that all of its ranks compute alike. A rank writes down when it
 entered; the first one that has truly finished settles when everybody will have arrived, and books the ports; the

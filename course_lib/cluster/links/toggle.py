@@ -1,4 +1,4 @@
-"""In a rank: turns shaped links and the slowing of this rank on and off, as the caller's context says."""
+"""Turns emulated links and the slowing of this rank on and off, as the caller's context says."""
 
 from __future__ import annotations
 

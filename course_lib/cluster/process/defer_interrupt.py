@@ -1,4 +1,4 @@
-"""An interrupt that waits until ranks are wholly started, or wholly ended: cut in two, either spoils the next call."""
+"""Defers SIGINT while ranks start or end: a start or end that is cut in two would corrupt the next call."""
 
 from __future__ import annotations
 

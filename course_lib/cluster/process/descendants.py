@@ -1,4 +1,4 @@
-"""Processes that a rank has started, and those that they have started, wherever they have gone since.
+"""Descendants of a rank: processes that it has started, and theirs, wherever they have gone since.
 
 A child that begins a session of its own leaves the rank's process group, and one whose parent ends goes to init: the
 end of the group does not reach them. On Linux a rank, and the fork server above it, are *subreapers*: orphans below

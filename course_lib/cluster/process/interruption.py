@@ -1,4 +1,4 @@
-"""How the notebook ends a function that is busy in Python on a rank: by a signal that raises inside it alone."""
+"""Interrupting a function that is busy in Python on a rank: a signal that raises inside it alone."""
 
 from __future__ import annotations
 

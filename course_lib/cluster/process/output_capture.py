@@ -1,4 +1,4 @@
-"""What a rank prints: caught at the file descriptor, handed to the parent, never written to the terminal.
+"""Captures what a rank prints, at the file descriptor, and hands it to the parent; nothing reaches the terminal.
 
 Python's ``print``, C++ warnings and the output of child processes all end in file descriptors 1 and 2. In a rank
 both lead to one private file, in the order of writing; the parent can read it even when the rank has died.

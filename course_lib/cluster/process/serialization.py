@@ -1,4 +1,4 @@
-"""How values travel between the notebook and its ranks: cloudpickle, with tensors sent as raw bytes.
+"""Serialization of values between the notebook and its ranks: cloudpickle, with tensors sent as raw bytes.
 
 cloudpickle carries what plain pickle refuses: functions written in a cell, closures, classes of the notebook.
 Small values ride in the message itself. Large ones are written once to a private file that every rank maps,

@@ -1,4 +1,4 @@
-"""Python's own names (``print``, ``len``), which a function may replace for all of its process.
+"""Changed builtins (``print``, ``len``): a function may replace them for all of its process.
 
 Our code needs them too, also the code that puts things back. So they come first, by a function that uses none of them.
 """

@@ -1,4 +1,4 @@
-"""What functions of modules are made of: code, defaults. A name then stands for the same function, which does other.
+"""Changed code of functions: the name stands for the same function, whose code or defaults are others.
 
 Nobody can look at every function before each call. Python tells of such a change before it happens (an audit event),
 and what stood there is noted then. Only of functions that a module holds under their own names: who makes a function

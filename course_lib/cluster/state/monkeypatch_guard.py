@@ -1,4 +1,4 @@
-"""What a call has put in place of functions that others rely on: found by name, and put back.
+"""Monkeypatch guard: functions that a call has replaced in PyTorch, numpy or Python, found by name and put back.
 
 Looked at is what each name stands for (``namespaces.py``), and the hooks on all modules and optimizers. Kernels put in
 place of PyTorch's own are looked for by ``registered_kernels.py``.

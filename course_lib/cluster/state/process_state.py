@@ -1,4 +1,4 @@
-"""What a function may change in its process and forget to put back: switches, hooks, random numbers, surroundings.
+"""State of the process that a function may change and not restore: switches, hooks, random numbers, environment.
 
 A run begins with what a fresh rank has, whatever the call before it did. That holds for random numbers too: a function
 that does not seed draws the same numbers in every run. Cells of ``%%ranks`` are a notebook within the notebook: what

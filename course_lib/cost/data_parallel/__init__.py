@@ -7,5 +7,6 @@ In the order to read:
 - ``sharded_stages.py``: the memory of a rank over the course of one step, for any stage of ZeRO: 0 is DDP, 3 is
   ``sharded_moments``
 - ``step.py``: the time of a data-parallel training step
-- ``scaling.py``: scaling of data-parallel training
+- ``scaling.py``: scaling of data-parallel training: the same step on more and more ranks, up to the break-even, where
+  it stops to pay
 """

@@ -2,7 +2,8 @@
 
 In the order to read:
 
-- ``exercise.py``: what an exercise is
+- ``exercise.py``: what an exercise is: a judge, the usual wrong answers by name, three hints, and what may not be
+  called
 - ``prediction_spec.py``: A question that a lesson asks before a run, and what is told after it
 - ``quiz_spec.py``: what a quiz question is
 """

@@ -4,16 +4,16 @@ In the order to read:
 
 - ``compare.py``: is this the expected value, and where is the first difference? In words, and safe for whatever a
   learner returns
-- ``mutation_guard.py``: what an answer was given and has to leave as it was
 - ``failure.py``: exceptions of a learner's code in words, and how an untouched stub is told from an answer
-- ``call_io.py``: what an answer is given, and what it gives back
 - ``function_class.py``: is this the class of an ``autograd.Function``, as an exercise asks for it? A sentence for what
   is none
-- ``rank_runner.py``: what a rank runs when an answer is tried there, and what it tells of the call beside its value
 - ``matmul_counter.py``: counts the multiplications of numbers in products, for judges that ask how much, and when, an
   answer computes
+- ``mutation_guard.py``: guards that an answer does not mutate its arguments
+- ``call_io.py``: arguments and result of an answer, looked at before and after a call, whoever makes the call
 - ``rank_failure_messages.py``: what ranks tell of their failure, for the learner of an exercise
-- ``judge.py``: judges
+- ``rank_runner.py``: what a rank runs when an answer is tried there, and what it tells of the call beside its value
+- ``judge.py``: judges: they try an answer in several cases and write down what came, as :class:`Evidence`
 - ``isolated_judge.py``: A judge that lets an answer run in a process of its own, so that nothing it does can cost the
   notebook
 """

@@ -1,4 +1,4 @@
-"""What an answer is given, and what it gives back: looked at before and after a call, whoever makes the call."""
+"""Arguments and result of an answer, looked at before and after a call, whoever makes the call."""
 
 from __future__ import annotations
 

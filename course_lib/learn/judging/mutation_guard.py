@@ -1,4 +1,4 @@
-"""What an answer was given and has to leave as it was: a snapshot before, and what has changed since, in words."""
+"""Guards that an answer does not mutate its arguments: a snapshot before, and what has changed since, in words."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 In the order to read:
 
-- ``store.py``: the learner's own record
-- ``bet_records.py``: bets on claims
+- ``store.py``: the learner's own record: one JSON line per event in a file that two kernels may write at once
+- ``bet_records.py``: bets on claims: what a learner bet, how sure they were, what the trials said, and how good the
+  bets were
 - ``summary.py``: what a list of progress events adds up to
 """

@@ -1,4 +1,4 @@
-"""How long a learner's code has run by its own doing: not while the machine let others go first, nor while importing.
+"""CPU time limit of a learner's code: time without a core and time within an import are left out.
 
 Thirty learners share a node, so a second on the clock says little. What counts is computing of this thread, and waiting
 that the code itself asked for: a sleep, a lock. The time in which the thread was ready and got no core is the

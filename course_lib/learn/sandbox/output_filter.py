@@ -1,4 +1,4 @@
-"""Of what is written while an answer is tried: what a person wrote, not PyTorch's warnings, and not our lines."""
+"""Filters captured output: keeps what the learner printed, drops PyTorch's warnings and the course's own lines."""
 
 from __future__ import annotations
 

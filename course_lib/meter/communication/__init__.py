@@ -9,6 +9,7 @@ In the order to read:
 - ``nccl_rules.py``: NCCL's rules, held against the calls of a run on any back end
 - ``wire_bytes.py``: what one collective puts on the wire
 - ``recorder.py``: the part of the communication meter that lives in a rank
-- ``communication.py``: the communication meter
+- ``communication.py``: the communication meter: every collective and message of a run, with its bytes, its time and its
+  line
 - ``expectations.py``: what an exercise may demand of a run's communication, and the sentence for each way to miss it
 """

@@ -4,5 +4,5 @@ In the order to read:
 
 - ``balance.py``: what a memory ledger hands out
 - ``storages.py``: the book behind the memory ledger
-- ``memory.py``: the memory ledger
+- ``memory.py``: the memory ledger: every live byte of a rank under one label, at each moment and at the peak
 """

@@ -1,4 +1,4 @@
-"""The process under which the agents run, by the standard library alone: it starts them, and leaves nothing behind.
+"""The supervisor: the process under which the agents run, by the standard library alone; it leaves nothing behind.
 
 It talks with its owner, a notebook or a script, over one socket: a line of JSON each way for each thing. When that
 line ends, because the owner closed it or is no more, everything below the warden is killed, its folder removed, and

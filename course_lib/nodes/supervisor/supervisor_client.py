@@ -1,4 +1,4 @@
-"""Our end of the line to the warden: ask, be answered, and hear what it says by itself. It closes with its owner."""
+"""Client of the supervisor: asks, is answered, and hears what it says by itself. It closes with its owner."""
 
 from __future__ import annotations
 

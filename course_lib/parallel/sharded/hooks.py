@@ -1,4 +1,4 @@
-"""Where modules call before and after their forward, so that their weights are whole in between."""
+"""Hooks around the forward of modules: unshard before it, reshard after it."""
 
 from __future__ import annotations
 

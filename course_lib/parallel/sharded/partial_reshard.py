@@ -1,4 +1,4 @@
-"""Between forward and backward: a unit's weights cut among few ranks that are near each other.
+"""Reshard after forward to a smaller group (``reshard_after_forward=int``): gathered again among few, near ranks.
 
 After forward a unit's weights may go back to 1/n on each of n ranks, or stay whole. In between lies a third way: cut
 them among m neighbours, such as the GPUs of one machine. Each rank then holds 1/m of every unit that is used, and the

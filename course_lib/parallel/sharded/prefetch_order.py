@@ -1,4 +1,4 @@
-"""In which order units are used: it is known from the last pass, and tells what to gather next."""
+"""The order in which units are used, known from the last pass: it says which all-gather to start next."""
 
 from __future__ import annotations
 

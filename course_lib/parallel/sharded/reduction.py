@@ -1,4 +1,4 @@
-"""Gradients on their way: reduce-scatters that run beside backward, and what has to be said about them at its end."""
+"""Reduce-scatters that overlap with backward, and what has to be checked at its end."""
 
 from __future__ import annotations
 

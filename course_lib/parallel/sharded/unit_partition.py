@@ -1,4 +1,4 @@
-"""Which parameters are whole together: the division of a model into units."""
+"""The partition of a model into units: which parameters are unsharded together."""
 
 from __future__ import annotations
 

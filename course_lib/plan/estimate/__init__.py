@@ -6,6 +6,6 @@ In the order to read:
 - ``layer_time.py``: how long one layer's forward pass takes for one micro-batch, by part
 - ``memory.py``: how many bytes a rank needs at most, by part
 - ``dp_comm_time.py``: what the data axis sends in a step, and how much of it does not hide behind computing
-- ``step_time.py``: how long a step takes, by part, from a job, a layout and a cluster's profile
 - ``stage_memory.py``: the bytes of a rank by hand
+- ``step_time.py``: how long a step takes, by part, from a job, a layout and a cluster's profile
 """

@@ -3,15 +3,16 @@
 In the order to read:
 
 - ``cluster.py``: A cluster as the planner sees it
-- ``layout.py``: A layout
 - ``constants.py``: the constants of a cluster that no data sheet tells
 - ``calibrated.py``: A cluster from the file that ``calibrate()`` keeps
+- ``layout.py``: A layout: how many ways each axis cuts, and how a step runs through the cut
 - ``model.py``: A decoder by its sizes
 - ``hf_config.py``: A Hugging Face ``config.json`` read as a ``Decoder``
+- ``job.py``: A job: what is to be trained, however it is cut
 - ``models.py``: models by name, by the path of a ``config.json``, and by sizes that are typed
-- ``job.py``: A job
 - ``numbers.py``: numbers as the planner prints them
 - ``software.py``: what a program does that its layout does not tell
-- ``profiles.py``: profiles
+- ``profiles.py``: profiles: what is known of a cluster (its GPUs, its ports, its program), and the constants fitted to
+  its runs
 - ``stages.py``: which stage of a pipeline has how many layers
 """

@@ -2,6 +2,8 @@
 
 In the order to read:
 
-- ``report.py``: A listing in words
+- ``exporters/``: What to type for a layout: lines for the course's programs, and the same settings by the names of
+  others
+- ``report.py``: A listing in words: the ranked table with its words explained, and the parts of one layout with bars
 - ``json_io.py``: A plan as JSON, and back
 """

@@ -4,6 +4,6 @@ In the order to read:
 
 - ``published.py``: reads training runs that others published
 - ``predict_run.py``: what the planner says of a published run
-- ``replayed.py``: the published runs of lesson 11: what was measured, and what the planner says of it, twice
 - ``fit.py``: fits the constants of a cluster to its published runs, within their bounds and near what is typical
+- ``replayed.py``: the published runs of lesson 11: what was measured, and what the planner says of it, twice
 """

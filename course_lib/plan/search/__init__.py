@@ -7,5 +7,5 @@ In the order to read:
 - ``listing.py``: all layouts of a job on a cluster
 - ``budget.py``: what a whole training takes
 - ``advice.py``: what to do about a listing
-- ``gpu_count_sweep.py``: how many GPUs
+- ``gpu_count_sweep.py``: how many GPUs: the fastest layout on each size of a cluster, and which size meets a wish
 """

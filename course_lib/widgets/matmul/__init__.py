@@ -3,5 +3,5 @@
 In the order to read:
 
 - ``ways.py``: what the matmul explorer shows and runs
-- ``explorer.py``: the matmul explorer
+- ``explorer.py``: the matmul explorer: cut X, A and Y as you like
 """

@@ -7,5 +7,6 @@ In the order to read:
 - ``search.py``: the layouts that the plan explorer looks at
 - ``words.py``: what the plan explorer says
 - ``missions.py``: missions for the plan explorer
-- ``explorer.py``: the plan explorer
+- ``explorer.py``: the plan explorer: the best layout of a job on a cluster, its time and memory by part, and what the
+  next ones lose
 """

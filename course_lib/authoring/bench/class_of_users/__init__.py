@@ -8,7 +8,7 @@ Read `users` first, then `learner`, then `watch`.
 
 In the order to read:
 
-- ``users.py``: learners of a bench
+- ``users.py``: learners of a bench: users of the system made for it, or homes of one account where this is not root
 - ``learner.py``: one learner of a bench
 - ``watch.py``: looks every few seconds at what each learner's processes take together
 """

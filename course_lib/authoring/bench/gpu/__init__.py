@@ -10,18 +10,20 @@ In the order to read:
 
 - ``child.py``: A command in a process of its own, with a limit
 - ``lesson_script.py``: one lesson as a script
-- ``pytest_notes.py``: A plugin for pytest
+- ``pytest_notes.py``: A plugin for pytest: a line of JSON for each phase of each test, on the disk at once, so that a
+  test which hangs is known by its name
 - ``stand_ins/``: Stand-ins for packages that a bare machine lacks: as much of each as the lessons need to run as
   scripts
 - ``steps.py``: the steps of ``course bench gpu``, in the order in which they run
 - ``task.py``: what a step is given, and how it tells what it found
-- ``lessons.py``: step ``lessons``
+- ``lessons.py``: step ``lessons``: the solution of every lesson, as a script in a process of its own
 - ``measurements/``: What ``course bench gpu`` measures, a step each
 - ``record.py``: the one file that ``course bench gpu`` writes
 - ``page.py``: the page beside the record
 - ``runner.py``: runs steps, each in a process of its own with its share of the time
 - ``step_process.py``: the process of one step
-- ``tests.py``: steps ``tests`` and ``tests_many``
+- ``tests.py``: steps ``tests`` and ``tests_many``: ``pytest -m gpu`` and ``pytest -m multigpu``, each file in a process
+  of its own, so that one test that hangs or takes its process along costs no other file
 """
 
 from __future__ import annotations

@@ -9,10 +9,12 @@ of badges, and the folders that Binder and Codespaces read), and ``folder.py`` (
 In the order to read:
 
 - ``first_cell.py``: the first cell of a hosted notebook
-- ``repository.py``: addresses
+- ``repository.py``: addresses: where a tag of the course can be read, and how each host is asked to open a notebook of
+  it
 - ``cells.py``: A lesson's source becomes a notebook that stands alone
 - ``host_files.py``: what lies around hosted notebooks
 - ``folder.py``: write hosted notebooks and what lies around them into a folder, and lose nothing that a person has
   there
-- ``command.py``: what is typed
+- ``command.py``: what is typed: ``course build --hosted --repository URL --tag TAG [--to FOLDER] [--pictures URL]
+  [--wheel URL]``
 """

@@ -3,10 +3,10 @@
 In the order to read:
 
 - ``explorer.py``: the picture above the sharded explorer
-- ``links.py``: pictures of part d
-- ``model.py``: pictures of part e
+- ``links.py``: pictures of part d: what travels in a step, how many units may be whole, and two links
+- ``model.py``: pictures of part e: a gradient on two ranks, files and the ranks that read them, a weight in two units
 - ``states.py``: pictures of the state of a model on several ranks
-- ``units.py``: pictures of part b
+- ``units.py``: pictures of part b: who keeps which rows, a weight that is whole for a moment, and what a unit may be
 """
 
 from course_lib.authoring.pictures.lesson_05 import links, model, states, units

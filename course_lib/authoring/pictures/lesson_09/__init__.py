@@ -2,11 +2,12 @@
 
 In the order to read:
 
-- ``assembled.py``: pictures of part d
+- ``assembled.py``: pictures of part d: which cut first, eight ranks with a batch, and a matrix in strips
 - ``explorer.py``: the picture above the mesh explorer
-- ``norm.py``: pictures of part c
-- ``pieces.py``: pictures of part b
-- ``places.py``: pictures of part a
+- ``norm.py``: pictures of part c: who holds what of two gradients, a folder for all meshes, and a mesh that was turned
+  around
+- ``pieces.py``: pictures of part b: a matrix that goes to four ranks, and a batch that goes to eight
+- ``places.py``: pictures of part a: the places of eight ranks, and two orders of axes on two nodes
 """
 
 from course_lib.authoring.pictures.lesson_09 import assembled, norm, pieces, places

@@ -3,10 +3,12 @@
 In the order to read:
 
 - ``explorer.py``: the picture above the plan explorer
-- ``fits.py``: pictures of part a
-- ``others.py``: pictures of part d
-- ``sick.py``: pictures of evidence
-- ``time.py``: pictures of part b
+- ``fits.py``: pictures of part a: three numbers and the room for them, which cut takes from which, and a device that
+  was full
+- ``others.py``: pictures of part d: how a run is replayed, what a bill counts, and NVLink domains of two sizes
+- ``sick.py``: pictures of evidence: how to read a timeline, spans of a rank that overlap, and the order in which to
+  look
+- ``time.py``: pictures of part b: where the time of a step goes, and the two nodes of the bet
 """
 
 from course_lib.authoring.pictures.lesson_11 import fits, others, sick, time

@@ -2,10 +2,14 @@
 
 In the order to read:
 
-- ``faults.py``: pictures of faults
-- ``nodes.py``: pictures of part a
-- ``take_along.py``: pictures of part d
-- ``thousands.py``: pictures of part c
+- ``faults.py``: pictures of faults: steps done twice, what a checkpoint of a job holds, and agents on their way to a
+  store
+- ``nodes.py``: pictures of part a: who meets before ranks start, a ring over two nodes, and an all-reduce in two
+  storeys
+- ``take_along.py``: pictures of part d: who starts whom under Slurm, what is looked at before a job, and four ways to
+  tell ranks what to do
+- ``thousands.py``: pictures of part c: what a failure throws away, a checkpoint written beside training, and who is
+  waited for
 """
 
 from course_lib.authoring.pictures.lesson_12 import faults, nodes, take_along, thousands

@@ -2,10 +2,11 @@
 
 In the order to read:
 
-- ``disturbed.py``: picture of part c
-- ``fair.py``: picture of part d
-- ``twice.py``: picture of part b
-- ``verdicts.py``: picture of part a
+- ``disturbed.py``: picture of part c: a trial on a quiet machine and on a busy one, and pairs side by side
+- ``fair.py``: picture of part d: the stations of a fair trial, and its three ways out
+- ``twice.py``: picture of part b: two devices, each with all that is kept
+- ``verdicts.py``: picture of part a: four verdicts, which of them let one rely on a sentence, and the answer that is
+  none
 """
 
 from course_lib.authoring.pictures.lesson_13 import disturbed, fair, twice, verdicts

@@ -2,8 +2,8 @@
 
 In the order to read:
 
-- ``defend.py``: pictures of part b
-- ``job.py``: pictures of part a
+- ``defend.py``: pictures of part b: an order of axes, stages of one model, and the whole course on a sheet
+- ``job.py``: pictures of part a: a job with what is given for it, and what is looked at when it has run
 """
 
 from course_lib.authoring.pictures.lesson_14 import defend, job

@@ -7,7 +7,7 @@ In the order to read:
 
 - ``environments.py``: pythons, and versions of torch
 - ``variable.py``: the environment variable by which ``other_arithmetic`` is told what to do
-- ``kinds.py``: kinds of arithmetic
+- ``kinds.py``: kinds of arithmetic: what the libraries below torch would do on processors that this machine may not be
 - ``other_arithmetic.py``: imported by the kernels and ranks of ``course test portable``
 - ``trial.py``: one run of nbval over solved notebooks, in one combination, and which cells it found to differ
 - ``report.py``: what all runs together have found
