@@ -241,8 +241,8 @@ def plant(folder: Path, lesson: str, student: str) -> None:
     work = students_of(lesson)[student](released, lesson, solved)
     (place / f"{lesson}.ipynb").write_text(json.dumps(work), encoding="utf-8")
     if student == "shadows":
-        fake = place / "course_lib" / "learn"
+        fake = place / "course_lib" / "learn" / "checks"
         fake.mkdir(parents=True)
-        for path in (fake.parent / "__init__.py", fake / "__init__.py"):
-            path.write_text("")
+        for folder in (fake, fake.parent, fake.parent.parent):
+            (folder / "__init__.py").write_text("")
         (fake / "grading.py").write_text("def check(*given): pass\ndef need_passed(name): pass\n")
