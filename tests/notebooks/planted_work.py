@@ -243,6 +243,6 @@ def plant(folder: Path, lesson: str, student: str) -> None:
     if student == "shadows":
         fake = place / "course_lib" / "learn" / "checks"
         fake.mkdir(parents=True)
-        for folder in (fake, fake.parent, fake.parent.parent):
-            (folder / "__init__.py").write_text("")
+        for package in (fake, fake.parent, fake.parent.parent):
+            (package / "__init__.py").write_text("")
         (fake / "grading.py").write_text("def check(*given): pass\ndef need_passed(name): pass\n")
