@@ -129,7 +129,7 @@ def _cluster(options: argparse.Namespace) -> tuple[ClusterSpec, Constants, tuple
     if options.max_gpus is not None and (options.nodes is not None or options.gpus is not None):
         raise ValueError("--max-gpus looks for the number of GPUs; leave --nodes and --gpus out.")
     path = Path(options.machine)
-    if path.suffix == ".json" or path.is_file():
+    if path.suffix == ".json" or (path.exists() and not path.is_dir()):
         if options.nodes not in (None, 1):
             raise ValueError(f"--nodes is {options.nodes}; a calibration is of one machine. The nearest is 1.")
         measured = read_calibrated(path)

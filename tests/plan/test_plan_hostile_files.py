@@ -39,10 +39,11 @@ def deep(path):
     ("make", "why"),
     [(pipe, "it is a pipe"), (endless, "it is a device"), (giant, "3,072 MiB"), (deep, "nested deeper")],
 )
+@pytest.mark.parametrize("name", ["config.json", "mine"])
 @pytest.mark.parametrize("option", ["--model", "--config", "--machine"])
-def test_what_is_no_plain_file_is_told_at_once(tmp_path, capsys, option, make, why):
-    make(tmp_path / "config.json")
-    words = [option, str(tmp_path / "config.json")]
+def test_what_is_no_plain_file_is_told_at_once(tmp_path, capsys, option, name, make, why):
+    make(tmp_path / name)
+    words = [option, str(tmp_path / name)]
     assert why in told(capsys, *words, *(["--model", "gpt-2"] if option == "--machine" else []))
 
 

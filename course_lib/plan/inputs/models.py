@@ -55,7 +55,7 @@ def decoder(name: str) -> Decoder:
     path = Path(name)
     if path.is_dir() and (path / "config.json").is_file():
         return decoder_of_file(path / "config.json")
-    if path.suffix == ".json" or path.is_file():
+    if path.suffix == ".json" or (path.exists() and not path.is_dir()):  # a pipe, too, is told what it is
         return decoder_of_file(path)
     near = difflib.get_close_matches(name.lower(), MODELS, n=1, cutoff=0.4)
     guess = f" Did you mean {near[0]!r}?" if near else ""
