@@ -1,20 +1,21 @@
 """Which parameters are parts: other ranks hold other ones in their place, and no copies.
 
 A module says so by ``parts_among``. Whoever is given parameters alone, as an optimizer is, sees no module: so those
-that make parts write it down here, by parameter, for as long as that lives.
+that make parts write it down here, by parameter, for as long as that lives. A copy of a parameter is another one, and
+PyTorch copies nothing but its numbers: so a module that holds parts is ``HoldsParts``, and its copies know of theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from course_lib.parallel.collectives.members import Members
 
-__all__ = ["HeldPart", "held_in_parts", "part_of"]
+__all__ = ["HeldPart", "HoldsParts", "held_in_parts", "part_of"]
 
 
 class HeldPart(NamedTuple):
@@ -43,3 +44,20 @@ def held_in_parts(parameters: Iterable[Tensor], kind: str, among: Members, avera
 def part_of(parameter: Tensor) -> HeldPart | None:
     """What is known of a parameter; ``None`` for one that nobody has cut."""
     return _PART_OF.get(parameter)
+
+
+class HoldsParts(nn.Module):
+    """A module some of whose parameters are parts: they are so in a copy of it too, deep or by pickle."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        parts = {name: part for name, p in self.named_parameters() if (part := part_of(p)) is not None}
+        return {**self.__dict__, _PARTS: parts}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parts = state.pop(_PARTS, {})
+        super().__setstate__(state)
+        for name, part in parts.items():
+            _PART_OF[self.get_parameter(name)] = part
+
+
+_PARTS = "parts held in it"  # a key that no attribute has

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from course_lib.base.checked import checked
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.collectives.parts import held_in_parts
+from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
 from course_lib.parallel.experts.dispatch import Dispatch, shared_out
 from course_lib.parallel.experts.feed_forward import Experts
 from course_lib.parallel.experts.layer import MixtureOfExperts
@@ -65,7 +65,7 @@ class ExpertParallel(nn.Module):
         return {**self.__dict__, "routing": None}
 
 
-class OwnExperts(Experts):
+class OwnExperts(HoldsParts, Experts):
     """This rank's experts out of all."""
 
     placements: ClassVar[dict[str, Placement]] = {"w_up": Shard(0), "w_down": Shard(0)}

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.collectives.parts import held_in_parts
+from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
 from course_lib.parallel.model.stage_p2p import TensorSpec
 from course_lib.parallel.model.tied import TiedParameters
 from course_lib.parallel.pipeline.batch_run import BatchRun
@@ -30,6 +30,10 @@ from course_lib.schedules.validation import check
 __all__ = ["Pipeline"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class _Stages(HoldsParts, nn.ModuleDict):
+    """This rank's, by their numbers; a copy of them is as much a part."""
 
 
 class Pipeline:
@@ -88,7 +92,7 @@ class Pipeline:
         if wrap is not None:
             refuse_to_wrap(own, schedule, overlap=overlap)
             own = [wrap(stage) for stage in own]
-        self.stages = nn.ModuleDict({str(number): stage for number, stage in zip(mine, own, strict=True)})
+        self.stages = _Stages({str(number): stage for number, stage in zip(mine, own, strict=True)})
         # Of the last batch: when each action ran, on the host's clock ``time.perf_counter``.
         self.spans: list[ActionSpan] = []
         # Of the last step, by stage: the most micro-batches in flight, whose activations were kept, at a time.

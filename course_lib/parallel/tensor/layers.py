@@ -25,7 +25,7 @@ from course_lib.base.checked import checked
 from course_lib.base.checks import nearest_multiple
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members, split_sizes
-from course_lib.parallel.collectives.parts import held_in_parts
+from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
 from course_lib.parallel.tensor.autograd_collectives import (
     all_gather_split,
     identity_all_reduce,
@@ -39,7 +39,7 @@ __all__ = ["ColumnParallelLinear", "RowParallelLinear", "SequenceParallelNorm", 
 
 
 @checked
-class ColumnParallelLinear(nn.Module):
+class ColumnParallelLinear(HoldsParts):
     """This rank computes some of the outputs: (..., T, in) -> (..., T, out/n).
 
     Forward: nothing is sent (``sequence_parallel``: the input (..., T/n, in) is all-gathered). Backward: the input's
@@ -85,7 +85,7 @@ class ColumnParallelLinear(nn.Module):
 
 
 @checked
-class RowParallelLinear(nn.Module):
+class RowParallelLinear(HoldsParts):
     """This rank has some of the inputs: (..., T, in/n) -> (..., T, out), the same on all ranks.
 
     Forward: the products are partial sums, so an all-reduce (``sequence_parallel``: a reduce-scatter along positions,

@@ -23,6 +23,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives import all_gather, split_sizes
 from course_lib.parallel.collectives.dim_collectives import start_all_reduce
 from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.parts import HoldsParts
 from course_lib.parallel.tensor.layers import own_slice
 from course_lib.parallel.tensor.placements import Placement, Shard
 from course_lib.parallel.tensor.region import Region
@@ -33,7 +34,7 @@ _REDUCTIONS = ("mean", "sum", "none")
 
 
 @checked
-class VocabParallelEmbedding(nn.Module):
+class VocabParallelEmbedding(HoldsParts):
     """Token numbers in, vectors out, each rank knowing some of the tokens: (B, T) int64 -> (B, T, D).
 
     A rank gives zeros for the tokens of others, so the vectors are the sum over ranks. Forward: an all-reduce

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -86,6 +89,26 @@ def test_parts_are_not_taken_for_copies(two):
         assert "Use average_gradients(model, MeshGroups(me, mesh," in said
         assert "a group of ranks that hold the same part" in found["rows", "DDP"][0]
         assert "replicas=" in found["sharded", "DDP"][0]
+
+
+def copies(me) -> dict[str, str]:
+    """What the optimizer says, which sees parameters alone, of copies of each kind."""
+    made = models(me)
+    stages = [nn.Linear(4, 4) for _ in range(me.world_size)]
+    made["pipeline"] = Pipeline(me, stages, one_f_one_b(me.world_size, 2), mean_square).stages
+    ways = {"deepcopy": copy.deepcopy, "pickle": lambda model: pickle.loads(pickle.dumps(model))}
+    return {
+        f"{kind}, {way}": message_of(lambda model=model, make=make: optimizer(me, make(model), 1))
+        for kind, model in made.items()
+        for way, make in ways.items()
+    }
+
+
+def test_copies_of_parts_are_parts(two):
+    for found in two.call(copies):
+        for kind, said in found.items():
+            expected = "cannot be copied or pickled" if "sharded" in kind else "hold different parts of it"
+            assert expected in said, (kind, said)
 
 
 def on_a_mesh(me) -> dict[str, list[str]]:
