@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shared_course import LIMIT_S, share, shared_course, why_not
+from shared_course import LIMIT_S, why_not
 
 from course_lib.authoring.bench.class_of_users import hold_class
 from course_lib.authoring.bench.class_of_users.users import User, unix_users
@@ -22,21 +21,6 @@ pytestmark = [
     pytest.mark.xdist_group("lab_users"),
 ]
 LESSONS = ("00_start_here", "02a_collectives", "04a_distributed_data_parallel")
-
-
-@pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """A folder that everybody can enter, as pytest's own are private."""
-    with tempfile.TemporaryDirectory(prefix="shared-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture(scope="module")
-def course(folder: Path) -> Path:
-    course = shared_course(folder)
-    share(course)
-    return course
 
 
 @pytest.fixture

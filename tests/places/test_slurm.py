@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shared_course import share, shared_course, why_not
+from shared_course import why_not
 from slurm_here import SlurmHere, slurm_here, why_no_slurm
 from waiting import all_ended, wait_until
 from web_kernel import Server, first_cells, kernel_of
@@ -29,18 +28,8 @@ SLOW_S = 1200  # a job that starts torch, on a machine with other work
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """A folder that everybody can enter, as pytest's own are private."""
-    with tempfile.TemporaryDirectory(prefix="slurm-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture(scope="module")
-def course(folder: Path) -> Path:
-    """The course in a folder of root's, with torchrun among its programs."""
-    course = shared_course(folder)
-    share(course)
+def course(course: Path) -> Path:
+    """With torchrun among its programs, which the environment of the shared course has not."""
     torchrun = course / ".venv" / "bin" / "torchrun"
     torchrun.write_text(f'#!/bin/sh\nexec {course}/.venv/bin/python -m torch.distributed.run "$@"\n')
     torchrun.chmod(0o755)

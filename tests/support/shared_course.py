@@ -11,8 +11,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from small_projects import ROOT, load_script
 
 from course_lib.authoring.bench.class_of_users.users import may_make_users
@@ -79,6 +82,22 @@ def share(course: Path) -> None:
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"can start it by  {course / 'course'} lab" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder that everybody can enter, as pytest's own are private."""
+    with tempfile.TemporaryDirectory(prefix="shared-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def course(folder: Path) -> Path:
+    """The course in a folder of root's, ready for all users."""
+    made = shared_course(folder)
+    share(made)
+    return made
 
 
 if (
