@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
+from course_lib.cluster import RankFailed
 from course_lib.cluster.failures import flight_recorder as flight
 
 
@@ -19,8 +22,57 @@ def test_whoever_holds_all_objects_meanwhile_does_no_harm(monkeypatch):
 
     sizes = Sizes([4, 2] for _ in range(3))
     names = Sizes(["Float", "Int", "Other"])
-    entry = {"time_created_ns": 5, "input_sizes": sizes, "input_dtypes": names, "profiling_name": "gloo:send"}
+    entry = {
+        "time_created_ns": 5,
+        "input_sizes": sizes,
+        "input_dtypes": names,
+        "profiling_name": "gloo:send",
+        "is_p2p": True,
+    }
     monkeypatch.setattr(flight, "_dump", lambda *, nccl: [entry])
     (found,) = flight.entries_since(0, lambda group: 0)
     assert found.shapes == ((4, 2),) * 3
     assert found.dtypes == ("float32", "int32", "other")
+
+
+def recorded(record_id, number, *, at_ns):
+    return {
+        "record_id": record_id,
+        "collective_seq_id": number,
+        "time_created_ns": at_ns,
+        "process_group": ["0", "default_pg"],
+        "profiling_name": "gloo:all_reduce",
+    }
+
+
+def test_an_entry_of_before_is_none_of_this_call_whatever_its_clock_says(monkeypatch):
+    """The recorder's clock runs ahead: entries from before the call bear later times than its beginning."""
+    monkeypatch.setattr(flight, "_first_id", {False: 0, True: 0})
+    kept = [recorded(0, 1, at_ns=900), recorded(1, 2, at_ns=901)]
+    monkeypatch.setattr(flight, "_dump", lambda *, nccl: [] if nccl else kept)
+    assert [one.number for one in flight.entries_since(100, lambda group: 0)] == [1, 2]
+    assert flight.entries_since(100, lambda group: 2) == [], "the group has had two collectives before this call"
+    flight.groups_begin_anew()
+    assert flight.entries_since(100, lambda group: 0) == [], "of a group that has gone"
+    kept.append(recorded(2, 1, at_ns=902))
+    assert [one.number for one in flight.entries_since(100, lambda group: 0)] == [1]
+
+
+def test_ranks_that_have_failed_together_tell_of_the_next_call_alone(cluster2):
+    """With the clock's evidence taken away: ranks stay when a peer has left the group, and begin a new one."""
+
+    def told(me, is_first):
+        import torch
+        import torch.distributed as dist
+
+        from course_lib.cluster.failures.flight_recorder import entries_since
+
+        if is_first:
+            if me.rank == 1:
+                raise ValueError("rank 1 fails")
+            dist.all_reduce(torch.ones(3))
+        return [one.name for one in entries_since(0, lambda group: 0)]
+
+    with pytest.raises(RankFailed):
+        cluster2.call(told, (True,), show=False)
+    assert list(cluster2.call(told, (False,), show=False)) == [[], []]

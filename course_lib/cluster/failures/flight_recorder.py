@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["RECORDER_SIZE", "Operation", "dump_of", "entries_since"]
+__all__ = ["RECORDER_SIZE", "Operation", "dump_of", "entries_since", "groups_begin_anew"]
 
 RECORDER_SIZE = 256  # entries that PyTorch's flight recorder keeps in a rank
 _DTYPE_NAMES = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "int64", "Int": "int32"}
@@ -35,9 +35,26 @@ def entries_since(began_ns: int, before: Callable[[str], int], *, nccl: bool = F
     """What was begun since then, oldest first. ``before(group)``: its collectives before, so as to count from 1.
 
     The recorder keeps the newest ``RECORDER_SIZE`` entries, and of gloo's messages none. ``nccl``: NCCL's recorder.
+    Its clock is the processor's counter, turned into time by a rule that PyTorch finds once, and may be wrong by more
+    than lies between two calls. So an older entry is known by its number as well: by the number in its group, and by
+    that in the recorder where the group is a later one (``groups_begin_anew``).
     """
-    entries = _dump(nccl=nccl)
-    return [_operation(entry, before) for entry in entries if entry.get("time_created_ns", 0) >= began_ns]
+    entries = [
+        _operation(entry, before)
+        for entry in _dump(nccl=nccl)
+        if entry.get("time_created_ns", 0) >= began_ns and entry.get("record_id", _first_id[nccl]) >= _first_id[nccl]
+    ]
+    return [one for one in entries if one.is_message or one.number > 0]
+
+
+_first_id = {False: 0, True: 0}  # of the entries since the groups of this process were made; by NCCL's recorder or not
+
+
+def groups_begin_anew() -> None:
+    """The process group has been made again, and numbers its collectives from 1: what came before is of another."""
+    for nccl in _first_id:
+        if entries := _dump(nccl=nccl):
+            _first_id[nccl] = entries[-1].get("record_id", -1) + 1
 
 
 def dump_of(name: str, *, nccl: bool) -> Callable[..., Any] | None:

@@ -150,17 +150,28 @@ def wait_unheard(work: Any) -> Any:
 def _heard(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        error: BaseException | None = None
-        started: list[tuple[WaitSubscriber, Any]] = []
-        try:
-            for subscriber in _wait_subscribers:
-                started.append((subscriber, subscriber.wait_started(work)))
-            return plain(work, *args, **kwargs)
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            for subscriber, token in started:
-                subscriber.wait_ended(work, token, error)
+        return _wait(_wait_subscribers, plain, work, args, kwargs)
 
     return wait
+
+
+def _wait(
+    subscribers: tuple[WaitSubscriber, ...],
+    plain: Callable[..., Any],
+    work: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """The newest is outermost. Each has a ``finally`` of its own, for an interrupt may come at any line."""
+    if not subscribers:
+        return plain(work, *args, **kwargs)
+    *older, newest = subscribers
+    error: BaseException | None = None
+    started = newest.wait_started(work)
+    try:
+        return _wait(tuple(older), plain, work, args, kwargs)
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        newest.wait_ended(work, started, error)

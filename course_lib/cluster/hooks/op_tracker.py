@@ -88,7 +88,8 @@ class OpTracker:
         return entry
 
     def wait_ended(self, work: Any, started: OpRecord | None, error: BaseException | None) -> None:
-        self._waiting[threading.get_ident()].pop()
+        if stack := self._waiting.get(threading.get_ident()):
+            stack.pop()
         if started is None:
             return
         if error is not None:
@@ -208,6 +209,7 @@ class OpTracker:
         if self.page.is_used:
             self.page = CallAccount()
         self._open, self._has_swept = {}, False
+        self._waiting.pop(threading.get_ident(), None)  # an interrupt may have cut short what ends a wait
         self._before = {name: self._total(group) for name, group in groups_here()}
 
     def counts(self, groups: list[tuple[str, Any]] | None = None) -> dict[str, int]:

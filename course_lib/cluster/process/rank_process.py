@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from course_lib.cluster.base.failure import describe
 from course_lib.cluster.base.process_group import GroupPlace, join, leave
 from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.failures.flight_recorder import groups_begin_anew
 from course_lib.cluster.failures.rank_status import Witness
 from course_lib.cluster.hooks.op_tracker import OpTracker
 from course_lib.cluster.leaks import shared_memory
@@ -161,6 +162,8 @@ class _Worker:
     def _join(self, generation: int) -> None:
         global _here
         me = join(self._place, generation=generation)
+        if generation:
+            groups_begin_anew()
         with patches.accepted():
             self._switch.renew()
         self._me = _here = self._switch.shaped(me)
