@@ -1,7 +1,7 @@
 """What stands in ``parameter.grad`` at stage 2, when the numbers have gone to the ranks that keep them.
 
-It has the gradient's shape and the memory of one number, nan. To read it gives nan, which nobody overlooks. Whoever
-would write to it or with it, or take its norm, means the mean gradient: he is told where that is.
+It has the gradient's shape and the memory of one number, nan. To read it gives nan, which nobody overlooks. A write to
+it or with it, and a norm, are meant for the mean gradient: the error says where that is.
 """
 
 from __future__ import annotations
