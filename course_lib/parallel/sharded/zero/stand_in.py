@@ -26,9 +26,10 @@ class GradientStandIn(Tensor):
     """nan in the shape of a gradient that this rank no longer has. ``RuntimeError`` for a norm and for writes."""
 
     @classmethod
-    def like(cls, parameter: Tensor, nan: Tensor) -> GradientStandIn:
-        """Of the shape of ``parameter``, in the memory of ``nan``, ()."""
-        return nan.expand(parameter.shape).as_subclass(cls)
+    def like(cls, parameter: Tensor, nan: Tensor) -> Tensor:
+        """Of the shape of ``parameter``, in the memory of ``nan``, (). A nan of a class of its own keeps its class."""
+        spread = nan.expand(parameter.shape)
+        return spread.as_subclass(cls) if type(spread) is Tensor else spread
 
     @classmethod
     def __torch_function__(
