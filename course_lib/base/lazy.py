@@ -16,9 +16,11 @@ def loads_when_used(package: str, home_of: Mapping[str, str]) -> tuple[Callable[
     A name that it does not have raises AttributeError with those that it has.
     """
 
+    offers = ", ".join(sorted(home_of))  # once: whoever looks for a name in all modules asks here for many
+
     def getattr_(name: str) -> Any:
         if name not in home_of:
-            raise AttributeError(f"{package} has no name {name!r}; it offers {', '.join(sorted(home_of))}")
+            raise AttributeError(f"{package} has no name {name!r}; it offers {offers}")
         home = importlib.import_module(f"{package}.{home_of[name]}")
         is_home = home_of[name].rpartition(".")[2] == name and not hasattr(home, name)
         value = home if is_home else getattr(home, name)
