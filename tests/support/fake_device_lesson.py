@@ -1,6 +1,6 @@
 """One lesson as a script whose own bodies run on the far device (``fake_device``): what names no device is on the CPU.
 
-    PYTHONPATH=.:tests python tests/support/fake_device_lesson.py notebooks/src/04a_distributed_data_parallel.py
+    PYTHONPATH=.:tests/support python tests/support/fake_device_lesson.py notebooks/src/04a_distributed_data_parallel.py
 
 A tensor of the CPU beside one of the device is an error, and so is one in a collective: NCCL takes none. What judges
 ask of ranks stays on the CPU (they look into storages, which a far tensor does not have), and so does what PyTorch

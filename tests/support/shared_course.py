@@ -100,7 +100,6 @@ def course(folder: Path) -> Path:
     return made
 
 
-if (
-    __name__ == "__main__"
-):  # for `course bench class --course`: PYTHONPATH=.:tests python tests/support/shared_course.py DIR
+# For `course bench class --course`: PYTHONPATH=.:tests/support python tests/support/shared_course.py DIR
+if __name__ == "__main__":
     print(shared_course(Path(sys.argv[1])))

@@ -35,9 +35,8 @@ def entries_since(began_ns: int, before: Callable[[str], int], *, nccl: bool = F
     """What was begun since then, oldest first. ``before(group)``: its collectives before, so as to count from 1.
 
     The recorder keeps the newest ``RECORDER_SIZE`` entries, and of gloo's messages none. ``nccl``: NCCL's recorder.
-    Its clock is the processor's counter, turned into time by a rule that PyTorch finds once, and may be wrong by more
-    than lies between two calls. So an older entry is known by its number as well: by the number in its group, and by
-    that in the recorder where the group is a later one (``groups_begin_anew``).
+    Its times need not agree with ours, so an older entry is known by its number as well: that in its group, and that in
+    the recorder where the group is a later one (``groups_begin_anew``).
     """
     entries = [
         _operation(entry, before)

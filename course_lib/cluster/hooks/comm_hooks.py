@@ -165,11 +165,11 @@ def _wait(
     """The newest is outermost. Each has a ``finally`` of its own, for an interrupt may come at any line."""
     if not subscribers:
         return plain(work, *args, **kwargs)
-    *older, newest = subscribers
+    older, newest = subscribers[:-1], subscribers[-1]
     error: BaseException | None = None
     started = newest.wait_started(work)
     try:
-        return _wait(tuple(older), plain, work, args, kwargs)
+        return _wait(older, plain, work, args, kwargs)
     except BaseException as raised:
         error = raised
         raise

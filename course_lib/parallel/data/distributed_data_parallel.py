@@ -37,6 +37,7 @@ from course_lib.parallel.data.ddp_errors import (
     REPLACED,
     UNEXPECTED,
     UNUSED,
+    WRAPPERS,
     AveragesGradients,
     check_gradient,
     check_model,
@@ -97,7 +98,7 @@ class DistributedDataParallel(AveragesGradients, nn.Module):
             "first_bucket_size_bytes": first_bucket_size_bytes,
             "average_in_float32": average_in_float32,
         }
-        check_model(me, module, (DistributedDataParallel, nn.parallel.DistributedDataParallel), [group])
+        check_model(me, module, WRAPPERS, [group])
         broadcast_parameters(me, module, group=group)
         self._buffers_differ = True  # between ranks, or may do so: whoever has the model can change them
         self._connect()
