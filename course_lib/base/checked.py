@@ -214,7 +214,7 @@ def _in_words(hint: Any) -> str:
 
 
 def _nearest(value: object, hint: Any) -> Any:
-    """The whole number or number that a text or a fraction was meant to be; None where nothing is near."""
+    """What a text, a fraction or a lone number was meant to be: a number, or a row of it. None where nothing is near."""
     wanted = {int if part == Int64 else part for part in (hint, *get_args(hint)) if part in (int, float, Int64)}
     if not wanted or isinstance(value, bool):
         return None
@@ -222,9 +222,10 @@ def _nearest(value: object, hint: Any) -> Any:
         number = float(value)  # type: ignore[arg-type]  # any object may come in
         if not math.isfinite(number) or abs(number) > _LARGEST_INT64:
             return None
-        return round(number) if int in wanted else number
+        near = round(number) if int in wanted else number
     except (TypeError, ValueError, OverflowError):
         return None
+    return next((legal for legal in (near, [near]) if fits(legal, hint)), None)  # one number, where a row is asked for
 
 
 def _shown(value: object) -> str:

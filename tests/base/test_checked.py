@@ -60,7 +60,11 @@ def take(
         ({"share": 10**400}, r"share=10+ \.\.\. does not work"),
         ({"name": 5}, r"name=5 does not work: name is a text or None\.$"),
         ({"sizes": [1, "x", 3]}, r"sizes\[1\]='x' does not work: sizes\[1\] is a whole number"),
-        ({"sizes": "12"}, r"sizes='12' does not work: sizes is a row of values \(a whole number .* each\)"),
+        (
+            {"sizes": "12"},
+            r"sizes='12' does not work: sizes is a row of values \(.* each\)\. The nearest .* is \[12\]\.",
+        ),
+        ({"sizes": 3}, r"sizes=3 does not work: sizes is a row .* The nearest that works is \[3\]\."),
     ],
 )
 def test_what_a_hint_does_not_allow_gets_a_sentence(given, told):
