@@ -214,7 +214,7 @@ def _in_words(hint: Any) -> str:
 
 
 def _nearest(value: object, hint: Any) -> Any:
-    """What a text, a fraction or a lone number was meant to be: a number, or a row of it. None where nothing is near."""
+    """What a text, a fraction or a lone number was meant to be: a number, or a row of it. None: nothing is near."""
     wanted = {int if part == Int64 else part for part in (hint, *get_args(hint)) if part in (int, float, Int64)}
     if not wanted or isinstance(value, bool):
         return None

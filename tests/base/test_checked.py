@@ -62,7 +62,7 @@ def take(
         ({"sizes": [1, "x", 3]}, r"sizes\[1\]='x' does not work: sizes\[1\] is a whole number"),
         (
             {"sizes": "12"},
-            r"sizes='12' does not work: sizes is a row of values \(.* each\)\. The nearest .* is \[12\]\.",
+            r"sizes='12' does not work: sizes is a row of values .* each\)\. The nearest .* is \[12\]\.",
         ),
         ({"sizes": 3}, r"sizes=3 does not work: sizes is a row .* The nearest that works is \[3\]\."),
     ],
