@@ -3,6 +3,8 @@
 In the order to read:
 
 - ``backends.py``: which device each rank takes, and who carries its messages, for what this machine has
+- ``construction.py``: marks what is sent while a strategy is built: it belongs to no step, and the communication meter
+  counts it apart
 - ``failure.py``: the failure of one rank as plain data
 - ``flat_collectives.py``: collectives on one flat tensor, by the name that the installed PyTorch likes
 - ``gloo_only.py``: marks messages whose order works on gloo alone, and would deadlock on NCCL

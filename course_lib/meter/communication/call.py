@@ -39,6 +39,7 @@ class Call:
     only_on_gloo: bool = False  # begun at a place where another back end would not have it
     root: int | None = None  # of a broadcast, reduce, gather or scatter: the global rank it starts from or ends at
     waited_s: float | None = None  # when the rank began to wait for it; None: never, as far as Python saw
+    is_construction: bool = False  # sent while a strategy was built, to compare what ranks were given
 
     @property
     def is_message(self) -> bool:

@@ -9,6 +9,9 @@
 Bytes on the wire follow from the operation and the algorithm (``wire_bytes``), which a test holds against the kernel's
 own count. Times are the host's clock; *hidden* is the part of a call during which the thread that started it went on
 computing, by that thread's own CPU clock, and *exposed* the part in which it waited.
+
+Where a run builds a strategy as well as using it, the few bytes by which ranks compare what they were given are no part
+of any step: they are counted apart, in ``run.communication.construction``.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.base.text import counted
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.failures.run import Run
@@ -35,16 +39,20 @@ _WIDTHS = (13, 10, 21, 10, 10)  # of the columns of a table, after the operation
 
 @dataclass(frozen=True)
 class Communication:
-    """All calls of a run, by every rank."""
+    """All calls of a run, by every rank; those by which strategies that are built compare ranks stand apart."""
 
     world_size: int
     calls: tuple[Call, ...]
+    construction: tuple[Call, ...] = ()
 
     def of(self, rank: int | None = None, *, operation: str | Sequence[str] | None = None) -> Communication:
         """The calls of one rank, or of some operations."""
         names = (operation,) if isinstance(operation, str) else operation
-        kept = (c for c in self.calls if (rank is None or c.rank == rank) and (names is None or c.operation in names))
-        return Communication(self.world_size, tuple(kept))
+
+        def kept(calls: Iterable[Call]) -> tuple[Call, ...]:
+            return tuple(c for c in calls if rank in (None, c.rank) and (names is None or c.operation in names))
+
+        return Communication(self.world_size, kept(self.calls), kept(self.construction))
 
     def sent_bytes(self, rank: int) -> int:
         """What one rank put on the wire."""
@@ -122,10 +130,21 @@ class Communication:
 
     def __str__(self) -> str:
         if not self.calls:
-            return "no communication"
+            return f"no communication{self._construction_text()}"
         total, busiest = bytes_text(self.total_bytes), bytes_text(self.busiest_bytes)
         warnings = "".join(f"\n{breach}." for breach in self.nccl_breaches())
-        return f"{self.table()}\nin all {total}; the busiest rank {busiest}{warnings}"
+        return f"{self.table()}\nin all {total}; the busiest rank {busiest}{self._construction_text()}{warnings}"
+
+    def _construction_text(self) -> str:
+        """A line where something was compared."""
+        if not self.construction:
+            return ""
+        built = Communication(self.world_size, self.construction)
+        most = max(map(built.num_messages, range(self.world_size)))
+        return (
+            f"\nbesides, to compare models while they are built: {counted(most, 'message')} a rank, "
+            f"{bytes_text(built.total_bytes)} in all"
+        )
 
 
 def _slowest_text(part: Communication, name: str) -> str:
@@ -139,8 +158,13 @@ def metered(cluster: Cluster, function: Callable[..., Any], *args: Any, **kwargs
     """``cluster.run(function, ...)`` with the meter on: ``run.communication`` holds what every rank sent."""
     run = cluster.run(functools.partial(_recorded, function), *args, **kwargs)
     results = {rank: result for rank, (result, _) in run.results.items()}
-    calls: Iterable[Call] = (call for rank in run.ranks for call in run.results[rank][1])
-    return dataclasses.replace(run, results=results, communication=Communication(cluster.world_size, tuple(calls)))
+    calls: list[Call] = [call for rank in run.ranks for call in run.results[rank][1]]
+    communication = Communication(
+        cluster.world_size,
+        tuple(call for call in calls if not call.is_construction),
+        tuple(call for call in calls if call.is_construction),
+    )
+    return dataclasses.replace(run, results=results, communication=communication)
 
 
 def _recorded(function: Callable[..., Any], me: Rank, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Call, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work
 
+from course_lib.cluster.base.construction import is_under_construction
 from course_lib.cluster.base.failure import Frame, is_user_code
 from course_lib.cluster.base.gloo_only import is_only_on_gloo
 from course_lib.cluster.hooks import comm_hooks, operators
@@ -28,7 +29,11 @@ _SETTLE_S = 2.0  # for calls that nobody has waited for to finish, when the reco
 
 
 class Recorder:
-    """Records the calls of this process while it is entered; ``calls`` are complete once it has been left."""
+    """Records the calls of this process while it is entered; ``calls`` are complete once it has been left.
+
+    All of them are there, also those by which a strategy that is built compares what ranks were given
+    (``is_construction``).
+    """
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
@@ -101,6 +106,7 @@ class Recorder:
             batch=self._batches.number(sys._getframe()) if asked.operation in ("send", "recv") else None,
             dtype=asked.dtype,
             only_on_gloo=is_only_on_gloo(),
+            is_construction=is_under_construction(),
             root=asked.ranks[asked.root] if asked.operation in _ROOTED else None,
         )
 
