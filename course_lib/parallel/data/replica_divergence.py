@@ -28,8 +28,10 @@ from torch import Tensor, nn
 from course_lib.base.checks import at_least
 from course_lib.base.text import and_list
 from course_lib.cluster.base.rank import Rank
+from course_lib.parallel.collectives.members import Members, in_one_piece
+from course_lib.parallel.collectives.parts import part_of
 
-__all__ = ["Drift", "DriftDetector", "find_drift", "fingerprints"]
+__all__ = ["Drift", "DriftDetector", "disagreements", "find_drift", "fingerprints"]
 
 _CHUNK = 1 << 18  # words at a time: bounds the memory for products, 2 MiB
 _ODD = 6364136223846793005  # tells one chunk from the next (the multiplier of Knuth's MMIX generator)
@@ -53,22 +55,27 @@ def fingerprints(module: nn.Module, *, include_buffers: bool = True) -> dict[str
     }
 
 
-def find_drift(me: Rank, module: nn.Module, *, include_buffers: bool = False) -> Drift | None:
-    """Where the ranks hold different bits, or None. Every rank has to call it, and all get the same answer.
+def find_drift(
+    me: Rank, module: nn.Module, *, include_buffers: bool = False, group: dist.ProcessGroup | None = None
+) -> Drift | None:
+    """Where the ranks of ``group`` (default: all) hold different bits, or None. Each of them has to call it, and all
+    get the same answer.
 
     Cost: one pass over the weights, and one all-gather of 8 bytes a rank; a table of all fingerprints only where
     something differs. Buffers are left out by default: those of BatchNorm follow each rank's own batches, and differ
-    without anything being wrong.
+    without anything being wrong. Left out as well is what these ranks hold in parts, as slices or shards: of a
+    tensor-parallel model its biases of rows and its norms are compared. ``ValueError`` where nothing else is left.
     """
-    mine = fingerprints(module, include_buffers=include_buffers)
+    members = Members.of(me, group)
+    mine = _copies_among(members, module, fingerprints(module, include_buffers=include_buffers))
     digest = torch.tensor(_digest(repr(sorted(mine.items()))), device=me.device)
-    digests = [torch.empty_like(digest) for _ in range(me.world_size)]
-    dist.all_gather(digests, digest)
+    digests = [torch.empty_like(digest) for _ in members.ranks]
+    dist.all_gather(digests, digest, group=group)
     if len({int(one) for one in digests}) == 1:
         return None
-    tables: list[dict[str, int]] = [{} for _ in range(me.world_size)]
-    dist.all_gather_object(tables, mine)
-    groups = _disagreements(tables)
+    tables: list[dict[str, int]] = [{} for _ in members.ranks]
+    dist.all_gather_object(tables, mine, group=group)
+    groups = disagreements(dict(zip(members.ranks, tables, strict=True)))
     buffers = {name for name, _ in module.named_buffers()}
     return Drift(groups, tuple(name for name in groups if name in buffers))
 
@@ -130,11 +137,20 @@ class DriftDetector:
             raise RuntimeError(str(drift))
     """
 
-    def __init__(self, me: Rank, module: nn.Module, every: int = 1, *, include_buffers: bool = False) -> None:
+    def __init__(
+        self,
+        me: Rank,
+        module: nn.Module,
+        every: int = 1,
+        *,
+        include_buffers: bool = False,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
         at_least(1, every=every)
         if not isinstance(module, nn.Module):
             raise ValueError(f"DriftDetector(me, module): a rank, then a model; module is a {type(module).__name__}")
         self.me, self.module, self.every, self.include_buffers = me, module, every, include_buffers
+        self.group = group  # the ranks that hold copies; None: all
         self._last_agreed_step: int | None = None
         self._found_at_step: int | None = None
 
@@ -147,7 +163,7 @@ class DriftDetector:
         at_least(0, step=step)
         if step % self.every:
             return None
-        drift = find_drift(self.me, self.module, include_buffers=self.include_buffers)
+        drift = find_drift(self.me, self.module, include_buffers=self.include_buffers, group=self.group)
         if drift is None:
             self._last_agreed_step, self._found_at_step = step, None
             return None
@@ -161,7 +177,7 @@ def _weighted_sum(tensor: Tensor) -> Tensor:
     # At most 32 bits a word: two values, exchanged, differ by their difference times that of their multipliers,
     # and the fewer zero bits the first can end in, the harder the product is 0 modulo 2^64.
     word = {1: torch.uint8, 2: torch.int16}.get(tensor.element_size(), torch.int32)
-    words = tensor.contiguous().flatten().view(word)
+    words = in_one_piece(tensor).flatten().view(word)
     multipliers = _odd_numbers(tensor.device)
     total = torch.zeros((), dtype=torch.int64, device=tensor.device)
     for chunk in words.split(_CHUNK):
@@ -181,12 +197,28 @@ def _digest(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def _disagreements(tables: Sequence[Mapping[str, int]]) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """By name, the groups of ranks that agree, the largest first; only names with more than one group."""
+def _copies_among(members: Members, module: nn.Module, found: dict[str, int]) -> dict[str, int]:
+    """The fingerprints without those of parameters of which ``members`` hold different parts."""
+    parts = [name for name, p in module.named_parameters() if (one := part_of(p)) and one.is_shared_out_in(members)]
+    copies = {name: number for name, number in found.items() if name not in set(parts)}
+    if parts and not copies:
+        raise ValueError(
+            f"ranks {and_list(members.ranks)} hold different parts of {parts[0]} and of all other parameters of this "
+            "model, so there are no copies to compare. Give the group of ranks that hold the same parts, as along the "
+            "data axis of a mesh"
+        )
+    return copies
+
+
+def disagreements(tables: Mapping[int, Mapping[str, int]]) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """By name, the groups of ranks that agree, the largest first; only names with more than one group.
+
+    ``tables``: by rank, the fingerprint of each name.
+    """
     found = {}
-    for name in dict.fromkeys(name for table in tables for name in table):
+    for name in dict.fromkeys(name for table in tables.values() for name in table):
         by_value: dict[int | None, list[int]] = {}  # None: this rank has no such parameter
-        for rank, table in enumerate(tables):
+        for rank, table in sorted(tables.items()):
             by_value.setdefault(table.get(name), []).append(rank)
         if len(by_value) > 1:
             found[name] = tuple(tuple(group) for group in sorted(by_value.values(), key=lambda g: (-len(g), g)))

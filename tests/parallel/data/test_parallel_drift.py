@@ -12,6 +12,8 @@ from course_lib.meter import expect, metered
 from course_lib.models import SmallCNN
 from course_lib.parallel.data import Drift, DriftDetector, find_drift, fingerprints
 from course_lib.parallel.data.replica_divergence import _odd_numbers
+from course_lib.parallel.sharded import FullySharded
+from course_lib.parallel.tensor import ColumnParallelLinear, RowParallelLinear
 
 DTYPES = (
     torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.int64, torch.int32,
@@ -288,3 +290,64 @@ def test_bad_input_gets_a_sentence():
         DriftDetector(me, nn.Linear(1, 1)).check(1.5)
     with pytest.raises(ValueError, match=r"a rank, then a model; module is a Rank"):
         DriftDetector(nn.Linear(1, 1), me)
+
+
+# -- groups, and parts -----------------------------------------------------------------------------------------------
+
+
+def changed_in_groups(me: Rank, odd: int) -> tuple[Drift | None, Drift | None]:
+    """Rows and columns of a square of ranks; one rank has changed a weight."""
+    pairs = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3], [0, 2], [1, 3])]
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    if me.rank == odd:
+        nn.init.zeros_(model.bias)
+    return find_drift(me, model, group=pairs[me.rank // 2]), find_drift(me, model, group=pairs[2 + me.rank % 2])
+
+
+def test_a_group_is_asked_alone_and_its_ranks_are_named(cluster4):
+    by_row, by_column = zip(*cluster4.call(changed_in_groups, (3,)), strict=True)
+    assert by_row[:2] == (None, None)
+    assert [str(one) for one in by_row[2:]] == ["ranks 2 and 3 differ in bias"] * 2
+    assert [one and one.ranks for one in by_column] == [None, (1, 3), None, (1, 3)]
+
+
+def test_a_group_costs_as_many_bytes_as_it_has_ranks(cluster4):
+    run = metered(cluster4, changed_in_groups, -1)
+    assert expect(run.communication, only=["all_gather"], sent_bytes=2 * 8, num_messages=2) == []
+
+
+def watched_in_a_group(me: Rank) -> list[str]:
+    """A tensor-parallel model on each half of the ranks; rank 3 loses its copy of a bias between two steps."""
+    group = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3])][me.rank // 2]
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        ColumnParallelLinear(me, nn.Linear(4, 4), group=group), RowParallelLinear(me, nn.Linear(4, 4), group=group)
+    )
+    detector, found = DriftDetector(me, model, group=group), []
+    for step in range(3):
+        if (step, me.rank) == (2, 3):
+            nn.init.zeros_(model[1].bias)
+        found.append(str(detector.check(step)))
+    return found
+
+
+def test_of_a_model_in_slices_the_copies_are_compared(cluster4):
+    found = list(cluster4.call(watched_in_a_group))
+    assert found[:2] == [["None"] * 3] * 2
+    assert found[2:] == [["None", "None", "ranks 2 and 3 differ in 1.bias since step 2"]] * 2
+
+
+def of_parts_alone(me: Rank) -> str:
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match="hold different parts") as caught:
+        find_drift(me, FullySharded(me, nn.Linear(4, 4)))
+    return str(caught.value)
+
+
+def test_a_model_of_parts_alone_has_nothing_to_compare(cluster2):
+    for said in cluster2.call(of_parts_alone):
+        assert said.startswith(
+            "ranks 0 and 1 hold different parts of module.weight and of all other parameters of this"
+        )
+        assert "Give the group of ranks that hold the same parts" in said
