@@ -14,6 +14,7 @@ from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.context.all_to_all import all_to_all_attention
 from course_lib.parallel.context.checks import check_heads, check_ranks
 from course_lib.parallel.context.ring import TILE, ring_attention
+from course_lib.parallel.data.replica_check import check_replicas, tensors_of
 
 __all__ = ["WAYS", "ContextParallelAttention"]
 
@@ -28,8 +29,8 @@ class ContextParallelAttention(nn.Module):
     no message. ``way`` is "ring" or "all_to_all". Dropout of the attention weights is not there: its mask would have to
     be drawn for each pair of tiles, and drawn again in the backward pass.
 
-    A ``ValueError`` for a ``whole`` with dropout, an unknown way, a cut among another number of ranks, and, for
-    "all_to_all", heads that do not divide among the ranks.
+    A ``ValueError`` for matrices that differ between ranks, which compare them once, for a ``whole`` with dropout, an
+    unknown way, a cut among another number of ranks, and, for "all_to_all", heads that do not divide among the ranks.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ContextParallelAttention(nn.Module):
                 f"dropout is {whole.dropout.p}; attention over a sequence that is cut among ranks knows none: set it "
                 "to 0"
             )
+        check_replicas(me, members, type(self).__name__, tensors_of(whole))
         self.w_q, self.w_k, self.w_v, self.w_out = whole.w_q, whole.w_k, whole.w_v, whole.w_out
         if way == "all_to_all":
             num_heads, num_kv_heads = (w.out_features // self.head_dim for w in (self.w_q, self.w_k))

@@ -33,6 +33,7 @@ from course_lib.parallel.context.attention import ContextParallelAttention
 from course_lib.parallel.context.checks import check_ranks
 from course_lib.parallel.context.positions import own_positions
 from course_lib.parallel.context.ring import TILE
+from course_lib.parallel.data.replica_check import check_replicas, checked_as_one, tensors_of
 
 __all__ = ["ContextStem", "context_loss", "split_context"]
 
@@ -50,13 +51,15 @@ def split_context(
     """Let ``model`` work on this rank's positions, in place: whole sequences (B, T) -> their logits (B, T_r, V).
 
     Every rank of ``group`` (None: all) hands in the same model and the same tokens, T = ``cut.num_tokens`` of each
-    sequence. Parameters are whole on every rank. ``way`` and errors as in ``ContextParallelAttention``.
+    sequence. Parameters are whole on every rank, which compare them once. ``way`` and errors as in
+    ``ContextParallelAttention``.
     """
     attentions = {}
-    for block in model.blocks:  # all are made before one is put in: an error leaves the model as it was
-        assert isinstance(block, TransformerBlock)
-        attentions[block] = ContextParallelAttention(me, block.attention, cut, way=way, group=group, tile=tile)
-    stem = ContextStem(me, model.stem, cut, group=group)
+    with checked_as_one(me, Members.of(me, group), "split_context", model):
+        for block in model.blocks:  # all are made before one is put in: an error leaves the model as it was
+            assert isinstance(block, TransformerBlock)
+            attentions[block] = ContextParallelAttention(me, block.attention, cut, way=way, group=group, tile=tile)
+        stem = ContextStem(me, model.stem, cut, group=group)
     for module, name, part in [(model, "stem", stem), *((b, "attention", a) for b, a in attentions.items())]:
         setattr(module, name, part)
     return model.to(me.device)
@@ -96,6 +99,7 @@ class ContextStem(nn.Module):
                 f"a sequence of {cut.num_tokens} tokens is longer than context_length={whole.context_length}: cut one "
                 f"of {whole.context_length}, or build the model with a longer context"
             )
+        check_replicas(me, members, type(self).__name__, tensors_of(whole))
         self.cut, self.place = cut, members.place
         self.tokens, self.positions, self.dropout = whole.tokens, whole.positions, whole.dropout
 

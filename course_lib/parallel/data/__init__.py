@@ -7,8 +7,9 @@ device holds), ``threads/thread_race.py`` (threads against processes).
 Lesson 04, a process for each device: ``naive_ddp.py``, ``buckets.py``, ``distributed_data_parallel.py``,
 ``buffers.py``, ``hooks.py``, ``uneven_batches.py`` (their mean), ``ddp_errors.py`` (what goes wrong with a wrapper, and
 its sentences), ``distributed_sampler.py``, ``sync_batch_norm.py``, ``checkpoint.py``, ``atomic_files.py`` (its
-writers), ``replica_divergence.py`` (replicas that diverge) and ``paced_layers.py`` (a model whose computing is
-emulated). Production code uses ``torch.nn.parallel.DistributedDataParallel``.
+writers), ``replica_divergence.py`` (replicas that diverge), ``replica_check.py`` (ranks that were given different
+models, for the strategies of other rooms) and ``paced_layers.py`` (a model whose computing is emulated). Production
+code uses ``torch.nn.parallel.DistributedDataParallel``.
 """
 
 from __future__ import annotations

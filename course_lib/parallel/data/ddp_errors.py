@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.nn.parameter import is_lazy
 
@@ -31,8 +31,10 @@ __all__ = [
     "AveragesGradients",
     "check_gradient",
     "check_model",
+    "described",
     "is_within_backward",
     "refuse_changed",
+    "refuse_other_models",
     "refuse_parts",
 ]
 
@@ -96,13 +98,23 @@ def check_model(
     for rank, (complaint, _) in sorted(heard.items()):
         if complaint:
             raise ValueError(f"rank {rank}: {complaint}")
-    first = min(heard)
-    for rank, (_, model) in sorted(heard.items()):
-        for one, other in zip_longest(heard[first][1], model, fillvalue="nothing"):
+    refuse_other_models({rank: model for rank, (_, model) in heard.items()}, "wrap the same model on all ranks")
+
+
+def refuse_other_models(of_ranks: Mapping[int, Sequence[str]], cure: str) -> None:
+    """Raise ``ValueError`` at the first tensor in which a rank's model, each tensor ``described``, is another one."""
+    first = min(of_ranks)
+    for rank, model in sorted(of_ranks.items()):
+        for one, other in zip_longest(of_ranks[first], model, fillvalue="nothing"):
             if one != other:
-                raise ValueError(
-                    f"rank {first} has {one} where rank {rank} has {other}; wrap the same model on all ranks"
-                )
+                raise ValueError(f"rank {first} has {one} where rank {rank} has {other}; {cure}")
+
+
+def described(name: str, tensor: Tensor, layout: str = "") -> str:
+    """What must be the same on all ranks, in words."""
+    if is_lazy(tensor):
+        return f"{name} without a shape"
+    return f"{name} {tuple(tensor.shape)} {tensor.dtype}, {layout}{'trained' if tensor.requires_grad else 'fixed'}"
 
 
 def refuse_parts(module: nn.Module, members: Members) -> None:
@@ -202,12 +214,8 @@ def _told_parts(which: str, part: HeldPart, members: Members) -> str:
 
 def _description(module: nn.Module) -> list[str]:
     """What must be the same on all ranks: all-reduces of different sizes hang, other strides mix up values."""
-    described = []
+    found = []
     for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-        if is_lazy(tensor):
-            described.append(f"{name} without a shape")
-            continue
-        strides = "" if tensor.is_contiguous() else f"strides {tensor.stride()}, "
-        is_trained = "trained" if tensor.requires_grad else "fixed"
-        described.append(f"{name} {tuple(tensor.shape)} {tensor.dtype}, {strides}{is_trained}")
-    return described
+        is_plain = is_lazy(tensor) or tensor.is_contiguous()
+        found.append(described(name, tensor, "" if is_plain else f"strides {tensor.stride()}, "))
+    return found

@@ -19,6 +19,7 @@ from course_lib.base.checked import checked
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
+from course_lib.parallel.data.replica_check import check_replicas, tensors_of
 from course_lib.parallel.experts.dispatch import Dispatch, shared_out
 from course_lib.parallel.experts.feed_forward import Experts
 from course_lib.parallel.experts.layer import MixtureOfExperts
@@ -32,13 +33,13 @@ __all__ = ["ExpertParallel", "OwnExperts"]
 class ExpertParallel(nn.Module):
     """A ``MixtureOfExperts`` whose experts are shared out: this rank's tokens (..., D) -> (..., D).
 
-    Made from the unsplit layer, built with the same seed on all ranks, of which it keeps the router and this rank's
-    experts: the first ranks have one more where they do not divide. ``group``: the ranks that share the experts.
-    Ranks may have different numbers of tokens, 0 among them, and every rank calls forward, and backward, as often as
-    the others. Names in ``state_dict`` are those of the unsplit layer (``tensor.gather_state``, ``load_unsplit``).
-    ``average_gradients`` makes the gradients those of the whole batch; a wrapper for data parallelism would not, and
-    would begin by giving all ranks the experts of rank 0: the course's refuse the layer (``parts_among``). A
-    ``ValueError`` for fewer experts than ranks.
+    Made from the unsplit layer, built with the same seed on all ranks, which they compare once; of it this rank keeps
+    the router and its own experts: the first ranks have one more where they do not divide. ``group``: the ranks that
+    share the experts. Ranks may have different numbers of tokens, 0 among them, and every rank calls forward, and
+    backward, as often as the others. Names in ``state_dict`` are those of the unsplit layer (``tensor.gather_state``,
+    ``load_unsplit``). ``average_gradients`` makes the gradients those of the whole batch; a wrapper for data
+    parallelism would not, and would begin by giving all ranks the experts of rank 0: the course's refuse the layer
+    (``parts_among``). A ``ValueError`` for fewer experts than ranks, and for layers that differ between ranks.
 
     Forward: an all-to-all of counts, one of rows to their experts, one of outputs back. Backward: the last two again,
     the other way round.
@@ -49,6 +50,7 @@ class ExpertParallel(nn.Module):
     def __init__(self, me: Rank, whole: MixtureOfExperts, *, group: dist.ProcessGroup | None = None) -> None:
         super().__init__()
         self.members = Members.of(me, group)
+        check_replicas(me, self.members, type(self).__name__, tensors_of(whole))
         self.router = copy.deepcopy(whole.router).to(me.device)
         self.experts = OwnExperts(me, whole.experts, self.members)
         self.routing = None

@@ -25,6 +25,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from course_lib.parallel.data.replica_check import check_once
 from course_lib.parallel.experts.expert_parallel import ExpertParallel
 from course_lib.parallel.mesh.groups import MeshGroups
 
@@ -39,8 +40,9 @@ def average_gradients(model: nn.Module, groups: MeshGroups, *, data_axes: Sequen
         groups = MeshGroups(me, Mesh.of(dp_replicate=2, ep=2), together=[("dp_replicate", "ep")])
         layer = ExpertParallel(me, whole, group=groups.group("ep"))
 
-    A parameter without a gradient counts as zeros. Two all-reduces for each dtype: of what all ranks hold, over all,
-    and of this rank's experts, over the ranks with the same ones.
+    Before the first average, and at no later call, ranks compare what they hold in common: a ``ValueError`` says where
+    it differs. A parameter without a gradient counts as zeros. Two all-reduces for each dtype: of what all ranks hold,
+    over all, and of this rank's experts, over the ranks with the same ones.
     """
     everybody, same_experts = groups.members(*data_axes, "ep"), groups.members(*data_axes)
     own = {
@@ -49,6 +51,9 @@ def average_gradients(model: nn.Module, groups: MeshGroups, *, data_axes: Sequen
         if isinstance(module, ExpertParallel)
         for parameter in module.experts.parameters()
     }
+    for members, are_own in ((everybody, False), (same_experts, True)):
+        held = [(name, p) for name, p in model.named_parameters() if (p in own) is are_own]
+        check_once(groups.me, members, "average_gradients", held)
     shared = [p for p in model.parameters() if p.requires_grad and p not in own]
     mine = [p for p in model.parameters() if p.requires_grad and p in own]
     for parameters, members in ((shared, everybody), (mine, same_experts)):

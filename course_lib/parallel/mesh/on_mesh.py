@@ -22,8 +22,10 @@ from torch import Tensor, nn
 from course_lib.cluster.base.rank import Rank
 from course_lib.layouts.mesh import COMBINED_AXES, Mesh
 from course_lib.models import Transformer, TransformerBlock, next_token_loss
+from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.data.distributed_data_parallel import DistributedDataParallel
 from course_lib.parallel.data.naive_ddp import broadcast_parameters
+from course_lib.parallel.data.replica_check import check_once, check_replicas, tensors_of
 from course_lib.parallel.mesh.data import DataShare
 from course_lib.parallel.mesh.groups import MeshGroups
 from course_lib.parallel.model.cutting import cut, parameter_costs, split_evenly
@@ -56,9 +58,9 @@ class OnMesh:
     ``sequence_parallel`` as in ``split_transformer``. A sharded stage gathers its weights for every micro-batch, there
     and back, and keeps whole gradients until the batch is over, which are then reduced once.
 
-    ``ValueError`` for a model of another kind, for an axis that is not combined here, and whatever the strategies
-    refuse: a mesh of another number of ranks, heads that ``tp`` does not divide, a schedule of other ranks, more
-    stages than pieces.
+    ``ValueError`` for a model of another kind, for models whose shapes differ between ranks, for an axis that is not
+    combined here, and whatever the strategies refuse: a mesh of another number of ranks, heads that ``tp`` does not
+    divide, a schedule of other ranks, more stages than pieces.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class OnMesh:
         name_of = {p: name for name, p in reversed(named)}
         self.first_names = {name: name_of[p] for name, p in named}  # a tied parameter has several names
 
+        check_replicas(me, Members.of(me, None), type(self).__name__, tensors_of(model), values=False)
         broadcast_parameters(me, model)
         # Where to cut, the whole model says: slices may be uneven, and all of a stage's ranks must agree.
         costs = parameter_costs(model)
@@ -109,11 +112,23 @@ class OnMesh:
                 ranks=mesh.group(me.rank, "pp"),
                 wrap=self._sharded if self.shards else None,
             )
+            self._check_pipelines()
 
     @property
     def shards(self) -> bool:
         """Whether ranks share the rows of weights, gradients and optimizer states."""
         return self.mesh.size("dp_shard") > 1
+
+    def _check_pipelines(self) -> None:
+        """Compare the replicas of a stage when the model is built, so that no step has to."""
+        if self.pipeline is not None and self._averages_pipelines:
+            members = Members.of(self.me, self.groups.group("dp_replicate"))
+            check_once(self.me, members, type(self).__name__, self.pipeline.named_parameters())
+
+    @property
+    def _averages_pipelines(self) -> bool:
+        """Whether several pipelines hold the same stages, and nothing but ``step`` averages their gradients."""
+        return self.pipeline is not None and self.mesh.size("dp_replicate") > 1 and not self.shards
 
     @property
     def modules(self) -> list[nn.Module]:
@@ -154,7 +169,7 @@ class OnMesh:
             loss.backward()
         else:
             loss = self.pipeline.step(x, targets)
-            if self.mesh.size("dp_replicate") > 1 and not self.shards:
+            if self._averages_pipelines:
                 average_gradients(self.pipeline, self.groups.group("dp_replicate"))
         return self._mean_loss(loss)
 

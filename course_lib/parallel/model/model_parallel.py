@@ -20,7 +20,7 @@ from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
 from course_lib.parallel.model.cutting import Part, tied_parameters
 from course_lib.parallel.model.spans import Spans, Unwatched
 from course_lib.parallel.model.stage_p2p import Passing, RecvFromPrevious, SendToNext
-from course_lib.parallel.model.tied import TiedParameters
+from course_lib.parallel.model.tied import TiedParameters, check_tied
 
 __all__ = ["ModelParallel", "OnDevices", "PartFailed"]
 
@@ -67,7 +67,8 @@ class OnDevices(nn.Module):
 class ModelParallel(HoldsParts):
     """A rank for each part: this rank holds ``parts[me.rank]`` and passes activations and gradients on.
 
-    Every rank makes the same parts, from the same seed, and keeps its own. Each rank runs the same loop; ``x`` is
+    Every rank makes the same parts, from the same seed, and keeps its own; weights that parts share are compared, once,
+    and a ``ValueError`` says where they differ. Each rank runs the same loop; ``x`` is
     looked at by the first rank, the target by the last::
 
         model = ModelParallel(me, parts)
@@ -94,6 +95,7 @@ class ModelParallel(HoldsParts):
         self.me, self.is_first, self.is_last = me, me.rank == 0, me.rank == me.world_size - 1
         self.parts_among = Members.of(me, None)
         self.ties = TiedParameters(me.rank, parts, range(me.world_size))
+        check_tied(me, self.parts_among, type(self).__name__, parts, range(me.world_size))
         self.part = parts[me.rank].to(me.device)
         held_in_parts(self.part.parameters(), type(self).__name__, self.parts_among)
         self.ties.watch()

@@ -11,17 +11,34 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
-from course_lib.parallel.collectives.members import in_one_piece
+from course_lib.cluster.base.rank import Rank
+from course_lib.parallel.collectives.members import Members, in_one_piece
+from course_lib.parallel.data.replica_check import check_replicas
 
-__all__ = ["TiedParameters"]
+__all__ = ["TiedParameters", "check_tied"]
+
+
+def check_tied(me: Rank, among: Members, strategy: str, parts: Sequence[nn.Module], owners: Sequence[int]) -> None:
+    """Raise ``ValueError`` on all ranks ``among``, where the parts of one of them have other weights in common.
+
+    Copies of a weight that begin apart get the same gradients, and stay apart. Every rank has made all parts, so each
+    can tell of what it will not hold.
+    """
+    places: dict[nn.Parameter, dict[str, int]] = {}  # of each parameter its names, and the ranks that hold them
+    for number, (part, owner) in enumerate(zip(parts, owners, strict=True)):
+        for name, parameter in part.named_parameters():
+            places.setdefault(parameter, {})[f"{number}.{name}"] = owner
+    tied = {" = ".join(names): p for p, names in places.items() if len({*names.values()}) > 1}
+    check_replicas(me, among, strategy, tied)
 
 
 class TiedParameters:
     """The parameters that this rank shares with others, such as an embedding used again in the head.
 
     ``parts[i]`` is a piece of the model and ``owners[i]`` the rank that holds it; all ranks make the same parts from
-    the same seed. A parameter in two parts of one rank is one tensor, and autograd adds up its gradients itself. What
-    is remembered are names: a part whose parameters become shards later has the gradients of shards added up.
+    the same seed, and ``check_tied`` has them compare what is tied. A parameter in two parts of one rank is one
+    tensor, and autograd adds up its gradients itself. What is remembered are names: a part whose parameters become
+    shards later has the gradients of shards added up.
 
     What has been added up is the same on all ranks, and must not be added up again with what later backwards add to it:
     it is *set aside* before those, and added once, after. ``of_one_batch`` does so around a batch, and ``watch`` has

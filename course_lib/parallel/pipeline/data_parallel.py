@@ -16,6 +16,8 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
+from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.data.replica_check import check_once
 from course_lib.parallel.pipeline.runtime import Pipeline
 
 __all__ = ["average_gradients", "joint_step"]
@@ -24,9 +26,10 @@ __all__ = ["average_gradients", "joint_step"]
 def average_gradients(pipeline: Pipeline, group: dist.ProcessGroup | None = None) -> None:
     """After ``step``: every gradient becomes its mean over the ranks of ``group`` (default: all), by one all-reduce.
 
-    The ranks of the group hold the same stages. All gradients travel in one flat tensor, one for each dtype; a
-    parameter without a gradient counts as zero, and gets the mean too. Equal to one batch over all pipelines where
-    each was given as many samples. ``ValueError`` for a group in which two ranks are of one pipeline.
+    The ranks of the group hold the same stages, and compare them at the first call, at no later one. All gradients
+    travel in one flat tensor, one for each dtype; a parameter without a gradient counts as zero, and gets the mean too.
+    Equal to one batch over all pipelines where each was given as many samples. ``ValueError`` for a group in which two
+    ranks are of one pipeline, and for stages that differ.
     """
     one_pipeline = getattr(pipeline, "ranks", ())  # whatever has stages may be given
     if len(both := {*dist.get_process_group_ranks(group)} & {*one_pipeline}) > 1:
@@ -34,6 +37,9 @@ def average_gradients(pipeline: Pipeline, group: dist.ProcessGroup | None = None
             f"ranks {', '.join(map(str, sorted(both)))} of this group are one pipeline, and hold different stages: "
             "give the group of the ranks that hold the same stages, one of each pipeline"
         )
+    if isinstance(pipeline, Pipeline):
+        members = Members.of(pipeline.me, group)
+        check_once(pipeline.me, members, "average_gradients", pipeline.named_parameters())
     by_dtype: dict[torch.dtype, list[torch.Tensor]] = {}
     for parameter in pipeline.parameters():
         if parameter.requires_grad:

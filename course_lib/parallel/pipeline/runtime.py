@@ -17,7 +17,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
 from course_lib.parallel.model.stage_p2p import TensorSpec
-from course_lib.parallel.model.tied import TiedParameters
+from course_lib.parallel.model.tied import TiedParameters, check_tied
 from course_lib.parallel.pipeline.batch_run import BatchRun
 from course_lib.parallel.pipeline.comm_plan import moves_of
 from course_lib.parallel.pipeline.shapes import find_shapes
@@ -40,7 +40,8 @@ class Pipeline:
     """The stages of a model on the ranks of a schedule; this rank holds those that the schedule gives it.
 
     ``stages`` is the whole model cut in ``schedule.num_stages`` modules, each of which takes the one tensor that the
-    one before it gave; every rank makes the same ones, from the same seed, and keeps its own::
+    one before it gave; every rank makes the same ones, from the same seed, and keeps its own. Weights that stages share
+    are compared, once::
 
         pipeline = Pipeline(me, cut(model, ranges), one_f_one_b(me.world_size, 8), loss_of)
         optimizer = torch.optim.AdamW(pipeline.parameters())
@@ -66,7 +67,8 @@ class Pipeline:
     (``no_sync``) does so until the batch is over, and sends them once. It needs whole backwards, one at a time.
 
     Raises ValueError for a schedule that cannot run (``validate`` says why), for stages or ranks that are not as many
-    as the schedule's, and in ``step`` for fewer samples than micro-batches; ``StageFailed`` for what a stage raises.
+    as the schedule's, for shared weights that differ between ranks, and in ``step`` for fewer samples than
+    micro-batches; ``StageFailed`` for what a stage raises.
     """
 
     def __init__(
@@ -84,10 +86,12 @@ class Pipeline:
         self._refuse_strays(me, len(stages), schedule)
         self.me, self.schedule, self.loss_of = me, check(schedule), loss_of
         self.rank = self.ranks.index(me.rank)  # in the schedule
-        self.ties = TiedParameters(me.rank, stages, [self.ranks[rank] for rank in schedule.rank_of_stage])
+        owners = [self.ranks[rank] for rank in schedule.rank_of_stage]
+        among = Members(self.rank, self.ranks, None)
+        check_tied(me, among, type(self).__name__, stages, owners)
+        self.ties = TiedParameters(me.rank, stages, owners)
         mine = schedule.stages_of_rank[self.rank]
         own = [stages[stage].to(me.device) for stage in mine]
-        among = Members(self.rank, self.ranks, None)
         held_in_parts((p for stage in own for p in stage.parameters()), type(self).__name__, among)
         if wrap is not None:
             refuse_to_wrap(own, schedule, overlap=overlap)

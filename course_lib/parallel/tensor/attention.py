@@ -13,6 +13,7 @@ from course_lib.base.checked import checked
 from course_lib.base.checks import nearest_multiple
 from course_lib.cluster.base.rank import Rank
 from course_lib.models.transformer import Attention
+from course_lib.parallel.data.replica_check import checked_as_one
 from course_lib.parallel.tensor.layers import ColumnParallelLinear, RowParallelLinear
 from course_lib.parallel.tensor.overlapped_column_parallel import enter_and_multiply
 from course_lib.parallel.tensor.randomness import OwnDropout, own_random_numbers
@@ -53,10 +54,11 @@ class HeadParallelAttention(nn.Module):
             "sequence_parallel": sequence_parallel,
             "regather": regather,
         }
-        self.w_q = ColumnParallelLinear(me, whole.w_q, **entering)
-        self.w_k = ColumnParallelLinear(me, whole.w_k, **entering)
-        self.w_v = ColumnParallelLinear(me, whole.w_v, **entering)
-        self.w_out = RowParallelLinear(me, whole.w_out, group=group, sequence_parallel=sequence_parallel)
+        with checked_as_one(me, self.region.members, type(self).__name__, whole):
+            self.w_q = ColumnParallelLinear(me, whole.w_q, **entering)
+            self.w_k = ColumnParallelLinear(me, whole.w_k, **entering)
+            self.w_v = ColumnParallelLinear(me, whole.w_v, **entering)
+            self.w_out = RowParallelLinear(me, whole.w_out, group=group, sequence_parallel=sequence_parallel)
         self.dropout = OwnDropout(self.region, whole.dropout.p) if sequence_parallel else whole.dropout
         self.attention_dropout_p = whole.dropout.p
 

@@ -1,8 +1,9 @@
 """Linear layers cut by columns and by rows, and a norm that sees some of the positions.
 
 Each is made from the unsplit layer and keeps its rank's slice: the split model begins as the unsplit one does, by
-construction. Build that layer with the same seed on all ranks. In the textbook's Y = X A the matrix A is the transpose
-of PyTorch's ``weight`` (out, in): columns of A are rows of ``weight``.
+construction. Build that layer with the same seed on all ranks: they compare it, once, when a layer is made, so making
+one is a collective of 8 bytes a rank (``data/replica_check.py``). In the textbook's Y = X A the matrix A is the
+transpose of PyTorch's ``weight`` (out, in): columns of A are rows of ``weight``.
 
 The cut dim need not divide by the number of ranks: the first ranks then hold one row more, and nothing is padded,
 because no collective ever passes along that dim. (``gather_output`` and ``splits_input`` do pass along it, and ask for
@@ -26,6 +27,7 @@ from course_lib.base.checks import nearest_multiple
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members, split_sizes
 from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
+from course_lib.parallel.data.replica_check import check_replicas, tensors_of
 from course_lib.parallel.tensor.autograd_collectives import (
     all_gather_split,
     identity_all_reduce,
@@ -61,6 +63,7 @@ class ColumnParallelLinear(HoldsParts):
     ) -> None:
         super().__init__()
         self.region = Region(me, group, sequence_parallel, regather)
+        check_replicas(me, self.region.members, type(self).__name__, tensors_of(whole))
         self.in_features, self.out_features = whole.in_features, whole.out_features  # of the unsplit layer
         self.gather_output = gather_output
         if gather_output:
@@ -106,6 +109,7 @@ class RowParallelLinear(HoldsParts):
     ) -> None:
         super().__init__()
         self.region = Region(me, group, sequence_parallel)
+        check_replicas(me, self.region.members, type(self).__name__, tensors_of(whole))
         self.in_features, self.out_features = whole.in_features, whole.out_features  # of the unsplit layer
         self.splits_input = splits_input
         if splits_input:
@@ -145,6 +149,7 @@ class SequenceParallelNorm(nn.Module):
     def __init__(self, me: Rank, whole: nn.LayerNorm, *, group: dist.ProcessGroup | None = None) -> None:
         super().__init__()
         self.region = Region(me, group, sequence_parallel=True)
+        check_replicas(me, self.region.members, type(self).__name__, tensors_of(whole))
         self.normalized_shape, self.eps = whole.normalized_shape, whole.eps
         has_weight, has_bias = whole.weight is not None, whole.bias is not None
         self.weight = own_slice(self.region, whole.weight, Replicate()) if has_weight else None

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from course_lib.base.checked import checked
 from course_lib.cluster.base.rank import Rank
 from course_lib.models.transformer import Embedding, Transformer, TransformerBlock, position_numbers
+from course_lib.parallel.data.replica_check import checked_as_one
 from course_lib.parallel.tensor.attention import HeadParallelAttention
 from course_lib.parallel.tensor.autograd_collectives import split_all_gather
 from course_lib.parallel.tensor.layers import (
@@ -51,23 +52,24 @@ def split_transformer(
 ) -> Transformer:
     """Cut ``model`` in place; returned is the same model, which now gives this rank's logits, (B, T) -> (B, T, V/n).
 
-    Every rank hands in the same unsplit model (same seed, or same checkpoint) and gets its slices of it. The loss is
-    ``vocab_parallel_cross_entropy``; sampling wants ``gather_logits``. The optimizer is made afterwards, from the new
-    parameters. Ranks must be seeded alike (see ``randomness.py``).
+    Every rank hands in the same unsplit model (same seed, or same checkpoint), which they compare once, and gets its
+    slices of it. The loss is ``vocab_parallel_cross_entropy``; sampling wants ``gather_logits``. The optimizer is made
+    afterwards, from the new parameters. Ranks must be seeded alike (see ``randomness.py``).
 
-    ``regather`` as in ``Region``. A ``ValueError`` where heads do not divide by the number of ranks, and, in the
-    forward pass with ``sequence_parallel``, where the length of the sequences does not. The vocabulary and the hidden
-    units need not divide.
+    ``regather`` as in ``Region``. A ``ValueError`` for models that differ between ranks, where heads do not divide by
+    the number of ranks, and, in the forward pass with ``sequence_parallel``, where the length of the sequences does
+    not. The vocabulary and the hidden units need not divide.
     """
     region = Region(me, group, sequence_parallel, regather)
     head, tied = model.head, model.head.w_vocab.weight is model.stem.tokens.weight
-    _exchange(model, stem=ParallelStem(region, model.stem))
-    for block in model.blocks:
-        assert isinstance(block, TransformerBlock)
-        split_block(me, block, group=group, sequence_parallel=sequence_parallel, regather=regather)
-    if sequence_parallel:
-        _exchange(head, norm=SequenceParallelNorm(me, head.norm, group=group))
-    _exchange(head, w_vocab=ColumnParallelLinear(me, head.w_vocab, **_entering(region)))
+    with checked_as_one(me, region.members, "split_transformer", model):
+        _exchange(model, stem=ParallelStem(region, model.stem))
+        for block in model.blocks:
+            assert isinstance(block, TransformerBlock)
+            split_block(me, block, group=group, sequence_parallel=sequence_parallel, regather=regather)
+        if sequence_parallel:
+            _exchange(head, norm=SequenceParallelNorm(me, head.norm, group=group))
+        _exchange(head, w_vocab=ColumnParallelLinear(me, head.w_vocab, **_entering(region)))
     if tied:
         head.w_vocab.weight = model.stem.tokens.weight  # both are cut by vocabulary
     return model.to(me.device)
@@ -82,19 +84,23 @@ def split_block(
     sequence_parallel: bool = False,
     regather: bool = False,
 ) -> TransformerBlock:
-    """Cut one block in place: (B, T, D) -> (B, T, D), with ``sequence_parallel`` (B, T/n, D) -> same."""
+    """Cut one block in place: (B, T, D) -> (B, T, D), with ``sequence_parallel`` (B, T/n, D) -> same.
+
+    A ``ValueError`` for blocks that differ between ranks.
+    """
     region = Region(me, group, sequence_parallel, regather)
     mlp = block.mlp
-    _exchange(block, attention=HeadParallelAttention(me, block.attention, **_entering(region)))
-    _exchange(
-        mlp,
-        w_up=ColumnParallelLinear(me, mlp.w_up, **_entering(region)),
-        w_down=RowParallelLinear(me, mlp.w_down, group=group, sequence_parallel=sequence_parallel),
-    )
-    if sequence_parallel:
-        _exchange(mlp, dropout=OwnDropout(region, mlp.dropout.p))
-        for name in ("norm1", "norm2"):
-            _exchange(block, **{name: SequenceParallelNorm(me, getattr(block, name), group=group)})
+    with checked_as_one(me, region.members, "split_block", block):
+        _exchange(block, attention=HeadParallelAttention(me, block.attention, **_entering(region)))
+        _exchange(
+            mlp,
+            w_up=ColumnParallelLinear(me, mlp.w_up, **_entering(region)),
+            w_down=RowParallelLinear(me, mlp.w_down, group=group, sequence_parallel=sequence_parallel),
+        )
+        if sequence_parallel:
+            _exchange(mlp, dropout=OwnDropout(region, mlp.dropout.p))
+            for name in ("norm1", "norm2"):
+                _exchange(block, **{name: SequenceParallelNorm(me, getattr(block, name), group=group)})
     return block.to(me.device)
 
 

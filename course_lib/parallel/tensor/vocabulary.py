@@ -24,6 +24,7 @@ from course_lib.parallel.collectives import all_gather, split_sizes
 from course_lib.parallel.collectives.dim_collectives import start_all_reduce
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import HoldsParts
+from course_lib.parallel.data.replica_check import check_replicas, tensors_of
 from course_lib.parallel.tensor.layers import own_slice
 from course_lib.parallel.tensor.placements import Placement, Shard
 from course_lib.parallel.tensor.region import Region
@@ -58,6 +59,7 @@ class VocabParallelEmbedding(HoldsParts):
                 "Use a plain nn.Embedding(num_tokens, width)."
             )
         self.region = Region(me, group, sequence_parallel)
+        check_replicas(me, self.region.members, type(self).__name__, tensors_of(whole))
         self.num_embeddings, self.embedding_dim = whole.num_embeddings, whole.embedding_dim
         self.weight = own_slice(self.region, whole.weight, Shard(0))  # (V/n, D)
 
