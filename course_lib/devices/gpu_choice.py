@@ -10,8 +10,10 @@ Source: Slurm, srun and sbatch manuals, "Output environment variables" (``SLURM_
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 
 from course_lib.devices.gpus import Device
 
@@ -23,10 +25,26 @@ _ADVICE = "Write numbers of GPUs (COURSE_GPUS=0,2), how many (COURSE_GPUS=2), or
 
 
 class RefusedChoice(ValueError):
-    """A ``COURSE_GPUS`` that cannot be obeyed. Its sentence is all that a notebook, or the command line, shows."""
+    """A ``COURSE_GPUS`` that cannot be obeyed. Its sentence is all that a notebook, the command line or a script shows:
+    no line of a program is at fault.
+
+    A script whose ``sys.excepthook`` is Python's own gets one that leaves the stack of this error out, and no other's.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        if sys.excepthook is sys.__excepthook__:
+            sys.excepthook = _show
 
     def _render_traceback_(self) -> list[str]:
         return [f"{self}"]
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, RefusedChoice):
+        print(error, file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
@@ -148,6 +152,7 @@ def test_a_job_of_slurm_uses_the_cores_that_it_was_given(tmp_path, env, cores):
 def test_a_choice_that_cannot_be_obeyed_is_a_sentence_and_no_stack(monkeypatch, capsys):
     from IPython.core.interactiveshell import InteractiveShell
 
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # put back
     bad = machine_with(2, COURSE_GPUS="banana")
     with pytest.raises(RefusedChoice, match="'banana' is no GPU"):
         bad.device_for(0)
@@ -160,3 +165,45 @@ def test_a_choice_that_cannot_be_obeyed_is_a_sentence_and_no_stack(monkeypatch, 
     monkeypatch.setattr("course_lib.authoring.bench.main", lambda argv: bad.sit(1))
     assert cli.main(["bench"]) == 2
     assert capsys.readouterr().err.startswith("course bench: COURSE_GPUS='banana': 'banana' is no GPU.")
+
+
+OF_A_SCRIPT = """
+import sys
+{before}
+from course_lib.devices import machine
+try:
+    machine().device_for(0)
+except ValueError as error:
+    {then}
+"""
+
+
+def shown_by_a_script(then: str, before: str = "") -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", OF_A_SCRIPT.format(before=before, then=then)],
+        env={**os.environ, "COURSE_GPUS": "banana"},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_script_shows_the_sentence_alone():
+    code, shown = shown_by_a_script("raise")
+    assert code == 1
+    assert shown.startswith("COURSE_GPUS='banana': 'banana' is no GPU. Write numbers of GPUs")
+    assert shown.count("\n") == 1
+
+
+def test_other_errors_of_that_script_keep_their_stack():
+    code, shown = shown_by_a_script("raise KeyError('another') from None")
+    assert code == 1
+    assert shown.startswith("Traceback (most recent call last):")
+    assert shown.endswith("KeyError: 'another'\n")
+
+
+def test_somebody_elses_way_to_show_errors_stays():
+    _, shown = shown_by_a_script(
+        "raise", before="sys.excepthook = lambda *told: print('own:', told[1], file=sys.stderr)"
+    )
+    assert shown.startswith("own: COURSE_GPUS='banana'")
