@@ -4,8 +4,8 @@ A lock (flock) belongs to the process and ends with it, however it ends: a file 
 whatever it says. Its owner's next process removes it.
 
 Nobody there is trusted. The folder is opened once, not through a link, and everything goes through that handle. Our
-file is a new one; of others' files we read a few bytes, not through links, and wait for none of them. What another user
-can do is hold files that say something untrue: then GPUs are spread less evenly.
+file is a new one; of others' files, and not of more than 1,024 of them, we read a few bytes, not through links, and
+wait for none. What another user can do is hold files that say something untrue: then GPUs are spread less evenly.
 
 Sources: flock(2), open(2); Linux, Documentation/admin-guide/sysctl/fs.rst (protected_regular).
 """
@@ -13,6 +13,7 @@ Sources: flock(2), open(2); Linux, Documentation/admin-guide/sysctl/fs.rst (prot
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -22,14 +23,14 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["VARIABLE", "Folder", "LockFile", "UnavailableError", "folder_for"]
+__all__ = ["MOST_FILES", "VARIABLE", "Folder", "LockFile", "UnavailableError", "folder_for"]
 
 VARIABLE = "COURSE_SEATS"
 _NAME = "one-model-many-gpus-seats"
 _SHARED = ("/dev/shm", "/tmp")  # not TMPDIR: it is often a user's own
 _PREFIX = "seat-"
 _MOST_BYTES = 8192
-_MOST_FILES = 4096
+MOST_FILES = 1024  # more than a machine has notebooks; each costs some microseconds
 _YOUNG_S = 60.0  # a file so young may be about to get its lock
 _WAIT_S = 1.0  # for the others that are choosing at this moment, each for some milliseconds
 _ABOUT = (
@@ -78,6 +79,7 @@ class Folder:
         self._fcntl = fcntl
         self.path = path
         self.keeps_waiting = False  # whether somebody has kept us waiting for longer than that: then we wait no more
+        self.is_crowded = False  # whether there were more files than are looked at
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         try:
             self._descriptor = os.open(path, flags)
@@ -123,13 +125,15 @@ class Folder:
         return held
 
     def held_by_others(self, *, own: str = "") -> dict[str, str]:
-        """What each file says that some process holds locked, by name; all but ``own``. Removes our dead ones."""
-        found = {}
-        names = sorted(name for name in os.listdir(self._descriptor) if name.startswith(_PREFIX))
-        for name in names[:_MOST_FILES]:
-            if name != own and (text := self._text_if_held(name)) is not None:
-                found[name] = text
-        return found
+        """What each file says that some process holds locked, by name; all but ``own``. Removes our dead ones.
+
+        Of more than ``MOST_FILES`` some are not looked at, and ``is_crowded`` says so.
+        """
+        with os.scandir(self._descriptor) as entries:
+            names = (entry.name for entry in entries if entry.name.startswith(_PREFIX) and entry.name != own)
+            seen = sorted(itertools.islice(names, MOST_FILES))
+            self.is_crowded = next(names, None) is not None
+        return {name: text for name in seen if (text := self._text_if_held(name)) is not None}
 
     def is_held(self, name: str) -> bool:
         """Whether some process holds the file of this name locked."""

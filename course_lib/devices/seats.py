@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import sys
 import threading
 from collections import Counter
@@ -22,11 +23,13 @@ from dataclasses import dataclass, field
 
 from course_lib.devices import gpu_choice
 from course_lib.devices.gpus import Device
-from course_lib.devices.lock_files import Folder, LockFile, UnavailableError, folder_for
+from course_lib.devices.lock_files import MOST_FILES, Folder, LockFile, UnavailableError, folder_for
 
 __all__ = ["Others", "Survey", "survey", "take", "threads_each", "where"]
 
 _OF_PARENT = "COURSE_SEAT"
+# What a file says, as ``_text`` writes it. Of what another user has put there a parser may think for milliseconds.
+_OURS = re.compile(r'\{"kind": "\w{1,16}", "gpus": \[((?:"[^"\\]{1,80}"(?:, )?){0,128})\]\}')
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,31 @@ class Survey:
     """What the lock files say: ``others`` is None where there are none, and ``reason`` says why.
 
     ``is_kept_waiting``: somebody holds the whole folder locked, so that this process has taken its seat without order.
+    ``is_crowded``: there were more files than are looked at.
     """
 
     others: Others | None
     folder: str = ""
     reason: str = ""
     is_kept_waiting: bool = False
+    is_crowded: bool = False
+
+    @property
+    def warning(self) -> str:
+        """What another user of the machine keeps from being known, and what to do; "" where it is nothing."""
+        if self.is_kept_waiting:
+            found = (
+                f"Another process keeps {self.folder} locked, in which notebooks take turns to choose their GPUs: this "
+                "one went on without its turn, so two notebooks may have chosen the same."
+            )
+        elif self.is_crowded:
+            found = (
+                f"{self.folder}, in which each notebook of the machine has a file, holds more than {MOST_FILES:,}: "
+                "this one has looked at so many, and chosen its GPUs and threads by those."
+            )
+        else:
+            return ""
+        return f"{found} COURSE_SEATS=/a/folder/of/yours names another place, COURSE_SEATS=off none."
 
 
 @dataclass
@@ -133,7 +155,8 @@ def survey() -> Survey:
     except UnavailableError as error:
         return Survey(None, reason=str(error))
     try:
-        return Survey(_others(folder), str(folder.path), is_kept_waiting=folder.keeps_waiting)
+        others = _others(folder)
+        return Survey(others, str(folder.path), is_kept_waiting=folder.keeps_waiting, is_crowded=folder.is_crowded)
     except OSError as error:  # the folder has gone
         return Survey(None, reason=f"{folder.path}: {error.strerror or error}")
     finally:
@@ -216,11 +239,10 @@ def _text(gpus: Sequence[Device]) -> str:
 
 def _read(text: str) -> tuple[str, frozenset[str]]:
     """The kind and the GPUs that a file tells; whatever else stands in it, it is one process with no GPU."""
-    try:
-        told = json.loads(text)
-        return str(told["kind"]), frozenset(str(uuid) for uuid in told["gpus"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    if not _OURS.fullmatch(text):
         return "program", frozenset()
+    told = json.loads(text)
+    return told["kind"], frozenset(told["gpus"])
 
 
 def _cuda_has_begun() -> bool:

@@ -32,7 +32,8 @@ def check_seats(here: Machine, seen: Survey | None = None) -> Finding:
     detail = f"{seen.others} of this course {verb} here now, by the lock files in {seen.folder}"
     gpus = [*here.devices, *here.spare_devices]
     counts = [f"{_name(gpu)}: {len(seen.others.on([gpu]))}" for gpu in gpus] if seen.others else []
-    return Finding("seats", "ok", "; ".join([detail, ", ".join(counts)] if counts else [detail]))
+    detail = "; ".join([detail, ", ".join(counts)] if counts else [detail])
+    return Finding("seats", "warning", detail, seen.warning) if seen.warning else Finding("seats", "ok", detail)
 
 
 def _name(gpu: Device) -> str:

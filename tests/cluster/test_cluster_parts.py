@@ -348,13 +348,20 @@ def test_only_what_is_heard_of_a_peer_is_an_echo(error, is_echo):
     assert describe(error, rank=0).is_echo is is_echo
 
 
-def test_a_folder_of_seats_that_somebody_keeps_locked_is_told_once(monkeypatch):
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        ({"is_kept_waiting": True}, "keeps /shared/seats locked, .* went on without its turn.* COURSE_SEATS=off none"),
+        ({"is_crowded": True}, "/shared/seats, .* holds more than 1,024: .* chosen its GPUs and threads by those"),
+    ],
+)
+def test_a_folder_of_seats_that_somebody_keeps_from_us_is_told_once(monkeypatch, kept, words):
     from course_lib.cluster.api import placement as whereabouts
 
-    kept = whereabouts.seats.Survey(whereabouts.seats.Others(), "/shared/seats", is_kept_waiting=True)
+    kept = whereabouts.seats.Survey(whereabouts.seats.Others(), "/shared/seats", **kept)
     monkeypatch.setattr(whereabouts.seats, "survey", lambda: kept)
     monkeypatch.setattr(whereabouts, "_said", set())
-    with pytest.warns(match="keeps /shared/seats locked, .* went on without its turn"):
+    with pytest.warns(match=words):
         whereabouts.take_places(1, on_cpu=True, num_threads=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

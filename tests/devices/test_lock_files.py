@@ -201,6 +201,22 @@ def test_a_long_file_is_read_in_part(folder):
     held.close()
 
 
+def test_of_more_files_than_a_machine_has_notebooks_some_are_not_looked_at(folder, monkeypatch):
+    """Each takes its time, and anybody can make as many as there is room for."""
+    monkeypatch.setattr(lock_files, "MOST_FILES", 3)
+    mine, *others = [folder.hold(str(number)) for number in range(4)]
+    assert len(folder.held_by_others(own=mine.name)) == 3
+    assert not folder.is_crowded
+    others.append(folder.hold("one more"))
+    asked = []
+    monkeypatch.setattr(folder, "_text_if_held", lambda name: asked.append(name) or "held")
+    assert len(folder.held_by_others(own=mine.name)) == len(asked) == 3
+    assert mine.name not in asked
+    assert folder.is_crowded
+    for file in (mine, *others):
+        file.close()
+
+
 def test_a_link_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "seats").symlink_to(tmp_path / "mine")

@@ -275,6 +275,20 @@ def test_files_that_say_nonsense_are_others_without_a_gpu(room):
     assert survey().others.seats == (("program", frozenset()),) * 7
 
 
+def test_a_text_that_a_parser_would_think_about_is_given_to_none(room, monkeypatch):
+    """Thousands of such files, locked by another user, once kept every start of a cluster waiting for a minute."""
+    nested = "[" * 450 + "]" * 450
+    for many in (", ".join([nested] * 8), "1," * 4000 + "1"):
+        room(text=NOTEBOOK % many)
+    room("GPU-a", "MIG-GPU-b/1/0")
+    parsed = []
+    plain = json.loads
+    monkeypatch.setattr(seats.json, "loads", lambda text: parsed.append(text) or plain(text))
+    nobody = ("program", frozenset())
+    assert sorted(survey().others.seats) == [("notebook", frozenset({"GPU-a", "MIG-GPU-b/1/0"})), nobody, nobody]
+    assert len(parsed) == 1
+
+
 def test_a_disk_that_is_full_costs_the_spreading_and_nothing_else(room, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -419,6 +433,16 @@ def test_the_doctor_counts_who_is_on_each_gpu(room):
     assert found.status == "ok"
     assert found.detail.startswith("2 other notebooks of this course are here now, by the lock files in /")
     assert found.detail.endswith("; GPU 0: 1, GPU 1: 2, GPU 2: 0")
+
+
+def test_the_doctor_tells_of_more_files_than_are_looked_at(room, monkeypatch):
+    monkeypatch.setattr("course_lib.devices.lock_files.MOST_FILES", 2)
+    for _ in range(3):
+        room("GPU-a")
+    found = check_seats(machine_with("ab"))
+    assert found.status == "warning"
+    assert "holds more than" in found.remedy
+    assert "COURSE_SEATS=off none" in found.remedy
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,9 @@ def take_places(world_size: int, *, on_cpu: bool, num_threads: int) -> tuple[int
     if text and in_a_notebook() and _is_new(",".join(gpu.uuid for gpu in gpus)):
         print(text)
     if threads < num_threads and _is_new("threads"):
-        _say_threads(num_threads, threads, here, seen)
-    if seen.is_kept_waiting and _is_new("kept waiting"):
-        _tell(
-            f"Another process keeps {seen.folder} locked, in which notebooks take turns to choose their GPUs: this one "
-            "went on without its turn, so two notebooks may have chosen the same. COURSE_SEATS=/a/folder/of/yours "
-            "names another place, COURSE_SEATS=off none."
-        )
+        _tell(_threads_text(num_threads, threads, here, seen))
+    if seen.warning and _is_new(seen.warning):
+        _tell(seen.warning)
     warn_if_crowded(world_size)
     return (0 if on_cpu else len(here.devices)), threads
 
@@ -43,19 +39,18 @@ def in_a_notebook() -> bool:
     return "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
 
 
-def _say_threads(asked: int, got: int, here: Machine, seen: seats.Survey) -> None:
-    text = (
+def _threads_text(asked: int, got: int, here: Machine, seen: seats.Survey) -> str:
+    return (
         f"Each rank gets {got} of the {asked} threads asked for: with {seen.others} of this course this one shares "
         f"{here.cores} cores."
     )
-    _tell(text)
 
 
 def _tell(text: str) -> None:
     if in_a_notebook():
         print(text)
     else:
-        warnings.warn(text, CrowdedWarning, stacklevel=5)
+        warnings.warn(text, CrowdedWarning, stacklevel=4)  # where the cluster was made
 
 
 def _is_new(what: str) -> bool:
