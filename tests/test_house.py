@@ -240,10 +240,10 @@ def test_no_name_of_a_lazy_face_is_hidden_by_a_room_or_a_file_of_that_name():
 MOST_LOADED = {
     "course_lib.parallel.data.distributed_data_parallel": 14,
     "course_lib.parallel.sharded.fully_sharded": 26,
-    "course_lib.parallel.pipeline.runtime": 36,
+    "course_lib.parallel.pipeline.runtime": 34,
     "course_lib.parallel.context.ring": 16,
     "course_lib.parallel.experts.expert_parallel": 18,
-    "course_lib.parallel.model.model_parallel": 22,
+    "course_lib.parallel.model.model_parallel": 20,
     "course_lib.parallel.tensor.layers": 20,
     "course_lib.plan": 60,
     "course_lib.cost": 64,

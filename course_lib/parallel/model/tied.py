@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members, in_one_piece
-from course_lib.parallel.data.replica_check import check_replicas
 
 __all__ = ["TiedParameters", "check_tied"]
 
@@ -24,6 +23,8 @@ def check_tied(me: Rank, among: Members, strategy: str, parts: Sequence[nn.Modul
     Copies of a weight that begin apart get the same gradients, and stay apart. Every rank has made all parts, so each
     can tell of what it will not hold.
     """
+    from course_lib.parallel.data.replica_check import check_replicas  # whoever reads a pipeline need not read it
+
     places: dict[nn.Parameter, dict[str, int]] = {}  # of each parameter its names, and the ranks that hold them
     for number, (part, owner) in enumerate(zip(parts, owners, strict=True)):
         for name, parameter in part.named_parameters():
