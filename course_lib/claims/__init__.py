@@ -58,6 +58,8 @@ def trial(name: str) -> Trial:
         return every[name]
     if is_own_name(name):
         raise ValueError(f"There is no claim {name!r} yet. Run the cell with own_claim({name!r}, ...) first.")
+    if any(claim.name == name for claim in CLAIMS):
+        raise ValueError(f"The claim {name!r} has no trial yet: write a function with @tries({name!r}).")
     near = difflib.get_close_matches(str(name), every, n=1, cutoff=0.0)[0]
     raise ValueError(f"There is no claim {name!r}. The nearest is {near!r}; there are {', '.join(every)}.")
 

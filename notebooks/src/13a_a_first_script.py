@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 13a · Claims on trial: a first script
 #
-# Articles say much about training on many GPUs, and you have tried most of it. In this lesson you bet on 52 claims of
-# theirs before code decides. Then you see where you trusted too much, and where too little.
+# Articles say much about training on many GPUs, and you have tried most of it. In this lesson you bet on what they
+# claim before code decides. Then you see where you trusted too much, and where too little.
 #
 # **50 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -17,7 +17,7 @@
 
 # %%
 from course_lib import ask, bet, reveal, scoreboard, settle, shared_cluster
-from course_lib.claims import ARTICLES, trial
+from course_lib.claims import ARTICLES, CLAIMS, trial
 
 import inspect
 
@@ -28,6 +28,9 @@ from torch.utils.data import DistributedSampler
 
 # %% tags=["nbval-ignore-output"]
 one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for the trials
+
+# %%
+print(len(CLAIMS), "claims, nearly all from these articles:")
 for letter, title in ARTICLES.items():
     print(letter, title)
 
@@ -245,7 +248,7 @@ speed = settle("A11")
 # %% [markdown]
 # ## What the article gave you
 #
-# Twelve sentences, sorted by what the trials found:
+# Its sentences, sorted by what the trials found:
 
 # %% tags=["nbval-ignore-output"]
 tried = [one for case in (first, script, loop, halves, speed) for one in case.claims]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 13b · Claims on trial: strategies and memory
 #
-# Articles B and D: four strategies in a few pictures, and the simplest of them with all its code. You bet on thirteen
+# Articles B and D: four strategies in a few pictures, and the simplest of them with all its code. You bet on their
 # sentences. Several of them are about one question that everybody has: do two GPUs have twice the memory?
 #
 # **45 minutes · difficulty 2 of 5 · needs: cpu**

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 13c · Claims on trial: a deep dive
 #
-# Article C goes further than the others: samplers, speed, precision, checkpoints. You bet on its fourteen sentences,
-# and you meet a trial that gave another verdict when the machine was busy.
+# Article C goes further than the others: samplers, speed, precision, checkpoints. You bet on its sentences, and
+# you meet a trial that gave another verdict when the machine was busy.
 #
 # **50 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -132,7 +132,7 @@ reveal("13.flips", wrong)
 # Three ways out, and the course's trials use all of them:
 #
 # - **Count** in place of timing, wherever the claim allows it: bytes, calls, samples. Counts do not care who else is on
-#   the machine. Most of the 52 trials need no clock at all.
+#   the machine. Most of the trials need no clock at all.
 # - **Pair, repeat, and take a middle**, as above. The repeats and the middle did it there, where each measurement was
 #   disturbed by itself; pairs help where the load comes and goes.
 # - **Know when not to decide.** Linux tells how long a process stood in line for a core. Where that was long, the trial

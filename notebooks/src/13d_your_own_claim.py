@@ -12,7 +12,7 @@
 # At the end you can
 #
 # - write a trial that says what is so, and says so too where it cannot tell;
-# - put a claim of your own beside the 52;
+# - put a claim of your own beside those of the articles;
 # - read an article about a technique, and know which sentences to try first.
 #
 # A bet is a verdict (holds, holds with conditions, misleading, false) and how sure you are; a near one is half a mark.
@@ -36,7 +36,7 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for t
 #
 # In its favour: of the claims that were taken down, only its own have the algebra of a cut layer, name the collective
 # that goes with it, and say which cut belongs on which link. Whoever is that exact can be contradicted, and deserves
-# respect for it. Most of the thirteen speak of what you have run in the lessons. Take them in groups, quickly, and
+# respect for it. Most of them speak of what you have run in the lessons. Take them in groups, quickly, and
 # note which ones you still hesitate at.
 #
 # (E6 is not of article E. It comes from the paper on PyTorch's DDP, Li et al. 2020, and the board counts it here.)
@@ -208,7 +208,7 @@ twice_verdict = check("13.own", twice)
 # hint("13.own")
 
 # %% [markdown]
-# ## Your own claim, beside the 52
+# ## Your own claim, beside theirs
 #
 # Now the same on real ranks. `own_claim` takes a name, Y1 to Y99, and a sentence of four words or more, with a full
 # stop. The function below it is the trial:
@@ -286,7 +286,7 @@ quiz("13")
 # ## What you can do now
 #
 # You can decide a claim, by a trial that is fair to it: a bound before the run, a control, pairs, several situations,
-# and the honesty to say nothing. You know which of 52 well-known sentences to rely on, and how well you know it.
+# and the honesty to say nothing. You know which well-known sentences to rely on, and how well you know it.
 #
 # **The limit.** All of these claims were about parts. Lesson 14 puts the parts together, for one training from the
 # first estimate to the last checkpoint.

@@ -1,6 +1,6 @@
 """Where a bet and a verdict part: a sentence that says what such a bet mixes up.
 
-A table of 52 sentences, one for each claim and its tempting miss: ``TRUSTED`` for claims that were bet to be relied on
+A table of sentences, one for each claim and its tempting miss: ``TRUSTED`` for claims that were bet to be relied on
 and cannot be, ``DOUBTED`` the other way round. Which of the two is told depends on what the trial found, so that no
 sentence speaks of a verdict that was not seen. Near misses have sentences of their own.
 """
