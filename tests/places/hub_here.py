@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,30 +95,51 @@ def hub_here(folder: Path, users: Sequence[User]) -> Iterator[HubHere]:
         link = _link_that_the_script_prints(folder, environment, address)
         url, password, token = f"http://127.0.0.1:{free_port()}", secrets.token_hex(8), secrets.token_hex(16)
         hub = HubHere(url, password, token, users, link, folder, environment)
+        routes = Server(f"http://127.0.0.1:{free_port()}", secrets.token_hex(16))
+        behind = Server(f"http://127.0.0.1:{free_port()}/hub", token)
         (folder / "hub_config.py").touch(0o600)
-        (folder / "hub_config.py").write_text(_config(hub))
+        (folder / "hub_config.py").write_text(_config(hub, routes, behind))
+        running.append(_proxy(hub, routes))
+        is_up(hub, running[-1], routes, "api/routes")
         command = [environment / "bin" / "python", "-m", "jupyterhub", "--config", folder / "hub_config.py"]
-        running.append(_started(command, folder, _MARK, "hub.log"))
-        answers = Server(f"{hub.url}/hub", hub.token)
-        wait_until(lambda: _answers(answers) or running[-1].poll() is not None, "the hub", LIMIT_S)
-        assert running[-1].poll() is None, hub.said()
+        running.append(_started(command, folder, "hub.log"))
+        for way in (
+            behind,
+            Server(f"{url}/hub", token),
+        ):  # only then through the proxy, which writes down each "not yet"
+            is_up(hub, running[-1], way, "api/")
         yield hub
     finally:
         end(running, processes_with(_MARK, str(folder)))
 
 
-def _answers(hub: Server) -> bool:
-    try:
-        return bool(hub.asked("api/")["version"])
-    except (AssertionError, OSError):
-        return False
+def is_up(hub: HubHere, process: subprocess.Popen[bytes], server: Server, path: str) -> None:
+    """Wait until the process answers there; ``AssertionError`` with what all have said where it ends instead."""
+
+    def answers() -> bool:
+        try:
+            server.asked(path)
+            return True
+        except (AssertionError, OSError):
+            return False
+
+    assert holds_in_time(lambda: answers() or process.poll() is not None, LIMIT_S), hub.said()
+    assert process.poll() is None, hub.said()
 
 
-def _started(command: Sequence[str | Path], folder: Path, mark: str, log: str) -> subprocess.Popen[bytes]:
+def _proxy(hub: HubHere, routes: Server) -> subprocess.Popen[bytes]:
+    """A server of its own, as TLJH has it: one that the hub starts must answer in ten seconds, or the hub ends."""
+    front, back = (urllib.parse.urlsplit(url) for url in (hub.url, routes.url))
+    where = ["--ip", front.hostname, "--port", front.port, "--api-ip", back.hostname, "--api-port", back.port]
+    command = [shutil.which(_PROXY), *where, "--log-level", "warn"]
+    return _started(list(map(str, command)), hub.folder, "hub.log", CONFIGPROXY_AUTH_TOKEN=routes.token)
+
+
+def _started(command: Sequence[str | Path], folder: Path, log: str, **variables: str) -> subprocess.Popen[bytes]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "JUPYTER"))}
     with (folder / log).open("ab") as said:
         return subprocess.Popen(
-            ends_with_us(command), env={**env, mark: str(folder)}, cwd=folder,
+            ends_with_us(command), env={**env, **variables, _MARK: str(folder)}, cwd=folder,
             stdin=subprocess.DEVNULL, stdout=said, stderr=said,
         )  # fmt: skip
 
@@ -133,7 +155,7 @@ def _git_server(folder: Path, running: list[subprocess.Popen[bytes]]) -> str:
     shutil.rmtree(work)
     port = free_port()
     told = ("--listen=127.0.0.1", f"--port={port}", "--export-all", f"--base-path={bare.parent}")
-    running.append(_started(["git", "daemon", *told, bare.parent], folder, _MARK, "git.log"))
+    running.append(_started(["git", "daemon", *told, bare.parent], folder, "git.log"))
     address = f"git://127.0.0.1:{port}/{bare.name}"
     asks = ["git", "ls-remote", "--exit-code", address, "main"]
 
@@ -181,17 +203,20 @@ def _link_that_the_script_prints(folder: Path, environment: Path, address: str) 
     return link
 
 
-def _config(hub: HubHere) -> str:
-    """What TLJH's own configuration comes to, with passwords of a test and servers that are plain processes."""
-    python, proxy = hub.environment / "bin" / "python", shutil.which(_PROXY)
+def _config(hub: HubHere, routes: Server, behind: Server) -> str:
+    """What TLJH's own configuration comes to, with passwords of a test and servers that are plain processes.
+
+    ``routes`` is where the hub tells the proxy, and ``behind`` where the proxy finds the hub.
+    """
+    python = hub.environment / "bin" / "python"
     names = [user.name for user in hub.users]
     scopes = ["admin:users", "admin:servers", "tokens", "list:users", "read:hub"]
     values = {
         "JupyterHub.bind_url": hub.url,
-        "JupyterHub.hub_bind_url": f"http://127.0.0.1:{free_port()}",
-        "ConfigurableHTTPProxy.api_url": f"http://127.0.0.1:{free_port()}",
-        "ConfigurableHTTPProxy.command": [proxy],
-        "ConfigurableHTTPProxy.pid_file": str(hub.folder / "proxy.pid"),
+        "JupyterHub.hub_bind_url": behind.url.removesuffix("/hub"),
+        "ConfigurableHTTPProxy.should_start": False,
+        "ConfigurableHTTPProxy.api_url": routes.url,
+        "ConfigurableHTTPProxy.auth_token": routes.token,
         "JupyterHub.db_url": f"sqlite:///{hub.folder}/hub.sqlite",
         "JupyterHub.cookie_secret_file": str(hub.folder / "cookie_secret"),
         "JupyterHub.authenticator_class": "dummy",
