@@ -3,6 +3,8 @@ it shows; the plan explorer, which works out hundreds of layouts, in under 80 ms
 
 In the order to read:
 
+- ``explorer.py``: what explorers have in common: controls above a picture, lines that say the same, missions, a redraw
+- ``rank_explorer.py``: an explorer whose choice real ranks can run
 - ``collective_explorer.py``: the collective explorer: step forward and back through a collective that real ranks have
   run
 - ``controls.py``: the controls of the explorers, each with its name in front, and what they say in words
@@ -11,7 +13,7 @@ In the order to read:
 - ``goal.py``: A mission for the schedule studio
 - ``matmul/``: The explorer of a split matmul
 - ``memory/``: The explorer of memory
-- ``mission_progress.py``: how the missions of an explorer stand
+- ``mission_progress.py``: the missions of an explorer, and how they stand
 - ``context/``: The explorer of context parallelism
 - ``mesh/``: The explorer of meshes
 - ``paired.py``: A slider and a number box that show the same number

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from course_lib.base.checks import at_least
-from course_lib.cluster.failures.errors import RankError
 from course_lib.cluster.links.link_times import link_time
 from course_lib.cluster.links.links import Links
 from course_lib.cost.data_parallel.step import StepTime, ddp_buckets, ddp_step
-from course_lib.forms import Form, busy, picture_box
 from course_lib.layouts.link import Link
 from course_lib.parallel.data.paced_layers import paced_step_s
 from course_lib.plot.boards.bucket_board import BucketBoard
 from course_lib.plot.raster import Raster
-from course_lib.widgets.controls import dropdown, status
+from course_lib.widgets.controls import dropdown
+from course_lib.widgets.explorer import Explorer
+from course_lib.widgets.rank_explorer import ranks_of
 
 if TYPE_CHECKING:
     from course_lib.cluster.api.cluster import Cluster
@@ -37,7 +37,7 @@ _BANDWIDTHS = {"20 MB/s": 20e6, "50 MB/s": 50e6, "100 MB/s": 100e6, "1 GB/s": 1e
 _STARTS = {"bucket": "64 KiB", "latency": "5 ms", "bandwidth": "50 MB/s"}
 
 
-class BucketExplorer(Form):
+class BucketExplorer(Explorer[int]):
     """Controls above a picture of the step, a line that says the same in words, and a button that runs it.
 
     The model has ``num_layers`` layers of ``layer_bytes`` of gradients, and the step the times given, in seconds. The
@@ -54,12 +54,7 @@ class BucketExplorer(Form):
         backward_s: float = 0.040,
     ) -> None:
         at_least(1, num_layers=num_layers, layer_bytes=layer_bytes)
-        if cluster is not None and not hasattr(cluster, "world_size"):
-            raise ValueError(
-                f"cluster={cluster!r} is no cluster. Give shared_cluster(2), or nothing for predictions alone."
-            )
-        self._cluster = cluster
-        self._num_ranks = 2 if cluster is None else cluster.world_size
+        self._cluster, self._num_ranks = cluster, ranks_of(cluster, 2)
         self._model: dict[str, Any] = {"num_layers": num_layers, "layer_bytes": layer_bytes}
         self._times: dict[str, Any] = {"forward_s": forward_s, "backward_s": backward_s}
         self._measured: dict[tuple[str, str], dict[int, float]] = {}  # by link, then by size
@@ -72,15 +67,13 @@ class BucketExplorer(Form):
             tooltip=f"Run this choice on {self._num_ranks} ranks",
             disabled=cluster is None,
         )
-        self.image = picture_box(width="768px")
-        self.words = widgets.HTML()
-        for control in (self.bucket, self.latency, self.bandwidth):
-            control.observe(self._draw, names="value")
         self.measure.on_click(self._measure)
-        self._draw()
-        wrap = widgets.Layout(flex_flow="row wrap")
-        controls = [self.bucket, self.latency, self.bandwidth, self.measure]
-        super().__init__([widgets.HBox(controls, layout=wrap), self.image, self.words])
+        super().__init__([[self.bucket, self.latency, self.bandwidth, self.measure]])
+
+    @property
+    def choice(self) -> int:
+        """The size of a bucket, in bytes."""
+        return _SIZES[self.bucket.value]
 
     @property
     def link(self) -> Link:
@@ -101,11 +94,10 @@ class BucketExplorer(Form):
             all_reduce_time_s=lambda size: link_time("all_reduce", int(size), num_ranks=self._num_ranks, links=links),
         )
 
-    def picture(self) -> Raster:
-        """What is shown now, as a picture."""
-        size = _SIZES[self.bucket.value]
+    def _shown(self, choice: int) -> tuple[Raster, list[str]]:
         curve = {size: self.predict(size).time_s for size in _SIZES.values()}
-        return self._board.draw(self.predict(size), size, curve, self._found)
+        picture = self._board.draw(self.predict(choice), choice, curve, self._found)
+        return picture, [picture.alt]
 
     @property
     def _found(self) -> dict[int, float]:
@@ -114,23 +106,14 @@ class BucketExplorer(Form):
     def __repr__(self) -> str:
         return f"Bucket explorer ({self.bucket.value}, {self.latency.value}, {self.bandwidth.value})"
 
-    def _draw(self, _: object = None) -> None:
-        picture = self.picture()
-        self.image.value = picture.png()
-        self._say(picture.alt)
-
-    def _say(self, text: str) -> None:
-        self.words.value = status(text)
-
     def _measure(self, _: object) -> None:
-        assert self._cluster is not None  # the button is disabled without one
-        with busy(self.measure):
-            self._say(f"{self._num_ranks} ranks take three steps ...")
-            size, found = _SIZES[self.bucket.value], self._found
-            try:
-                found[size] = paced_step_s(
-                    self._cluster, bucket_size_bytes=size, link=self.link, **self._model, **self._times
-                )
-                self._draw()
-            except (RankError, RuntimeError) as error:
-                self._say(f"The ranks could not run it: {str(error).splitlines()[0]}")
+        cluster, size = self._cluster, self.choice
+        assert cluster is not None  # the button is disabled without one
+
+        def measure() -> None:
+            self._found[size] = paced_step_s(
+                cluster, bucket_size_bytes=size, link=self.link, **self._model, **self._times
+            )
+            self._draw()
+
+        self._on_ranks(self.measure, f"{self._num_ranks} ranks take three steps ...", measure)

@@ -1,13 +1,23 @@
-"""How the missions of an explorer stand: one that has been reached stays so."""
+"""The missions of an explorer, and how they stand: one that has been reached stays so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-__all__ = ["MissionProgress"]
+__all__ = ["Mission", "MissionProgress"]
 
+C = TypeVar("C", contravariant=True)  # a choice of the explorer's controls
+F = TypeVar("F", contravariant=True)  # what it is held against beside: what runs have found, a layout of one's own
 M = TypeVar("M")  # a mission
+
+
+class Mission(Protocol[C, F]):
+    """Something to be reached with an explorer."""
+
+    def missed(self, choice: C, found: F, /) -> str:
+        """What is still wrong, in a sentence; nothing when it is reached."""
+        ...
 
 
 class MissionProgress(Generic[M]):

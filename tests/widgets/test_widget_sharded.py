@@ -152,7 +152,7 @@ def test_the_button_runs_this_setting_on_ranks(cluster2):
     explorer = ShardedExplorer(cluster2)
     choose(explorer, 3, 2, 3)
     explorer.run.click()
-    measured = explorer._peaks
+    measured = explorer._found
     assert measured == pytest.approx([ShardedChoice(3, 2, 3, 1).peak(rank).total for rank in (0, 1)], rel=0.1)
     assert measured[1] < measured[0]  # it keeps 64 rows of 129
     assert f"Measured, at the peak of ranks 0 to 1: {kib(measured[0])}, {kib(measured[1])}" in explorer.words.value

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from course_lib.layouts.sequence_cut import ORDERS
 from course_lib.widgets.context.choice import WAYS, ContextChoice, kib_text
+from course_lib.widgets.mission_progress import Mission
 
 __all__ = ["MISSIONS", "ContextMission", "LittleSent", "SameBytes"]
 
 Measured = Mapping[ContextChoice, int]  # what the rank that sent most has sent, for every setting that has been run
 
 
-class ContextMission(Protocol):
-    """Something to be reached with the explorer."""
-
-    def missed(self, choice: ContextChoice, measured: Measured) -> str:
-        """What is still wrong, in a sentence; nothing when it is reached. ``measured``: what runs have found."""
-        ...
+ContextMission = Mission[ContextChoice, Measured]
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from course_lib.base.text import kib
 from course_lib.widgets.mesh.choice import PARAMETERS, MeshChoice
+from course_lib.widgets.mission_progress import Mission
 
 __all__ = ["MISSIONS", "BothNodes", "LittleBetweenNodes", "MeshMission", "OrderMatters"]
 
 Between = Mapping[MeshChoice, int]  # bytes that passed between nodes in a step, for every mesh that has been run
 
 
-class MeshMission(Protocol):
-    """Something to be reached with the explorer."""
-
-    def missed(self, choice: MeshChoice, between: Between) -> str:
-        """What is still wrong, in a sentence; nothing when it is reached. ``between``: what runs have found."""
-        ...
+MeshMission = Mission[MeshChoice, Between]
 
 
 @dataclass(frozen=True)

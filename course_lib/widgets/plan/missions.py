@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from course_lib.plan import Option
+from course_lib.widgets.mission_progress import Mission
 from course_lib.widgets.plan.choice import OwnCut, PlanChoice
 from course_lib.widgets.plan.communication_optimal import fewer_that_hold
 from course_lib.widgets.plan.search import planned
@@ -14,12 +14,7 @@ from course_lib.widgets.plan.words import gb_text, loses
 __all__ = ["MISSIONS", "FewestMachines", "LittleMemory", "OneIsCheaper", "PlanMission"]
 
 
-class PlanMission(Protocol):
-    """Something to be reached with the explorer."""
-
-    def missed(self, choice: PlanChoice, own: OwnCut) -> str:
-        """What is still wrong, in a sentence; nothing when it is reached."""
-        ...
+PlanMission = Mission[PlanChoice, OwnCut]
 
 
 @dataclass(frozen=True)

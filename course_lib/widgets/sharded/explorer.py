@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import ipywidgets as widgets
-
-from course_lib.base.checks import is_number
 from course_lib.base.text import kib
-from course_lib.forms import Form, busy, picture_box
 from course_lib.meter.units import bytes_text
 from course_lib.parallel.sharded import watched_step
 from course_lib.plot.boards.sharded_board import ShardedBoard
 from course_lib.plot.raster import Raster
-from course_lib.widgets.controls import dropdown, number, status
-from course_lib.widgets.mission_progress import MissionProgress
+from course_lib.widgets.controls import dropdown, number
+from course_lib.widgets.rank_explorer import RankExplorer, ranks_of
 from course_lib.widgets.sharded.choice import NUM_LAYERS, ShardedChoice, ranks_alike
 from course_lib.widgets.sharded.missions import MISSIONS, ShardedMission
 
@@ -46,39 +42,26 @@ _HELD = {  # by the name of what a moment holds
 }
 
 
-class ShardedExplorer(Form):
+class ShardedExplorer(RankExplorer[ShardedChoice, Measured]):
     """Controls above a picture, lines that say the same in words, missions, and a button that runs it.
 
     ``cluster`` runs settings for as many ranks as it has; without one, and for other numbers, there is the model only.
     A mission that has been reached stays so, and what was measured comes back with its setting.
     """
 
+    _NAME = "Sharded explorer"
+    _RUN_IT, _TO_DO = "Run this setting", "take some steps"
+
     def __init__(self, cluster: Cluster | None = None, *, missions: Sequence[ShardedMission] = MISSIONS) -> None:
-        if cluster is not None and not is_number(getattr(cluster, "world_size", None)):
-            raise ValueError(
-                f"cluster={cluster!r} is no cluster. Give shared_cluster(4), or nothing for predictions alone."
-            )
-        self._cluster, self._standing = cluster, MissionProgress(missions)
-        self._measured: dict[ShardedChoice, Measured] = {}
-        num_ranks = 4 if cluster is None else max(cluster.world_size, 2)
+        num_ranks = max(ranks_of(cluster, 4), 2)
         self._board = ShardedBoard(ShardedChoice().peak().total)
         self.stage = dropdown("stage", _STAGES, "0 (DDP)", width="16em")
         self.num_ranks = number("ranks", num_ranks, (2, max(_MOST_RANKS, num_ranks)), width="9em")
         self.per_unit = dropdown("layers a unit", _PER_UNIT, 1, width="10em")
         self.prefetch = number("prefetch", 1, (0, _MOST_PREFETCH), width="9em")
         self.after_forward = dropdown("weights after forward", _AFTER_FORWARD, "let go", width="17em")
-        self.run = widgets.Button(description="run it on real ranks", layout={"width": "13em"})
-        self.image = picture_box(width="768px")
-        self.words = widgets.HTML()
-        self._draw()
-        first = [self.stage, self.num_ranks, self.per_unit]
-        second = [self.prefetch, self.after_forward]
-        for control in (*first, *second):
-            control.observe(self._draw, names="value")
-        self.run.on_click(self._run)
-        wrap = widgets.Layout(flex_flow="row wrap")
-        rows = [widgets.HBox(row, layout=wrap) for row in (first, [*second, self.run])]
-        super().__init__([*rows, self.image, self.words])
+        rows = [[self.stage, self.num_ranks, self.per_unit], [self.prefetch, self.after_forward]]
+        super().__init__(rows, cluster, missions)
 
     @property
     def choice(self) -> ShardedChoice:
@@ -88,38 +71,8 @@ class ShardedExplorer(Form):
             return ShardedChoice(*in_every_stage)
         return ShardedChoice(*in_every_stage, self.prefetch.value, _AFTER_FORWARD[self.after_forward.value])
 
-    @property
-    def missions(self) -> str:
-        """How each mission stands: a line each."""
-        return "\n".join(self._standing.lines(self._missed))
-
-    def _missed(self, mission: ShardedMission) -> str:
-        """What a mission lacks as things are set now."""
-        return mission.missed(self.choice, self._peaks)
-
-    def picture(self) -> Raster:
-        """What is shown now, as a picture."""
-        choice, measured = self.choice, self._measured.get(self.choice)
-        alike = ranks_alike(choice)
-        return self._board.draw(
-            choice.phases(),
-            {name: choice.peak(ranks[0]) for name, ranks in alike.items()},
-            title=f"Stage {choice.stage} on {choice.num_ranks} ranks: {choice.num_messages} messages a step",
-            alt=" ".join(self._lines()),
-            measured=measured[0] if measured else (),
-            measured_ranks=[max(self._peaks[rank] for rank in ranks) for ranks in alike.values() if measured],
-        )
-
-    def __repr__(self) -> str:
-        return f"Sharded explorer ({self.choice}): {kib(self.choice.peak().total)} at the peak; {self._standing}"
-
-    @property
-    def _peaks(self) -> list[int]:
-        """What each rank held at its peak in a run of this choice; nothing before one."""
-        return [max(parts) for parts in self._measured.get(self.choice, [])]
-
-    def _lines(self) -> list[str]:
-        choice, peak = self.choice, self.choice.peak()
+    def _shown(self, choice: ShardedChoice) -> tuple[Raster, list[str]]:
+        peak, alike, measured = choice.peak(), ranks_alike(choice), self._measured.get(choice, [])
         kept, ddp = choice.moments()[0], ShardedChoice(num_ranks=choice.num_ranks).peak()
         held = ", ".join(f"{words} {kib(getattr(peak, name))}" for name, words in _HELD.items() if getattr(peak, name))
         part = "the optimizer's step" if peak.phase == "optimizer" else f"the {peak.phase}"
@@ -127,56 +80,46 @@ class ShardedExplorer(Form):
             f"Model, {choice}: a rank holds {kib(kept.total)} before the step and {kib(peak.total)} at its peak, in "
             f"{part} ({held}). That is {peak.total / ddp.total:.0%} of DDP's peak.",
             f"{choice.num_messages} messages a step; each rank sends {bytes_text(choice.sent_bytes)}.",
-            _rows_in_words(choice),
+            *_rows_in_words(choice),
+            *self._run_in_words(choice),
         ]
-        return [line for line in [*lines, self._run_in_words()] if line]
+        picture = self._board.draw(
+            choice.phases(),
+            {name: choice.peak(ranks[0]) for name, ranks in alike.items()},
+            title=f"Stage {choice.stage} on {choice.num_ranks} ranks: {choice.num_messages} messages a step",
+            alt=" ".join(lines),
+            measured=measured[0] if measured else (),
+            measured_ranks=[max(max(measured[rank]) for rank in ranks) for ranks in alike.values() if measured],
+        )
+        return picture, lines
 
-    def _run_in_words(self) -> str:
-        """What a run found, or why there can be none."""
-        choice, measured = self.choice, self._measured.get(self.choice)
-        if measured:
-            model = [[moment.total for moment in choice.phases(rank)] for rank in range(choice.num_ranks)]
-            off = max(
-                (found / size - 1 for ones, sizes in zip(measured, model, strict=True)
-                 for found, size in zip(ones, sizes, strict=True)), key=abs,
-            )  # fmt: skip
-            peaks = ", ".join(kib(size) for size in self._peaks)
-            said = (
-                f"Measured, at the peak of ranks 0 to {choice.num_ranks - 1}: {peaks}. In the part of the step where "
-                f"ranks and model differ most, the ranks hold {abs(off):.1%} {'more' if off > 0 else 'less'}."
-            )
-            return f"{said} {_LINGERS if off > 0 else _NOT_GLOO}" if abs(off) > _MUCH else said
-        if self._cluster is None:
-            return "Model only: no ranks were given to this explorer."
-        if self._cluster.world_size != choice.num_ranks:
-            return f"Model only: a run is for the {self._cluster.world_size} ranks of this explorer's cluster."
-        return ""
+    def _in_short(self, choice: ShardedChoice) -> str:
+        return f"{kib(choice.peak().total)} at the peak"
 
-    def _draw(self, _: object = None) -> None:
+    @property
+    def _found(self) -> list[int]:
+        """What each rank held at its peak in a run of this choice; nothing before one."""
+        return [max(parts) for parts in self._measured.get(self.choice, [])]
+
+    def _found_in_words(self, choice: ShardedChoice, found: Measured) -> str:
+        model = [[moment.total for moment in choice.phases(rank)] for rank in range(choice.num_ranks)]
+        pairs = (pair for of_a_rank in zip(found, model, strict=True) for pair in zip(*of_a_rank, strict=True))
+        off = max((one / size - 1 for one, size in pairs), key=abs)
+        said = (
+            f"Measured, at the peak of ranks 0 to {choice.num_ranks - 1}: {', '.join(kib(max(one)) for one in found)}. "
+            "In the part of the step where ranks and model differ most, the ranks hold "
+            f"{abs(off):.1%} {'more' if off > 0 else 'less'}."
+        )
+        return f"{said} {_LINGERS if off > 0 else _NOT_GLOO}" if abs(off) > _MUCH else said
+
+    def _follow(self, choice: ShardedChoice | None) -> None:
+        super()._follow(choice)
         for control in (self.prefetch, self.after_forward):
-            control.disabled = self.choice.stage < 3
-        can_run = self._cluster is not None and self._cluster.world_size == self.choice.num_ranks
-        self.run.disabled = not can_run
-        self.run.tooltip = f"Run this setting on {self.choice.num_ranks} ranks" if can_run else self._run_in_words()
-        self.image.value = self.picture().png()
-        self._standing.look(str(self.choice), self._missed)
-        self._say(*self._lines(), *self.missions.splitlines())
+            control.disabled = choice is not None and choice.stage < 3
 
-    def _say(self, *lines: str) -> None:
-        self.words.value = status(*lines)
-
-    def _run(self, _: object) -> None:
-        assert self._cluster is not None  # the button is disabled without one
-        choice = self.choice
-        with busy(self.run):
-            self._say(*self._lines(), f"{choice.num_ranks} ranks take some steps ...")
-            try:
-                found = watched_step(self._cluster, **choice.settings)
-                self._measured[choice] = _least(found, self._measured.get(choice, found))
-                self._draw()
-            except (RuntimeError, ValueError, OSError) as error:
-                failed = f"The ranks could not run it: {str(error).splitlines()[0]}"
-                self._say(*self._lines(), failed, *self.missions.splitlines())
+    def _measure(self, cluster: Cluster, choice: ShardedChoice) -> Measured:
+        found = watched_step(cluster, **choice.settings)
+        return _least(found, self._measured.get(choice, found))
 
 
 def _least(one: Measured, other: Measured) -> Measured:
@@ -184,14 +127,14 @@ def _least(one: Measured, other: Measured) -> Measured:
     return [[min(pair) for pair in zip(*ranks, strict=True)] for ranks in zip(one, other, strict=True)]
 
 
-def _rows_in_words(choice: ShardedChoice) -> str:
+def _rows_in_words(choice: ShardedChoice) -> list[str]:
     """Which rank keeps how much, where they differ."""
     groups = [(ranks, choice.num_rows(ranks[0])) for ranks in ranks_alike(choice, grouped=True).values()]
     if choice.stage == 0 or len(groups) == 1:
-        return ""
+        return []
     said = [
         f"rank{'s' * (len(ranks) > 1)} {ranks[0]}{f' to {ranks[-1]}' if len(ranks) > 1 else ''} "
         f"{'keep' if len(ranks) > 1 else 'keeps'} {rows}"
         for ranks, rows in groups
     ]
-    return f"Of the rows of each matrix, {', '.join(said)}."
+    return [f"Of the rows of each matrix, {', '.join(said)}."]

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 from course_lib.base.text import kib
+from course_lib.widgets.mission_progress import Mission
 from course_lib.widgets.sharded.choice import ShardedChoice
 
 __all__ = ["MISSIONS", "AsMuchAsDdp", "FewRanksFewMessages", "LeastMemory", "ShardedMission"]
 
 
-class ShardedMission(Protocol):
-    """Something to be reached with the explorer."""
-
-    def missed(self, choice: ShardedChoice, measured: Sequence[int]) -> str:
-        """What is still wrong, in a sentence; nothing when it is reached. ``measured``: each rank's peak in a run of
-        this choice, or nothing."""
-        ...
+ShardedMission = Mission[ShardedChoice, Sequence[int]]  # each rank's peak in a run of this choice, or nothing
 
 
 @dataclass(frozen=True)
