@@ -16,7 +16,7 @@ from torch import nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
+from course_lib.parallel.collectives.parts import HoldsParts, stage_is_part
 from course_lib.parallel.model.cutting import Part, tied_parameters
 from course_lib.parallel.model.spans import Spans, Unwatched
 from course_lib.parallel.model.stage_p2p import Passing, RecvFromPrevious, SendToNext
@@ -97,7 +97,7 @@ class ModelParallel(HoldsParts):
         self.ties = TiedParameters(me.rank, parts, range(me.world_size))
         check_tied(me, self.parts_among, type(self).__name__, parts, range(me.world_size))
         self.part = parts[me.rank].to(me.device)
-        held_in_parts(self.part.parameters(), type(self).__name__, self.parts_among)
+        stage_is_part(self.part, type(self).__name__, self.parts_among)
         self.ties.watch()
         self.timeline = timeline or Unwatched()
         self.passing = Passing(me, self.timeline)

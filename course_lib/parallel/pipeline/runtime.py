@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
+from course_lib.parallel.collectives.parts import HoldsParts, stage_is_part
 from course_lib.parallel.model.stage_p2p import TensorSpec
 from course_lib.parallel.model.tied import TiedParameters, check_tied
 from course_lib.parallel.pipeline.batch_run import BatchRun
@@ -92,7 +92,8 @@ class Pipeline:
         self.ties = TiedParameters(me.rank, stages, owners)
         mine = schedule.stages_of_rank[self.rank]
         own = [stages[stage].to(me.device) for stage in mine]
-        held_in_parts((p for stage in own for p in stage.parameters()), type(self).__name__, among)
+        for stage in own:
+            stage_is_part(stage, type(self).__name__, among)
         if wrap is not None:
             refuse_to_wrap(own, schedule, overlap=overlap)
             own = [wrap(stage) for stage in own]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
+import weakref
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from ddp_cases import message_of
 from torch import nn
 
 from course_lib.layouts.mesh import Mesh
+from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives.parts import part_of, stage_is_part
 from course_lib.parallel.data import DistributedDataParallel, all_reduce_gradients, broadcast_parameters
 from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts
 from course_lib.parallel.mesh import MeshGroups
@@ -109,6 +113,60 @@ def test_copies_of_parts_are_parts(two):
         for kind, said in found.items():
             expected = "cannot be copied or pickled" if "sharded" in kind else "hold different parts of it"
             assert expected in said, (kind, said)
+
+
+def stages_alone(me) -> dict[str, tuple[str, bool, int]]:
+    """Copies of a stage, and of a module in one: what the optimizer says, whether ties stay, how many are marked."""
+    inner = [nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU())) for _ in range(me.world_size)]
+    for stage in inner:
+        stage[1][0].weight = stage[0].weight
+    pipeline = Pipeline(me, inner, one_f_one_b(me.world_size, 2), mean_square)
+    in_turn = ModelParallel(me, [nn.Linear(4, 4) for _ in range(me.world_size)])
+    stage = pipeline.stages[str(me.rank)]
+    made = {"stage": stage, "within": stage[1], "part": in_turn.part}
+    ways = {
+        "deepcopy": copy.deepcopy,
+        "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+        "copy of a copy": lambda model: copy.deepcopy(pickle.loads(pickle.dumps(model))),
+        "torch.save": saved_and_loaded,
+    }
+    found = {}
+    for kind, module in made.items():
+        for way, make in ways.items():
+            copied = make(module)
+            assert copied(torch.ones(2, 4)).equal(module(torch.ones(2, 4)))
+            assert not {*copied.parameters()} & {*module.parameters()}
+            tied = kind != "stage" or copied[0].weight is copied[1][0].weight
+            marked = sum(part_of(p) is not None for p in copied.parameters())
+            found[f"{kind}, {way}"] = message_of(lambda copied=copied: optimizer(me, copied, 1)), tied, marked
+    return found
+
+
+def saved_and_loaded(model: nn.Module) -> nn.Module:
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def test_a_stage_that_is_copied_alone_stays_a_part(two):
+    for found in two.call(stages_alone):
+        for kind, (said, tied, marked) in found.items():
+            assert "hold different parts of it" in said, (kind, said)
+            assert tied, kind
+            assert marked == (3 if kind.startswith("stage") else 2), kind
+
+
+def test_a_mark_keeps_no_weight_alive_and_changes_no_state():
+    stage = nn.Sequential(nn.Linear(3, 2))
+    before = list(stage.state_dict())
+    stage_is_part(stage, "Pipeline", Members(0, (0, 1), None))
+    assert list(stage.state_dict()) == before
+    gone = weakref.ref(stage[0].weight)
+    stage[0].weight = nn.Parameter(torch.zeros(2, 3))
+    assert gone() is None
+    copied = copy.deepcopy(stage)
+    assert [part_of(p) is not None for p in copied.parameters()] == [False, True]
 
 
 def on_a_mesh(me) -> dict[str, list[str]]:
