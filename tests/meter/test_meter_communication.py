@@ -12,6 +12,7 @@ from socket_bytes import is_settled, socket_bytes, socket_packets
 from waiting import wait_until
 
 from course_lib.cluster import Cluster
+from course_lib.cluster.base.construction import under_construction
 from course_lib.cluster.base.flat_collectives import flat_collective
 from course_lib.meter import Communication, expect, metered
 from course_lib.meter.communication import recorder
@@ -441,3 +442,26 @@ def test_bytes_sent_add_up_to_what_each_operation_must_move(n):
 def test_an_unknown_operation_is_refused():
     with pytest.raises(ValueError, match="no algorithm is known for operation 'gossip'"):
         traffic("gossip", rank=0, num_ranks=2, size_bytes=1)
+
+
+# -- while a strategy is built ---------------------------------------------------------------------------------------
+
+
+def built_and_used(me):
+    with recorder.Recorder(me.rank) as own:
+        with under_construction():
+            dist.all_reduce(torch.zeros(2))
+        dist.broadcast(torch.zeros(N), 0)
+    return [(call.operation, call.is_construction) for call in own.calls]
+
+
+def test_what_is_sent_while_a_strategy_is_built_is_counted_apart_and_hidden_from_no_recorder(cluster2):
+    run = metered(cluster2, built_and_used)
+    assert list(run) == [[("all_reduce", True), ("broadcast", False)]] * 2
+    seen = run.communication
+    assert seen.by_operation() == {"broadcast": 2}
+    assert seen.total_bytes == 4 * N
+    assert [call.operation for call in seen.construction] == ["all_reduce"] * 2
+    assert [call.rank for call in seen.of(1).construction] == [1]
+    assert seen.of(operation="broadcast").construction == ()
+    assert str(seen).endswith("\nbesides, to compare models while they are built: 2 messages a rank, 16 B in all")
