@@ -312,7 +312,7 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
 # 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
 #    What happens to the idle share, what to the micro-batches in flight?
 # 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which
-#    with 5 ms? The list has two that this page did not speak of: *looped BFS* ([Lamy-Poirier,
+#    with 5 ms? The list has some that this page did not speak of, among them *looped BFS* ([Lamy-Poirier,
 #    2022](https://arxiv.org/abs/2211.05953)), which is GPipe with virtual stages, and *ZB-V* (Qi et al., section 6), a
 #    zero bubble with two virtual stages a rank that lie in a V, so that the last piece is on rank 0 again.
 # 3. **The mission.** Four ranks, six micro-batches, *at most three of them in flight* on any rank, and less idle time
