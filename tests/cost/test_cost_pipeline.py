@@ -7,7 +7,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from pipeline_formulas import pipeline_idle_share, pipeline_peak_in_flight
+from pipeline_formulas import AT_MOST, pipeline_idle_share, pipeline_peak_in_flight
 from published_pipelines import rows_of
 
 from course_lib.cost.collectives.network import Network
@@ -127,7 +127,7 @@ def test_formulas_agree_with_the_simulation(kind):
                 for times in (ONE, StageTimes(1, 1, 0.5), StageTimes(2, 1.5, 1)):
                     result = simulate(schedule, times.divided(virtual_stages_of(kind, v)))
                     peaks = pipeline_peak_in_flight(kind, p, m, num_virtual_stages=v)
-                    if kind in ("zb_1p", "zb_2p") or (kind == "zb_v" and m < 2 * p - 1):
+                    if kind in AT_MOST or (kind == "zb_v" and m < 2 * p - 1):
                         peaks = tuple(map(min, peaks, result.peak_in_flight))
                     assert result.peak_in_flight == peaks
                     holds = {

@@ -11,6 +11,8 @@ from course_lib.base.checks import at_least, known
 from course_lib.schedules.published import SCHEDULES, virtual_stages_of
 from course_lib.schedules.stage_times import StageTimes
 
+AT_MOST = ("zb_1p", "zb_2p")  # searched for: they may have less in flight than the formula says
+
 
 def pipeline_idle_share(
     kind: str,
@@ -53,8 +55,11 @@ def pipeline_idle_share(
         words = f"m >= 2p{' - 1' * (kind == 'zb_v')} and F, I and W of equal time"
         _holds(SCHEDULES[kind].title, m >= least and f == i == w, words)
         wait_s = (p - 1) * f / 2  # only because later ranks start later
-    else:  # too few micro-batches do not keep p ranks busy while they pass from stage to stage
+    elif kind in ("gpipe", "1f1b", "interleaved", "looped_bfs"):
+        # too few micro-batches do not keep p ranks busy while they pass from stage to stage
         wait_s = (p - 1 + (v - 1) * max(0, p - m)) * (f + i + w) / v
+    else:
+        raise LookupError(_is_missing(kind, "a branch in pipeline_idle_share"))
     return wait_s / (work_s + wait_s) if wait_s else 0.0
 
 
@@ -86,6 +91,8 @@ def pipeline_peak_in_flight(
         "zb_v": lambda rank: 2 * p,
         "dualpipe_v": lambda rank: min(2 * p + 1, m + 1 + rank),
     }
+    if kind not in peaks:
+        raise LookupError(_is_missing(kind, "a line in pipeline_peak_in_flight"))
     return tuple(min(peaks[kind](rank), v * m) for rank in range(p))
 
 
@@ -93,6 +100,13 @@ def _stages_a_rank(kind: str, num_ranks: int, num_micro_batches: int, num_virtua
     """How many stages a rank holds, after a look at all arguments."""
     at_least(1, num_ranks=num_ranks, num_micro_batches=num_micro_batches)
     return virtual_stages_of(known("kind", kind, SCHEDULES), num_virtual_stages)
+
+
+def _is_missing(kind: str, what: str) -> str:
+    return (
+        f"No formula is known for {SCHEDULES[kind].title}: it wants {what}, tests/support/pipeline_formulas.py. "
+        "What to do where its paper has none: docs/maintaining/add-a-schedule.md, step 5."
+    )
 
 
 def _holds(title: str, condition: bool, words: str) -> None:
