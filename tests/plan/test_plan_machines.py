@@ -36,6 +36,12 @@ def test_every_machine_makes_a_cluster_of_its_own_numbers() -> None:
     assert cluster_of("8xb200").memory_bytes == 183359 * 2**20  # as the driver says
 
 
+def test_no_two_machines_end_in_the_same_word() -> None:
+    """By that word, the GPU's, people name a machine, and its watts and a calibrated GPU's memory are looked up."""
+    gpus = [name.split()[-1] for name in MACHINES]
+    assert len(set(gpus)) == len(gpus), "give the new machine a name whose last word is its own: 8x H100-NVL"
+
+
 def test_a_tensor_axis_of_sixteen_is_legal_and_fast_where_72_gpus_are_one_domain() -> None:
     layout = Layout(tp=16, dp=9, micro_batch=1, sharding=1, sequence_parallel=True)
     wide, narrow = cluster_of("72xgb200"), cluster_of("8xb200", gpus=144)
