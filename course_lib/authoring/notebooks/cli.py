@@ -20,7 +20,7 @@ _LESSON = re.compile(r"\d\d[a-z]?(_[a-z0-9_]+)?(\.py)?")
 
 
 def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
-    """Run ``course build [NN ...] [--check] [--force] [--jobs N] [--nbgrader [FOLDER] | --hosted ...]``.
+    """Run ``course build [NN ...] [--check] [--force] [--jobs N] [--programs | --nbgrader [FOLDER] | --hosted ...]``.
 
     Gives 0 well, 1 not, 130 interrupted.
     """
@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
             return _assignments(root, args)
         if args.check:
             return _check(root, args.lessons)
+        if args.programs and not is_installed(root):
+            return _programs(root)
         if is_installed(root):
             raise LessonError(f"{needs_clone('Making notebooks')} Here --check and --nbgrader work.")
         return _build(root, args)
@@ -51,6 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--force", action="store_true", help="execute again even if the code has not changed")
     parser.add_argument(
         "--jobs", type=_at_least_one, default=None, help="notebooks at a time (default: half the cores)"
+    )
+    parser.add_argument(
+        "--programs",
+        action="store_true",
+        help="write what the programs to take home share instead, from course_lib/authoring/programs/sources",
     )
     parser.add_argument(
         "--nbgrader",
@@ -73,6 +80,7 @@ def _at_least_one(text: str) -> int:
 def _check(root: Path, wanted: list[str]) -> int:
     from course_lib.authoring.notebooks.writing.build import find_sources, stale, strays
     from course_lib.authoring.notebooks.writing.readme import stale_pages
+    from course_lib.authoring.programs.stamp import stale_programs
     from course_lib.lessons.glossary import FILE, glossary_is_fresh
 
     sources = find_sources(root, wanted)
@@ -81,6 +89,8 @@ def _check(root: Path, wanted: list[str]) -> int:
         found += [f"{page} is not what the lessons and commands say" for page in stale_pages(root)]
     if not wanted and not glossary_is_fresh(root):
         found.append(f"{FILE} is not what the lessons say")
+    if not wanted:
+        found += [f"{name} is not what its source says: run `course build --programs`" for name in stale_programs(root)]
     for sentence in found:
         print(f"  {sentence}")
     count = f"{len(sources)} lesson{'' if len(sources) == 1 else 's'}"
@@ -121,6 +131,14 @@ def _build(root: Path, args: argparse.Namespace) -> int:
     for sentence in failures:
         print(f"course build: {sentence}", file=sys.stderr)
     return 1 if failures else 0
+
+
+def _programs(root: Path) -> int:
+    from course_lib.authoring.programs.stamp import write_programs
+
+    names = write_programs(root)
+    print("\n".join(f"{name} was renewed" for name in names) or "the programs to take home are up to date")
+    return 0
 
 
 def _assignments(root: Path, args: argparse.Namespace) -> int:

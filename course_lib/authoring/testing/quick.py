@@ -22,6 +22,10 @@ from course_lib.authoring.testing.run import PartRun, own_environment, run_lanes
 
 __all__ = ["MOST_FILES", "TestSelection", "main", "plan_for"]
 
+_BUILT_FROM = (
+    *("notebooks/", "course_lib/lessons/", "course_lib/authoring/notebooks/", "README.md", "docs/"),
+    *("course_lib/authoring/programs/", "course_lib/examples/"),
+)
 _MOST_S = 90.0
 _START_SHARE = 0.7  # of the time, after which no test starts: the one under way must end, and pytest too
 _STOP_S = 8.0  # for what is stopped to end
@@ -55,12 +59,7 @@ def plan_for(root: Path, files: Sequence[str]) -> TestSelection:
         "lint": bool(code),
         "types": any(path.startswith("course_lib/") for path in code) or "pyproject.toml" in files,
         "unit": bool(touched),
-        "fresh": any(
-            path.startswith(
-                ("notebooks/", "course_lib/lessons/", "course_lib/authoring/notebooks/", "README.md", "docs/")
-            )
-            for path in files
-        ),
+        "fresh": any(path.startswith(_BUILT_FROM) for path in files),
     }
     lessons = lessons_of(files)
     narrow = lessons and all(lessons_of([path]) for path in files if path.startswith("course_lib/"))

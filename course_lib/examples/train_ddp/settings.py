@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/settings_ddp.py.jinja: edit that.
 """The command line: what a run can be told, which of it cannot work, and the learning rate that follows from it."""
 
 from __future__ import annotations
@@ -88,19 +89,6 @@ def _whole(least: int) -> Callable[[str], int]:
     return read
 
 
-def _one_of(known: tuple[int, ...]) -> Callable[[str], int]:
-    def read(word: str) -> int:
-        number = _whole(1)(word)
-        if number not in known:
-            nearest = min(known, key=lambda one: abs(one - number))
-            raise argparse.ArgumentTypeError(
-                f"{number} is none of {', '.join(map(str, known))}; the nearest is {nearest}"
-            )
-        return number
-
-    return read
-
-
 def _number(word: str, rule: str, is_good: Callable[[float], bool]) -> float:
     try:
         number = float(word)
@@ -117,6 +105,19 @@ def _above_0(word: str) -> float:
 
 def _at_least_0(word: str) -> float:
     return _number(word, "from 0 on, such as 0.0001", lambda number: number >= 0.0)
+
+
+def _one_of(known: tuple[int, ...]) -> Callable[[str], int]:
+    def read(word: str) -> int:
+        number = _whole(1)(word)
+        if number not in known:
+            nearest = min(known, key=lambda one: abs(one - number))
+            raise argparse.ArgumentTypeError(
+                f"{number} is none of {', '.join(map(str, known))}; the nearest is {nearest}"
+            )
+        return number
+
+    return read
 
 
 def _workers(word: str) -> int:

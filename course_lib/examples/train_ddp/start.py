@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/start.py.jinja: edit that.
 """What a training program does before it trains: join the other processes, take a device, listen to signals."""
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def set_up(device_type: str) -> Rank:
     options: dict[str, Any] = {"device_id": device} if device.type == "cuda" else {}
     if not dist.is_torchelastic_launched():  # one process, a group of one; its store opens no port
         options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    # Two ways at once on a GPU: gradients go from GPU to GPU by NCCL, small numbers on the CPU by gloo.
+    # Two ways at once on a GPU: weights and gradients go from GPU to GPU by NCCL, small numbers on the CPU by gloo.
     dist.init_process_group("gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl", **options)
     if dist.get_rank() == 0:
         _advise_on_restarts()
@@ -79,11 +80,8 @@ def by_rank_0(me: Rank, action: Callable[[], T]) -> T:
 
     Errors other than these come back as a ``RuntimeError``: whatever it is, the others must not wait for ever.
     """
-    outcome: list[Any] = [
-        None,
-        None,
-        False,
-    ]  # the result, the words of an error, and whether a setting is to blame
+    # The result, the words of an error, and whether a setting is to blame.
+    outcome: list[Any] = [None, None, False]
     failure: Exception | None = None
     if me.rank == 0:
         try:

@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/settings.py.jinja: edit that.
 """The command line: what a run can be told, which of it cannot work, and the learning rate that follows from it."""
 
 from __future__ import annotations

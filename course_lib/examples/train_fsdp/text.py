@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/text.py.jinja: edit that.
 """Text to train on: the bytes of files, cut into windows, and who gets which window in which step."""
 
 from __future__ import annotations
@@ -97,12 +98,11 @@ class Batches:
 
     def __init__(self, me: Rank, args: argparse.Namespace, text: Text) -> None:
         self.me, self.args, self.text = me, args, text
-        num_parts = me.world_size * args.accumulate  # of a batch
+        num_parts, who = me.world_size * args.accumulate, f"{me.world_size} ranks"  # parts of a batch
         if args.batch_size % num_parts:
             raise SettingsError(
-                f"--batch-size {args.batch_size} does not give {me.world_size} ranks with --accumulate "
-                f"{args.accumulate} equal parts. The nearest that does is "
-                f"{num_parts * max(1, round(args.batch_size / num_parts))}."
+                f"--batch-size {args.batch_size} does not give {who} with --accumulate {args.accumulate} equal parts. "
+                f"The nearest that does is {num_parts * max(1, round(args.batch_size / num_parts))}."
             )
         self.num_windows = (len(text) - 1) // args.context
         self.steps_of_epoch = self.num_windows // args.batch_size
@@ -116,15 +116,16 @@ class Batches:
 
     def __next__(self) -> list[MicroBatch]:
         """The micro-batches of the next step, on this rank's device."""
-        share = self.args.batch_size // self.me.world_size
-        first = self.me.rank * share
+        device = self.me.device
+        size = self.args.batch_size // self.me.world_size
+        first = self.me.rank * size
         epoch, step = divmod(self.num_done // self.args.batch_size, self.steps_of_epoch)
         batch = self._order_of(epoch)[step * self.args.batch_size : (step + 1) * self.args.batch_size]
-        windows = torch.stack([self._window(int(i)) for i in batch[first : first + share]])
+        windows = torch.stack([self._window(int(i)) for i in batch[first : first + size]])
         self.num_done += self.args.batch_size
-        if self.me.device.type == "cuda":
+        if device.type == "cuda":
             windows = windows.pin_memory()  # so that the copy goes on beside the computing
-        windows = windows.to(self.me.device, non_blocking=True).long()  # one byte of eight crosses to the GPU
+        windows = windows.to(device, non_blocking=True).long()  # one byte of eight crosses to the GPU
         return [MicroBatch(part[:, :-1], part[:, 1:]) for part in windows.chunk(self.args.accumulate)]
 
     def _window(self, i: int) -> Tensor:

@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/train.py.jinja: edit that.
 """The training: a step, the steps from first to last, and where a run goes on."""
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def prepare(me: Rank, args: argparse.Namespace) -> Training:
     text = load_same_text(me, args.data)
     batches = Batches(me, args, text)
     model = make_model(me, args)
-    return Training(args, folder, saver, text, batches, model, make_optimizer(model, args))
+    optimizer = make_optimizer(model, args)
+    return Training(args, folder, saver, text, batches, model, optimizer)
 
 
 def load_same_text(me: Rank, data: str) -> Text:
@@ -138,12 +140,13 @@ def report(me: Rank, training: Training, done: int, losses: Tensor, norm: Tensor
         what = f"{where}: the loss is {loss:.4g}, the gradient's norm {norm.item():.4g}"
         raise FloatingPointError(f"{what}. Try a smaller --lr or --clip-norm.")
     tokens_per_s = len(losses) * training.args.batch_size * training.args.context / time_s
+    noted = {"loss": loss, "norm": norm.item(), "lr": lr, "tokens_per_s": tokens_per_s}
     numbers = f"loss {loss:.4f}  norm {norm.item():.2f}  lr {lr:.2e}  {tokens_per_s:,.0f} tokens/s"
     if me.device.type == "cuda":
         numbers += f"  {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB at most"
     say(me, f"{where}  {numbers}")
     if me.rank == 0 and training.folder:
-        training.folder.note(step=done, loss=loss, norm=norm.item(), lr=lr, tokens_per_s=tokens_per_s)
+        training.folder.note(step=done, **noted)
 
 
 def mean_over_ranks(me: Rank, value: Tensor) -> float:

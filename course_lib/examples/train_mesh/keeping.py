@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/keeping.py.jinja: edit that.
 """What a run keeps in its folder: the last two checkpoints and ``log.jsonl``; one run at a time may write there.
 
 A checkpoint is a folder to which every rank writes its own file. It is written as a draft and gets its name,

@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/saving.py.jinja: edit that.
 """Saving while training goes on, and loading on any mesh: PyTorch's distributed checkpoint (DCP).
 
 DCP notes of every tensor which part lies in which rank's file, under the name that it has in a model in one piece. So
@@ -54,13 +55,8 @@ class TrainState:
             dcp.load(state, checkpoint_id=path)
         except dcp.CheckpointException as error:  # no Exception, so nobody else would catch it
             raise RuntimeError(f"{path} could not be loaded: {_words(error)}") from error
-        set_state_dict(
-            self.model,
-            self.optimizer,
-            model_state_dict=state["model"],
-            optim_state_dict=state["optimizer"],
-            options=_BY_NAME,
-        )
+        loaded = {"model_state_dict": state["model"], "optim_state_dict": state["optimizer"]}
+        set_state_dict(self.model, self.optimizer, **loaded, options=_BY_NAME)
 
 
 class Saver:

@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/start.py.jinja: edit that.
 """What a training program does before it trains: join the other processes, take a device, listen to signals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/text.py.jinja: edit that.
 """Text to train on: the bytes of files, cut into windows, and who gets which window in which step."""
 
 from __future__ import annotations
@@ -99,12 +100,11 @@ class Batches:
     def __init__(self, place: Place, args: argparse.Namespace, text: Text) -> None:
         self.place, self.args, self.text = place, args, text
         num_shares = place.axes.num_data_shares
-        num_parts = num_shares * args.accumulate  # of a batch
+        num_parts, who = num_shares * args.accumulate, f"{num_shares} shares (--dp times --shard)"  # parts of a batch
         if args.batch_size % num_parts:
             raise SettingsError(
-                f"--batch-size {args.batch_size} does not give {num_shares} shares (--dp times --shard) with "
-                f"--accumulate {args.accumulate} equal parts. The nearest that does is "
-                f"{num_parts * max(1, round(args.batch_size / num_parts))}."
+                f"--batch-size {args.batch_size} does not give {who} with --accumulate {args.accumulate} equal parts. "
+                f"The nearest that does is {num_parts * max(1, round(args.batch_size / num_parts))}."
             )
         self.num_windows = (len(text) - 1) // args.context
         self.steps_of_epoch = self.num_windows // args.batch_size
@@ -118,13 +118,13 @@ class Batches:
 
     def __next__(self) -> Share:
         """What the next step sees, on this rank's device."""
+        device = self.place.me.device
         size = self.args.batch_size // self.place.axes.num_data_shares
         first = self.place.data_share * size
         epoch, step = divmod(self.num_done // self.args.batch_size, self.steps_of_epoch)
         batch = self._order_of(epoch)[step * self.args.batch_size : (step + 1) * self.args.batch_size]
         windows = torch.stack([self._window(int(i)) for i in batch[first : first + size]])
         self.num_done += self.args.batch_size
-        device = self.place.me.device
         if device.type == "cuda":
             windows = windows.pin_memory()  # so that the copy goes on beside the computing
         windows = windows.to(device, non_blocking=True).long()  # one byte of eight crosses to the GPU

@@ -1,3 +1,4 @@
+# Written by ./course build --programs from course_lib/authoring/programs/sources/train.py.jinja: edit that.
 """The training: a step, the steps from first to last, and where a run goes on."""
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class Training(NamedTuple):
     saver: Saver | None
     text: Text
     batches: Batches
-    place: Place
     model: Transformer  # this stage of it; and an FSDPModule: fully_shard() gives a model's class this base
-    passes: Loop | Pipeline
     optimizer: torch.optim.AdamW
+    place: Place
+    passes: Loop | Pipeline
     peak: Peak
 
     @property
@@ -58,10 +59,9 @@ def prepare(me: Rank, args: argparse.Namespace) -> Training:
     text = load_same_text(me, args.data)
     batches = Batches(place, args, text)
     model = make_model(place, args)
-    return Training(
-        args, folder, saver, text, batches, place, model, make_passes(place, args, model),
-        make_optimizer(model, args), peak_of(me, args),
-    )  # fmt: skip
+    optimizer = make_optimizer(model, args)
+    passes = make_passes(place, args, model)
+    return Training(args, folder, saver, text, batches, model, optimizer, place, passes, peak_of(me, args))
 
 
 def load_same_text(me: Rank, data: str) -> Text:
@@ -134,21 +134,15 @@ def report(me: Rank, training: Training, done: int, losses: Tensor, norm: Tensor
         what = f"{where}: the loss is {loss:.4g}, the gradient's norm {norm.item():.4g}"
         raise FloatingPointError(f"{what}. Try a smaller --lr or --clip-norm.")
     tokens_per_s = len(losses) * training.args.batch_size * training.args.context / time_s
-    share_of_peak = tokens_per_s * flops_per_token(training.args) / training.peak.flops_per_s
+    noted = {"loss": loss, "norm": norm.item(), "lr": lr, "tokens_per_s": tokens_per_s}
     numbers = f"loss {loss:.4f}  norm {norm.item():.2f}  lr {lr:.2e}  {tokens_per_s:,.0f} tokens/s"
-    numbers += f"  {share_of_peak:.1%} of peak"
+    noted["share_of_peak"] = tokens_per_s * flops_per_token(training.args) / training.peak.flops_per_s
+    numbers += f"  {noted['share_of_peak']:.1%} of peak"
     if me.device.type == "cuda":
         numbers += f"  {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB at most"
     say(me, f"{where}  {numbers}")
     if me.rank == 0 and training.folder:
-        training.folder.note(
-            step=done,
-            loss=loss,
-            norm=norm.item(),
-            lr=lr,
-            tokens_per_s=tokens_per_s,
-            share_of_peak=share_of_peak,
-        )
+        training.folder.note(step=done, **noted)
 
 
 def mean_over_shares(place: Place, value: Tensor) -> float:
@@ -170,11 +164,11 @@ def must_match(training: Training) -> dict[str, Any]:
 
 def resume(me: Rank, training: Training) -> int:
     """Load the last checkpoint of ``--out``, else that of ``--resume``; returns the number of steps that are done."""
-    folder, path = training.folder, training.args.resume
-    own = by_rank_0(me, lambda: next(reversed(folder.checkpoints()), None)) if folder else None
-    if own is None and path is None:
+    folder = training.folder
+    path = by_rank_0(me, lambda: next(reversed(folder.checkpoints()), None)) if folder else None
+    path = path or training.args.resume
+    if path is None:
         return 0
-    path = own or path
     about = by_rank_0(me, lambda: read_about(path))
     for name, now in must_match(training).items():
         if (then := about["must_match"].get(name)) != now:

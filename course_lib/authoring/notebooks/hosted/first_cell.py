@@ -28,6 +28,7 @@ NEEDS = (
     "platformdirs>=4",
     "numpy>=1.26",
     "scipy>=1.11",
+    "jinja2>=3.1",
 )
 
 _CELL = Template(
