@@ -44,7 +44,8 @@ def test_a_lesson_prints_how_many_claims_there_are():
     )
     number = re.search(r"^(\d+) claims, nearly all from these articles:$", printed, re.MULTILINE)
     assert number, "part a prints no number of claims"
-    assert int(number[1]) == len(claims.CLAIMS), "the notebooks of lesson 13 are old: ./course build --force 13"
+    printed_number, expected = int(number[1]), len(claims.CLAIMS)
+    assert printed_number == expected, "the notebooks of lesson 13 are old: ./course build --force 13"
 
 
 def test_the_instructors_page_names_the_claims_that_need_gpus():
