@@ -82,4 +82,7 @@ def _dump(*, nccl: bool = False) -> list[dict[str, Any]]:
     the text against a pattern, and the collector knows a match, with its text of some 60 KB; ``raw_decode`` does not.
     """
     dump = dump_of("fr_trace_json", nccl=nccl)
-    return (_DECODER.raw_decode(dump(True, False).decode())[0].get("entries") or []) if dump else []
+    if dump is None:
+        return []
+    text = dump(True, False)  # bytes, by torch 2.13
+    return _DECODER.raw_decode(text if isinstance(text, str) else text.decode())[0].get("entries") or []
