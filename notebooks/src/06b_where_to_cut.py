@@ -303,7 +303,7 @@ def peak_on_one_device(forward, num_pieces=1):
     return ledger.peak()
 
 
-# %%
+# %% tags=["nbval-ignore-output"]
 uncut = peak_on_one_device(lambda model, x: model(x))
 in_four = four.run(peak_of_a_step, make_parts(4), *batches[0], next_token_loss)
 ways = {
