@@ -12,7 +12,7 @@ from socket_bytes import is_settled, socket_bytes, socket_packets
 from waiting import wait_until
 
 from course_lib.cluster import Cluster
-from course_lib.cluster.base.construction import under_construction
+from course_lib.cluster.base.call_marks import under_construction
 from course_lib.cluster.base.flat_collectives import flat_collective
 from course_lib.meter import Communication, expect, metered
 from course_lib.meter.communication import recorder

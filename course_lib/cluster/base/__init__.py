@@ -3,11 +3,9 @@
 In the order to read:
 
 - ``backends.py``: which device each rank takes, and who carries its messages, for what this machine has
-- ``construction.py``: marks what is sent while a strategy is built: it belongs to no step, and the communication meter
-  counts it apart
+- ``call_marks.py``: marks on what is sent: its order works on gloo alone, or it belongs to no step
 - ``failure.py``: the failure of one rank as plain data
 - ``flat_collectives.py``: collectives on one flat tensor, by the name that the installed PyTorch likes
-- ``gloo_only.py``: marks messages whose order works on gloo alone, and would deadlock on NCCL
 - ``group_names.py``: the names that ``new_group`` gives, by which the ranks of a group find each other
 - ``open_groups.py``: the process groups that this process is in, as PyTorch knows them
 - ``os_errors.py``: errors of the system in words

@@ -19,8 +19,8 @@ first call     The first call of a group is made by all its ranks; with ``lazy_g
                made without ``device_id`` (``Cluster`` gives one).
 =============  =====================================================================================================
 
-A run with messages that the course orders otherwise on gloo (its pipelines: ``cluster.base.gloo_only``) says nothing of
-the order on NCCL, and is not asked; give ``me.backend`` as "nccl" to see that order.
+A run with messages that the course orders otherwise on gloo (its pipelines: ``cluster.base.call_marks``) says nothing
+of the order on NCCL, and is not asked; give ``me.backend`` as "nccl" to see that order.
 
 Not seen here: reduce operations that NCCL lacks (BAND, BOR, BXOR), a result that is used on the device before anybody
 waited (``Run.left`` tells of those), and tensors on the wrong device. Sources: the docstrings of

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work
 
-from course_lib.cluster.base.construction import is_under_construction
+from course_lib.cluster.base.call_marks import only_on_gloo, under_construction
 from course_lib.cluster.base.failure import Frame, is_user_code
-from course_lib.cluster.base.gloo_only import is_only_on_gloo
 from course_lib.cluster.hooks import comm_hooks, operators
 from course_lib.cluster.hooks.operators import CommCall, tensors_in
 from course_lib.cluster.links.emulated_compute import paced_s
@@ -105,8 +104,8 @@ class Recorder:
             tag=asked.tag,
             batch=self._batches.number(sys._getframe()) if asked.operation in ("send", "recv") else None,
             dtype=asked.dtype,
-            only_on_gloo=is_only_on_gloo(),
-            is_construction=is_under_construction(),
+            only_on_gloo=only_on_gloo.is_on,
+            is_construction=under_construction.is_on,
             root=asked.ranks[asked.root] if asked.operation in _ROOTED else None,
         )
 

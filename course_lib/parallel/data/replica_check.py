@@ -16,7 +16,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -25,14 +24,14 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
-from course_lib.cluster.base.construction import under_construction
+from course_lib.cluster.base.call_marks import ScopedFlag, under_construction
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members, in_one_piece
 
 __all__ = ["check_once", "check_replicas", "checked_as_one", "tensors_of"]
 
-_is_part: ContextVar[bool] = ContextVar("part_of_what_was_compared", default=False)
+_is_part = ScopedFlag("part_of_what_was_compared")
 _CHUNK_BYTES = 1 << 24  # of a tensor on a device: so much of it is on the host at a time
 
 
@@ -45,7 +44,7 @@ def check_replicas(
     compared, for those who give all ranks the values of one afterwards. Tensors on ``meta`` have no values, and those
     of a lazy module no shapes: what there is of them is compared. The memory layout and the device may differ.
     """
-    if members.count == 1 or _is_part.get() or not dist.is_initialized():  # then there is nobody to ask
+    if members.count == 1 or _is_part.is_on or not dist.is_initialized():  # then there is nobody to ask
         return
     mine = {name: _digest_of(tensor) if values else 0 for name, tensor in tensors.items()}
     kinds = [(None if is_lazy(t) else list(t.shape), str(t.dtype), t.requires_grad) for t in tensors.values()]
@@ -80,11 +79,8 @@ def _raise_together(
 def checked_as_one(me: Rank, members: Members, strategy: str, module: nn.Module) -> Iterator[None]:
     """``check_replicas`` for a module that is taken apart in this block: its parts are not compared again."""
     check_replicas(me, members, strategy, tensors_of(module))
-    token = _is_part.set(True)
-    try:
+    with _is_part():
         yield
-    finally:
-        _is_part.reset(token)
 
 
 def check_once(me: Rank, members: Members, strategy: str, parameters: Iterable[tuple[str, nn.Parameter]]) -> None:

@@ -17,7 +17,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.cluster.base.gloo_only import only_on_gloo
+from course_lib.cluster.base.call_marks import only_on_gloo
 from course_lib.cluster.base.point_to_point import Message, recv, send, start
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.model.stage_p2p import TensorSpec
