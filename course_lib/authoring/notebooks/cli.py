@@ -33,10 +33,10 @@ def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
             return _assignments(root, args)
         if args.check:
             return _check(root, args.lessons)
-        if args.programs and not is_installed(root):
-            return _programs(root)
         if is_installed(root):
             raise LessonError(f"{needs_clone('Making notebooks')} Here --check and --nbgrader work.")
+        if args.programs:
+            return _programs(root)
         return _build(root, args)
     except LessonError as error:
         print(f"course build: {error}", file=sys.stderr)
