@@ -16,7 +16,7 @@ from torch import nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.collectives.parts import HoldsParts, stage_is_part
+from course_lib.parallel.collectives.parts import stage_is_part
 from course_lib.parallel.model.cutting import Part, tied_parameters
 from course_lib.parallel.model.spans import Spans, Unwatched
 from course_lib.parallel.model.stage_p2p import Passing, RecvFromPrevious, SendToNext
@@ -64,7 +64,7 @@ class OnDevices(nn.Module):
         return x
 
 
-class ModelParallel(HoldsParts):
+class ModelParallel(nn.Module):
     """A rank for each part: this rank holds ``parts[me.rank]`` and passes activations and gradients on.
 
     Every rank makes the same parts, from the same seed, and keeps its own; weights that parts share are compared, once,
