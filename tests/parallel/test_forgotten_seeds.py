@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from ddp_cases import message_of
-from expert_cases import layer_of, tokens_of
 from mesh_cases import CONFIG
 from torch import nn
 
@@ -16,15 +15,13 @@ from course_lib.layouts.mesh import Mesh
 from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.meter import metered
 from course_lib.models import Transformer
-from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.context import ContextParallelAttention, ContextStem, split_context
 from course_lib.parallel.data import broadcast_parameters
-from course_lib.parallel.data.replica_check import check_replicas
-from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts, average_gradients
-from course_lib.parallel.mesh import MeshGroups, OnMesh
+from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts
+from course_lib.parallel.mesh import MeshGroups
 from course_lib.parallel.model import ModelParallel
 from course_lib.parallel.model.cutting import cut
-from course_lib.parallel.pipeline import Pipeline, joint_step
+from course_lib.parallel.pipeline import Pipeline
 from course_lib.parallel.tensor import (
     ColumnParallelLinear,
     HeadParallelAttention,
@@ -206,67 +203,6 @@ def test_the_rank_that_differs_from_the_others_is_named(cluster4):
         assert said.startswith("rank 2 differs from the others in bias: RowParallelLinear")
 
 
-# -- kinds of tensors ------------------------------------------------------------------------------------------------
-
-
-def compared(me, kind: str, is_other: bool) -> str:
-    """One parameter of a kind; on rank 1 another one."""
-    is_other = is_other and me.rank == 1
-    shape, dtype, device, grad = (3, 2), torch.float32, "cpu", True
-    if kind in ("float64", "float16", "bfloat16", "complex128"):
-        dtype = getattr(torch, kind)
-    values = torch.arange(6.0).reshape(shape).to(dtype)
-    if kind == "zero size":
-        values = torch.empty(0, 3 + is_other)
-    elif kind == "a number":
-        values = torch.tensor(1.0 + is_other)
-    elif kind == "frozen":
-        grad = not is_other
-    elif kind == "frozen values":
-        grad, values = False, values + is_other
-    elif kind == "dtype":
-        values = values.to(torch.float64 if is_other else torch.float32)
-    elif kind == "meta":
-        device, shape = "meta", (3, 2 + is_other)
-        values = torch.empty(shape, device=device)
-    elif kind == "lazy":
-        values = nn.LazyLinear(3, bias=False).weight if not is_other else values
-    elif kind == "strides":
-        values = values.T.contiguous().T if me.rank == 1 else values
-        values = values + is_other
-    elif is_other:  # the last bit of a number
-        with torch.no_grad():
-            values.view(-1).view(torch.uint8)[0] ^= 1
-    tensor = values if isinstance(values, nn.Parameter) else nn.Parameter(values, requires_grad=grad)
-    named = {"before": nn.Parameter(torch.ones(2)), "weight": tensor}
-    return message_of(lambda: check_replicas(me, Members.of(me, None), "a strategy", named))
-
-
-@pytest.mark.parametrize(
-    "kind", ["float64", "float16", "bfloat16", "complex128", "a number", "frozen values", "strides"]
-)
-def test_every_bit_of_every_kind_is_compared(cluster2, kind):
-    assert list(cluster2.call(compared, (kind, False))) == [NOTHING] * 2
-    for said in cluster2.call(compared, (kind, True)):
-        assert said.startswith("ranks 0 and 1 differ in weight: a strategy takes")
-
-
-@pytest.mark.parametrize(
-    ("kind", "one", "other"),
-    [
-        ("zero size", "weight (0, 3) torch.float32, trained", "weight (0, 4) torch.float32, trained"),
-        ("frozen", "weight (3, 2) torch.float32, trained", "weight (3, 2) torch.float32, fixed"),
-        ("dtype", "weight (3, 2) torch.float32, trained", "weight (3, 2) torch.float64, trained"),
-        ("meta", "weight (3, 2) torch.float32, trained", "weight (3, 3) torch.float32, trained"),
-        ("lazy", "weight without a shape", "weight (3, 2) torch.float32, trained"),
-    ],
-)
-def test_other_models_are_told_in_ddps_words(cluster2, kind, one, other):
-    assert list(cluster2.call(compared, (kind, False))) == [NOTHING] * 2
-    for said in cluster2.call(compared, (kind, True)):
-        assert said == f"rank 0 has {one} where rank 1 has {other}; build the same model on all ranks"
-
-
 def tied_on_one_rank(me) -> str:
     torch.manual_seed(0)
     model = Transformer(TIED if me.rank else CONFIG)
@@ -316,99 +252,3 @@ def test_a_rank_alone_asks_nobody(cluster2):
     run = metered(cluster2, a_rank_alone)
     assert list(run) == [NOTHING] * 2
     assert (run.communication.calls, run.communication.construction) == ((), ())
-
-
-# -- replicas whose group is known in a step -------------------------------------------------------------------------
-
-
-def pipelines_side_by_side(me, odd: int | None, num_steps: int = 1) -> str:
-    """Two pipelines of two stages; the untied weights of one rank may be drawn by another seed."""
-    torch.manual_seed(me.rank == odd)
-    group = [dist.new_group(ranks) for ranks in ([0, 2], [1, 3])][me.rank % 2]
-    stages = [drawn(nn.Linear(3, 3)) for _ in range(2)]
-    ranks = ([0, 1], [2, 3])[me.rank // 2]
-    pipeline = Pipeline(me, stages, one_f_one_b(2, 2), nn.functional.mse_loss, ranks=ranks)
-
-    def steps() -> None:
-        for _ in range(num_steps):
-            joint_step(pipeline, torch.ones(4, 3), torch.zeros(4, 3), group)
-
-    return message_of(steps)
-
-
-def test_replicas_of_a_pipeline_are_compared_at_their_first_average(cluster4):
-    assert list(cluster4.call(pipelines_side_by_side, (None,))) == [NOTHING] * 4
-    said = list(cluster4.call(pipelines_side_by_side, (3,)))
-    assert said[0] == said[2] == NOTHING
-    assert said[1] == said[3]
-    assert said[1].startswith("ranks 1 and 3 differ in 1.weight (and 1 more): average_gradients takes")
-
-
-def test_and_at_no_later_one(cluster4):
-    for num_steps in (1, 3):
-        seen = metered(cluster4, pipelines_side_by_side, None, num_steps).communication
-        by_average = [call for call in seen.construction if call.rank == 0 and call.operation == "all_gather"]
-        assert [call.group for call in by_average] == [(0, 2)]
-        assert seen.by_operation()["all_reduce"] == 4 * num_steps
-
-
-def experts_on_a_mesh(me, odd: int | None, part: str, num_steps: int = 1) -> str:
-    """Two groups of experts side by side, of which the second may have another router, or other experts."""
-    groups = MeshGroups(me, Mesh.of(dp_replicate=2, ep=2), together=[("dp_replicate", "ep")])
-    whole = layer_of(num_experts=4)
-    if odd == groups.coordinates["dp_replicate"]:
-        nn.init.normal_(whole.get_parameter(part))
-    layer = ExpertParallel(me, whole, group=groups.group("ep"))
-
-    def steps() -> None:
-        for _ in range(num_steps):
-            layer(tokens_of(5)).sum().backward()
-            average_gradients(layer, groups)
-
-    said = message_of(steps)
-    groups.close()
-    return said
-
-
-@pytest.mark.parametrize("part", ["router.weight", "experts.w_up"])
-def test_replicas_of_experts_and_their_router_are_compared_at_their_first_average(cluster4, part):
-    assert list(cluster4.call(experts_on_a_mesh, (None, part))) == [NOTHING] * 4
-    said = list(cluster4.call(experts_on_a_mesh, (1, part)))
-    if part == "router.weight":
-        assert said == [said[0]] * 4
-        assert said[0].startswith(
-            "ranks 0, 1, 2 and 3 differ (0 and 1 against 2 and 3) in router.weight: average_gradi"
-        )
-    else:
-        assert [one.partition(" in ")[0] for one in said] == [
-            *("ranks 0 and 2 differ", "ranks 1 and 3 differ", "ranks 0 and 2 differ", "ranks 1 and 3 differ")
-        ]
-
-
-def test_averages_of_experts_compare_once(cluster4):
-    counts = [
-        len(metered(cluster4, experts_on_a_mesh, None, "router.weight", num_steps).communication.of(0).construction)
-        for num_steps in (1, 3)
-    ]
-    assert counts == [3, 3]  # the layer over ep; its router over all; its experts over dp_replicate
-
-
-# -- a mesh ----------------------------------------------------------------------------------------------------------
-
-
-def on_a_mesh(me, mesh, odd: int | None) -> str:
-    """Another model on one rank; another seed on each."""
-    torch.manual_seed(me.rank)
-    model = Transformer(replace(TIED, hidden=12) if me.rank == odd else TIED)
-    return message_of(lambda: OnMesh(me, mesh, model))
-
-
-@pytest.mark.parametrize("mesh", ["tp=2", "pp=2", "dp_shard=2"])
-def test_a_mesh_takes_the_values_of_rank_0_and_refuses_another_model(cluster2, mesh):
-    mesh = Mesh.parse(mesh)
-    assert list(cluster2.call(on_a_mesh, (mesh, None))) == [NOTHING] * 2
-    for said in cluster2.call(on_a_mesh, (mesh, 1)):
-        assert said == (
-            "rank 0 has blocks.0.mlp.w_up.weight (11, 8) torch.float32, trained where rank 1 has "
-            "blocks.0.mlp.w_up.weight (12, 8) torch.float32, trained; build the same model on all ranks"
-        )
